@@ -25,8 +25,8 @@ type question struct {
 	err        error
 }
 
-// ask starts a judge on a session while the walk continues. At the maximum of parallel questions,
-// ask waits for the oldest question, so that answers are recorded in the order of the sessions.
+// ask asks the judge about a session while the walk over the sessions continues. If the maximum number of questions
+// is open, ask waits for the answer to the oldest question. Answers are recorded in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
 	if why := w.Distiller.o.Budget.stopReason(w.summary, len(w.judging.asked)); why != "" {
 		w.summary.Stopped = why
@@ -56,7 +56,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 	return w.awaitOldest(ctx)
 }
 
-// awaitOldest waits for the answer to the oldest question and records it.
+// awaitOldest waits for the answer to the oldest question and records the answer.
 func (w *work) awaitOldest(ctx context.Context) error {
 	q := w.judging.asked[0]
 	<-q.done
@@ -67,7 +67,7 @@ func (w *work) awaitOldest(ctx context.Context) error {
 	return w.writeMarks(ctx, q.row.ID, q.marks, &q.last, &q.next)
 }
 
-// drain waits for all open questions. After an error no further answer is recorded; the next run reads
+// drain waits for the answers to all open questions. After an error, drain drops the answers, and the next run reads
 // these sessions again.
 func (w *work) drain(ctx context.Context, err error) error {
 	for len(w.judging.asked) > 0 {
@@ -83,7 +83,7 @@ func (w *work) drain(ctx context.Context, err error) error {
 	return err
 }
 
-// panicError is the error of a judge that panicked.
+// panicError is the error of a session at which a judge or the rules panicked.
 type panicError struct {
 	value any
 	stack []byte
@@ -142,8 +142,8 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 }
 
 // proposeJudged proposes a draft of a judge. A draft that names an existing lesson adds evidence to the lesson.
-// A model's draft with a person or with data of one session, and a draft whose triggers match too many
-// captured sessions, is refused.
+// proposeJudged refuses a model's draft that names a person or has data of one session. It also refuses a draft
+// whose triggers match too many captured sessions.
 func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
 		return w.cite(ctx, d, old)
@@ -180,12 +180,12 @@ func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 	}
 }
 
-// maxJudgeFailures is the number of consecutive failures at which the run ends, because the judge is
-// down. After fewer failures, the session may be the cause.
+// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. After fewer failures, the
+// content of a session may be the cause.
 const maxJudgeFailures = 3
 
-// isJudgeFailure reports whether the judge timed out, failed, or refused the request for an unknown
-// reason. The reason may be the content of the session.
+// isJudgeFailure reports whether the judge timed out, failed, or refused the request. The content of the session
+// may be the reason.
 func isJudgeFailure(err error) bool {
 	var status *errStatus
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && (status.code >= 500 || status.refusesRequest())

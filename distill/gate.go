@@ -11,7 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// AutoGate is the name in the audit log of a trial that the automatic gate starts.
+// AutoGate is the actor in the audit log if the automatic gate starts a trial. The gate admits quarantined lessons
+// to trials without a person.
 const AutoGate = "gate: auto"
 
 // autoPlan returns the trial of a lesson that the automatic gate admits: half of the picks are
@@ -24,8 +25,8 @@ type Waiting struct {
 	Reason string `json:"reason"`
 }
 
-// admit starts the trial of a quarantined lesson of the distiller, if the gate is automatic and no reason
-// requires a person. A person's decision is never changed.
+// admit starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does not
+// need the decision of a person. admit never changes a decision that a person made.
 func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() {
 		return l, nil
@@ -56,10 +57,10 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 
 // needsPerson returns the reason why a person must decide on a lesson, empty for none.
 //
-// The hazard: a tool's output, which anyone may write, convinces the judge, and the lesson would
-// reach the prompts of other agents. So the gate requires two independent sightings with two
-// credentials, which one caller does not have, advice without a risk (risk.go), and words that the
-// agent or a person used before any tool output (origin.go).
+// The hazard: anyone may write the output of a tool. Such a text could convince the judge, and the lesson would
+// reach the prompts of other agents. So the gate requires two independent sessions with two credentials, which
+// one caller does not have. The advice must have no risk (risk.go), and the agent or a person must have used its
+// words before any tool output had them (origin.go).
 func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checks{Now: w.Distiller.o.Now()}.Lesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
@@ -100,9 +101,9 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 	return "", nil
 }
 
-// repeatsAdvice reports whether the draft has most words of the lesson's advice. A draft with a similar slug
-// and other advice adds evidence, but no sighting: otherwise one caller could write the advice, and an
-// honest session of another caller would start the trial.
+// repeatsAdvice reports whether the draft has most words of the lesson's advice. A draft with a similar slug and
+// other advice adds evidence, but does not count for the two independent sessions. Otherwise one caller could
+// write the advice, and an honest session of another caller would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
 	ours := readSentence(lesson.Plain(d.Title + "\n" + d.items())).keys
@@ -115,7 +116,7 @@ func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	return 2*both > len(theirs) || len(theirs) == 0
 }
 
-// hasIndependent reports whether two of the sessions are independent sightings.
+// hasIndependent reports whether two of the sessions are independent of each other.
 func hasIndependent(refs []Ref) bool {
 	for i, a := range refs {
 		if slices.ContainsFunc(refs[i+1:], a.independentOf) {
@@ -125,13 +126,13 @@ func hasIndependent(refs []Ref) bool {
 	return false
 }
 
-// unquoted returns a text of the rules without its quotations, for comparison: the lesson of a growing case quotes
-// more errors.
+// unquoted returns a text of the rules without its quotations. Two versions of a lesson are compared in this form,
+// because a later version quotes more errors.
 func unquoted(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quoted returns the quotations in a text of the rules, which are the only words of a tool's output.
+// quoted returns the quotations in a text of the rules. No other words of the text come from the output of a tool.
 func quoted(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")

@@ -18,7 +18,7 @@ const source = "distill"
 // approval stays valid while the evidence grows.
 func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
-	if tenant != "default" && tenant != "" { // so that a tenant does not learn from a taken slug that another tenant has the lesson
+	if tenant != "default" && tenant != "" { // a slug that is already taken would reveal that another tenant has the lesson
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
 		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
 	}
@@ -50,7 +50,7 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// countAbove returns the number of sessions, or 0 if each session has a reference.
+// countAbove returns sessions if some of the sessions have no reference, otherwise 0.
 func countAbove(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
@@ -58,7 +58,8 @@ func countAbove(sessions, refs int) int {
 	return 0
 }
 
-// support is the number of sessions that support a lesson, by draft of the rules and by model.
+// support holds numbers of sessions that support a lesson. The key is the slug of a draft of the rules, or the name
+// of a judge.
 type support map[string]int
 
 // supportKey is the prefix of the notes with the support of lessons.
@@ -66,7 +67,7 @@ const supportKey = "support|"
 
 const byModel = "model:" // prefix of the name of a judge that is a model
 
-// total returns the number of sessions. The rules and a model read the same sessions.
+// total returns the larger of the numbers by the rules and by a model, which read the same sessions.
 func (s support) total() int {
 	rules, judged := 0, 0
 	for by, n := range s {
@@ -79,9 +80,9 @@ func (s support) total() int {
 	return max(rules, judged)
 }
 
-// countSupport counts the sessions of a draft for a lesson, each session once, and returns the number of
-// all sessions that support the lesson. flush writes the number together with the marks, so that a
-// run that was interrupted counts no session twice.
+// countSupport counts the sessions of a draft for a lesson, each session once. It returns the number of all sessions
+// that support the lesson. flush writes the number together with the marks, so that no session counts twice after
+// an interrupted run.
 func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {

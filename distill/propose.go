@@ -12,15 +12,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey returns a hash of a key, short enough for a hundred hashes in one note.
+// shortKey returns a short hash of a key. One note can hold a hundred such hashes.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
 }
 
-// testTriggers removes the error kinds and patterns of the draft that match too many errors of other cases, and
-// the patterns that match no error of its cases, except other wordings of a known failure. testTriggers reports
-// whether the draft has a trigger left.
+// testTriggers removes the error kinds and patterns of the draft that match too many errors of other cases. It
+// also removes the patterns that match no error of the draft's cases, unless the pattern is another wording of a
+// known failure. testTriggers reports whether the draft still has a trigger.
 func (w *work) testTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
@@ -45,13 +45,14 @@ const (
 	otherFree  = 3    // number of errors
 )
 
-// matches reports whether a trigger matches an error of the draft's cases, or no such error is available (hit), and
-// whether the trigger matches too many errors of other cases (broad). own has the keys of the draft's cases.
+// matches tests a trigger on the errors of this run. hit reports whether the trigger matches an error of the
+// draft's cases, and is true if there is no such error. broad reports whether the trigger matches too many errors
+// of other cases. own holds the keys of the draft's cases.
 func (w *work) matches(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
-	tried, matched := map[bool]int{}, map[bool]int{} // number of errors, by whether the error is of the draft's cases
+	tried, matched := map[bool]int{}, map[bool]int{} // numbers of errors; the key true is for errors of the draft's cases
 	for key, texts := range w.errors {
 		tool := ""
 		if c := w.cases[key]; c != nil && !c.Shell {
@@ -65,10 +66,11 @@ func (w *work) matches(d *Draft, trigger lesson.Trigger, own map[string]bool) (h
 	return tried[true] == 0 || matched[true] > 0, float64(matched[false]) > max(otherFree, otherShare*float64(tried[false]))
 }
 
-// errFull is the error of a bank at its limit. The proposal is repeated later.
+// errFull reports that the bank is at its limit. A later run repeats the proposal.
 var errFull = errors.New("the bank accepts no more lessons for now")
 
-// propose proposes a draft to the bank, or adds its evidence to an equal lesson.
+// propose proposes a draft to the bank. If the bank has an equal lesson, propose adds the evidence of the draft to
+// this lesson.
 func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.lesson(w.tenant)
 	for _, old := range w.archived {
@@ -139,7 +141,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	return nil
 }
 
-// cite adds a draft's sessions to a lesson's evidence.
+// cite adds the sessions of a draft to the evidence of an existing lesson.
 func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	var fresh []lesson.Evidence
 	for _, e := range evidence(d.Refs) {
@@ -152,7 +154,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
-	var seen []Ref // sightings of this advice, not of other advice with a similar slug
+	var seen []Ref // sessions that support this advice, and not other advice with a similar slug
 	if d.repeatsAdvice(old) {
 		seen = d.Refs
 	}
@@ -190,8 +192,9 @@ func (w *work) replace(l *lesson.Lesson) {
 	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// addSightings adds sessions to the note with the sightings of a lesson, and returns all of them. The note has the
-// run and the callers of each session, which show their independence; the lesson's file has the ids only.
+// addSightings adds sessions to the note with the sightings of a lesson, which are the sessions that support the
+// lesson, and returns all sightings. The note holds the run and the callers of each session, which show whether
+// two sessions are independent. The lesson's file holds only the ids.
 func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -211,8 +214,8 @@ func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith compares two lessons. A note records the decision to keep two lessons separate, so that a
-// later wording does not merge the two.
+// compareWith compares two lessons. It stores the decision to keep two lessons separate in a note, so that a
+// later change of the wording does not merge the two lessons.
 func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (match, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

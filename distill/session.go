@@ -12,16 +12,16 @@ import (
 	"precept/internal/sample"
 )
 
-// Ref is a session as evidence.
+// Ref refers to a session that supports a lesson.
 type Ref struct {
 	Session string   `json:"session"`           // its id
 	Run     string   `json:"run,omitempty"`     // run of the session
 	Callers []string `json:"callers,omitempty"` // callers of the session's accepted requests; see sample.Exchange
 }
 
-// independentOf reports whether two sessions are independent sightings: two sessions, not of one run, of two
-// credentials. A caller chooses names, words and times, but not the credential of another caller.
-// Credentials that occur in one session belong to one caller.
+// independentOf reports whether two sessions support a lesson independently: the sessions differ, are not part of
+// one run, and have no credential in common. A caller can choose names, words and times, but does not have the
+// credential of another caller.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
 		return false
@@ -49,8 +49,8 @@ func (s *Session) run() string {
 // maxCallers is the maximum number of callers in the Ref of one session.
 const maxCallers = 4
 
-// callers returns the callers of the session's requests that the upstream accepted, because anyone can send
-// a request with an invented credential.
+// callers returns the callers of those requests of the session that the upstream accepted. Other requests do not
+// count, because anyone can send a request with an invented credential.
 func (s *Session) callers() (out []string) {
 	for i := range s.Content.Exchanges {
 		x := &s.Content.Exchanges[i]
@@ -103,8 +103,7 @@ type reading struct {
 	orgWords bool // a lesson may use the words of the organisation
 }
 
-// prepare returns a session in the form that the rules read, without the calls that have no result. With
-// orgWords, a lesson may use the words of the organisation.
+// prepare returns a session in the form that the rules read. Calls without a result are left out.
 func prepare(s *Session, orgWords bool) *reading {
 	r := &reading{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
 	previous := ""
@@ -127,7 +126,7 @@ func prepare(s *Session, orgWords bool) *reading {
 			words := withoutBlocks(e.Text)
 			if _, synthetic := detect.Synthetic(words); !synthetic {
 				if previous == "" && len(r.steps) > 0 {
-					previous = "…" // an agent that only calls tools: the person's words refer to these calls
+					previous = "…" // stands for the calls of an agent that writes no text: the person's words refer to the calls
 				}
 				r.messages = append(r.messages, userMessage{words: words, opinion: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}
@@ -136,8 +135,8 @@ func prepare(s *Session, orgWords bool) *reading {
 	return r
 }
 
-// withoutBlocks removes precept's insertions from a text, which the session did not produce. The
-// proxy keeps insertions out of exchanges; a foreign transcript may contain them.
+// withoutBlocks removes the blocks that precept inserted into a text. The proxy stores no such blocks, but a
+// transcript from elsewhere may contain some.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},
@@ -146,7 +145,7 @@ func withoutBlocks(text string) string {
 		{"[/lesson ", "[END LESSON]"},
 	} {
 		for before, rest, found := strings.Cut(text, ends[0]); found; before, rest, found = strings.Cut(text, ends[0]) {
-			text = before // without the end of a block, the rest was inserted by precept
+			text = before // if the end of a block is missing, the block is the rest of the text
 			if _, after, whole := strings.Cut(rest, ends[1]); whole {
 				text = strings.TrimSpace(before + after)
 			}

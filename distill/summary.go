@@ -9,26 +9,26 @@ import (
 	"precept/internal/redact"
 )
 
-// Summary is the result of a run.
+// Summary is the result of one run of the distiller.
 type Summary struct {
 	Read           int            `json:"read"`      // sessions that were checked for new content
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
-	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, which the judge was not asked about
+	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, about which the judge was not asked
 	Failed         int            `json:"failed"`               // sessions with an error
 	Candidates     int            `json:"candidates"`           // drafted lessons
 	Proposed       int            `json:"proposed"`
-	Merged         int            `json:"merged"`  // drafts equal to existing lessons, which got the sessions as evidence
+	Merged         int            `json:"merged"`  // drafts whose sessions became evidence of an equal existing lesson
 	Refused        map[string]int `json:"refused"` // by reason
 	Contradictions int            `json:"contradictions"`
 	Opinions       int            `json:"opinions"` // opinions about lessons
 	Tokens         int64          `json:"tokens,omitempty"`
 	Cost           float64        `json:"cost,omitempty"`
 	Stopped        string         `json:"stopped,omitempty"` // reason why the run ended early
-	Busy           []string       `json:"busy,omitempty"`    // tenants claimed by another process
+	Busy           []string       `json:"busy,omitempty"`    // tenants that another process reads
 	Drafts         []Draft        `json:"drafts,omitempty"`
 	MergedInto     []string       `json:"merged_into,omitempty"`
-	Waiting        []Waiting      `json:"waiting,omitempty"` // left to a person by the automatic gate
+	Waiting        []Waiting      `json:"waiting,omitempty"` // lessons that the automatic gate leaves to a person
 	NotProposed    []NotProposed  `json:"not_proposed,omitempty"`
 }
 
@@ -58,8 +58,8 @@ func (s *Summary) add(d *Draft, state string) {
 	s.addDraft(shown)
 }
 
-// refuse counts a refusal. The reason of a draft with a secret names the kind of the secret only,
-// because the message may quote a part of the secret.
+// refuse counts a refused draft. If the draft has a secret, the reason names only the kind of the secret, because
+// the message may quote a part of the secret.
 func (s *Summary) refuse(d *Draft, code, why string) {
 	shown, kinds := d.redacted()
 	if len(kinds) > 0 {
@@ -133,14 +133,14 @@ func replacements(text, clean string) (pairs []string) {
 // redacted returns a text without secrets and personal data.
 func redacted(text string) string { return redact.New(true).Text(text) }
 
-// judgeError is an error with text of a judge, which Error redacts.
+// judgeError is an error that may quote a judge. Error redacts the text.
 type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return redacted(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
-// addWaiting adds the reason for which the automatic gate leaves the decision on a lesson to a person. A
-// later reason replaces an earlier one.
+// addWaiting adds a lesson that the automatic gate leaves to a person, with the reason. A later reason replaces an
+// earlier reason.
 func (s *Summary) addWaiting(slug, why string) {
 	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 	switch {
@@ -151,7 +151,7 @@ func (s *Summary) addWaiting(slug, why string) {
 	}
 }
 
-// removeWaiting removes the reason of a lesson that waited for its second sighting.
+// removeWaiting removes a lesson after the start of its trial.
 func (s *Summary) removeWaiting(slug string) {
 	s.Waiting = slices.DeleteFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 }

@@ -15,12 +15,12 @@ type Action string
 
 // The actions.
 const (
-	Approve    Action = "approve" // active, in this text
+	Approve    Action = "approve" // active, with the present text
 	Reject     Action = "reject"  // never active
 	StartTrial Action = "trial"   // active, and measured with an even split
 	Pause      Action = "pause"   // inactive until resumed
 	Resume     Action = "resume"  // undoes a pause
-	Retire     Action = "retire"  // inactive permanently, in the archive; the counts stay
+	Retire     Action = "retire"  // inactive and in the archive; the counts of sessions stay
 	Restore    Action = "restore" // undoes a retirement
 )
 
@@ -63,7 +63,7 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks is the maximum of a planned trial, whose picks are all stored.
+// maxPicks is the maximum number of picks of a planned trial. All of these picks are stored.
 const maxPicks = 100_000
 
 // SeenVersion is the version of a lesson that a person saw before acting. The zero SeenVersion matches any
@@ -73,8 +73,8 @@ type SeenVersion struct {
 	State State
 }
 
-// Check returns an error if the lesson differs from the seen version. So no person approves a text that has
-// changed since, and the second of two simultaneous decisions fails.
+// Check returns an error if the lesson differs from the version that the person saw. The check prevents the
+// approval of a text that has changed, and refuses the second of two simultaneous decisions.
 func (s SeenVersion) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
@@ -134,8 +134,8 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	})
 }
 
-// deactivate sets an inactive state, and keeps the previous state, to which resume and restore return. The
-// retirement of a paused lesson keeps the state before the pause as well.
+// deactivate sets an inactive state, and stores the previous state in Former for resume and restore. If a paused
+// lesson is retired, BeforePause also stores the state before the pause.
 func (l *Lesson) deactivate(to State) {
 	if l.State == to {
 		return
@@ -146,8 +146,8 @@ func (l *Lesson) deactivate(to State) {
 	l.Former, l.State = l.State, to
 }
 
-// restore returns an archived lesson to its state before the retirement. A file of an earlier version
-// does not name the state, and the lesson is paused, so that a person decides.
+// restore returns an archived lesson to its state before the retirement. The file of an earlier version does not
+// name this state. restore then pauses the lesson, so that a person decides.
 func (l *Lesson) restore() {
 	switch {
 	case l.Former == Paused:
@@ -162,14 +162,14 @@ func (l *Lesson) restore() {
 	l.BeforePause = ""
 }
 
-// resume returns a paused lesson to its state before the pause. If the file does not name the state, the
-// lesson waits for approval: its state may have been caution or benched.
+// resume returns a paused lesson to its state before the pause. If the file does not name this state, the
+// lesson waits for approval, because the state may have been caution or benched.
 func (l *Lesson) resume() {
 	switch {
 	case l.Former == "" && l.Plan != (TrialPlan{}):
 		l.State = l.approved(Trial)
 	case l.Former == "":
-		l.State, l.Approval.ContentHash = Quarantined, "" // a quarantined lesson with an approved text is paused
+		l.State, l.Approval.ContentHash = Quarantined, "" // with the hash of an approved text, a quarantined lesson would be read as paused
 	default:
 		l.State = l.approved(l.Former)
 	}

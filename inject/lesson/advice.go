@@ -9,12 +9,12 @@ import (
 // MaxAdvice is the maximum length of a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw is the maximum number of bytes of a section or a title that is read; a section may have a
-// megabyte.
+// maxRaw is the maximum number of bytes that are read from a section or a title. A section may be a megabyte
+// long.
 const maxRaw = 16 << 10
 
-// Text is a lesson in the form that a request may contain: without hidden characters, block
-// delimiters and role marks. A model sees lessons in this form only.
+// Text is a lesson in the form that a request may contain: without hidden characters, role marks, and the
+// delimiters of the blocks that precept inserts. A model sees lessons only in this form.
 type Text struct {
 	Slug, Title string
 	lines       []string // lines of the advice
@@ -31,7 +31,8 @@ func (l *Lesson) Text() Text {
 	return t
 }
 
-// Line returns a foreign text as one line that a model may see; "" for a text with a block delimiter.
+// Line returns a text from outside as one line that a model may see. The result is "" for a text with a block
+// delimiter.
 func Line(text string) string {
 	if line := oneLine(text); !hasDelimiter(line) {
 		return line
@@ -39,8 +40,8 @@ func Line(text string) string {
 	return ""
 }
 
-// Headline returns the title for a block, after "- [slug] ": one line without hidden characters,
-// roles and delimiters.
+// Headline returns the title as one line without hidden characters, role marks and delimiters. A block shows
+// the title after "- [slug] ".
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {
@@ -111,8 +112,8 @@ func isItem(t string) bool {
 	return len(digits) < len(t) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
 }
 
-// cutSentence returns the longest start of s of at most limit bytes that ends a sentence, or an
-// empty string.
+// cutSentence returns the longest prefix of s that has at most limit bytes and ends with a sentence. The result is
+// empty if no sentence fits.
 func cutSentence(s string, limit int) string {
 	best := 0
 	for i, r := range s {
@@ -132,7 +133,8 @@ func cutSentence(s string, limit int) string {
 
 func isWideStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence reports whether s ends with a full stop that does not belong to an abbreviation.
+// endsSentence reports whether s ends with a sign that ends a sentence. The full stop of an abbreviation or of a
+// list number does not count.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
 	r, size := utf8.DecodeLastRuneInString(s)
@@ -152,8 +154,8 @@ func endsSentence(s string) bool {
 	}
 }
 
-// hardCut cuts lines whose first sentence has more than maxBytes bytes: after a word, with " ..." at the
-// end.
+// hardCut cuts lines to maxBytes bytes after a word, and appends " ...". It is for lines whose first sentence
+// does not fit.
 func hardCut(lines []string, maxBytes int) []string {
 	const more = " ..."
 	out := []string{}

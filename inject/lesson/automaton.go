@@ -10,12 +10,12 @@ import (
 // come first and have a full row of transitions. The many deep states have only the labels of their
 // few children and a failure link.
 type automaton struct {
-	states []state           // one more state at the end limits the children of the last state
+	states []state           // one extra state at the end marks the end of the last state's children
 	rows   [][256]int32      // transition tables of the first states: next state by byte
 	ends   map[int32][]int32 // words that end in a state
 }
 
-// state is a prefix of words.
+// state is a state of the automaton: a prefix of one or more words.
 type state struct {
 	first int32 // first child; the children end where the next state's children start
 	fail  int32 // state of the longest proper suffix
@@ -23,7 +23,7 @@ type state struct {
 	label byte  // label of the incoming edge
 }
 
-// maxRows is the number of states with a row, of 1 KiB each: they should stay in the second-level
+// maxRows is the number of states with a row. A row has 1 KiB, and all rows should stay in the second-level
 // cache.
 const maxRows = 1024
 
@@ -33,8 +33,8 @@ type word struct {
 	id   int32
 }
 
-// newAutomaton builds the automaton of non-empty words, with full rows for the first rows states, and
-// for the root in any case.
+// newAutomaton builds the automaton of non-empty words. The first states, as many as rows says, and always the
+// root have full rows.
 func newAutomaton(words []word, rows int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))
@@ -45,7 +45,7 @@ func newAutomaton(words []word, rows int) *automaton {
 	return m
 }
 
-// span is a run of sorted words with the same first depth bytes: one state of the trie.
+// span is a range of the sorted words. The words share their first depth bytes, so a span is one state of the trie.
 type span struct{ lo, hi, depth int }
 
 // build lays out the trie breadth first from the sorted words, without a map.
@@ -54,7 +54,7 @@ func (m *automaton) build(words []word) {
 	m.states = append(m.states, state{})
 	for s := 0; s < len(queue); s++ {
 		q := queue[s]
-		m.states[s].first = int32(len(queue)) //nolint:gosec // bounded by memory long before
+		m.states[s].first = int32(len(queue)) //nolint:gosec // memory limits the number of states long before
 		i := q.lo
 		for ; i < q.hi && len(words[i].text) == q.depth; i++ {
 			m.states[s].end = int32(s)                               //nolint:gosec // as above

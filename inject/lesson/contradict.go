@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// overlaps has, by trigger, the claims of the lessons with the trigger.
+// overlaps holds, for each trigger, the claims of the lessons with the trigger.
 type overlaps map[string][]*claim
 
 // claim is a lesson with the order in its title.
@@ -76,9 +76,9 @@ func (o overlaps) opposed(l *Lesson) []*Lesson {
 	return out
 }
 
-// opposes reports whether two lessons contradict each other: they claim opposite outcomes or order
-// opposite acts, both are or may become active, and one agent may see both. A lesson and its successor
-// do not contradict each other.
+// opposes reports whether two lessons contradict each other: the lessons claim opposite outcomes or order opposite
+// acts, both are active or may become active, and one agent may see both. A lesson and its successor do not
+// contradict each other.
 func (c *claim) opposes(other *claim) bool {
 	a, b := c.lesson, other.lesson
 	return (opposedOutcomes(a, b) || c.forbidsWhatOrders(other)) && a.State.open() && b.State.open() &&
@@ -110,9 +110,9 @@ func (c *claim) forbidsWhatOrders(other *claim) bool {
 	return shared > 0 && 4*shared >= 3*min(len(c.words), len(other.words))
 }
 
-// stanceOf returns the words of the order in a title, without endings, stop words and words such as always
-// and never, and reports whether the order forbids the act. Two negations among the first words cancel
-// each other: "Never skip".
+// stanceOf returns the words of the order in a title. Endings, stop words and words such as "always" and "never" are
+// left out. forbids reports whether the order forbids the act. Two negations among the first words, as in "Never
+// skip", cancel each other.
 func stanceOf(title string) (words []string, forbids bool) {
 	folded := string(appendText(nil, clipBytes(title, maxRaw)))
 	for sign := range strings.FieldsSeq(unspacedNegations) {
@@ -120,7 +120,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 			folded, forbids = rest, true
 		}
 	}
-	head := 0 // words before the act
+	head := 0 // number of words before the act
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
 		head = len(strings.Fields(before))
 	}

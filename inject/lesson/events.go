@@ -20,8 +20,9 @@ const slowPoll = 30
 // a network mount that other machines write.
 var errNoEvents = errors.New("the file system does not report changes")
 
-// events receives the kernel's reports of changes, and decides when the watcher has to walk its directory. Walking a directory of
-// 10,000 lessons each second takes 5 % of a core; waiting for the kernel's events takes nothing.
+// events receives the kernel's reports of changes, and decides when the watcher has to walk its
+// directory. Walking a directory of 10,000 lessons each second takes 5 % of a core; waiting for the
+// kernel's events takes nothing.
 //
 // With the zero value, the directory is walked at each poll.
 type events struct {

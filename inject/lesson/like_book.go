@@ -7,9 +7,9 @@ import (
 	"precept/inject/request"
 )
 
-// WithLikeness returns a copy of the book whose lessons match by likeness as well. The threshold of
-// each lesson is a score that at most the share rate of the windows of the traffic reaches. With too
-// little traffic, WithLikeness returns the book itself.
+// WithLikeness returns a copy of the book whose lessons also match by likeness: a lesson matches a window, which
+// is a sentence or a line, if the words resemble each other. At most a share of rate of the windows of the
+// traffic reaches the threshold of a lesson. With too little traffic, WithLikeness returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.Enough() || len(b.compiled) == 0 {
 		return b
@@ -24,7 +24,8 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
-// exact returns the lessons with a phrase or a kind of request that a text contains, whatever their conditions.
+// exact returns the lessons with a phrase or a kind of request that a text contains. Other conditions of the
+// lessons do not count.
 func (b *Book) exact(text string, from source) []int32 {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
@@ -53,23 +54,23 @@ func (b *Book) exact(text string, from source) []int32 {
 	return out
 }
 
-// WithoutLikeness returns a copy of the book that matches exactly only.
+// WithoutLikeness returns a copy of the book with exact matches only.
 func (b *Book) WithoutLikeness() *Book {
 	next := *b
 	next.like = nil
 	return &next
 }
 
-// AsksForLikeness reports whether a lesson of the book matches by likeness (like: true).
+// AsksForLikeness reports whether the file of a lesson in the book has like: true.
 func (b *Book) AsksForLikeness() bool {
 	return slices.ContainsFunc(b.compiled, func(c compiled) bool { return c.lesson.Trigger.Like })
 }
 
-// MatchesByLikeness reports whether the book has thresholds of captured traffic.
+// MatchesByLikeness reports whether the lessons of the book also match by likeness.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits adds the matches by likeness to the exact matches. A text adds no match if the lesson that
-// the text resembles most matches exactly.
+// likeHits adds the matches by likeness to the exact matches. Each text adds at most the lesson that it resembles
+// most, and adds nothing if this lesson already matches exactly.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.resembling(q)
 	for i := range found {
@@ -89,8 +90,8 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	return hits
 }
 
-// Likeness returns the windows of a query that resemble a lesson of the book, the highest score first:
-// all windows with a score of at least near times the threshold.
+// Likeness returns the windows of a query that resemble a lesson of the book, the highest score first. The score
+// of each window is at least near times the threshold.
 func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 	if b.like == nil {
 		return nil
@@ -102,9 +103,9 @@ func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 	return b.like.near(q, int32(i), float32(near)) //nolint:gosec // a lesson count
 }
 
-// Meant returns the hit of a lesson that matches earlier words of a session by meaning, if the
-// conditions of the lesson hold for the request, not_keywords included.
-func (b *Book) Meant(q *Query, r Resemblance) (Hit, bool) {
+// Meant returns the hit of a lesson that matches earlier words of a session by meaning. ok is false if a
+// condition of the lesson, such as not_keywords, does not hold for the request.
+func (b *Book) Meant(q *Query, r Resemblance) (hit Hit, ok bool) {
 	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == r.Lesson.Slug })
 	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].offered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // a lesson count
 		return Hit{}, false
@@ -141,7 +142,8 @@ func (b *Book) vetoes(l int32, q *Query) bool {
 	return s.seen[l].vetoed
 }
 
-// Meaning returns the text of a lesson that is embedded; empty for a lesson without words of users.
+// Meaning returns the text from which the embedding of a lesson is computed. The text is empty for a lesson
+// without words of users.
 func (l *Lesson) Meaning() string {
 	if len(l.Trigger.Keywords) == 0 && l.Trigger.Description == "" || l.aboutErrors() {
 		return ""

@@ -24,9 +24,9 @@ type order struct {
 	what       string   // name of the order: ignore, steal, pipe or hide
 	forms      []string // searched forms of a text: plain, bare, squeezed
 	avoided    bool     // a negated order does not count
-	bySentence bool     // does not cross the end of a sentence
+	bySentence bool     // a match lies within one sentence
 	words      []string // every match contains one of the words
-	foreign    bool     // a text with a letter beyond ASCII can match, also without one of the words
+	foreign    bool     // a text with a letter beyond ASCII can match without any of the words
 	pattern    *regexp.Regexp
 }
 
@@ -57,7 +57,7 @@ var orders = sync.OnceValue(func() *orderBook {
 	return &book
 })
 
-// readOrder parses a section: the parts are inserted into the patterns, in the section's form.
+// readOrder parses a section of orders.txt, and inserts the named parts into its patterns.
 func readOrder(what string, how []string, lines string, parts map[string][]string) order {
 	o := order{what: what, forms: how, avoided: slices.Contains(how, "avoided"), bySentence: slices.Contains(how, "by sentence")}
 	written := norm.NFD.String // matches the text without accents; no change for English
@@ -84,7 +84,7 @@ func readOrder(what string, how []string, lines string, parts map[string][]strin
 	return o
 }
 
-// squeezed returns alternatives in the form of skeleton, separated by |.
+// squeezed converts alternatives, separated by |, to the form that skeleton returns.
 func squeezed(words string) string {
 	list := strings.Split(words, "|")
 	for i := range list {
@@ -119,7 +119,7 @@ func (o *order) isIn(text string) bool {
 	})
 }
 
-// maliciousOrders returns the findings about orders in a text.
+// maliciousOrders returns a message for each kind of malicious order in a text.
 func maliciousOrders(text string) []string {
 	plain := plainly(text)
 	bare := unaccented(plain)

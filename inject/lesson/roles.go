@@ -10,13 +10,12 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// roleForm is a form in which a text imitates a role of the conversation or a tool. The scan of a
-// written lesson and the rendering for a request use this table: the rendering breaks every form
-// that the scan permits.
+// roleForm is a form in which a text imitates a role of the conversation or a tool, such as "system:" at the start of
+// a line. The scan of a new lesson refuses some forms. The rendering for a request breaks all forms.
 type roleForm struct {
-	find        *regexp.Regexp // matches the result of drawn
-	replacement string         // $1 and $2 are groups of find, with the characters of the original text
-	refused     bool           // refused by the scan, because no lesson needs the form
+	find        *regexp.Regexp // pattern for the text that drawn returns
+	replacement string         // $1 and $2 are groups of find, in the characters of the original text
+	refused     bool           // the scan refuses the form, because no lesson needs it
 	capital     bool           // only where the label begins with a capital: "file system: ext4" is prose
 }
 
@@ -77,11 +76,12 @@ func speaksAsRole(s string) bool {
 	return false
 }
 
-// maxPasses limits the passes over a text: a rewritten form may join its surroundings.
+// maxPasses is the maximum number of passes over a text. Each pass may create a new form out of a rewritten form and
+// the text around it.
 const maxPasses = 8
 
-// neutralize breaks every form that a model could read as a turn of the conversation. The words
-// stay readable. Lines with a form left after all passes are dropped.
+// neutralize breaks every form that a model could read as a turn of the conversation. The words stay readable. If
+// the last pass still changes the text, neutralize drops the lines that have a form.
 func neutralize(s string) string {
 	for range maxPasses {
 		before := s
@@ -143,8 +143,8 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// drawn returns the text as it looks, for comparison: letters of other scripts, accents, case and
-// the forms of brackets and bars are folded. at maps each byte, and the end, to the position in s.
+// drawn returns a text in which characters that look alike are equal, for comparison. Letters of other scripts,
+// accents, case, brackets and bars are folded. at maps each byte of the text, and its end, to the position in s.
 func drawn(s string) (text string, at []int) {
 	b := make([]byte, 0, len(s))
 	at = make([]int, 0, len(s)+1)

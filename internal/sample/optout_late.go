@@ -12,7 +12,7 @@ import (
 // An opt-out may come after content was stored. Hides, Hidden, Visible and HidesSample apply the present
 // opt-outs to stored content. The methods accept a nil OptOut, which hides nothing.
 
-// Hides reports whether a tenant or an agent opted out.
+// Hides reports whether the tenant or the agent opted out.
 func (o *OptOut) Hides(tenant, agent string) bool {
 	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
 }
@@ -55,8 +55,8 @@ func (o *OptOut) Hidden(list []Exchange) []bool {
 	return out
 }
 
-// Visible returns the exchanges of a session without the hidden ones. An exchange that follows a hidden
-// exchange loses the hidden reply that the agent sent back. list stays unchanged.
+// Visible returns the exchanges of a session without the hidden ones. If the exchange after a hidden exchange
+// repeats the hidden reply, Visible removes the repeated reply from a copy. list stays unchanged.
 func (o *OptOut) Visible(list []Exchange) []Exchange {
 	hidden := o.Hidden(list)
 	if !slices.Contains(hidden, true) {
@@ -77,7 +77,7 @@ func (o *OptOut) Visible(list []Exchange) []Exchange {
 	return out
 }
 
-// repeated returns the number of items at the start of New that are output of the model.
+// repeated returns the number of items at the start of New that repeat output of the model.
 func (e *Exchange) repeated(before *Reply) int {
 	for i, item := range e.items(before) {
 		if len(item.Results) > 0 || item.Role == wire.RoleUser || item.Role == wire.RoleSystem || item.Role == wire.RoleTool {
@@ -87,10 +87,10 @@ func (e *Exchange) repeated(before *Reply) int {
 	return len(e.New)
 }
 
-// HidesSample reports whether a sample has content of a hidden exchange. list has the stored exchanges of
-// the session. A sample of an exchange that left the store is hidden, because the paths in its calls are
-// unknown, unless judged is true: the present patterns judged every exchange of the session when it was
-// stored.
+// HidesSample reports whether a sample has content of a hidden exchange. list holds the stored exchanges of
+// the session. If an exchange of the sample was deleted from the store, the paths in its calls are unknown,
+// and the sample is hidden. judged is an exception: judged is true if the present patterns were already
+// applied to every exchange of the session before the exchange was stored.
 func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	if !o.HidesPaths() {
 		return false
@@ -136,7 +136,7 @@ func (m *Sample) DropWords() {
 	}
 }
 
-// hitsSample reports whether a text of a sample names a path.
+// hitsSample reports whether a text of a sample names a path that opted out.
 func (o *OptOut) hitsSample(m *Sample) bool {
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode([]any{m.Input, m.Output, m.Feedback.Details}); err != nil {
@@ -145,7 +145,8 @@ func (o *OptOut) hitsSample(m *Sample) bool {
 	return o.Hits(text.String())
 }
 
-// eventIDs returns the ids of the exchanges of a sample, which is built or read from a store.
+// eventIDs returns the ids of the exchanges of a sample. The list has another type in a sample that was read
+// from a store.
 func (m *Sample) eventIDs() (ids []string) {
 	switch list := m.Meta["source_event_ids"].(type) {
 	case []string:

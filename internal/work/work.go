@@ -1,8 +1,8 @@
 // Package work names the places where the work of an agent ends: commits, branches and pull requests.
 //
-// detect reads references out of tool results, a session keeps them, and feedback of a person, of CI or
-// of a webhook finds the sessions by them. Each spelling of one place (the URLs of a repository, a URL
-// and a number of a pull request) gives one reference.
+// Package detect finds references to such places in the results of tools, and a session keeps the references.
+// Feedback from a person, from CI or from a webhook names a place, and so finds the sessions that worked on
+// it. All spellings of one place, such as the URL and the number of a pull request, give one reference.
 package work
 
 import (
@@ -18,18 +18,18 @@ type Kind string
 const (
 	Commit      Kind = "commit"
 	Branch      Kind = "branch"
-	PullRequest Kind = "pull_request" // of GitHub, or merge request of GitLab
+	PullRequest Kind = "pull_request" // a pull request of GitHub, or a merge request of GitLab
 )
 
-// Bounds of names, in bytes.
+// Bounds in bytes.
 const (
-	minHash = 7
-	maxHash = 64 // SHA-256
-	MaxName = 256
+	minHash = 7   // shortest hash of a commit
+	maxHash = 64  // longest hash of a commit, a SHA-256
+	MaxName = 256 // longest name of a branch, and longest path of a repository
 )
 
-// Ref is a reference. Refs that name one place are equal, except that the hash of a commit may be
-// shortened and the repository may be unknown.
+// Ref is a reference. Two Refs of one place are equal, unless the hash of a commit is shortened or a
+// repository is unknown.
 type Ref struct {
 	Kind       Kind
 	Repository string // path of the repository in lower case, such as acme/shop; "" if unknown
@@ -65,9 +65,9 @@ func OfPullRequest(repository, number string) (ref Ref, ok bool) {
 	return Ref{Kind: PullRequest, Repository: repository, Name: strconv.FormatUint(n, 10)}, true
 }
 
-// ParsePullRequest reads the address of a pull request or a merge request, with or without a part
-// after the number, or a repository with a number: https://github.com/acme/shop/pull/12, acme/shop#12,
-// acme/shop!12.
+// ParsePullRequest reads the URL of a pull request or a merge request, or a repository with a number:
+// https://github.com/acme/shop/pull/12, acme/shop#12, acme/shop!12. A URL may have further segments after
+// the number.
 func ParsePullRequest(text string) (ref Ref, ok bool) {
 	text = strings.TrimSpace(text)
 	if len(text) > 2*MaxName {
@@ -87,7 +87,7 @@ func ParsePullRequest(text string) (ref Ref, ok bool) {
 	if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 		return Ref{}, false
 	}
-	path := strings.TrimPrefix(u.Path, "/api/v3") // of a GitHub Enterprise server
+	path := strings.TrimPrefix(u.Path, "/api/v3") // the prefix of a GitHub Enterprise server
 	segments := strings.Split(strings.Trim(path, "/"), "/")
 	for i := len(segments) - 2; i >= 2; i-- {
 		switch segments[i] {
@@ -120,14 +120,14 @@ func RepositoryOf(remote string) string {
 		return CleanPath(u.Path)
 	}
 	host, path, ok := strings.Cut(remote, ":")
-	if !ok || host == "" || strings.ContainsAny(host, `/\`) || len(host) == 1 { // a directory, also of Windows
+	if !ok || host == "" || strings.ContainsAny(host, `/\`) || len(host) == 1 { // a directory, for instance on a drive of Windows
 		return ""
 	}
 	return CleanPath(path)
 }
 
 // CleanPath returns the path of a repository in the form of Ref: two segments or more, in lower case.
-// The result is "" for another text.
+// The result is "" for a text that is not such a path.
 func CleanPath(path string) string {
 	path = strings.ToLower(strings.Trim(strings.TrimSuffix(strings.Trim(path, "/"), ".git"), "/"))
 	if !strings.Contains(path, "/") || len(path) > MaxName || strings.ContainsFunc(path, func(r rune) bool { return r <= ' ' }) {
@@ -136,8 +136,8 @@ func CleanPath(path string) string {
 	return path
 }
 
-// Key returns the index key of a reference. All hashes of a commit have one key, and so have branches
-// with one name in several repositories; session.Record.MatchWork separates the branches.
+// Key returns the index key of a reference. All hashes of a commit have one key. Branches with one name in
+// several repositories also share a key; session.Record.MatchWork separates the branches.
 func (r Ref) Key() string {
 	switch r.Kind {
 	case Commit:
