@@ -102,8 +102,8 @@ func (b *batch) reset() {
 	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flush: b.flush}
 }
 
-// merge appends the rows, echo keys, exchanges and signals of the batch next, which follows b. The
-// fields for the account are not merged: next was appended to the outbox before.
+// merge appends the rows, echo keys, exchanges and signals of the batch next, which follows b. merge
+// leaves out the fields for the account and the outbox.
 func (b *batch) merge(next *batch) {
 	b.rows = append(b.rows, next.rows...)
 	b.echoes = append(b.echoes, next.echoes...)
@@ -146,9 +146,10 @@ type sessionParts struct {
 	signals   []int
 }
 
-// documents returns the rows for the outbox, one for each session, with their documents in buf, and buf with
-// its new capacity. guarded runs the encoding of an exchange, and reports whether the encoding did not panic.
-// An exchange whose encoding panics is dropped; dropped is the number of these exchanges.
+// documents returns the rows for the outbox, one for each session. The documents of the rows share the memory
+// of grown, which is buf with a capacity for all documents. guarded runs the encoding of an exchange, and
+// returns false after a panic. An exchange whose encoding panics is dropped; dropped is the number of these
+// exchanges.
 func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
 	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(refOf(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}

@@ -30,7 +30,7 @@ type SessionQuery struct {
 
 	Agent, Model string   // the whole name; upper and lower case are equal
 	Lesson       string   // slug of a lesson that matched; with Fate, of a lesson with this fate
-	Fate         string   // one of Fates: of Lesson, or of any lesson
+	Fate         string   // one of Fates; without Lesson, sessions in which any lesson has this fate
 	Run          string   // the whole name of the run or of the parent session
 	ToolName     string   // the whole name of a called tool
 	ErrorKind    string   // kind of a failed tool result
@@ -69,7 +69,7 @@ const (
 	FateTreated  = "treated" // matched in a session that is no control session
 	FateInjected = "injected"
 	FateWithheld = "withheld"
-	FateControl  = "control"
+	FateControl  = "control" // matched in a control session
 )
 
 // The verdicts on sessions in addition to the quality labels.

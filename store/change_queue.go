@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes is the maximum number of keys in each list while the backend is unavailable. A key beyond the maximum is
-// dropped: feedback with this key does not find its session.
+// maxEchoes is the maximum number of keys in each list. The lists grow while the backend is unavailable. A key beyond
+// the maximum is dropped: feedback with this key does not find its session.
 const maxEchoes = 200_000
 
 // delayedEvery is the pause between two writes of rows in which only counts or times changed.
@@ -125,7 +125,8 @@ func (w *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]
 	return dirty, echoes
 }
 
-// find returns the session of an undelivered key. If several sessions have the key, find returns the newest.
+// find returns the session of an undelivered key. If several sessions have the key, find prefers a held key, then the
+// last added key.
 func (w *changeQueue) find(key session.EchoKey) (session.ID, bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()

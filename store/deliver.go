@@ -38,9 +38,9 @@ type epochs interface {
 	Epoch(ctx context.Context) (string, error)
 }
 
-// shipper writes durable rows to the backend, and deletes safe rows from the outbox. Only the holder
-// of deliveryMu uses the shipper: one goroutine at a time delivers rows, deletes sessions or closes
-// sessions.
+// shipper writes rows of the outbox to the backend, and deletes safe rows from the outbox. A row is safe
+// when the backend cannot lose the row any more. Only the holder of deliveryMu uses the shipper: one
+// goroutine at a time delivers rows, deletes sessions or closes sessions.
 type shipper struct {
 	be      syncer
 	fleet   epochs // nil: this process owns the backend
@@ -257,7 +257,8 @@ func (d *shipper) makeRoom(err error) {
 	}
 }
 
-// writeBatch writes a batch to the backend, and updates the account.
+// writeBatch writes a batch to the backend, and updates the account, the counts of exchanges in the
+// outbox.
 func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	stubs := d.writer.tombs.remaining(session.Batch{Exchanges: b.interrupted})
 	if err := d.writer.writeSessions(ctx, stubs); err != nil {

@@ -17,7 +17,7 @@ import (
 const (
 	maxRetainPause  = 10 * time.Minute       // longest pause between two deletions by age
 	retainStep      = 250 * time.Millisecond // longest duration of one deletion by age, because deliveries wait meanwhile
-	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback is deleted
+	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback, which waits for its session, is deleted
 	erasuresEvery   = time.Second            // pause between two look-ups of the erasures of other replicas
 	completeErasure = time.Minute            // age at which another replica has completed its erasure in the backend
 )
@@ -139,7 +139,7 @@ func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
 	})
 }
 
-// membersOf returns the sessions that share the coins of a run or a parent session.
+// membersOf returns the sessions of a run, or the child sessions of a parent session.
 func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
 	member, ok, err := x.sessions.member(ctx, tenant, id)
 	if err != nil || !ok {
@@ -182,7 +182,7 @@ func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 }
 
 // eraseLocal removes deleted sessions from the memory, the batches and the outbox of this process, and adds
-// their tombstones. eraseLocal returns the ids of the sessions that were in memory, and their number. For
+// their tombstones, which reject later content of the sessions. eraseLocal returns the ids of the sessions that were in memory, and their number. For
 // the erasure of a tenant only the number is set.
 func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	selects := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
@@ -290,8 +290,8 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// repeatErasure repeats the erasure of another replica, also in the backend, because this replica may have
-// written the session since.
+// repeatErasure repeats the erasure of another replica. A new erasure is repeated in the backend, too,
+// because this replica may have written the session since.
 func (x *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
 	defer x.emptyCaches()
 	if _, _, err := x.eraseLocal(ctx, e); err != nil {

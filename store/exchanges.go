@@ -107,8 +107,8 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// noteWritten invalidates the entries of the sessions of written exchanges. stored reports that the
-// backend has all exchanges of list but the refused exchanges: then the documents are added to open.
+// noteWritten invalidates the cached sessions of the written exchanges in list. stored reports that the
+// backend has all exchanges of list except refused ones: then the documents are added to open.
 func (c *ExchangeCache) noteWritten(list []sample.Exchange, stored bool) {
 	if c == nil {
 		return

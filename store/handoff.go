@@ -20,6 +20,7 @@ const (
 // handoff passes rows from the recorder to the shipper. The rows of next are redacted and not in the outbox
 // yet. The rows of ready are in the outbox, and also in memory for the shipper. If the backend is
 // slower than the recorder, ready leaves memory, and the shipper reads the rows back from the outbox.
+// next also has the stubs, the records of turns in progress.
 type handoff struct {
 	outbox   *outbox.Outbox // nil: rows wait in memory alone
 	deps     deps
@@ -77,8 +78,8 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	return stubsWritten
 }
 
-// appendToOutbox writes next to the outbox, and changes next only by dropping exchanges for which the
-// outbox has no room. The caller holds mu.
+// appendToOutbox writes next to the outbox. Exchanges and implicit feedback for which the outbox has no
+// room, and exchanges that cannot be encoded, are dropped from next and counted. The caller holds mu.
 func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil
@@ -195,7 +196,7 @@ func (h *handoff) setTaken(sequence int64) {
 }
 
 // backlog returns the sequence number up to which the shipper must read rows back from the outbox, and
-// reports whether such rows remain. If none remain, backlog ends the state of lagging.
+// reports whether such rows remain. If none remain, backlog clears state.lagging.
 func (h *handoff) backlog() (until int64, lagging bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -11,7 +11,7 @@ import (
 const (
 	queueLen   = 8192    // maximum number of turns in the inbox
 	flushAt    = 500     // number of queued turns at which the recorder runs without a wait for the next tick
-	pieceBytes = 1 << 20 // bytes of exchanges in one append: the ballast of the outbox must suffice for one append on a full disk
+	pieceBytes = 1 << 20 // bytes of exchanges in one append: on a full disk the space that the outbox reserves must suffice for one append
 )
 
 // Turn is a finished turn of the proxy. The recorder owns the turn after Offer.
@@ -35,8 +35,8 @@ func (t *Turn) pin(n int32) {
 	}
 }
 
-// TurnStart is a turn in progress. If the program dies before the end of the turn, a stub of the
-// exchange is stored.
+// TurnStart is a turn in progress. If the program dies before the end of the turn, a stub, the exchange
+// without its content, is stored.
 type TurnStart struct {
 	x           *sample.Exchange
 	stubWritten bool        // the outbox has the stub of the turn; only the recorder uses stubWritten

@@ -78,8 +78,9 @@ func (x *SessionItem) hasFate(slug, fate string) bool {
 	return slices.Contains(list, slug) || fate == "" && (slices.Contains(x.Injected, slug) || slices.Contains(x.Withheld, slug))
 }
 
-// items converts stored sessions to items of a list. A session of a run, or of a parent session, has the
-// coins and the reward of this unit. items reads each unit once.
+// items converts stored sessions to items of a list. A session of a unit (a run or a parent session) has the
+// coins and the reward of the unit. A coin is the random decision to inject or to withhold a lesson. items
+// reads each unit once.
 type items struct {
 	archive *Archive
 	units   map[session.ID]*unit

@@ -38,7 +38,7 @@ func (s *Store) updateLag() {
 	h, shipper := s.shipper.handoff, s.shipper
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	n := int64(len(h.next.exchanges) + h.bypassing)
+	n := int64(len(h.next.exchanges) + h.bypassing) // exchanges that the outbox does not have
 	if h.outbox == nil {
 		n += int64(len(h.ready.exchanges) + len(shipper.tail.exchanges))
 	} else {

@@ -24,6 +24,8 @@ const (
 // backend is down, the row in the outbox suffices, and evictedFlush records that a look-up may miss the
 // session. If no session can leave, memory is full, and add returns nil. Without this limit a flood of
 // new sessions takes all memory, or evicts sessions whose row is stored nowhere.
+//
+// A flush is one run of the recorder, which collects rows for the outbox. The numbers of flushes ascend.
 type live struct {
 	mu    sync.Mutex
 	byID  map[session.ID]*Session
@@ -52,7 +54,7 @@ type Session struct {
 	dirty         atomic.Bool   // the session is in changeQueue.dirty
 	delayed       atomic.Bool   // the session is in changeQueue.delayed
 	rowFlush      atomic.Int64  // number of the newest flush with the row of the session; 0: none
-	silent        atomic.Bool   // all turns opted out, and the outbox has no mark of the session
+	silent        atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
 	forgotten     atomic.Bool   // the session was forgotten: no row may be written any more
 	// numbers are the placeholder numbers of redacted texts; nil: no exchange was redacted yet. Only
 	// the recorder uses numbers.

@@ -26,14 +26,14 @@ type parking interface {
 // Status is the outcome of posting feedback.
 type Status string
 
-// The statuses of a posted feedback.
+// The statuses of posted feedback.
 const (
 	Joined  Status = "joined"  // the feedback is stored on a session
 	Parked  Status = "parked"  // the session is not known yet, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
 )
 
-// Posted is the result of one posted feedback.
+// Posted is the result of posting one entry of feedback.
 type Posted struct {
 	ID      string // id of the entry; set by Rate only
 	Session string // name of the session; "" while parked
@@ -49,7 +49,8 @@ type Owners struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// NoRoom returns advice for the client if err reports that the session or the parking is full.
+// NoRoom returns advice for the client if err reports that the session, or the tenant's parked feedback,
+// has the largest number of entries.
 func NoRoom(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has the largest number of feedback entries (limits.feedback); to correct an entry, post its id again", true
@@ -77,8 +78,8 @@ type subject struct {
 	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
 	Otherwise  []session.ID    `json:"otherwise,omitempty"`  // ids tried after candidates and key
 	Sample     string          `json:"sample,omitempty"`     // id of a sample of the session
-	// Works are groups of commits, branches and pull requests: the subject is every session that
-	// showed a reference of the first known group.
+	// Works are groups of references: commits, branches and pull requests. The subject is every session
+	// whose tool results contain a reference of the first known group.
 	Works [][]work.Ref `json:"works,omitempty"`
 }
 
@@ -240,8 +241,8 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoK
 	return Posted{}, false, nil
 }
 
-// join adds feedback to a session and to the session's unit. For an opted-out session the status is
-// Ignored.
+// join adds feedback to a session and to its run or parent session. For an opted-out session the status
+// is Ignored.
 func (f *poster) join(ctx context.Context, tenant string, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if f.optOuts.isSilent(ctx, tenant, member.ID) {

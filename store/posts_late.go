@@ -17,7 +17,7 @@ import (
 )
 
 const (
-	keepLimit  = 5 * time.Second // longest wait for the disk that keeps a post
+	keepLimit  = 5 * time.Second // longest wait for the write of a post to the outbox
 	ownerLimit = postRetry       // longest search for the session of a post that goes to the outbox
 	downLimit  = time.Second     // maximum time for a first attempt on a backend that is down
 	latePause  = time.Second     // pause after a late post that the backend did not take
@@ -49,7 +49,7 @@ type latePosts struct {
 // LateTally counts late posts that were dropped, by reason.
 type LateTally struct {
 	Unknown atomic.Int64 // the subject has no session
-	Full    atomic.Int64 // the session or the parking had no room
+	Full    atomic.Int64 // the session, or the store of parked feedback, had no room
 	Bad     atomic.Int64 // the post is invalid, or the store panicked at the post
 	Expired atomic.Int64 // the post waited too long
 }
@@ -331,5 +331,5 @@ func (f *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([
 	}
 	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 	ids := found[s.Key]
-	return ids[:min(len(ids), 1)], err // feedback joins the newest
+	return ids[:min(len(ids), 1)], err // the newest session
 }

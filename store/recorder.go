@@ -83,9 +83,9 @@ func (r *recorder) admitPiece() (more bool) {
 	return more
 }
 
-// admit redacts the exchange of one turn, and adds the exchange to the next batch. An exchange that
-// opted out, and an exchange at which a step panics, is dropped and counted. No unredacted text leaves
-// admit.
+// admit redacts the exchange of one turn, and adds the exchange to the next batch. An exchange is
+// dropped and counted if the exchange opted out, if its session was deleted, or if a step panics. No
+// unredacted text leaves admit.
 func (r *recorder) admit(t Turn) {
 	defer t.pin(-1)
 	drop := func(reason string) {

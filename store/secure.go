@@ -31,9 +31,10 @@ type syncPoint struct {
 	row int64
 }
 
-// secure syncs the backend, and deletes safe rows from the outbox, also after a failed delivery. secure
-// returns the error of the delivery with the errors of these steps. diskFull reports that the backend
-// has no disk space: secure then frees space without a wait for the next due time.
+// secure syncs the backend, and deletes safe rows from the outbox. After a failed delivery secure deletes
+// safe rows, too, but syncs only if diskFull is true. diskFull reports that the backend has no disk space:
+// secure then also frees the disk space that the outbox reserves. secure returns the errors of the delivery
+// and of the sync. Without these errors secure returns the error of the deletion.
 func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	failed := deliveryErr
 	box := d.handoff.outbox
@@ -86,7 +87,7 @@ func (d *shipper) sync(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// close stores the delivery position, and closes the outbox.
+// close writes the account of the outbox, deletes safe rows, and closes the outbox.
 func (d *shipper) close() error {
 	if d.handoff.outbox == nil {
 		return nil

@@ -146,7 +146,9 @@ func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
-// refresh adopts the stored record if another replica has written a newer one.
+// refresh replaces the record in memory by the stored record if another replica has written a newer one.
+// Any regular record is newer than a stand-in, the record of a session that began while the backend did not
+// answer.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
@@ -172,8 +174,8 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	}
 }
 
-// rejoin merges the stored record of a unit into the record in memory, because other replicas may have
-// flipped coins of the unit.
+// rejoin merges the stored record of a unit, a run or a parent session, into the record in memory. Other
+// replicas may have flipped coins of the unit: random decisions to inject or to withhold a lesson.
 func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	if !s.hasFleet() && !unit.Unsure() {
 		return
@@ -243,8 +245,9 @@ func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newest returns the newer one of the record in memory and the stored row, merged for a unit, for the
-// closing of the session.
+// newest returns the record with which a session closes: the newer one of the record in memory and the
+// stored record. If the record in memory is the newer one and belongs to a unit, newest merges the stored
+// record into a copy.
 func (s *sessions) newest(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
@@ -274,7 +277,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 	return inMemory
 }
 
-// snapshot returns a snapshot of a session in memory, nil for another session.
+// snapshot returns a snapshot of the record of a session in memory; nil: the session is not in memory.
 func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	ses := s.live.peek(ref.ID)
 	if ses == nil {

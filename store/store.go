@@ -136,7 +136,8 @@ func (s *Store) Sessions() int { return s.sessions.live.count() }
 func (s *Store) Shared() bool { return s.sessions.hasFleet() }
 
 // Acquire pins the session with the given id: from memory, else from the backend, within
-// Options.Lookup. The caller ends the pin with Release. ses is nil if the tenant has no such session.
+// Options.Lookup. A pinned session stays in memory. The caller ends the pin with Release. ses is nil if the
+// tenant has no such session.
 // late reports that the backend did not answer in time: the session may exist, and a session that
 // the caller begins instead is excluded from the experiment.
 func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
@@ -175,9 +176,10 @@ func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 // turns went without lessons. Without an answer the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
-// Rejoin reads a run or a parent session from the backend again, if other replicas may have flipped
-// coins of this unit. If the backend does not answer, the unit stays unchanged. No coin is lost,
-// because all replicas flip the same coins.
+// Rejoin reads a unit (a run or a parent session) from the backend again, if other replicas may have
+// flipped coins of the unit. A coin is the random decision to inject a lesson or to withhold the lesson. If the
+// backend does not answer, the unit stays unchanged. No coin is lost, because all replicas flip the
+// same coins.
 func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
 
 // Recall hides the opted-out turns of a new record, if another replica has stored an opt-out mark of the
@@ -188,8 +190,9 @@ func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late
 	s.sessions.recall(ctx, rec, items, late)
 }
 
-// Echoes returns the sessions in which keys occurred, from the backend, within Options.Lookup. late
-// reports that the backend did not answer in time: the keys may have occurred in sessions.
+// Echoes returns the sessions in which echo keys occurred, from the backend, within Options.Lookup. An
+// echo key is the hash of a text or an id, by which feedback and later requests find a session. late reports
+// that the backend did not answer in time: the keys may have occurred in sessions.
 func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool) {
 	return s.sessions.echoes(ctx, tenant, keys)
 }
@@ -208,8 +211,8 @@ func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.new
 func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.snapshot(ref) }
 
 // Begin records that a turn is in progress, and never blocks. If the program dies before the turn
-// ends, the backend gets a stub of the exchange. The identity and the decisions in x must be final;
-// the caller sets the other fields before Offer.
+// ends, the backend gets a stub, the exchange without its content. The identity and the decisions in x
+// must be final; the caller sets the other fields before Offer.
 func (s *Store) Begin(x *sample.Exchange) *TurnStart { return s.inbox.Begin(x) }
 
 // Abandon ends a turn of Begin that is not offered, because a step failed.
@@ -232,10 +235,10 @@ func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 // ReleaseKeys ends HoldKeys: if keep is true, the keys of the request are written, else dropped.
 func (s *Store) ReleaseKeys(request string, keep bool) { s.changes.ReleaseKeys(request, keep) }
 
-// OptedOut judges an exchange, also one that is not recorded, and reports whether the exchange
-// opted out: a call in its reply, or a call in answered, names an opted-out path. answered holds the
-// arguments of the calls that the exchange's tool results answer. From an exchange that has not opted
-// out, OptedOut removes items that repeat an earlier opted-out exchange.
+// OptedOut reports whether an exchange opted out: a call in its reply, or a call in answered, names an
+// opted-out path. answered holds the arguments of the calls that the exchange's tool results answer.
+// The exchange need not be recorded. From an exchange that has not opted out, OptedOut removes items
+// that repeat an earlier opted-out exchange.
 func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 	return s.optOuts.OptedOut(x, answered)
 }
@@ -255,22 +258,23 @@ func (s *Store) PublishOptOut(ses *Session, waited time.Duration) {
 }
 
 // Rate stores posted feedback on the session, run, request, response or sample that the post names, or
-// on the sessions that showed the named commit, branch or pull request. If the post names an unknown
-// sample, the error is ErrNoSession. The error is a *WorkError if no session showed the work.
+// on the sessions whose tool results contain the named commit, branch or pull request. If the post names
+// an unknown sample, the error is ErrNoSession. If no session contains the named commit, branch or pull
+// request, the error is a *WorkError.
 func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	return s.poster.rate(ctx, tenant, p)
 }
 
 // RateWork stores feedback on the newest sessions whose tool results contain a reference of a group. The
 // groups are tried in order, and the first group with such a session counts.
-// The error is a *WorkError if no session showed any reference.
+// If no session contains any reference, the error is a *WorkError.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }
 
-// Post stores one feedback before Post returns: for the first known session of candidates, else for
-// the session with the echo key park, else for the first known session of otherwise. Without such a
-// session the feedback is parked under the key until the key occurs.
+// Post stores one feedback entry before Post returns: for the first known session of candidates, else
+// for the session with the echo key park, else for the first known session of otherwise. Without such a
+// session the entry is parked: the entry waits in the store until an exchange with the key arrives.
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID,
 ) (Posted, error) {

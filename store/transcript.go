@@ -26,7 +26,7 @@ type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`
 	Picks     []PickItem `json:"picks"`      // picked lessons
-	Fates     []Fate     `json:"lessons"`    // lessons near the session, and why each was injected or not
+	Fates     []Fate     `json:"lessons"`    // lessons that matched or nearly matched, and why each was injected or not
 	TurnItems []TurnItem `json:"transcript"` // exchanges, oldest first
 	From      int        `json:"from"`       // number of exchanges before the first exchange of transcript
 	Next      int        `json:"next"`       // from of the next query; equal to Exchanges at the end
@@ -43,13 +43,13 @@ type Rewarded struct {
 	Sources    []SourceItem `json:"sources"`
 }
 
-// SourceItem is one feedback.
+// SourceItem is one entry of feedback on a session.
 type SourceItem struct {
 	feedback.Entry
 	Decides bool `json:"decides"` // the reward is computed from this feedback: the rater's latest, of the highest tier with feedback
 }
 
-// PickItem is a picked lesson with its coin.
+// PickItem is a picked lesson with its coin, the random decision to inject or to withhold the lesson.
 type PickItem struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`

@@ -14,8 +14,8 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit is the time after which salvageRows gives up among unreadable rows, and salvageTries the
-	// number of unreadable sequence numbers in a row after which salvageRows gives up.
+	// salvageRows gives up after salvageLimit among unreadable rows, or after salvageTries consecutive
+	// unreadable sequence numbers.
 	salvageLimit = time.Second
 	salvageTries = 50_000
 )

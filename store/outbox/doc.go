@@ -9,7 +9,8 @@
 // stub by a row of [KindStub].
 //
 // The account counts exchanges, and changes in the transaction of the rows. After any crash
-// Admitted = Stored + Spooled + Incomplete + Dropped.
+// Admitted = Stored + Spooled + Incomplete + Dropped. Spooled counts exchanges that the store does not
+// have yet.
 //
 // Full disk: the ballast, a second file, reserves space for Release, so that the queue can shrink.
 // Append returns [ErrFull] if the ballast is missing and cannot be created.

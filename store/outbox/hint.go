@@ -5,9 +5,9 @@ import (
 	"os"
 )
 
-// The first bytes of the ballast hold a copy of the account, which is not synced. If a damaged file or
-// a truncated write-ahead log has lost the newest rows, the file looks like an older, undamaged file.
-// At a start the copy of the account shows this loss.
+// The ballast is the file that reserves disk space. Its first bytes hold a copy of the account, which is not
+// synced. If a damaged file or a truncated write-ahead log has lost the newest rows, the file looks like an
+// older, undamaged file. At a start the copy of the account shows this loss.
 
 // hintBytes is the room for the copy.
 const hintBytes = 4096

@@ -78,7 +78,7 @@ type Flush struct {
 	Carried *Account
 }
 
-// Empty reports whether the flush has no content.
+// Empty reports whether the flush has no row, stub, ended turn or dropped exchange.
 func (f *Flush) Empty() bool {
 	return len(f.Rows)+len(f.Stubs)+len(f.Ended)+len(f.Dropped) == 0
 }
@@ -110,7 +110,7 @@ type Outbox struct {
 	counts            counts          // current counts
 	storedCounts      counts          // counts in the file
 	openTurns         map[string]bool // ids of the exchanges of turns in progress; nil until the file is loaded
-	ballast           bool            // whether the ballast exists
+	ballast           bool            // whether the ballast, the file that reserves disk space, exists
 	scrub             bool            // unused pages of the file may contain deleted text
 	bypassed          Flush           // ended turns and drops of CountBypassed that the file does not have yet
 	bypassedExchanges int64           // number of exchanges of CountBypassed that the file does not have yet

@@ -84,8 +84,8 @@ func (l *logFile) frames() (n int, salt []byte) {
 	return n, salt
 }
 
-// damage returns the first frame with a wrong checksum, or -1, and the last frame that ends a
-// transaction.
+// damage returns the first frame with a wrong checksum, or -1, and the last frame with a right checksum
+// that ends a transaction. If the checksum of the header is wrong, first is 0.
 func (l *logFile) damage(frames int) (first, last int) {
 	first, last = -1, -1
 	for i := range frames {

@@ -78,8 +78,8 @@ var (
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classify wraps an error of SQLite or of the system in ErrFull or errDamaged if the error means one of
-// these.
+// classify wraps an error of SQLite or of the system in ErrFull or errDamaged if the error means a full
+// disk or a damaged file. Other errors get the prefix "outbox: ".
 func classify(err error) error {
 	switch code := sqlite.ErrCode(err); {
 	case err == nil:

@@ -22,7 +22,7 @@ const (
 )
 
 // Cooler deletes the exchanges of old sessions whose samples a consumer group has acknowledged. Of all
-// Coolers of a group in the fleet one works, under a lease. A Cooler is for one goroutine.
+// Coolers of a group in the fleet, only the holder of a lease works. A Cooler is for one goroutine.
 type Cooler struct {
 	store *Store
 	group string
@@ -146,8 +146,8 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 }
 
 // coolKeyspace deletes the exchanges of the old sessions of a keyspace. The group acknowledges a stream in order, so
-// all entries up to its place have been exported. waits is the time of the oldest session that waits for the group or
-// for a settlement, "" without such a session.
+// all entries up to its place have been exported. Some sessions wait for the group or for a settlement; no session
+// before the time waits does. waits is "" if no session waits.
 func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, place string, before time.Time) (exchanges int, waits string, err error) {
 	ms, seq, _ := strings.Cut(place, "-")
 	from, last, same := k.position(ks), "", int64(0) // same: number of sessions that were seen at the time from, up to the session last

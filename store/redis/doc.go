@@ -31,7 +31,8 @@
 //     entries, so that they are deleted with the session.
 //   - Forget: the deletion of a session moves the list of its index entries to a list of unfinished
 //     deletions. The entries are deleted next, and the list last. Retain ends unfinished deletions.
-//   - Join: parked feedback is added to the session, and then leaves the parking.
+//   - Join: parked feedback, which arrived before its session, is added to the session, and is then
+//     removed from the parked feedback.
 //   - WriteNotes: notes of sessions are stored with the notes of the tenant in one step, where
 //     SessionNote finds the notes, and then move to the sessions.
 //

@@ -72,7 +72,7 @@ type migrator struct {
 	mu      sync.Mutex
 	claimed time.Time         // last renewal of the lease
 	frozen  []string          // tenants whose freeze is extended with the lease
-	copied  map[string]string // tenants that this process has copied, with the places of their consumer groups
+	copied  map[string]string // tenants that this process has copied, with the positions of their consumer groups in the streams of samples
 
 	progress sync.Mutex // held while Progress runs
 }
@@ -259,7 +259,7 @@ func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...s
 	return changed, err
 }
 
-// placesOf returns the places of the consumer groups of a tenant at its last copy, and whether this process has
+// placesOf returns the positions of the consumer groups of a tenant at its last copy, and whether this process has
 // copied the tenant.
 func (m *migrator) placesOf(tenant string) (places string, isCopied bool) {
 	m.mu.Lock()

@@ -31,7 +31,7 @@ const (
 type Options struct {
 	// URL is the address of Redis, in one of the forms that parseURL lists.
 	URL string
-	// Now is the clock of the breaker.
+	// Now returns the present time.
 	Now func() time.Time
 	// Timeout bounds one command and its reply; 0: 3 s.
 	Timeout time.Duration
@@ -222,6 +222,6 @@ func (b *breaker) note(now time.Time, failed bool) {
 	}
 }
 
-// unreachable reports whether an error is one of a Redis that does not answer. A Redis that refuses
-// at once needs no breaker.
+// unreachable reports whether an error means that Redis does not answer. A Redis that refuses a call at
+// once needs no breaker.
 func unreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }

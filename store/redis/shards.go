@@ -46,8 +46,8 @@ func crc16(text string) (c uint16) {
 	return c
 }
 
-// location identifies the keyspace of a key before the number of shards is known, by the tenant and by
-// the hash whose remainder is the shard. The zero location has the keys that belong to no tenant.
+// location identifies the keyspace of a key before the number of shards is known. The shard is the
+// remainder of hash. The zero location has the keys that belong to no tenant.
 type location struct {
 	kind   locationKind
 	tenant string

@@ -127,8 +127,9 @@ func (m *merge) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk calls fn with the values of a tenant in the order of their places, or with the values of all
-// tenants: groups of tenants follow each other, so that the memory does not grow with the tenants.
+// walk calls fn with the values of a tenant ("": all tenants) in the order of their places. With all
+// tenants walk takes one group of tenants after another, so that the memory does not grow with the
+// tenants, and the order is that of each group.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {

@@ -50,8 +50,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 
 const sampleColumns = "m.data, m.agent, s.id"
 
-// scanSample reads sampleColumns and the columns after them into more, and returns the size of the
-// sample in bytes.
+// scanSample reads sampleColumns into m, reads the columns after them into more, and returns the size of
+// the sample in bytes.
 func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any) int {
 	var data []byte
 	r.scan(append([]any{&data, &m.Agent, &m.ID}, more...)...)

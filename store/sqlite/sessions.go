@@ -105,7 +105,7 @@ func (c *conn) session(tenant int64, id session.ID) int64 {
 	return c.integer("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
-// readSession reads data of one session by its number. An unknown session has the zero value.
+// readSession returns the result of fn for the number of a session, or the zero value for an unknown session.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) (v T) {
 		if sid := c.session(n, id); sid != 0 {
@@ -116,8 +116,9 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 }
 
 // putRow writes the row of a session, unless the stored row has a newer Seen: a late or repeated batch
-// does not replace a newer row. A regular row always replaces a stand-in, and a stand-in never replaces a
-// regular row. A closed session stays closed.
+// does not replace a newer row. A stand-in is the row of a session that began while the store did not answer.
+// A regular row always replaces a stand-in, and a stand-in never replaces a regular row. A closed session
+// stays closed.
 func (t *tx) putRow(r session.Row) {
 	tenant := t.tenant(r.Tenant)
 	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL means that the row was not written
@@ -200,7 +201,7 @@ func (s *Store) tenant(c *conn, name string) int64 {
 	return id
 }
 
-// readTenant reads data of one tenant by its number. An unknown tenant has the zero value.
+// readTenant returns the result of fn for the number of a tenant, or the zero value for an unknown tenant.
 func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
 		if n := s.tenant(c, tenant); n != 0 {
@@ -244,8 +245,9 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns the integer key of a text id, 64 bits of its SHA-256. Within one session these bits do
-// not collide by accident, and this program makes the ids of exchanges and samples.
+// hashKey returns the integer key of a text id, 64 bits of its SHA-256. Two ids of one session practically
+// never have equal keys by accident. No client can choose equal keys, because this program makes the ids
+// of exchanges and samples.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
@@ -282,7 +284,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	})
 }
 
-// setAside stores the mark of a session or of an exchange, and counts its tries.
+// setAside stores that a step panicked at a session or an exchange, and counts the panics.
 func (t *tx) setAside(a *session.DeadLetter) {
 	doc, err := json.Marshal(a)
 	if err != nil {

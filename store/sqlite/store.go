@@ -49,7 +49,7 @@ type Options struct {
 	Path string // database file; Open makes a missing directory
 	// ReadOnly opens an existing file while a server runs and writes nothing.
 	ReadOnly bool
-	// Now is the time in the name of a damaged file that is set aside. The store has no other
+	// Now returns the time for the name of a damaged file that is set aside. The store has no other
 	// clock.
 	Now func() time.Time
 	// BusyTimeout bounds the wait for the lock of another process (default 2 s). A context may end
@@ -274,7 +274,7 @@ func explain(err error, readOnly bool) error {
 //     and the file cache of the system does the rest.
 //   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit returns the space of a burst.
 //   - secure_delete: forgotten data is overwritten, not only unlinked.
-//   - query_only for readers, and mode=ro in the address beside a running server.
+//   - query_only for readers. A store with Options.ReadOnly also opens the file with mode=ro.
 const (
 	allSettings = `
 PRAGMA temp_store = MEMORY;

@@ -35,7 +35,8 @@ type ModelRequest struct {
 	Raw    string
 }
 
-// Fault is a failure of the model for a number of main requests from request At on.
+// Fault is a failure of the model. A Fault replaces the answers of Times main requests, from the main
+// request number At on. Faults with Overflow or Strict replace every answer for which they hold.
 type Fault struct {
 	Name      string
 	At, Times int
@@ -44,7 +45,7 @@ type Fault struct {
 	Nothing   bool // the model starts a stream and ends it without a finish reason
 	Hang      bool // the model starts a stream and is silent until the client disconnects, at most a minute
 	// From the third step on, the model refuses the history as too long until the agent asks for a
-	// summary or sends a shorter history
+	// summary or sends a shorter history.
 	Overflow bool
 	Strict   bool // the model refuses requests that contain lessons
 }
@@ -60,7 +61,7 @@ type Model struct {
 	Mu     sync.Mutex
 	Asked  []ModelRequest
 	others []string // method and path of requests other than generation requests
-	mains  int
+	mains  int // number of main requests
 	Faults []Fault
 
 	overflow  overflow
