@@ -12,8 +12,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Entry is one message of an exchange: the request in the order in which the model read it, then the
-// reply.
+// Entry is one message of an exchange. The entries of an exchange are the messages of the request in the order
+// in which the model read them, then the messages of the reply.
 type Entry struct {
 	Kind    string   `json:"kind"`              // system, tools, user, assistant, call, result, other, block, withheld or error
 	Text    string   `json:"text,omitempty"`    // text, or arguments of a call
@@ -26,7 +26,7 @@ type Entry struct {
 	Loop    bool     `json:"loop,omitempty"`    // a loop warning
 	Again   bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
 	Chance  float64  `json:"chance,omitempty"`  // probability of injection of a withheld lesson
-	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (its coin) or control (the session's coin)
+	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (at random) or control (the session is a control session)
 }
 
 // The kinds of an Entry, in addition to the roles of messages.

@@ -182,8 +182,8 @@ func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 }
 
 // eraseLocal removes deleted sessions from the memory, the batches and the outbox of this process, and adds
-// their tombstones, which reject later content of the sessions. eraseLocal returns the ids of the sessions that were in memory, and their number. For
-// the erasure of a tenant only the number is set.
+// their tombstones, which reject later content of the sessions. eraseLocal returns the ids of the sessions
+// that were in memory, and their number. For the erasure of a tenant only the number is set.
 func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	selects := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
 	// This look-up is first: if the backend does not answer, the erasure has no effect yet, and the memory still has

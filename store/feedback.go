@@ -58,8 +58,8 @@ func (t *touched) forget(tenant string, selects func(session.ID) bool) {
 	}
 }
 
-// feedbackWriter adds feedback to sessions and to their units (bandit/feedback), and touches the
-// sessions.
+// feedbackWriter adds feedback to sessions and to their units, the runs or parent sessions, and adds the
+// sessions to touched.
 type feedbackWriter struct {
 	be       feedbackSets
 	sessions *sessions
@@ -75,7 +75,7 @@ func (f *feedbackWriter) addAndCount(ctx context.Context, tenant string, entries
 	return f.countFull(f.add(ctx, tenant, entries))
 }
 
-// add adds feedback to sessions, and touches the sessions that got new feedback. The error is a
+// add adds feedback to sessions, and adds the sessions with new feedback to touched. The error is a
 // session.FeedbackFull if a session has no room.
 func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	added, err := f.be.AddFeedback(ctx, tenant, entries)
@@ -96,8 +96,8 @@ func (f *feedbackWriter) countFull(err error) error {
 	return err
 }
 
-// addUnits adds to entries the derived feedback of the units of its sessions. A unit whose look-up
-// fails gets the feedback when the session closes.
+// addUnits adds entries for the units of the sessions in entries, derived from the entries of the
+// sessions. A unit whose look-up fails gets the feedback when the session closes.
 func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
@@ -134,7 +134,8 @@ type signal struct {
 }
 
 // signalsOf returns the implicit feedback of an exchange: the outcome of a test, lint or build run
-// (tier 2), refusals and interrupts (tier 3) and, if sentiment, the tone of the user's words.
+// (tier 2), refusals and interrupts (tier 3) and, if sentiment is true, the tone of the user's words. A
+// tier is the rank of a source of rewards.
 func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
 	id, ok := session.ParseID(x.Session)
 	if !ok {

@@ -213,7 +213,7 @@ func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 	switch kind {
 	case 'O': // a new run began: earlier turns in progress never ended
 		return errors.Join(o.write(end), o.box.EndOpenTurns())
-	case 'H', 'N':
+	case 'H', 'N': // the head of a segment, or the end of a flush, with a sequence number
 		if kind == 'N' && len(payload) == 8 {
 			o.seq = int64(binary.LittleEndian.Uint64(payload))
 		} else if kind == 'H' {

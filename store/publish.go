@@ -41,11 +41,11 @@ func (b *publisher) publishes() bool {
 }
 
 // Publish writes a session with new decisions for the other replicas. unit is the session with the
-// shared coins (the run, or the parent); nil: the session has its own coins. Publish judges the
-// exchange as the recorder does, so that nothing of an opted-out exchange is written. answered holds the
-// arguments of the calls whose results the exchange contains. A write that fails or is late loses nothing:
-// the recorder's next batch has the same rows. waited is the time for which the request has waited for
-// the backend.
+// shared coins (the run, or the parent); nil: the session has its own coins. A coin is the random decision to
+// inject or to withhold a lesson. Publish checks the opt-out rules as the recorder does, so that nothing of
+// an opted-out exchange is written. answered holds the arguments of the calls whose results the exchange
+// contains. A write that fails or is late loses nothing: the recorder's next batch has the same rows. waited
+// is the time for which the request has waited for the backend.
 //
 // If this process owns the backend, Publish does nothing.
 func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {

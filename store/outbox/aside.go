@@ -14,9 +14,9 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageRows gives up after salvageLimit among unreadable rows, or after salvageTries consecutive
-	// unreadable sequence numbers.
+	// salvageLimit is the time after which salvageRows gives up among unreadable rows.
 	salvageLimit = time.Second
+	// salvageTries is the number of consecutive unreadable sequence numbers after which salvageRows gives up.
 	salvageTries = 50_000
 )
 

@@ -37,10 +37,10 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 	return e, nil
 }
 
-// AddFeedback adds entries to the sets of sessions and returns the number of entries that changed
-// each set: new ids, and later versions of known ids. Sessions without a change are left out. Every
-// order of arrival results in the same set. The error is a session.FeedbackFull if a set has no
-// room. After any other error some entries may have been added: repeat the call.
+// AddFeedback adds entries to the feedback of sessions, a set for each session, and returns the number
+// of entries that changed each set: new ids, and later versions of known ids. Sessions without a change
+// are left out. Every order of arrival results in the same set. The error is a session.FeedbackFull if a
+// set has no room. After any other error some entries may have been added: repeat the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
 	var ids []session.ID
@@ -194,8 +194,8 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 	return rows, entries, last, err
 }
 
-// newestFeedback returns the place of the newest feedback on an open session in each shard; shards without
-// feedback are left out.
+// newestFeedback returns the place of the newest feedback on an open session in each shard. A place is a number
+// in the order of the writes of a shard. Shards without feedback are left out.
 func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspace) (map[int]int64, error) {
 	latest := map[int]int64{}
 	cmds, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) goredis.Cmder {

@@ -31,8 +31,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes sessions of one keyspace that were last seen before a time, in one step, and then their
-// index entries, which are in other shards.
+// forget deletes sessions of one keyspace that were last seen before a time ("": at any time), in one step.
+// Then forget deletes the index entries of the sessions, which are in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, anys(ids)...)...).Int()
 	if err != nil {

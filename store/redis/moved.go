@@ -12,11 +12,12 @@ import (
 )
 
 // progress holds the positions up to which Moved has read each shard and each tenant, so that Moved
-// reads only the shards that have changed.
+// reads only the shards that have changed. A settlement is the step that adds the reward of a session to
+// the counters, or corrects the reward.
 type progress struct {
 	mu            sync.Mutex
 	read          []shardPosition            // position of each shard; nil: no call of Moved has ended without an error
-	own           []map[int64]struct{}       // by shard: numbers of the settlements of this Store after read; the caller of Settle has the deltas
+	own           []map[int64]struct{}       // by shard: numbers of this Store's settlements after read, whose deltas the caller of Settle has
 	tenants       map[string]*tenantProgress // tenants that the reader follows
 	changes       int64                      // number of changes of the tenants' counters
 	bytes         int                        // size of all pending deltas

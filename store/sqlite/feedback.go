@@ -166,9 +166,9 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 	})
 }
 
-// Park stores feedback for an echo key that has no session yet. Of two versions of an entry one wins as
-// in AddFeedback. The key's exchange may arrive between the caller's look-up and Park, so the caller must
-// look the key up again after Park.
+// Park stores feedback for an echo key that has no session yet. An echo key is the hash of an id or a text by
+// which feedback finds its session. Of two versions of an entry one wins as in AddFeedback. The key's exchange
+// may arrive between the caller's look-up and Park, so the caller must look the key up again after Park.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		n := t.tenant(tenant)
@@ -194,7 +194,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 }
 
 // parkingFull reports whether the tenant or the key has used its quota. The number of a tenant's parked
-// entries may not exceed the number of free places, so that one tenant cannot fill the parking.
+// entries may not exceed the number of free places, so that one tenant cannot use all places.
 func (t *tx) parkingFull(tenant, echo int64) bool {
 	total := t.db.integer("SELECT n FROM totals WHERE name = ?", totalParked)
 	ofTenant := t.db.integer("SELECT n FROM parked_of WHERE tenant = ?", tenant)

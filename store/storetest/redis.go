@@ -65,7 +65,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 	return nil
 }
 
-// Start starts the server again after Kill, with its port and its data.
+// Start starts the server. After Kill, Start starts the server again with its port and its data.
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
@@ -132,7 +132,7 @@ func (r *Redis) Thaw(t testing.TB) {
 	}
 }
 
-// PID returns the number of the server's process.
+// PID returns the id of the server's process.
 func (r *Redis) PID() int { return r.cmd.Process.Pid }
 
 // URL returns the address for store.url.
