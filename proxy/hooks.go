@@ -161,7 +161,7 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries bounds the remembered deliveries. A repetition of an older delivery changes nothing
+// maxDeliveries bounds the stored marks of deliveries. A repetition of an older delivery changes nothing
 // either: the entries of both deliveries have the same id and time.
 const maxDeliveries = 4096
 
@@ -186,6 +186,7 @@ type deliveries struct {
 	order []deliveryMark
 }
 
+// seen reports whether d has one of the marks.
 func (d *deliveries) seen(marks []deliveryMark) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -197,6 +198,7 @@ func (d *deliveries) seen(marks []deliveryMark) bool {
 	return false
 }
 
+// add adds the marks of a delivery, and drops the oldest marks beyond maxDeliveries.
 func (d *deliveries) add(marks []deliveryMark) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

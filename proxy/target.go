@@ -70,6 +70,7 @@ func (t *target) covers(p string) bool {
 	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
 }
 
+// isDeployment reports whether the path belongs to a deployment of Azure OpenAI.
 func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }
 
 // warnUnknown warns once in the log that the upstream does not know a path.

@@ -103,7 +103,7 @@ func (t *target) fault(err error, reached stage) (status int, message string) {
 	case via != nil && t.base.Scheme == "https" && reached == stageConnected:
 		return via.noResponse(err, "CONNECT")
 	case strings.HasSuffix(text, "TLS handshake timeout"): // net/http does not export the type
-		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check that " + up.setting + " names https or http as the port speaks it" + viaText(via)
+		return http.StatusGatewayTimeout, up.name + " did not finish the TLS handshake within 10 s; check whether " + up.setting + " must begin with http:// or https://" + viaText(via)
 	case timedOut(err):
 		return http.StatusGatewayTimeout, up.name + " did not answer within limits.upstream_header_timeout; try again, or raise the limit"
 	}
@@ -124,7 +124,7 @@ func viaText(via *hop) string {
 // fault returns the answer for a tunnel that the proxy refused.
 func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
 	host, status := t.base.Hostname(), http.StatusBadGateway
-	remedy := "let its operator allow this host, or list the host in NO_PROXY"
+	remedy := "ask the operator of the proxy to allow this host, or list the host in NO_PROXY"
 	switch e.status {
 	case http.StatusProxyAuthRequired, http.StatusUnauthorized:
 		remedy = "put user and password into " + via.setting + " (http://user:password@host:port)"
@@ -133,7 +133,7 @@ func (e *refusedTunnel) fault(t *target, via *hop) (int, string) {
 	case http.StatusTooManyRequests:
 		remedy = "try again later"
 	case http.StatusMethodNotAllowed, http.StatusNotImplemented, http.StatusBadRequest:
-		remedy = "it opens no tunnels: correct " + via.setting
+		remedy = "the proxy opens no tunnels: correct " + via.setting
 	}
 	return status, strings.TrimSpace(fmt.Sprintf("%s refused the connection to %s with status %d %s", via.name, host, e.status, http.StatusText(e.status))) + "; " + remedy
 }
@@ -169,7 +169,7 @@ func unreachable(h *hop, err error) (int, string) {
 	case errors.As(err, &dns):
 		return answer(http.StatusBadGateway, "the DNS server does not answer", "check the DNS of this machine; where a proxy is required, set HTTPS_PROXY")
 	case isErrno(syscall.ECONNREFUSED):
-		return answer(http.StatusBadGateway, "connection refused", "start it, or correct the port in "+h.setting)
+		return answer(http.StatusBadGateway, "connection refused", "start the server, or correct the port in "+h.setting)
 	case isErrno(syscall.EHOSTUNREACH, syscall.ENETUNREACH):
 		return answer(http.StatusBadGateway, "no route to the host", "check the network; where a proxy is required, set HTTPS_PROXY")
 	case isErrno(syscall.EACCES, syscall.EPERM):
@@ -210,7 +210,7 @@ func untrusted(err error, h *hop) (fact, remedy string) {
 	case errors.As(err, &verify):
 		return "has an invalid certificate", "check the certificate, and SSL_CERT_FILE"
 	case errors.As(err, &alert) && alert.Op == "remote error": // Err is a text of crypto/tls
-		return "ended the TLS handshake (" + alert.Err.Error() + ")", "check that it takes TLS 1.2 or newer and asks for no client certificate"
+		return "ended the TLS handshake (" + alert.Err.Error() + ")", "check that the server accepts TLS 1.2 or newer and requires no client certificate"
 	}
 	return "", ""
 }
@@ -222,9 +222,9 @@ func broken(err error, reached stage, up *hop, via *hop) string {
 	case reached == stageTLS && closed(err):
 		return "closed the connection in the TLS handshake; check the host and port in " + up.setting + ", and firewalls that read TLS" + viaText(via)
 	case reached == stageTLS:
-		return "and precept did not agree on TLS; check that " + up.setting + " names https or http as the port speaks it, and that the server takes TLS 1.2 or newer" + viaText(via)
+		return "and precept did not agree on TLS; check whether " + up.setting + " must begin with http:// or https://, and that the server accepts TLS 1.2 or newer" + viaText(via)
 	case closed(err):
-		return "closed the connection before it answered; try again, and look into its log if that recurs" + viaText(via)
+		return "closed the connection before it answered; try again, and read the log of the upstream if the failure recurs" + viaText(via)
 	case strings.Contains(text, "stream error: stream ID "), strings.Contains(text, "http2: server sent GOAWAY"): // no exported types
 		return "gave the request up before it answered (HTTP/2); try again"
 	case strings.Contains(text, "response headers exceeded"):

@@ -145,7 +145,7 @@ func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) 
 // joinBest assigns the request to the owner with the highest rank. joinBest returns false if the
 // request belongs to none of the owners.
 func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) bool {
-	if r.weak { // prefer sessions with the calls and results of the request to other sessions that the request may continue
+	if r.weak { // of the sessions that the request may continue, prefer those with its calls and results
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxDetails)])
 	}
@@ -175,7 +175,7 @@ func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) b
 	return true
 }
 
-// maxDetails is the maximum number of details that joinBest compares before it ranks the owners.
+// maxDetails is the maximum number of details (see trail.details) that joinBest compares before it ranks the owners.
 const maxDetails = 8
 
 // mostLikelyOwner returns one of several sessions that fit the request equally: the oldest of the

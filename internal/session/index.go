@@ -13,8 +13,8 @@ type stamp uint32
 const (
 	stampWeak    stamp = 0 << 30 // a text or a counted id in a request
 	stampPast    stamp = 1 << 30 // a random id in the first request of the session
-	stampRequest stamp = 2 << 30 // a random id in a later request, or content of a reply that does not advance the session
-	stampReply   stamp = 3 << 30 // content of a reply that advances the session
+	stampRequest stamp = 2 << 30 // a random id in a later request, or content of any other reply
+	stampReply   stamp = 3 << 30 // content of a complete reply to a main request
 
 	stampKind stamp = 3 << 30 // mask of the kind
 )

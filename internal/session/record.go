@@ -26,8 +26,8 @@ type Record struct {
 	State      State
 }
 
-// Identity names a session. NewRecord and NewRun set every field; Begin updates Seen, Model and
-// Dialect at each main request.
+// Identity names a session. NewRecord and NewRun set every field. Begin updates Seen, Model and Dialect
+// at each main request: a request of the conversation itself, and no side request.
 type Identity struct {
 	ID      ID        `json:"-"`      // key of the row; the row carries the ID, so the document does not
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
@@ -42,9 +42,9 @@ type Identity struct {
 	Dialect wire.Dialect `json:"dialect"`
 }
 
-// Unit identifies the record for the coins of a session. A unit is a run, or the named session of a
-// sub-agent. All sessions of a unit get equal lessons; without a unit, a treated agent would pass
-// lessons to a control agent of the run.
+// Unit identifies the record for the coins of a session, the random decisions to inject or to withhold a
+// lesson. A unit is a run, or the parent session of a sub-agent. All sessions of a unit get equal lessons:
+// otherwise an agent with a lesson would pass the lesson to an agent of the run without the lesson.
 type Unit struct {
 	ID       string `json:"id,omitempty"`        // hex ID of the unit; set by proxy before the record is added; empty: the session is its own unit
 	RunName  string `json:"run,omitempty"`       // name of the unit; set with ID
@@ -122,7 +122,7 @@ type Mailbox struct {
 type State struct {
 	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice
 	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; stops all insertions
-	Uncut   bool `json:"uncut,omitempty"`    // the upstream accepts the requests of the session only with all sections of rules files; set by Injector.RefusedCuts
+	Uncut   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RefusedCuts; stops all deletions
 	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, and no report counts the session
 	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session replaces this row
 	Beyond  bool `json:"beyond,omitempty"`   // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one

@@ -56,7 +56,7 @@ type Row struct {
 	Unrated   bool // the store knows that a due session has no feedback and the feedback state 0
 }
 
-// Echo states that the key occurred in the session.
+// Echo states that the echo key occurred in the session.
 type Echo struct {
 	Tenant string
 	Key    EchoKey

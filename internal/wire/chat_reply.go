@@ -140,6 +140,7 @@ func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	return s
 }
 
+// newCall adds a call with an index; a negative index means the next free one.
 func (r *ReplyReader) newCall(index int) *replyItem {
 	if index < 0 {
 		index = len(r.items.list)

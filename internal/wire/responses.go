@@ -48,11 +48,12 @@ func firstPrinted(b []byte, output span) span {
 	return span{}
 }
 
-// respItem is an item of the Responses API, in requests and in replies.
+// respItem holds the positions of the members of an item of the Responses API, in requests and in replies.
 type respItem struct {
 	kind, id, callID, name, content, args, input, action, output, status span
 }
 
+// respItemAt returns the positions of the members of the item at value.
 func respItemAt(b []byte, value span) (f respItem) {
 	locate(b, value, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
 		field{"content", &f.content}, field{"arguments", &f.args}, field{"input", &f.input},
@@ -121,6 +122,7 @@ func (f *respItem) call(b []byte, kind string) (Call, bool) {
 	return c, true
 }
 
+// patchMark returns Result.IsError for the status of an apply_patch_call_output.
 func patchMark(status string) int8 {
 	switch status {
 	case "failed":

@@ -148,6 +148,8 @@ func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	return c, r.memo.pairCounts[pairKey(&c, text)] > 2
 }
 
+// mayHoldTextResult reports whether item i may be a tool result of an unknown agent: the request has no tools,
+// and a message of the user follows an answer of the model.
 func (r *Request) mayHoldTextResult(i int) bool {
 	return i > 0 && !r.Delta && r.withoutTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
 }
