@@ -26,7 +26,7 @@ func sendAPI(h http.Handler, method, target, body string) *http.Response {
 	return w.Result()
 }
 
-// sizedExport is an export of this many bytes, with one write for each.
+// sizedExport is an export of the given number of bytes, with one write for each byte.
 type sizedExport int
 
 func (n sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) error {
@@ -38,7 +38,7 @@ func (n sizedExport) Export(_ context.Context, w io.Writer, _ admin.Export) erro
 	return nil
 }
 
-// An export has a file name and a media type, also when the export is empty.
+// An export has a file name and a media type, even when the export is empty.
 func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 	for n := range 3 {
 		f := wordSourceOf("word")
@@ -90,8 +90,8 @@ func (f failingSource) Rate(context.Context, string, feedback.Post) (store.Poste
 	return store.Posted{}, f.err
 }
 
-// A fault of the store gives the same text and status in the API and on the pages, and no part of
-// the list is shown.
+// A fault of the store gives the same text and status in the API and on the pages. A page with a fault shows no part of
+// the list.
 func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 	for _, c := range []struct {
 		err      error

@@ -156,7 +156,8 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	return p
 }
 
-// wordSource holds the data of a server whose texts are all one word, and is the source of these data.
+// wordSource holds the data of a server, in which every text is the same word. wordSource is also the source of the
+// data: it implements the interfaces through which the server reads.
 type wordSource struct {
 	word         string
 	fail         bool   // the store is unavailable

@@ -197,8 +197,8 @@ func TestGapWarnsOnlyOfDifferencesOutsideTheInterval(t *testing.T) {
 	row := func(difference float64) *report.Row {
 		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(difference), LOOGap: new(difference - 0.1)}
 	}
-	if text := differenceNote(row(0.11)); !strings.Contains(text, "the error is small") {
-		t.Errorf(`a difference inside of the interval: got %q, want a text with "the error is small"`, text)
+	if text := differenceNote(row(0.11)); !strings.Contains(text, "here the error is small") {
+		t.Errorf(`a difference inside of the interval: got %q, want a text with "here the error is small"`, text)
 	}
 	if text := differenceNote(row(-0.2)); !strings.Contains(text, "wrong by −30.0: the difference is misleading") {
 		t.Errorf(`a difference outside of the interval: got %q, want a text with "wrong by −30.0: the difference is misleading"`, text)

@@ -128,8 +128,8 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 	}
 }
 
-// inUse reports whether a person has changed a control of the page. A refresh replaces the main part, and
-// without an answer the page states the reason.
+// The function inUse of page.js reports whether a person has changed a control of the page. The function refresh
+// replaces the main part. If the server refuses or does not answer, the page states the reason.
 func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })

@@ -13,8 +13,8 @@ import (
 
 const viewerToken = "only-to-look-at-the-numbers"
 
-// withRoles returns a fixture with content on every page and the token of a viewer, its keeper, and the id of
-// its session.
+// withRoles returns a fixture that accepts the token of a viewer and has content on every page. withRoles also returns
+// the keeper that the buttons of lessons call, and the id of the stored session.
 func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 	t.Helper()
 	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
@@ -27,8 +27,8 @@ func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 	return f, keeper, id.String()
 }
 
-// With a viewer's token, each route that is not listed as viewable is refused, and so is each
-// request that may change something. A new route is refused until it is listed.
+// With the token of a viewer, each route that viewable does not list is refused, and so is each request that may change
+// something. A new route is therefore refused until viewable lists the route.
 func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	openRoutes := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
@@ -65,8 +65,9 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 	}
 }
 
-// The browser of a viewer shows no form with an action and cannot send one. The attempt is in the
-// audit with the role and the start of the digest of the token, and so are the actions of an operator.
+// The pages of a viewer have no form with an action, and an action that the browser of a viewer sends is refused. The
+// audit log names the refused action with the role and the start of the digest of the token. The audit log also has the
+// actions of an operator.
 func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	res := f.do(t, "GET", "/login?token="+url.QueryEscape(viewerToken), nil)
@@ -114,8 +115,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	}
 }
 
-// A reload adds and removes a viewer's token. A token that becomes an operator's token can act at
-// once, also in an open browser.
+// A reload adds and removes the token of a viewer. A token that becomes the token of an operator can act at once.
 func TestViewerTokenFollowsReload(t *testing.T) {
 	f, keeper, _ := withRoles(t)
 	if err := f.SetAccess(Access{Tokens: []string{token, viewerToken}}); err != nil {

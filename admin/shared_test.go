@@ -141,15 +141,15 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	})
 }
 
-// Erased data leaves the stored values, and a computation that runs during the deletion stores nothing.
+// clear removes the stored values. A computation that runs during the deletion stores nothing.
 func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 	withShared(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
-			t.Fatalf("got value %d with the error %v, want 1", n, err)
+			t.Fatalf("before clear: got value %d, error %v, want 1 and no error", n, err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
-			t.Fatalf("got error %v, want errComputing", err)
+			t.Fatalf("a get that does not wait for the computation: got error %v, want errComputing", err)
 		}
 		s.clear()
 		time.Sleep(2 * time.Second)
@@ -162,7 +162,7 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 	})
 }
 
-// After expire, the next request gets a new value, also if a computation ran during the deletion. A value that no page
+// After expire, the next request gets a new value, even if a computation ran during the deletion. A value that no page
 // asks for is removed.
 func TestExpireMakesValuesOld(t *testing.T) {
 	withShared(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
@@ -175,7 +175,7 @@ func TestExpireMakesValuesOld(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
-			t.Fatalf("got error %v, want errComputing", err)
+			t.Fatalf("a get that does not wait for the computation: got error %v, want errComputing", err)
 		}
 		s.expire()
 		s.mu.Lock()
@@ -219,7 +219,7 @@ func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
 		}
 		began := time.Now()
 		if _, old, err := s.get(t.Context(), "late", 0); !old || !errors.Is(err, errComputing) || time.Since(began) > 0 {
-			t.Errorf("got old: %v, error %v after %s; want old and %v at once", old, err, time.Since(began), errComputing)
+			t.Errorf("get of another key: got old %v, error %v after %s; want old true and %v at once", old, err, time.Since(began), errComputing)
 		}
 	})
 }

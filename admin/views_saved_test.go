@@ -70,7 +70,7 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 	res := post("/views", url.Values{"name": {" Bad sessions "}, "verdict": {"poor"}, "agent": {"a&b"}, "after": {"x"}})
 	at := res.Header.Get("Location")
 	if res.StatusCode != http.StatusSeeOther || !strings.HasPrefix(at, "/sessions?agent=a%26b&verdict=poor&view=") {
-		t.Fatalf("got %d, to %q, want the list with the view", res.StatusCode, at)
+		t.Fatalf("saving a view: got status %d, Location %q, want 303 and the list with the view", res.StatusCode, at)
 	}
 	id := at[strings.LastIndex(at, "=")+1:]
 	if page := get(at); !strings.Contains(page, "The view Bad sessions is saved for all who log in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
@@ -91,7 +91,7 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 		t.Errorf("after update and rename the views are %s, want Good sessions with verdict=good", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); res.StatusCode != http.StatusSeeOther {
-		t.Errorf("delete: got %d, want 303", res.StatusCode)
+		t.Errorf("deleting a view: got status %d, want 303", res.StatusCode)
 	}
 	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {
 		t.Errorf("after the deletion: got %s, want no view", text)
@@ -127,7 +127,7 @@ func TestViewsHaveBounds(t *testing.T) {
 	}
 }
 
-// A viewer sees the views without a text search and changes none; a form without its CSRF token is
+// A viewer sees the views that search no text, and cannot save a view. A form without the CSRF token of its page is
 // refused.
 func TestViewsFollowRoles(t *testing.T) {
 	notes := memoryNotes{}
@@ -149,7 +149,7 @@ func TestViewsFollowRoles(t *testing.T) {
 			fill(r, url.Values{"name": {"x"}, "agent": {"a"}})
 		})
 		if res.StatusCode != http.StatusForbidden || len(notes) != 2 {
-			t.Errorf("%s: got %d with %d views, want 403 and 2 views", name, res.StatusCode, len(notes))
+			t.Errorf("saving a view (%s): got status %d and %d stored views, want 403 and 2 views", name, res.StatusCode, len(notes))
 		}
 	}
 }

@@ -287,7 +287,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 	}
 	var h Health
 	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil || h.Account.Admitted != 12 || len(h.Config) == 0 {
-		t.Errorf("/api/health: got account %+v, %d configuration keys, error %v, want 12 admitted requests and at least one key", h.Account, len(h.Config), err)
+		t.Errorf("/api/health: got account %+v, %d configuration keys, error %v, want 12 admitted exchanges and at least one key", h.Account, len(h.Config), err)
 	}
 	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
 		t.Error("the answer of /api/health holds a secret, want none")

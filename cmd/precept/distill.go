@@ -22,7 +22,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// distillFlags are the flags of distill that are no keys of the configuration.
+// distillFlags are the flags of distill that are not keys of the configuration.
 type distillFlags struct {
 	once, follow bool
 	judge, model string

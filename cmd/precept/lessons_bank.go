@@ -16,7 +16,7 @@ import (
 	"precept/store/redis"
 )
 
-// userName returns the name of the user for the audit log, or operator.
+// userName returns the name of the user for the audit log: the variable USER, or "operator".
 func userName(env func(string) (string, bool)) string {
 	return cmp.Or(variable(env, "USER"), "operator")
 }

@@ -210,7 +210,8 @@ func (f *measureFlags) refusal(s *rules.Section, r *rules.Registered, list []rul
 	return ""
 }
 
-// choose returns the indices of the named sections, or of the outermost sections without names.
+// choose returns the indices of the named sections. If names is empty, choose returns the indices of rules.Units, the
+// outermost sections.
 func choose(file string, all []rules.Section, names []string) (chosen []int, err error) {
 	if len(all) == 0 {
 		return nil, fmt.Errorf("%s has no sections: a section is a heading with its content, or a bullet at the left margin", file)

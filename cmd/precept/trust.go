@@ -42,8 +42,8 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	return errUntrusted
 }
 
-// sendsAway reports whether the command sends data to a host or a variable of the file. Only run starts a server; the
-// other commands use the store, the bank and the judge.
+// sendsAway reports whether the file expands a variable, or names a host to which the command sends data. Only run
+// starts a server. The other commands use the store, the bank and the judge.
 func (f *configFlags) sendsAway(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
@@ -57,8 +57,8 @@ func isAccepted(env func(string) (string, bool), text []byte) bool {
 	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sumOf(text) })
 }
 
-// accept adds a file with a host or a variable to the accepted files of the user. A failure leaves the file
-// unaccepted and is printed.
+// accept adds the file to the accepted files of the user if the file names a host or expands a variable. If the list of
+// accepted files cannot be written, accept prints the error.
 func (inv *invocation) accept(text []byte) {
 	if hosts, variables := configs.HostKeys(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
 		return

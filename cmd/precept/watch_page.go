@@ -23,7 +23,7 @@ type page struct {
 // shownLines is the maximum number of lines of a text that are printed.
 const shownLines = 12
 
-// page returns the format of the terminal; without colours with NO_COLOR or without a terminal.
+// page returns the format of the output. The output has colours if it goes to a terminal and NO_COLOR is not set.
 func (inv *invocation) page() page {
 	columns, live := screen(inv.out)
 	none, _ := inv.env("NO_COLOR")

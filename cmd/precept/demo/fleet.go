@@ -13,8 +13,7 @@ import (
 	"sync/atomic"
 )
 
-// Fleet is a number of agents that know only the base URL of precept. The agents send no session
-// id.
+// Fleet is a group of agents that know only the base URL of precept. The agents send no session id.
 type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as in OPENAI_BASE_URL

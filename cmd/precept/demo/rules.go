@@ -73,8 +73,7 @@ func (r *Rules) WriteLessons(dir string) error {
 // Done returns the number of finished sessions.
 func (r *Rules) Done() int64 { return r.done.Load() }
 
-// ServeHTTP answers as the model. The model reads in the system prompt which sections precept has
-// not cut.
+// ServeHTTP answers as the model. The model finds the sections that precept has kept in the system prompt.
 func (r *Rules) ServeHTTP(w http.ResponseWriter, req *http.Request) {
 	serveChat(w, req, "rules", r.ids.Add(1), func(body []byte) message {
 		var asked struct {

@@ -17,7 +17,7 @@ import (
 const finalMark = "That was the last step. Report the result."
 
 // promptTokens is the number of tokens that the usage adds to each request: the system prompt and the tools of a
-// usual coding agent, which the short requests of the demo do not contain. Without them a lesson of 40 tokens
+// usual coding agent, which the short requests of the demo do not contain. Without these tokens a lesson of 40 tokens
 // would be a tenth of the cost of a session.
 const promptTokens = 4000
 

@@ -16,8 +16,8 @@ func claudePlaces(e Env) []string {
 }
 
 // readClaude reads a session of Claude Code. A JSON line of the type user or assistant has a message of the
-// Messages API. In a file of a session, entries of side chains are skipped; a file of a sub-agent has only
-// entries of a side chain, and these are read.
+// Messages API. A side chain is the conversation of a sub-agent. In the file of a session, the entries of side chains
+// are skipped. The file of a sub-agent has only entries of a side chain, which are read.
 func readClaude(path string) ([]Conversation, error, error) {
 	type entry struct {
 		Type        string          `json:"type"`

@@ -119,8 +119,8 @@ func (b *batch) add(list []session.StoredSample, written *window, now time.Time)
 	return nil
 }
 
-// files returns the names of the files of a batch, in order. A name is unique for the rows of the file and
-// the attempt.
+// files returns the names of the files of a batch, in order. A name contains a hash of the rows of the file, the number
+// of the batch and the attempt.
 func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	for _, folder := range slices.Sorted(maps.Keys(b.partitions)) {
 		sum := sha256.New()

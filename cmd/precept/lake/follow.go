@@ -34,10 +34,10 @@ type Options struct {
 	Writer   Process // this process
 	Store    string  // id of the store; "": not known
 	Place    Place
-	LockPath string // file that keeps a second process of this machine out; "": none
+	LockPath string // file whose lock prevents a second process on this machine from writing; "": no lock
 
-	Bytes int           // a batch of this size is written
-	Age   time.Duration // a batch of this age is written
+	Bytes int           // size in bytes at which a batch is written
+	Age   time.Duration // age at which a batch is written
 	Once  bool          // Run ends when the present samples are written
 
 	Now    func() time.Time
@@ -106,8 +106,8 @@ func (f *Follower) prepare(ctx context.Context) error {
 	return f.acknowledge(ctx, f.state.Streams)
 }
 
-// save replaces the file of the state, if no other process has replaced the file since. A request of S3 that
-// took effect may fail; the file then has the new state already.
+// save replaces the file of the state, if no other process has replaced the file since. A request to S3 may return an
+// error although the request took effect. The file then has the new state already.
 func (f *Follower) save(ctx context.Context, next *state) error {
 	text, err := json.Marshal(next)
 	if err != nil {
@@ -267,12 +267,12 @@ func (f *Follower) stop(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// commit writes the batch without samples that were deleted since: the plan, the files, the progress, and
-// then the positions of the group. After an error commit may be called again.
+// commit writes the batch, without the samples that were deleted meanwhile. commit writes the plan, the files, the
+// progress, and then the positions of the group. After an error, commit may be called again.
 //
-// A process that was paused may write a file after its successor has taken over. The names of files
-// therefore contain a hash of the rows, a file is only created and never replaced, and a planned file that
-// the batch does not have any more becomes a file without rows.
+// A process that was paused may write a file after its successor has started. Therefore the name of a file contains a
+// hash of the rows, and a file with rows is never replaced by other rows. A planned file that the batch no longer has
+// becomes a file without rows.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err

@@ -85,8 +85,8 @@ func (d directory) Put(_ context.Context, name string, data []byte) error {
 	return errors.Join(err, syncFolder(filepath.Dir(target)))
 }
 
-// Swap implements Place. A new file is created by a link, which fails if another process was faster. Nothing
-// protects the replacement of a file from a process on another machine that writes in the same moment.
+// Swap implements Place. A new file is created by a link, which fails if another process was faster. Swap does not
+// notice that a process on another machine replaces the file at the same moment.
 func (d directory) Swap(ctx context.Context, name, version string, data []byte) (next string, err error) {
 	_, present, err := d.Get(ctx, name)
 	switch {

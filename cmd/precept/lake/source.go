@@ -13,14 +13,14 @@ import (
 type Source interface {
 	// SampleStreams returns the position of the newest sample of each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
-	// SamplesAfter returns the next samples after one position, up to the position until ("": to the
-	// end), and the position of the last of them. Deleted samples are left out. At the end of the stream, last
-	// is equal to after.
+	// SamplesAfter returns the next samples after the position after, up to the position until ("": to the end).
+	// Deleted samples are left out. last is the position up to which SamplesAfter has read. At the end of the stream,
+	// last is equal to after.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 
-// Group is the part of a shared store that keeps the positions of consumer groups. Other programs read there which
-// samples the lake has.
+// Group is the part of a shared store that keeps the positions of consumer groups. From the positions, other programs
+// read which samples the lake has.
 type Group interface {
 	// SampleGroups returns the streams with samples that a group has acknowledged.
 	SampleGroups(ctx context.Context, group string) (streams []string, err error)
