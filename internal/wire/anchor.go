@@ -16,7 +16,7 @@ type Anchor struct {
 	Hash   uint64 `json:"hash,omitempty"` // for other items: the canonical hash of the content
 	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
 	Part   int    `json:"part,omitempty"` // for a result in a text that also holds its call: Result.Block plus one
-	Index  int    `json:"index"`          // last known index; Find checks the item there first
+	Index  int    `json:"index"`          // last known index of the item: a hint, which Find verifies
 }
 
 // AnchorAt returns the anchor of item i, or of the system text if i is System. With a call id,

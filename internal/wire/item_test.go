@@ -96,7 +96,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 				t.Errorf("got role %d, want %d", r.Role(1), c.want.Role)
 			}
 			if first, again := r.Item(1), r.Item(1); first != again {
-				t.Error("two calls of Item decoded the item twice")
+				t.Errorf("two calls of Item returned %p and %p, want one pointer: the item is decoded once", first, again)
 			}
 		})
 	}
