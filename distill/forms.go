@@ -23,8 +23,8 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf returns the form of the accepted value to, if the form differs from the form of the failed value from; "":
-// no known other form.
+// formOf returns the form of the accepted value to. The form is "" if it is unknown, or equal to the form of the failed
+// value from.
 func formOf(from, to any) string {
 	a, isText := from.(string)
 	b, staysText := to.(string)
@@ -59,7 +59,7 @@ func formOf(from, to any) string {
 	return textForm(a, b)
 }
 
-// textForm returns the form of a text b that replaces a.
+// textForm returns the form in which the text b differs from the text a, which b replaces; "" if there is none.
 func textForm(a, b string) string {
 	switch {
 	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
@@ -100,7 +100,7 @@ func isSubset(a, b string) bool {
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
-// isShorterList reports whether a list became shorter, also a list that is written in a text.
+// isShorterList reports whether to is a shorter list of values from the list from. A list may be a text with commas.
 func isShorterList(from, to any) bool {
 	a, isList := from.([]any)
 	b, stays := to.([]any)
@@ -122,7 +122,7 @@ func isShorterList(from, to any) bool {
 	return true
 }
 
-// nameTokens returns the words of a tool's name: get_order, getOrder, GetOrder.
+// nameTokens returns the words of a tool's name: get and order for get_order, getOrder and GetOrder.
 func nameTokens(tool string) []string {
 	var out []string
 	start := 0

@@ -19,11 +19,11 @@ type knownFailure struct {
 	Title    string   `json:"title"`
 	Advice   []string `json:"advice"`
 	Programs []string `json:"programs"` // commands with this failure; empty: any tool
-	Holds    []string `json:"holds"`    // words that the error contains, all of them, in lower case
-	OneOf    []string `json:"one_of"`   // words of which the error contains at least one, in lower case; empty: no condition
-	Edit     string   `json:"edit"`     // the failure is a refused edit, and the advice is one of the ways to redo an edit
+	Holds    []string `json:"holds"`    // words in lower case; the error contains all of them
+	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one of them; only for a failure with Edit
+	Edit     string   `json:"edit"`     // for a refused edit: the advised way to redo the edit (editReread, editContext)
 	Fires    []string `json:"fires_on"` // triggers of the lesson
-	Kinds    []string `json:"kinds"`    // kinds of errors that are triggers, too; a refused edit of the kind is the failure, in any words
+	Kinds    []string `json:"kinds"`    // kinds of errors that are also triggers; with Edit, a refused edit of such a kind is the failure
 }
 
 // knownFailures lists the known failures. The first match is used, so specific failures precede general
@@ -78,8 +78,8 @@ func ofKind(s *step, k *knownFailure) bool {
 // alone. A longer result may be a file that describes a failure.
 const maxWordedFailure = 2000
 
-// hasKnownFailure reports whether a result without a detected failure has the words of a known failure of its
-// program, because some harnesses hide the exit status.
+// hasKnownFailure reports whether a result has the words of a known failure of its program, although no failure was
+// detected. Some agents hide the exit status of a command.
 func hasKnownFailure(s *step) bool {
 	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxWordedFailure {
 		return false

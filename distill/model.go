@@ -23,7 +23,7 @@ type model struct {
 func NewModel(o ClientOptions, p Prompts) Judge { return newModel(o, p) }
 
 func newModel(o ClientOptions, p Prompts) *model {
-	httpClient := *o.HTTP // follows no redirect: sessions go only to the configured URL
+	httpClient := *o.HTTP // the copy follows no redirect, so that sessions go only to the configured URL
 	httpClient.Timeout = cmp.Or(httpClient.Timeout, 2*time.Minute)
 	httpClient.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	o.HTTP = &httpClient
@@ -69,8 +69,8 @@ func lessonSchema() object {
 	})}})
 }
 
-// Judge implements Judge, in the order of AIP-11: a question about the injected lessons, then about the
-// outcome, then about candidates for lessons.
+// Judge implements Judge with up to three questions, in the order of AIP-11: about the injected lessons, about the
+// outcome of the session, and about candidates for lessons.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"
@@ -142,8 +142,8 @@ type candidate struct {
 	SameAs         string   `json:"same_as"`
 }
 
-// draftsOf returns the drafts of at most three candidates, and of at most one for an unresolved session.
-// draftsOf makes the slugs, because a slug of the model could address another lesson.
+// draftsOf returns at most three drafts, or one draft for an unresolved session. A slug is made from the title,
+// because a slug by the model could name another lesson.
 func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -197,9 +197,9 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// triggers returns the phrases that can be triggers: a phrase of common words of errors matches
-// everywhere, and a phrase with an id, a path or a host matches in one session only. The bank refuses a
-// draft without a trigger.
+// triggers returns the phrases that are useful as triggers. A phrase of common words of errors would match
+// everywhere, and a phrase with an id, a path or a host would match in only one session. The bank refuses a draft
+// without a trigger.
 func triggers(list []string) (out []string) {
 	for _, p := range list {
 		general := wordList("vague").coverWords(p) || wordList("bland").coverWords(p)

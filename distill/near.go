@@ -18,8 +18,8 @@ import (
 // maxNear is the maximum number of similar existing lessons in a question to the judge.
 const maxNear = 8
 
-// similarLessons returns the lessons of the tenant with the most words in common with a session, so that a
-// judge can name an existing lesson instead of wording the lesson again.
+// similarLessons returns the lessons of the tenant with the largest share of words that also occur in a session. A
+// judge can name one of these lessons instead of proposing the lesson again.
 func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
@@ -74,7 +74,7 @@ type captured struct {
 const (
 	maxTraffic   = 400 // sessions
 	minTraffic   = 20  // minimum number of sessions for the decision that a trigger is too broad
-	minTriage    = 40  // minimum number of sessions for triage; a judge reads all sessions of a smaller store
+	minTriage    = 40  // minimum number of sessions for triage, the choice of sessions with trouble; without triage, a judge reads all
 	maxFireShare = 0.2 // a trigger that matches a larger share of the sessions is too broad
 )
 
@@ -130,8 +130,8 @@ func (w *work) countMatches(trigger lesson.Trigger) (n int) {
 	return n
 }
 
-// dropBroadTriggers removes the triggers of a judge's draft that match too many captured sessions, and
-// returns the reason for refusing a draft without another trigger.
+// dropBroadTriggers removes the triggers of a judge's draft that match too many captured sessions. If no trigger is
+// left, it returns the reason for refusing the draft.
 func (w *work) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.traffic) < minTraffic {
 		return ""

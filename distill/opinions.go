@@ -11,16 +11,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// opinionNotes is the prefix of the keys of the tenant's notes with the sums of opinions, one for each
-// text of a lesson. Sums are stored, because a report cannot read the marks of a million sessions.
+// opinionNotes begins the keys of the notes with the sums of opinions. There is one note for each text of a lesson. A
+// report reads these sums, because it cannot read the opinions in the marks of a million sessions.
 const opinionNotes = "opinion|"
 
-// textNames holds, for each slug, the name of the text of the lesson that the session got
-// (report.TextOf).
+// textNames maps the slug of a lesson to the name of the text that the session got (report.TextOf). A lesson has
+// another text after each edit.
 type textNames map[string]string
 
-// textOf returns the name of the text that a session got. An arm that is only a slug has no text; the
-// result is then the present text of the lesson.
+// textOf returns the name of the text that a session got. If arm is only a slug and does not name a text, textOf
+// returns the name of the present text of the lesson.
 func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.Arm()
@@ -49,14 +49,14 @@ func ReadOpinions(ctx context.Context, from NoteReader, tenant string) (map[stri
 	return all, nil
 }
 
-// opinionSums are the opinions of a tenant's lessons, by text.
+// opinionSums holds the sums of the opinions about the lessons of a tenant, by the name of the text.
 type opinionSums struct {
 	all     map[string]report.Opinions
 	changed map[string]bool // since the last write
 }
 
-// recount subtracts the opinions of a session's last reading and adds the opinions of the new
-// reading, so that a continued session counts once.
+// recount subtracts the opinions of the previous reading of a session and adds the opinions of the new reading, so
+// that a session that continues counts once.
 func (s *opinionSums) recount(last, next *mark) {
 	s.count(last, -1)
 	s.count(next, 1)

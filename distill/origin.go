@@ -10,16 +10,16 @@ import (
 	"precept/internal/sample"
 )
 
-// An advice is dictated if the words of one of its sentences occur together in tool output before
-// the agent or a person uses the words. Words are compared by their first letters, and letters that
-// look alike are equal. Single words do not decide, because a long file has most words of the language.
+// Advice is dictated if the words of one of its sentences occur together in tool output before the agent or
+// a person uses the words. Words are compared by their first letters, and letters that look alike are equal.
+// A single word does not decide, because a long file has most words of the language.
 
-// The limits of isDictated.
+// Limits of isDictated. A word is foreign if neither the agent nor a person used the word before.
 const (
 	reachOfWords      = 24 // words of tool output in which the words of a sentence occur together
-	minForeignWords   = 3  // foreign words of a sentence (used by no agent or person before) that coincidence does not explain
-	minForeignInOrder = 2  // foreign words in an order ("always", "must"), or if most words of the sentence are foreign
-	keyLetters        = 5  // letters by which words are compared: connect, connection
+	minForeignWords   = 3  // number of foreign words of a sentence that coincidence does not explain
+	minForeignInOrder = 2  // sufficient number next to an order ("always", "must"), or if most words of the sentence are foreign
+	keyLetters        = 5  // number of letters that are compared, so that connect equals connection
 )
 
 // isDictated reports whether the session's tool output dictated a sentence of the advice.
@@ -32,7 +32,7 @@ func isDictated(advice []string, s *Session) bool {
 			}
 		}
 		if one := readSentence(lesson.Plain(text)); len(one.names) > 0 {
-			all = append(all, sentence{names: one.names}) // names hold dots
+			all = append(all, sentence{names: one.names}) // from the whole text, because names may contain dots
 		}
 	}
 	own := map[string]bool{}
@@ -91,8 +91,8 @@ type contentWord struct {
 	order bool   // always, must, please: the text addresses its reader
 }
 
-// contentOf returns the words of a plain text that carry meaning. Texts without blanks between words
-// are read in pairs of letters.
+// contentOf returns the words of a plain text that carry meaning. In scripts without blanks between words, each
+// pair of neighbouring letters counts as a word.
 func contentOf(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
@@ -137,8 +137,8 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny reports whether a tool output dictates one of the sentences. own are the words that agent
-// and person used before.
+// dictatesAny reports whether a tool output dictates one of the sentences. own holds the words that the agent
+// and persons used before.
 func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {

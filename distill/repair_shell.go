@@ -39,8 +39,8 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// runs reports whether the command runs the command o by a wrapper, such as poetry run pytest. by is the wrapper
-// with the program.
+// runs reports whether the command is a wrapper that runs the command o: poetry run pytest. by is the wrapper with
+// the program of o.
 func (c *command) runs(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
 	if at < 0 || at > 1 || !c.mayName() || !o.mayName() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
@@ -56,9 +56,9 @@ func (c *command) runs(o *command) (by string, ok bool) {
 	return "", false
 }
 
-// sameCommand returns the fix by which the identical command worked later: an installed package, a
-// command that the error demanded, or a variable. ok is false if the reason is unknown.
-func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
+// sameCommand returns the reason why the identical command worked later, as a fix: an installed package, a command
+// that the error demanded, or an environment variable. ok is false if the reason is unknown.
+func sameCommand(from, to *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
 		return Fix{Kind: fixHint, Param: from.name(), Other: hint}, true
@@ -70,8 +70,8 @@ func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 	return Fix{}, false
 }
 
-// demandedWords returns the words of the command in an error's advice; empty if the error does not name the
-// command.
+// demandedWords returns the program and subcommands of the command that an error names. The result is empty if the
+// error does not name the command.
 func (c *command) demandedWords(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
@@ -109,10 +109,10 @@ func (s *step) blamedCommand() *command {
 	return s.shell.main()
 }
 
-// optionOf returns the fix by the one option in which the commands differ. a and b are their options, values is
-// the number of other words that only the working command has. A short option with a value gives no fix,
-// because it makes no sense without the value, which is private. An option replaces another one only if the
-// error names the replaced option.
+// optionOf returns the fix if the commands differ in one option. from failed with the options a, and to worked with
+// the options b. values is the number of other words that only to has. A short option with a value gives no fix,
+// because the value is private, and the option makes no sense without the value. An option can replace another
+// option only if the error names the replaced option.
 func optionOf(from, to *command, a, b []string, values int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
 	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
@@ -137,16 +137,16 @@ func namesOption(text, option string) bool {
 	return len(option) >= minLen && strings.Contains(text, option)
 }
 
-// risky reports whether an option turns a check off. Success after a check was turned off does not
-// justify advice.
+// risky reports whether an option turns a check off. A lesson must not advise such an option, even if the command
+// then worked.
 func risky(f string) bool {
 	low := strings.ToLower(f)
 	return wordList("risky options")[low] || wordList("risky words").within(low)
 }
 
-// compareCommands returns the fix by which the command to differs from the failed command from, if both serve the
-// same purpose. text is the error of from.
-func compareCommands(from, to *command, text string) (Fix, bool) {
+// compareCommands returns the difference between the failed command from and the command to, as a fix. ok is false
+// if the commands do not serve the same purpose. text is the error of from.
+func compareCommands(from, to *command, text string) (f Fix, ok bool) {
 	a, rest := from.flags()
 	b, others := to.flags()
 	both := countCommon(others, rest)

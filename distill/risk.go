@@ -13,10 +13,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// risk returns the reason why a person must read an advice before any agent gets the advice: a URL,
-// a host, an encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions
-// or turning a check off. The reason is empty without a risk. A negated verb counts as well, because a
-// list of verbs is not a parser, and waiting for a person costs little.
+// risk returns the reason why a person must read the advice before any agent gets it; "" if there is no risk. A risk
+// is a URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or
+// turning a check off. A negated verb is a risk as well: a list of verbs cannot parse a sentence, and waiting for a
+// person costs little.
 func risk(advice string) string {
 	text := lesson.Plain(advice)
 	if what := address(text); what != "" {
@@ -59,8 +59,8 @@ func commandWords(sentence string) (out []string) {
 	return out
 }
 
-// names reports whether the words contain an entry of the list: a word, a phrase, or, for an entry
-// with a star, the start of a word. Words are compared by the letters that they resemble.
+// names reports whether the tokens contain an entry of the list. An entry is a word, a phrase, or, with a star, the
+// start of a word. Letters that look alike are equal.
 func (w words) names(tokens []string) bool {
 	var letters []string
 	for _, t := range tokens {
@@ -81,7 +81,7 @@ func (w words) names(tokens []string) bool {
 	return false
 }
 
-// address returns the reason why a text holds an address, empty for none.
+// address returns the reason why a text is refused for a URL or a host; "" if the text has neither.
 func address(text string) string {
 	text = bracketedDot().ReplaceAllString(text, ".")
 	text = spacedDot().ReplaceAllString(text, ".$1")
@@ -102,9 +102,9 @@ func address(text string) string {
 	return ""
 }
 
-// isHost reports whether a word names a host: a domain with a known or reserved top level, an IP
-// address, a name with a port, or a name after an @. The name of a known file, and a call with
-// parentheses, are not hosts. spelt reports that the dot was written as a word.
+// isHost reports whether a word names a host: a domain with a known or reserved top level, an IP address, a name
+// with a port, or a name after an @. The name of a known file and a call with parentheses are not hosts. spelt says
+// that the text has the dot as a word.
 func isHost(word string, spelt bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {
@@ -141,8 +141,8 @@ func isHost(word string, spelt bool) bool {
 // isFile reports whether the word is the name of a known file.
 func isFile(word string) bool { return wordList("known files")[word] }
 
-// encoded reports whether a text holds escapes, spaced letters, or a run of base64 or hexadecimal
-// characters, which the search for words does not read.
+// encoded reports whether a text holds escapes, spaced letters, or a run of base64 or hexadecimal characters. The
+// search for words cannot read such text.
 func encoded(text string) bool {
 	return spaced().MatchString(text) || escapes().MatchString(text) || slices.ContainsFunc(blobs().FindAllString(text, -1), func(run string) bool {
 		return strings.ContainsAny(run, digits) && !strings.ContainsAny(run, "_-") || len(run) >= 40

@@ -60,21 +60,21 @@ type Options struct {
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
 	Tenant  string   // empty: all tenants
-	Tenants []string // read these tenants only, unless Tenant is set; nil: all tenants
+	Tenants []string // tenants to read if Tenant is empty; nil: all tenants
 	Since   time.Time
 	Settled bool // read closed sessions only
 	Triage  bool // ask a judge only about sessions with a sign of trouble (hasTrouble), or with injected lessons
 }
 
 const (
-	claimFor = 2 * time.Minute // duration of a tenant's claim
+	claimFor = 2 * time.Minute // duration of a claim, the lease by which only one process reads a tenant
 	batch    = 64              // number of read sessions after which the notes are written
 )
 
 // Distiller makes lessons from sessions. A Distiller starts goroutines only within Once, which waits for them.
 type Distiller struct{ o Options }
 
-// New makes a distiller.
+// New returns a distiller.
 func New(o Options) *Distiller {
 	if o.Failed == nil {
 		o.Failed = func(string, error) {}
@@ -82,9 +82,8 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// Once reads the new sessions of every selected tenant, and proposes lessons. An error of one
-// session does not stop the run. The returned error is an error of the store, the bank, the judge or the
-// context.
+// Once reads the new sessions of every selected tenant, and proposes lessons. An error of one session does not
+// stop the run. An error of the store, the bank, the judge or the context does, and Once returns the error.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)

@@ -21,8 +21,8 @@ type command struct {
 // maxLine is the maximum length of a parsed command line in bytes; a longer line most likely contains a file.
 const maxLine = 2000
 
-// shellOf parses a tool call as a command line; nil for other calls and for lines without a
-// command. With orgWords, a lesson may name programs of the organisation.
+// shellOf parses the command line of a tool call. The result is nil if the call runs no command. With orgWords,
+// a lesson may name programs of the organisation.
 func shellOf(s *step, orgWords bool) *shellCall {
 	given := s.args.object["command"]
 	if given == nil {
@@ -68,8 +68,8 @@ func parseShell(line string) *shellCall {
 	return c
 }
 
-// commandOf returns a command without its wrappers.
-func commandOf(parsed shell.Command) (command, bool) {
+// commandOf returns a command without wrappers such as sudo and env. ok is false if only wrappers are left.
+func commandOf(parsed shell.Command) (c command, ok bool) {
 	c, words := command{env: parsed.Env}, parsed.Words
 	for len(words) > 0 {
 		name, _, sets := strings.Cut(words[0], "=")
@@ -106,7 +106,8 @@ func (c *command) maySet(variable string) bool {
 	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
 }
 
-// packages returns the packages in the arguments of an install command, if a lesson may name all of them.
+// packages returns the packages in the arguments of an install command. The result is empty unless a lesson may
+// name all of them.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -194,8 +195,8 @@ func (s *shellCall) main() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// values returns the values of options, which are private; other words of a command line often
-// belong to the program.
+// values returns the values of options, which are private. Other words of a command line are left out, because
+// they often belong to the program.
 func (s *shellCall) values() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {

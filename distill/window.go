@@ -30,8 +30,8 @@ func (s *Session) hasTrouble() bool {
 // goodRating is the lowest score of a rating that is no sign of trouble.
 const goodRating = 0.5
 
-// parts returns the parts of a session for a judge, without system messages and precept's blocks, and with
-// long texts cut in the middle.
+// parts returns the parts of a session for a judge. The blocks that precept inserted are left out, and the middle of a
+// long text is cut.
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
@@ -53,7 +53,7 @@ func (s *Session) parts() (out []part) {
 				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {
-				previous = "…" // an agent that only calls tools
+				previous = "…" // stands for the calls of an agent that writes no text, so that a following correction counts
 			}
 		}
 	}
@@ -90,8 +90,9 @@ func formatSession(s *Session) string {
 	return strings.Join(out, "\n")
 }
 
-// chooseParts selects parts of a long session within maxShown bytes: the first part and the last three,
-// then the parts around each sign of trouble, the nearest first.
+// chooseParts selects parts of a long session within maxShown bytes. It takes the first part and the last three, then
+// the parts around each sign of trouble, the nearest first, and then parts from the beginning. The result holds the
+// indices of the parts.
 func chooseParts(parts []part) map[int]bool {
 	const maxDistance = 8 // parts before and after a sign of trouble
 	shown, left := map[int]bool{}, maxShown

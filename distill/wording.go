@@ -35,15 +35,14 @@ func shorten(s string, n int) string {
 	return s[:n]
 }
 
-// wording holds the sentences of a lesson of one kind of fix, with names in braces for the values
-// of the group.
+// wording holds the sentences of the lessons about one kind of fix. A name in braces stands for a value of the
+// group: {tool}.
 type wording struct{ Title, Advice, Slug string }
 
 //go:embed drafts.json
 var draftsText []byte
 
-// wordings maps kinds of fixes, and "kind: variant", to sentences. A variant without its own
-// sentence uses the sentence of the kind.
+// wordings maps a kind of fix to its wording. A key "kind: variant" has the sentences in which the variant differs.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[string]wording](draftsText) })
@@ -71,12 +70,12 @@ func (g *group) variant() string {
 	case f.Kind == fixFlags && strings.HasPrefix(f.How, "-"):
 		return "instead"
 	case f.Kind == fixLookup || f.Kind == fixFlags:
-		return f.How // part, or without
+		return f.How // "part" or "without"
 	}
 	return ""
 }
 
-// draft returns the lesson of a group in the sentences of its kind of fix.
+// draft returns the draft of a group, in the wording of its kind of fix.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
 	says, tools := g.quotedErrors(), g.tools()
@@ -115,8 +114,8 @@ func (g *group) draft() (Draft, bool) {
 // maxPatterns is the maximum number of triggers of one lesson.
 const maxPatterns = 12
 
-// finish adds the triggers of the lesson. A phrase of common words is left out for a command, whose lesson has
-// no tool as a further condition.
+// finish adds the triggers of the lesson. A phrase of common words is no trigger for a command, because the lesson
+// about a command has no tool as a further condition.
 func (g *group) finish(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {

@@ -12,7 +12,7 @@ import (
 type script uint8
 
 const (
-	otherScript script = iota // digits count as letters of another script: "v2를"
+	otherScript script = iota // also the script of digits, so that a Korean particle after a digit is separate: "v2를"
 	hangul
 	arabic
 	hebrew

@@ -1,7 +1,7 @@
-// Package lesson reads and writes LESSON.md files (AIP-11 learning/v1 and the gptme form), compiles
-// them into an immutable Book that matches turns, watches a directory of lessons (Load, Watcher),
-// renders a lesson's advice as lines that are safe to insert, and checks lessons before their
-// activation.
+// Package lesson reads and writes LESSON.md files. A file has the form learning/v1 of AIP-11, or the form
+// of the agent gptme. The package compiles lessons into an immutable Book that finds the lessons for a turn,
+// and watches a directory of lessons (Load, Watcher). It renders the advice of a lesson as lines that are
+// safe to insert, and checks lessons before their activation.
 //
 // A file is parsed in parse.go: the frontmatter by yaml.go, its fields by aip11.go or gptme.go with
 // the rules of rules.go, and the markdown by sections.go. format.go writes a file, edit.go and
@@ -17,7 +17,7 @@
 // the whole book. Parsing keeps the file byte for byte (Lesson.Raw). Format returns these bytes
 // until a field is edited, and then changes only the lines of the field.
 //
-// The hazard: a lesson is foreign text that a model will read. Title, Advice and Body are raw; only
-// Headline and Lines may enter a request. Claims of an author about success are ignored: the counts
-// in a file are the author's claim, and the measured counts are in the store.
+// The hazard: a model reads lessons, and anyone may have written a lesson. Title, Advice and Body are raw;
+// only Headline and Lines may enter a request. The counts of success in a file are claims of the author and
+// are ignored. The measured counts are in the store.
 package lesson

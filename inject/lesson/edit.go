@@ -6,9 +6,8 @@ import (
 	"strings"
 )
 
-// apply sets or removes one field in a file's head (the text before the body, with both --- lines)
-// and changes no other line. The YAML is parsed again for each edit, because an edit moves the
-// following lines.
+// apply sets or removes one field in the head of a file and changes no other line. The head is the text before the
+// body, with both --- lines. Each edit parses the YAML again, because the previous edit may have moved lines.
 func apply(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -46,8 +45,8 @@ func apply(head string, f field) (string, error) {
 // editor edits the lines of a frontmatter; line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
-// consistent reports whether every key of the block mappings has a line of its own, at the line
-// number of the YAML parser.
+// consistent reports whether every key of the block mappings has a line of its own, and the YAML parser gives the
+// number of this line.
 func (ed *editor) consistent(m *node) bool {
 	if m.kind != kindMap || m.flow {
 		return true
@@ -70,8 +69,8 @@ func (ed *editor) consistent(m *node) bool {
 	return true
 }
 
-// end returns the line after pair i of m: the start of the next key or the end of the mapping,
-// without the blank lines and comments that belong to the next key.
+// end returns the number of the line after pair i of m. Blank lines and comments before the next key do not belong to
+// pair i. stop is the line after m.
 func (ed *editor) end(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -164,7 +163,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 	}
 }
 
-// isOnlyPath reports whether path is the only field in m.
+// isOnlyPath reports whether m has no other field than the field at path.
 func isOnlyPath(m *node, path []string) bool {
 	if m.kind != kindMap || len(m.keys) != 1 || m.keys[0].key != path[0] {
 		return false

@@ -14,7 +14,7 @@ import (
 type Cause struct {
 	Kind  string `json:"kind"`  // keyword, tag, error_pattern, error_kind, request_kind, tool
 	Text  string `json:"text"`  // as written in the lesson
-	Where string `json:"where"` // words, tool error, request
+	Where string `json:"where"` // place of the match: words, tool error, request
 }
 
 // Explanation explains why a lesson with a matching trigger matches a query, or does not.
@@ -48,8 +48,8 @@ func (b *Book) Explain(q *Query) []Explanation {
 	return out
 }
 
-// causes collects the triggers that occur in the query, and reports whether any occurs, also an error pattern
-// that occurs only in the words.
+// causes adds the triggers that occur in the query. It reports whether a trigger occurs; an error pattern that
+// occurs only in the user's words counts.
 func (e *Explanation) causes(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, wordsToo bool) {
@@ -93,7 +93,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	return true
 }
 
-// kinds collects the error kinds of the lesson that occur in the query.
+// kinds adds the error kinds of the lesson that occur in the query.
 func (e *Explanation) kinds(q *Query) {
 	c := compiled{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {
@@ -141,7 +141,7 @@ func phraseMatchesAny(phrase string, form Form, texts [][]byte) bool {
 	return p.fires() && slices.ContainsFunc(texts, p.isIn)
 }
 
-// obstacles returns the reasons against a match of a lesson with a present trigger.
+// obstacles returns the reasons why a lesson does not match although one of its triggers occurs in the query.
 func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	add := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
@@ -196,8 +196,7 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// Fired returns the phrases and tags by which the lesson's trigger matches the query, as written in
-// the file.
+// Fired returns the triggers of the lesson that occur in the query, as written in the file.
 func (l *Lesson) Fired(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}

@@ -8,11 +8,11 @@ import (
 	"time"
 )
 
-// Format writes a lesson as a file. An unedited lesson gives its original bytes. An edited lesson
-// gives these bytes with only the lines of the edited fields changed, and comments and unknown
-// metadata untouched. A new lesson (without Raw) is written in the learning/v1 form. Advice is a
-// part of Body and is written separately only for a new lesson without a body. The result is parsed
-// again: a lesson that the file format cannot express is an error.
+// Format returns the file of a lesson. An unedited lesson gives its original bytes. For an edited lesson,
+// Format changes only the lines of the edited fields, and keeps comments and unknown metadata. A new
+// lesson, without Raw, is written in the learning/v1 form. Body contains the advice; only for a new lesson
+// without a body, Format writes Advice into a body. Format parses the result again, and returns an error
+// if the file format cannot express the lesson.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)
@@ -28,8 +28,8 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// A renewed approval would activate the state in the file, which must not happen to a
-	// quarantined lesson.
+	// The file of a quarantined lesson may hold an active state. A renewed approval must not activate the
+	// lesson, so the state in the file is replaced.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = apply(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
@@ -86,9 +86,9 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify parses a written file and compares the result with the lesson. wasActive reports whether the lesson
-// was active before the edit: an edit of an approved text may deactivate the lesson. Activating a lesson
-// without an approval of the text is an error.
+// verify parses a written file and compares the result with the lesson. wasActive says that the lesson was active
+// before the edit. An edit of an approved text may then deactivate the lesson. If the lesson was inactive, it is
+// an error to activate the lesson without an approval of the text.
 func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
@@ -106,7 +106,7 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 	}
 	for _, f := range diff(got, l, FormAIP11) {
 		path := strings.Join(f.path, ".")
-		if got.Form != FormGptme || path != "title" && path != "trigger.description" { // both follow from the body
+		if got.Form != FormGptme || path != "title" && path != "trigger.description" { // Parse derives both from the body
 			return fmt.Errorf("the field %s cannot be written to this file; convert the lesson to learning/v1", path)
 		}
 	}
@@ -116,13 +116,13 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 	return nil
 }
 
-// field is a path in the frontmatter with its value; nil for a missing key.
+// field is a path in the frontmatter with its value. The value is nil for a missing key.
 type field struct {
 	path []string
 	val  *node
 }
 
-// diff lists the fields of a form in which b differs from a.
+// diff returns the fields of a form that differ between a and b, with the values of b.
 func diff(a, b *Lesson, form Form) []field {
 	from, to := fields(a, form), fields(b, form)
 	var out []field
@@ -235,7 +235,7 @@ func evidenceNode(evidence []Evidence) *node {
 	return listNode(evidence, func(e Evidence) node { return optionalMap("kind", e.Kind, "ref", e.Ref, "note", e.Note) })
 }
 
-// listNode makes a list, nil if empty.
+// listNode returns a list node, nil for an empty list.
 func listNode[T any](list []T, entry func(T) node) *node {
 	if len(list) == 0 {
 		return nil
@@ -247,7 +247,7 @@ func listNode[T any](list []T, entry func(T) node) *node {
 	return n
 }
 
-// optionalMap makes a mapping of keys and values, without empty values.
+// optionalMap returns a mapping node. kv alternates keys and values; a key with an empty value is left out.
 func optionalMap(kv ...string) node {
 	n := node{kind: kindMap}
 	for i := 0; i+1 < len(kv); i += 2 {

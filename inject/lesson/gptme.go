@@ -18,8 +18,9 @@ func isGptme(n *node) bool {
 	return match || status
 }
 
-// gptme reads the gptme form: match.keywords and status in the frontmatter, all other fields in the
-// markdown. Unknown keys are ignored, because the foreign format evolves; known keys are checked.
+// gptme reads the gptme form, the lesson format of the agent gptme. The frontmatter has match.keywords and
+// status; all other fields are in the markdown. Unknown keys are ignored, because gptme may add keys. Known
+// keys are checked.
 func (r *reader) gptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
@@ -37,7 +38,7 @@ func (r *reader) gptme(l *Lesson, n *node) {
 	}
 	l.Title = clip(l.Title, maxTitle)
 	l.Trigger.Description = clip(section(l.Body, isHeading("context")), maxDescription)
-	l.Outcome = "mixed" // the form does not say
+	l.Outcome = "mixed" // the form has no outcome
 	l.Confidence = defaultConfidence
 	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
 }
@@ -80,8 +81,8 @@ func (f Form) narrower() string {
 	return "narrow the keywords, or add not_keywords"
 }
 
-// unreadKeys finds the keys of a gptme file's match that decide in gptme when a lesson is shown, and that
-// precept does not read.
+// unreadKeys returns a finding for each key under match in a gptme file that precept does not read. In gptme,
+// these keys decide when a lesson is shown.
 func unreadKeys(l *Lesson) (out []Finding) {
 	front, _, _ := split(l.Raw)
 	if l.Form != FormGptme || front == "" {
@@ -108,9 +109,9 @@ func unreadKeys(l *Lesson) (out []Finding) {
 	return out
 }
 
-// OfFile returns the findings of a lesson that was written from a file of another form, with the names
-// of the file's fields, and the keys of the file that precept does not read. file is the lesson as
-// read.
+// OfFile converts findings about a lesson to findings about the file that the lesson was made from. The file may
+// have another form with other field names. OfFile also adds a finding for each key of the file that precept does
+// not read. file is the lesson as read from the file.
 func OfFile(file *Lesson, findings []Finding) []Finding {
 	out := unreadKeys(file)
 	for _, f := range findings {

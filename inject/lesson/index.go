@@ -39,8 +39,8 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// IndexCounts returns the counts of an index by slug. A writer without newer counts writes these counts
-// again.
+// IndexCounts reads the counts of an index, and returns a function that gives the counts of a slug. A writer that has
+// no newer counts writes these counts again.
 func IndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -76,17 +76,18 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Actions of events that are caused by the measured effect of a lesson.
+// Actions of events that the measured effect of a lesson causes. A caution is a lesson that is shown as an approach
+// to avoid.
 const (
-	BecameCaution = "caution" // from advice to caution
-	BecameAdvice  = "advice"  // from caution to advice
+	BecameCaution = "caution" // advice became a caution
+	BecameAdvice  = "advice"  // a caution became advice
 )
 
 // Keys of Event.Detail.
 const (
-	DetailHand    = "by_hand"          // the event is an edit without precept: HandFile, HandUncommitted, or the commit
+	DetailHand    = "by_hand"          // a person edited the file without precept: HandFile, HandUncommitted, or the id of the commit
 	DetailWith    = "sessions_with"    // rewarded sessions with the lesson at the time of the event
-	DetailWithout = "sessions_without" // rewarded sessions in which the coin withheld the lesson
+	DetailWithout = "sessions_without" // rewarded sessions from which the experiment withheld the lesson
 )
 
 // Values of DetailHand.

@@ -13,12 +13,13 @@ var relatedLines string
 // maxPhraseWords is the number of words of the longest term of related.txt.
 const maxPhraseWords = 4
 
-// relatedTable is the compiled form of related.txt.
+// relatedTable is the compiled form of related.txt. A line of the file is a group of terms with a related meaning. A
+// term is a word, a phrase of several words, or a shape such as {version}, which stands for 2.4.1.
 type relatedTable struct {
-	groups  map[string][]uint16 // numbers of the groups, by stem, phrase or shape
-	phrases map[string]string   // tokens of the terms of several words, by their words in lower case, joined by blanks
-	ends    map[string]bool     // last words of the terms of several words
-	stems   map[string][]string // stems of the terms of several words
+	groups  map[string][]uint16 // numbers of the groups with a token, which is a stem, a phrase or a shape
+	phrases map[string]string   // tokens of the phrases; the key has the words in lower case with blanks
+	ends    map[string]bool     // last words of the phrases
+	stems   map[string][]string // stems of the words of a phrase, by its token
 	size    int                 // number of groups
 }
 
@@ -64,7 +65,7 @@ func (t *relatedTable) token(term string) string {
 	return likeStem(term)
 }
 
-// isShape reports whether a token is no stem: a phrase, the shape of a name, or the ending of a file name.
+// isShape reports whether a token is not a stem: it is a phrase, a shape in braces, or the ending of a file name.
 func isShape(token string) bool {
 	return token != "" && (token[0] == '{' || token[0] == '.' || isPhrase(token))
 }
@@ -74,7 +75,7 @@ func isPhrase(token string) bool { return strings.Contains(token, "_") }
 
 // recentWords holds the last words of a text.
 type recentWords struct {
-	last  string                 // as in the text
+	last  string                 // last word, as in the text
 	words [maxPhraseWords]string // in lower case, without apostrophes
 	count int                    // number of words
 }
@@ -90,7 +91,7 @@ func (r *recentWords) add(word string) {
 	r.count = min(r.count+1, maxPhraseWords)
 }
 
-// stems yields the stem of the last word, the meaning of the last two words, such as refund for "money
+// stems yields the stem of the last word. It also yields the meaning of the last two words, such as refund for "money
 // back", and the phrases of related.txt that end with the last word.
 func (r *recentWords) stems(yield func(stem string) bool) {
 	if meaning := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; meaning != "" && !yield(canonical(englishStem(meaning))) {
@@ -118,8 +119,8 @@ func (r *recentWords) stems(yield func(stem string) bool) {
 	}
 }
 
-// shapeOf returns the shape of a field: {version} of 2.4.1, {duration} of 50ms, .py of main.py; empty for
-// other fields.
+// shapeOf returns the shape of a field: {version} for 2.4.1, {duration} for 50ms, .py for main.py. The shape is empty
+// for other fields.
 func shapeOf(field string) string {
 	field = strings.ToLower(strings.Trim(field, "\"'`()[]{}<>,.:;!?*"))
 	if name := fileName(field); name != "" {
@@ -158,7 +159,7 @@ func shapeOf(field string) string {
 
 func startsWithDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// unitShapes returns the shape of a number with a unit, by the unit.
+// unitShapes maps a unit to the shape of a number with the unit.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var unitShapes = sync.OnceValue(func() map[string]string {

@@ -26,8 +26,8 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 	return wordSet(words)
 })
 
-// commonWords returns words whose weight is at most the weight of a word of every tenth session.
-// Without this limit, a word that is rare in captured sessions of one kind would weigh too much.
+// commonWords returns words that weigh at most as much as a word that occurs in every tenth session. Without this
+// limit, a common word that is rare in the captured sessions would weigh too much.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var commonWords = sync.OnceValue(func() map[string]bool {
@@ -131,7 +131,7 @@ crawl crawler scrape scraper
 screenreader a11y accessibility
 `
 
-// wordPairs lists pairs of words with one meaning, and a word with this meaning.
+// wordPairs maps a pair of words to one word with the same meaning.
 //
 //nolint:gochecknoglobals // immutable
 var wordPairs = map[string]string{
@@ -139,7 +139,7 @@ var wordPairs = map[string]string{
 	"roll back": "rollback", "set up": "setup", "take apart": "refactor", "go live": "deploy", "go slow": "slow", "speed up": "slow",
 }
 
-// productNames lists names in camel case that are one word.
+// productNames holds names of products that count as one word, although they may be written in camel case.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var productNames = sync.OnceValue(func() map[string]bool {

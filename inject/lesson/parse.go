@@ -10,8 +10,8 @@ import (
 // MaxFile is the size in bytes beyond which a lesson file is refused.
 const MaxFile = 1 << 20
 
-// Parse parses a LESSON.md in either form. path gives the gptme form its slug and occurs in
-// messages. The error is Faults with all faults of the file.
+// Parse parses a LESSON.md in the AIP-11 form or the gptme form. A lesson in the gptme form gets its slug from path.
+// The error is of type Faults and holds all faults of the file.
 func Parse(path string, raw []byte) (*Lesson, error) {
 	l, faults := parse(path, string(raw))
 	if len(faults) > 0 {
@@ -20,7 +20,7 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 	return l, nil
 }
 
-// parse parses a text. The lesson holds the text once: body and advice are substrings.
+// parse parses a text. Body and Advice of the lesson are substrings of the text where possible, to save memory.
 func parse(file, raw string) (*Lesson, Faults) {
 	fileFault := func(format string, args ...any) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}}
@@ -51,7 +51,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
-	case root.kind == kindMap && !gptme && isForeign(&root): // before its faults, which do not concern precept
+	case root.kind == kindMap && !gptme && isForeign(&root): // before the faults, which say nothing useful about a file that is no lesson
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
 	case len(faults) > 0:
 		return nil, faults
@@ -80,8 +80,9 @@ func (l *Lesson) finish() {
 	}
 }
 
-// needsReview reports whether the text for a model contains a pattern that the injection scan refuses,
-// without an approval of this text. A file can reach a request like any other source.
+// needsReview reports whether the title or the advice contains a pattern that the injection scan refuses, and no
+// person has approved this text. Files are scanned as well, because a file can reach a request like any other
+// source.
 func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
@@ -89,9 +90,9 @@ func (l *Lesson) needsReview() bool {
 	return len(scan(clipBytes(l.Title, maxRaw))) > 0 || len(scan(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// lacksApproval reports whether the approval of the file's state is for another text, or missing for a
-// program's lesson. An approval is bound to the text that the approver read: otherwise an author
-// could change a lesson after its approval.
+// lacksApproval reports whether an active lesson has no valid approval. The approval of another text is not valid,
+// because an author could otherwise change a lesson after its approval. A program's lesson always needs an
+// approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // a person's file needs no approval
@@ -99,8 +100,8 @@ func (l *Lesson) lacksApproval() bool {
 	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
 }
 
-// split cuts a file into frontmatter and body. The frontmatter excludes both --- lines, the body
-// starts after the second.
+// split cuts a file into frontmatter and body. The frontmatter lies between the two --- lines, and the body starts
+// after the second.
 func split(raw string) (front, body string, ok bool) {
 	s := strings.TrimPrefix(raw, "\ufeff")
 	first, rest, found := strings.Cut(s, "\n")
@@ -126,9 +127,9 @@ func latin(text string) string {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
 }
 
-// Hyphenated converts words to the form of a slug: the Latin letters and digits in lower case
-// without accents, hyphens between words, at most the given number of bytes, starting with a
-// letter. The result is empty for a text without such a letter.
+// Hyphenated converts a text to the form of a slug. A slug starts with a letter, and has Latin letters in lower case
+// without accents, digits, and hyphens between words. The result has at most limit bytes, and is empty for a text
+// without a Latin letter.
 func Hyphenated(text string, limit int) string {
 	var b strings.Builder
 	for _, r := range latin(strings.ToLower(unaccented(text))) {

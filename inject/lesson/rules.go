@@ -18,10 +18,10 @@ const (
 	maxRef           = 256
 	maxNote          = 500
 	maxPhrase        = 200 // characters of a keyword
-	maxPhrases       = 100 // entries of one of precept's lists
+	maxPhrases       = 100 // entries of a list in metadata.precept
 )
 
-// reader turns nodes into fields and collects every fault on the way.
+// reader converts YAML nodes to the fields of a lesson, and collects all faults.
 type reader struct{ faults Faults }
 
 func (r *reader) fault(code Code, field string, line int, format string, args ...any) {
@@ -114,7 +114,8 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	return v.list
 }
 
-// texts returns the list of strings under key, each of 1 to hi characters and passing ok.
+// texts returns the valid strings of the list under key. A valid string has 1 to hi characters, and ok reports true.
+// want describes a valid string in messages.
 func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok func(string) bool, want string) []string {
 	items := r.items(prefix, n, key, limit)
 	out := make([]string, 0, len(items))
@@ -132,7 +133,7 @@ func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok fun
 	return out
 }
 
-// number returns a number that passes ok; 0 if missing or invalid.
+// number returns the number under key if ok reports true for the number; 0 if the number is missing or invalid.
 func (r *reader) number(prefix string, n *node, key string, ok func(float64) bool, want string, args ...any) float64 {
 	v, hasKey := n.get(key)
 	if !hasKey {
@@ -210,14 +211,13 @@ func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	return t
 }
 
-// IsSlug reports whether s is a slug by the schema: ^[a-z][a-z0-9-]*[a-z0-9]$ within the length
-// limits.
+// IsSlug reports whether s is a slug by the schema: s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has a valid length.
 func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 
-// isSlugRef reports whether s has the form of a slug of any length, as the schema of supersedes
-// allows.
+// isSlugRef reports whether s has the form of a slug. The slug may be too long, because the schema of supersedes has
+// no limit.
 func isSlugRef(s string) bool {
 	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
 }

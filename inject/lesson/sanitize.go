@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// clean splits a foreign text into lines without hidden characters, role labels, chat templates and the
-// delimiters of blocks. The caller adds a fixed prefix to each line. Unchanged lines are substrings of s.
+// clean splits a text from outside into lines. Hidden characters, role labels, chat templates and lines with the
+// delimiters of inserted blocks are removed. Unchanged lines are substrings of s.
 func clean(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
@@ -25,13 +25,14 @@ func clean(s string) []string {
 	return kept
 }
 
-// Quoted returns a foreign text that is safe inside of a line of a block: cleaned like a lesson, on one line,
-// without the brackets of delimiters, of at most n bytes, with three dots if the text is cut.
+// Quoted returns a text from outside in a form that is safe inside of a line of a block. The text is cleaned like a
+// lesson and put on one line, and its brackets become round. A text of more than n bytes is cut and ends with three
+// dots.
 func Quoted(s string, n int) string {
-	const read = 16 // multiple of n that is read: cleaning removes text, and a call may be as long as a file
+	const read = 16 // the first read*n bytes are read: cleaning removes text, and a call may be as long as a file
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*n)], "")))
-	s = round(strings.Join(clean(s), " ")) // again: an unusual bracket may have become a plain one
+	s = round(strings.Join(clean(s), " ")) // again, because clean may turn an unusual bracket into a square bracket
 	if short := clipBytes(s, n); short != s {
 		return short + "..."
 	}
@@ -46,9 +47,9 @@ func stripANSI(s string) string {
 	return ansi().ReplaceAllString(s, "")
 }
 
-// visible keeps the characters that a reader sees: line separators become line feeds, and other
-// white space becomes a space. Control, format, tag, private-use and unassigned characters are
-// dropped. Full-width brackets and letters become plain ones.
+// visible keeps the characters that a reader sees, and drops control, format, tag and private-use characters. Line
+// separators become line feeds, and other white space becomes a space. Full-width letters, digits and brackets get
+// their usual width.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -74,7 +75,8 @@ func hidden(r rune) bool {
 	return invisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
-// stripComments removes HTML comments repeatedly: removing one may join two halves of another.
+// stripComments removes HTML comments until none is left, because the removal of a comment may join the halves of
+// another comment.
 func stripComments(s string) string {
 	for {
 		start := strings.Index(s, "<!--")
@@ -90,7 +92,7 @@ func stripComments(s string) string {
 	}
 }
 
-// ansi are terminal escape sequences.
+// ansi matches terminal escape sequences.
 //
 //nolint:gochecknoglobals // immutable, compiled at first use
 var ansi = sync.OnceValue(func() *regexp.Regexp {

@@ -8,8 +8,8 @@ import (
 // AdviceHead precedes the advice in a body that Sections writes.
 const AdviceHead = "\n## What to do (or avoid)\n\n"
 
-// Sections writes the body of a lesson in the sections of AIP-11. The advice is written as it is; an
-// empty counter-example has no section.
+// Sections returns the body of a lesson with the sections of AIP-11. The advice is not changed. Without a
+// counter-example, the body has no section for one.
 func Sections(title, when, advice, counterExample string) string {
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	body := "\n# " + oneLine(title) + "\n\n## When this applies\n\n" + oneLine(when) + "\n" + AdviceHead + advice + "\n"
@@ -57,7 +57,8 @@ func headings(body string) iter.Seq[heading] {
 	}
 }
 
-// Fence returns the marker of the code fence that is open after a line, or an empty string.
+// Fence returns the marker of the code fence that is open after a line, or an empty string. open is the marker before
+// the line.
 func Fence(open, line string) string {
 	text := strings.TrimLeft(line, " ")
 	if len(line)-len(text) > 3 {
@@ -80,7 +81,7 @@ func Fence(open, line string) string {
 	}
 }
 
-// Heading returns the level and the text of an ATX heading; level 0 for another line.
+// Heading returns the level and the text of an ATX heading, such as "## Context". The level is 0 for other lines.
 func Heading(line string) (level int, text string) {
 	start := strings.TrimLeft(line, " ")
 	rest := strings.TrimLeft(start, "#")
@@ -90,7 +91,7 @@ func Heading(line string) (level int, text string) {
 	}
 	text = strings.TrimSpace(rest)
 	if bare := strings.TrimRight(text, "#"); bare == "" || strings.HasSuffix(bare, " ") {
-		text = strings.TrimSpace(bare) // closing hashes
+		text = strings.TrimSpace(bare) // without closing hashes
 	}
 	return level, text
 }

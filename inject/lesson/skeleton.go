@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter reports whether a text contains a text that resembles a delimiter of inserted blocks, also
-// in look-alike letters.
+// hasDelimiter reports whether a text contains a delimiter of inserted blocks, or something that looks like a
+// delimiter.
 func hasDelimiter(s string) bool {
 	k := skeleton(s)
 	for _, d := range delimiters() {
@@ -38,9 +38,10 @@ var delimiters = sync.OnceValue(func() []string {
 	return plain
 })
 
-// skeleton returns the letters that a text resembles: compatibility forms, accents, case, look-alikes of
-// other scripts and digits in place of letters are folded. Other characters are dropped, except an opening
-// bracket and a slash directly after the bracket. Compare a skeleton only with a skeleton.
+// skeleton returns the letters that a text looks like. Letters that differ only in case, accents or compatibility
+// form become equal. Letters of other scripts and digits become the Latin letters that they look like. All other
+// characters are dropped, except an opening bracket and a slash directly after the bracket. Compare a skeleton
+// only with a skeleton.
 func skeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
@@ -52,9 +53,8 @@ func skeleton(s string) string {
 	return string(b)
 }
 
-// Skeleton returns the letters that a text resembles: compatibility forms, accents, case, look-alikes
-// of other scripts and digits in place of letters are folded, and all other characters are dropped.
-// Skeletons are compared with skeletons only.
+// Skeleton returns the letters that a text looks like, without hidden characters and escape sequences. Two texts
+// that look alike to a reader have equal skeletons. Compare a skeleton only with a skeleton.
 func Skeleton(s string) string { return skeleton(visible(stripANSI(s))) }
 
 // Plain returns a text as a reader sees the text, in lower case: without hidden characters, escape
@@ -79,8 +79,7 @@ func Plain(s string) string {
 //go:embed lookalikes.txt
 var lookalikesText string
 
-// lookalikes maps each rune of a row of lookalikes.txt to the first rune of the row. i and l are
-// one, because no font separates them reliably.
+// lookalikes maps each rune of a row of lookalikes.txt to the first rune of the row.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune }) {
@@ -91,7 +90,7 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 		if first == "[signs]" {
 			open = all.signs
 		}
-		if like, size := utf8.DecodeRuneInString(first); size == len(first) { // no comment, and no heading
+		if like, size := utf8.DecodeRuneInString(first); size == len(first) { // neither a comment nor a heading
 			for _, r := range others {
 				open[r] = like
 			}
@@ -100,8 +99,8 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 	return all
 })
 
-// lookalike returns the Latin letter, in lower case, that a rune resembles: a capital of another
-// script may resemble another letter than its small form.
+// lookalike returns the Latin letter, in lower case, that a rune looks like. The capital of another script is looked
+// up first, because the capital may look like another letter than its small form.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)
 	return cmp.Or(letters[r], letters[folded], folded)

@@ -11,11 +11,11 @@ const (
 	halfText = maxText / 2 // bytes of the head, and of the tail, of a longer text
 )
 
-// Minimum lengths of a blob, a run of base64 characters. A run with many separators is a path or an
-// identifier, and no blob.
+// Minimum lengths of a blob, a run of base64 characters that is encoded data. A run with many separators is a path or
+// an identifier.
 const (
-	blobMixed = 64  // of a run that mixes upper case, lower case and digits
-	blobLong  = 256 // of any run
+	blobMixed = 64  // length of a run with upper case, lower case and digits
+	blobLong  = 256 // length of any other run
 )
 
 // blobBytes holds the lower-case form of each base64 character, and 0 for every other byte. A table is
@@ -55,11 +55,11 @@ func isBlob(run string) bool {
 	return upper > 0 && lower > 0 && digit > 0 && sep <= len(run)/16
 }
 
-// cutOut replaces omitted text in a folded text. No match extends over this byte, because UTF-8 never
-// contains the byte, and the byte separates words.
+// cutOut replaces omitted text in a folded text. UTF-8 never contains this byte, so no phrase matches across it. The
+// byte separates words.
 const cutOut = 0xFF
 
-// appendText folds a text: see appendFolded. Blobs are cut out, and the middle of a very long text.
+// appendText folds a text (see appendFolded), without blobs and without the middle of a very long text.
 func appendText(dst []byte, s string) []byte {
 	if len(s) > maxText {
 		dst = append(appendPart(dst, s[:halfText]), cutOut)
@@ -68,8 +68,7 @@ func appendText(dst []byte, s string) []byte {
 	return appendPart(dst, s)
 }
 
-// appendPart appends a text in the form for comparison, with cutOut in place of each long run of
-// base64.
+// appendPart appends a folded text with cutOut in place of each blob.
 func appendPart(dst []byte, s string) []byte {
 	s = compatible(s)
 	if len(s) > maxText { // one character may become eighteen

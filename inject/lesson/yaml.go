@@ -12,13 +12,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// Limits of the YAML parser's input: the parser recurses, a stack overflow cannot be recovered, and
-// 60 KB of open brackets take 35 seconds.
+// Limits of the input of the YAML parser. The parser recurses, and Go cannot recover from a stack overflow. Without a
+// limit, 60 KB of open brackets take 35 seconds.
 const (
 	maxFrontmatter = 32 << 10
 	maxDepth       = 32  // nesting depth of values
-	maxBrackets    = 64  // open at once
-	maxIndicators  = 100 // per line
+	maxBrackets    = 64  // brackets that are open at once
+	maxIndicators  = 100 // indicators of YAML, such as - and ?, in one line
 )
 
 type kind uint8
@@ -42,12 +42,12 @@ func (k kind) String() string {
 // and explicit tags are refused, so that a small file cannot expand to a large value.
 type node struct {
 	kind kind
-	text string // text of a string; a number as written
+	text string // text of a string, or a number as written
 	num  float64
 	list []node
 	keys []pair
-	line int // in the frontmatter, from 1
-	flow bool
+	line int  // line in the frontmatter, from 1
+	flow bool // written in brackets or braces
 }
 
 type pair struct {
@@ -56,7 +56,7 @@ type pair struct {
 	val  node
 }
 
-// get finds a key of a mapping.
+// get returns the value of a key of a mapping.
 func (n *node) get(key string) (*node, bool) {
 	if i := indexKey(n, key); i >= 0 {
 		return &n.keys[i].val, true
@@ -71,7 +71,7 @@ func indexKey(n *node, key string) int {
 // readYAML reads a frontmatter into a node. All errors name the line.
 func readYAML(src string) (root node, faults Faults) {
 	defer func() {
-		// The parser is foreign code: a panic on a hostile file is a fault of the file.
+		// A hostile file may make the library panic. The panic is reported as a fault of the file.
 		if r := recover(); r != nil {
 			faults = Faults{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
@@ -94,8 +94,8 @@ func readYAML(src string) (root node, faults Faults) {
 	return root, c.faults
 }
 
-// tangled reports whether the text has more open brackets, or more indicators in one line, than any
-// lesson needs. Quotes are ignored; the limits are generous.
+// tangled reports whether the text exceeds maxBrackets or maxIndicators. Characters in quotes count, too, because the
+// limits are far above the needs of a lesson.
 func tangled(src string) bool {
 	open := 0
 	for line := range strings.Lines(src) {

@@ -1,9 +1,9 @@
 // Package file reads regular files, replaces them atomically, and locks them against other
 // processes.
 //
-// The contract: a reader of a file that [Write] or [Replace] writes sees the old bytes or the new
-// bytes, also after a crash. A failed write keeps the old bytes and leaves no other file. A lock
-// ends with its process, so a stale lock does not exist.
+// The contract: while [Write] or [Replace] writes a file, and also after a crash, a reader sees either the
+// old bytes or the new bytes. A failed write keeps the old bytes and leaves no other file. A lock ends with
+// its process, so no stale lock remains.
 package file
 
 import (
@@ -52,9 +52,9 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace replaces a file by the output of write, with the given mode. The owner of the old file stays
-// the owner where the system permits: a command of root must not take a file from its user. Missing
-// folders are created; only the owner can read them if only the owner can read the file.
+// Replace replaces a file by the output of write, with the given mode. The new file keeps the owner of the old file
+// where the system permits, so that a command of root does not take a file from its user. Replace creates missing
+// folders. If mode lets only the owner read the file, only the owner can read the new folders.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {
@@ -84,8 +84,8 @@ func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err er
 	return nil
 }
 
-// Append adds text to a file in one write, so that lines of several writers do not mix. If a crash
-// cut the last line of the file, Append first ends the line. Missing folders are created.
+// Append adds text to a file in one write, so that lines of several writers do not mix. If the last line of the file
+// has no end, because of a crash, Append first ends the line. Append creates missing folders.
 func Append(path string, mode fs.FileMode, text []byte) (err error) {
 	if err := Regular(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err

@@ -13,7 +13,7 @@ import (
 // Price holds the prices of a million tokens.
 type Price struct {
 	Input    float64
-	Cached   float64 // of input from the provider's prompt cache
+	Cached   float64 // price of input that the provider reads from its prompt cache
 	Output   float64
 	NoOutput bool // the price of the output is unknown
 }
@@ -32,10 +32,10 @@ type Entry struct {
 	Price   Price
 }
 
-// Table holds the prices of models. Of the entries with a matching pattern the first one applies.
+// Table holds the prices of models. The first entry with a matching pattern applies.
 type Table struct {
 	Entries []Entry
-	Other   *Price // of all other models; nil: unknown
+	Other   *Price // price of all other models; nil: unknown
 	Listed  string // date of the built-in prices; empty: prices of the operator
 }
 
@@ -47,9 +47,8 @@ func Flat(input, cached float64) *Table {
 	return &Table{Other: &Price{Input: input, Cached: min(cached, input), NoOutput: true}}
 }
 
-// PriceOf returns the price of a model. ok is false for an unknown model, whose tokens have no price. A name
-// may begin with the names of vendors, as in openrouter/anthropic/claude-sonnet-4-5 and
-// us.anthropic.claude-sonnet-4-5.
+// PriceOf returns the price of a model. ok is false if the price is unknown. A name may begin with the names of
+// vendors, as in openrouter/anthropic/claude-sonnet-4-5 and us.anthropic.claude-sonnet-4-5.
 func (t *Table) PriceOf(model string) (p Price, ok bool) {
 	if t == nil {
 		return p, false

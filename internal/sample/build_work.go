@@ -15,13 +15,12 @@ const (
 	slowMS       = 600_000
 )
 
-// openFailures is the maximum number of failed calls that wait for their repair: each later call is
-// compared with all of them, and a body may contain ten thousand calls.
+// openFailures is the maximum number of failed calls without a repair that corrections remembers. Each later call is
+// compared with all of them, and a session may contain ten thousand calls.
 const openFailures = 64
 
-// corrections finds failed calls that a different call of the same tool, with the same aim,
-// repaired. A repair gives one sample, for the last failure before the repair; earlier failures are
-// counted.
+// corrections returns a sample for each repair: a call of the same tool with the same aim and other arguments works
+// after failed calls. The sample shows the last failed call, and counts the failed calls as attempts.
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*Event
@@ -40,7 +39,7 @@ func (h *history) corrections() []Sample {
 			switch {
 			case f.Call.Name != s.Call.Name || !sameAim(f.Call.Args, s.Call.Args):
 				rest = append(rest, f)
-			case f.Call.Args != s.Call.Args: // equal arguments: the environment was repaired, not the call
+			case f.Call.Args != s.Call.Args: // with equal arguments, something else than the call was repaired
 				failed = f
 				attempts++
 			}
@@ -137,7 +136,7 @@ func withoutKeys(text string) string {
 	return b.String()
 }
 
-// costReasons lists the reasons for which the session counts as slow or costly.
+// costReasons returns the reasons why the session counts as slow or costly; none for other sessions.
 func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.kept)

@@ -12,10 +12,10 @@ import (
 // Encoded is the stored form of an exchange.
 type Encoded struct {
 	Data  []byte // JSON of the exchange without New, System and Tools
-	Items []byte // JSON array of New, byte for byte; if Prompt is set in Data, its first element is an array of System and Tools; nil: New is nil
+	Items []byte // JSON array of the items of New, byte for byte; with Prompt in Data, an array of System and Tools comes first; nil: New is nil
 }
 
-// Encode returns the stored form, or the form that Seal has made.
+// Encode returns the stored form. After Seal, Encode returns the form that Seal made.
 func (e *Exchange) Encode() Encoded {
 	if e.sealed != nil {
 		return *e.sealed
@@ -31,7 +31,7 @@ func (e *Exchange) Encode() Encoded {
 	enc := json.NewEncoder(&data)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(&head); err != nil {
-		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // costs only this exchange; see store
+		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // package store recovers, and only this exchange is lost
 	}
 	return Encoded{Data: bytes.TrimRight(data.Bytes(), "\n"), Items: joinItems(items)}
 }
@@ -62,8 +62,8 @@ func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	return *e.sealed, true
 }
 
-// Decode undoes Encode. The items of the exchange are parts of enc.Items. Items that are not JSON are
-// joined to one string, so that one unreadable document does not block the others.
+// Decode undoes Encode. The items of the exchange share the memory of enc.Items. If Items is not a JSON array, Decode
+// returns the bytes as one item, a string, so that one unreadable document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if !e.read(enc.Data) {
@@ -97,7 +97,7 @@ func noNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// joinItems returns a JSON array of the items, byte for byte; nil for nil.
+// joinItems returns a JSON array of the items without changing their bytes. The result is nil for nil items.
 func joinItems(items []json.RawMessage) []byte {
 	if items == nil {
 		return nil

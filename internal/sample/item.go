@@ -7,8 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// items parses the new items of the exchange. before is the last reply of the session, nil for
-// none.
+// items parses the new items of the exchange. before is the previous reply of the session; nil if there is none.
 func (e *Exchange) items(before *Reply) []*wire.Item {
 	kept := wire.Kept[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.NewFrom}
 	if before != nil {
@@ -17,8 +16,8 @@ func (e *Exchange) items(before *Reply) []*wire.Item {
 	return kept.Read()
 }
 
-// verdictsOn returns the verdicts of the turn on the results of items, nil where the turn has not
-// judged exactly these results.
+// verdictsOn returns the verdicts of the turn on the results of items. It returns nil unless the turn judged as many
+// results as items has.
 func (e *Exchange) verdictsOn(items []*wire.Item) *Verdicts {
 	results := 0
 	for _, it := range items {
@@ -30,8 +29,8 @@ func (e *Exchange) verdictsOn(items []*wire.Item) *Verdicts {
 	return e.Verdicts
 }
 
-// calls returns the calls of the reply. A call without an id is named by its position, as wire
-// names the call in the history.
+// calls returns the calls of the reply. A call without an id gets an id from its position, which package wire also
+// gives to the call in the history.
 func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {
@@ -47,8 +46,8 @@ func hasModelOutput(it *wire.Item) bool {
 	return it.Role == wire.RoleAssistant && (it.Text != "" || len(it.Calls) > 0)
 }
 
-// A call or a result that an agent writes as text is an Event. A conversation contains the text itself,
-// so the following functions leave such calls and results out.
+// Some agents write calls and results as text in messages. An Event represents such a call, but a conversation contains
+// the text itself, so the following functions leave such calls and results out.
 
 // nativeCalls returns the calls of an item that are not text.
 func nativeCalls(it *wire.Item) []Call {
@@ -66,8 +65,8 @@ func nativeResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
-// messageText returns the text of an item. The text of an item with results is "" unless the item
-// contains words of a person: agents write notes next to results.
+// messageText returns the text of an item. The text of an item with results is "" unless the item contains words of a
+// person, because agents write notes next to results.
 func messageText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.Words == "" && len(nativeResults(it)) > 0 {
 		return ""

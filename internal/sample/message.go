@@ -11,10 +11,10 @@ import (
 // Message is one part of a turn for a reader: words, a call, or a result.
 type Message struct {
 	Role    string // system, tools, user, assistant, call or result
-	Text    string // words; of a result, the tool's text
+	Text    string // text of the part; for a result, the text that the tool returned
 	Words   string // for a user: the person's own words, without blocks that agents add
-	Call    Call   // the call; of a result, the call as far as known
-	IsError int8   // for a result: +1 the API marks an error, -1 the API marks success, 0 unmarked
+	Call    Call   // the call; for a result, the call that returned it, or only the id
+	IsError int8   // mark of a result in the API: +1 error, -1 success, 0 no mark
 }
 
 // Further roles of a Message, in addition to the roles of an Event.
@@ -28,15 +28,15 @@ const (
 // each exchange, in the order of the session.
 type Reader struct {
 	calls map[string]Call // by id
-	last  *Reply
+	last  *Reply          // reply of the previous exchange
 }
 
 // NewReader returns a Reader for the exchanges of one session.
 func NewReader() *Reader { return &Reader{calls: map[string]Call{}} }
 
-// Request returns the messages of the exchange's request: tools and system prompt, where the exchange
-// has them, and the new items. Content of the last reply is left out, because Reply has returned this
-// content. Items without words and calls are returned as JSON.
+// Request returns the messages of the exchange's request: the tools and the system prompt, if the exchange has both
+// or one of them, and the new items. Request leaves out the content of the last reply, because Reply has returned
+// the content. An item that cannot be read becomes a message with its JSON.
 func (r *Reader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {
@@ -116,8 +116,8 @@ func (r *Reader) call(id string) Call {
 	return Call{ID: id}
 }
 
-// isUnread reports whether wire reads nothing but the type of the item. References to earlier items and
-// the model's thinking do not count.
+// isUnread reports whether package wire can read only the type of the item. A reference to an earlier item and the
+// model's thinking are not unread.
 func isUnread(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":

@@ -12,10 +12,9 @@ const (
 	acceptableFrom = 0.4
 )
 
-// rate returns the feedback and the review label of the turns from..to. With whole, ratings of the
-// whole session count, too; with from 0, ratings of all turns count. A rating of a person takes
-// precedence over a rating of a verifier, and a verifier over implicit feedback; of equal ranks the
-// latest rating counts.
+// rate returns the feedback and the review label of the turns from..to. If whole is true, ratings of the whole
+// session count, too. If from is 0, ratings of all turns count. Only one rating decides: a person's rating comes
+// before a verifier's, and a verifier's before implicit feedback. Among equal sources, the latest rating decides.
 func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -35,7 +34,7 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 		return Unrated(), NotReviewed
 	}
 	rating := *best
-	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // the words may be about a turn that opted out
+	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // the turn is not kept, and may have opted out: the rating loses its words
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
 	return rating.feedback(count), rating.reviewLabel()
@@ -80,7 +79,7 @@ func (r *Rating) feedback(count int) Feedback {
 	return f
 }
 
-// score returns the reward of the rating; approval and rejection need no number.
+// score returns the reward of the rating, from 0 to 1. An approval without a score counts as 1.
 func (r *Rating) score() float64 {
 	switch {
 	case r.Type == "approval" && r.Score == 0:
@@ -127,8 +126,8 @@ func (r *Rating) reviewLabel() string {
 	}
 }
 
-// qualityScore returns the score of the rating. Without a rating the score reflects the end of the
-// work: 0.5 complete, 0.25 cut, 0 error; 0.1 less after a loop warning.
+// qualityScore returns the score of the rating. Without a rating, the score depends on the last outcome: 0.5 if
+// complete, 0 for an error, 0.25 otherwise. A loop warning subtracts 0.1, except after an error.
 func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	if score, ok := f.Details["score"].(float64); ok {
 		return score
@@ -146,8 +145,8 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// executedUnchanged returns the feedback of an unrated corrected call that was executed unchanged and
-// worked. The label is acceptable and not good, because a working call may still be unwanted.
+// executedUnchanged returns the feedback for a corrected call that worked and has no rating, if the agent executed
+// the call as the model wrote it. The label is acceptable and not good, because a working call may be unwanted.
 func executedUnchanged() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
