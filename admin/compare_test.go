@@ -47,10 +47,10 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(50, "nightly"), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[0]; got.A.Sessions != 1 || got.B.Sessions != 1 || got.Difference.Low != nil {
-		t.Errorf("got success %s, want one run a side and no interval", asJSON(t, got))
+		t.Errorf("the success of sessions of one run a side: got %s, want one session a side and no interval", asJSON(t, got))
 	}
 	if got := c.Measures[4]; got.Name != "turns" || got.A.Sessions != 50 {
-		t.Errorf("got the measure %s, want turns of 50 sessions", asJSON(t, got))
+		t.Errorf("the turns of sessions of one run a side: got %s, want 50 sessions", asJSON(t, got))
 	}
 }
 
@@ -58,6 +58,6 @@ func TestComparisonCountsTheRewardOfARunOnce(t *testing.T) {
 func TestComparisonLeavesUnknownDurationsOut(t *testing.T) {
 	c := compare(sessionsOfTwoAgents(12, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 	if got := c.Measures[3]; got.Name != "seconds" || got.A.Sessions != 11 {
-		t.Errorf("got the measure %s, want seconds of 11 sessions", asJSON(t, got))
+		t.Errorf("the duration of sessions, some without a duration: got %s, want 11 sessions", asJSON(t, got))
 	}
 }

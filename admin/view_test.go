@@ -44,7 +44,8 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 	}
 }
 
-// The overview names the sessions that closed under another definition of the reward, also without other counts.
+// The overview names the sessions that closed under another definition of the reward, even if there are no other
+// counts.
 func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}

@@ -42,7 +42,7 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 }
 
 // Each command has the flag --json, except groups of commands and the commands of cobra, which print no result.
-func TestEachVerbHasTheFlagJSON(t *testing.T) {
+func TestEachCommandHasTheFlagJSON(t *testing.T) {
 	each(new(invocation).root(), func(c *cobra.Command) {
 		path := c.CommandPath()
 		if c.HasSubCommands() || strings.HasPrefix(path, "precept completion") || path == "precept help" {

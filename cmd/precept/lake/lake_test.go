@@ -306,7 +306,7 @@ func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 	}
 }
 
-// A store that lost its newest data writes a sample again under another position. The sample is in the lake once, also
+// A store that lost its newest data writes a sample again under another position. The sample is in the lake once, even
 // after a restart of the export.
 func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 	t.Parallel()
@@ -453,7 +453,7 @@ func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 	}
 }
 
-// The name of a tenant never leads out of the folder of its day. Different tenants have different folders, also on a
+// The name of a tenant never leads out of the folder of its day. Different tenants have different folders, even on a
 // disk that does not distinguish capitals.
 func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	t.Parallel()
