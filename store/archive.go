@@ -69,8 +69,8 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).Sample(&m.Sample), err
 }
 
-// isDamaged reports whether an exchange of a session is damaged, by the error of a read. A list leaves out the
-// content of the session.
+// isDamaged reports whether err, the error of a read, means that an exchange of a session is damaged, and calls
+// the hook Damaged. A list leaves out the content of such a session.
 func (a *Archive) isDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {
 		return false

@@ -15,9 +15,9 @@ import (
 
 // optouts decides which content may be kept, and redacts the content that is kept.
 //
-// The recorder judges an exchange some milliseconds after the request. Until then the data that
-// follows from the exchange stays in memory: HoldKeys holds the echo keys, and session.Record.Await
-// excludes the turn's hashes from the session's row.
+// The recorder judges an exchange some milliseconds after the request: the recorder decides by the rules
+// whether the exchange opted out. Until then the data that follows from the exchange stays in memory:
+// HoldKeys holds the echo keys, and session.Record.Await excludes the turn's hashes from the session's row.
 type optouts struct {
 	live    *live
 	changes *changeQueue

@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// LateOptOut applies the opt-outs by path that came after a session was stored to the content of the
-// session.
+// LateOptOut hides content of a stored session that names a path which opted out after the session was
+// stored.
 type LateOptOut struct {
 	rules  *sample.OptOut
 	list   []sample.Exchange

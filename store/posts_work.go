@@ -52,8 +52,8 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	return [][]work.Ref{{ref}}, nil
 }
 
-// postToWork adds feedback to the sessions that showed a reference of the first known group, at most
-// session.MaxEchoSessions. Several sessions of one run count as the run, which gets the feedback once. A
+// postToWork adds feedback to the sessions whose tool results contain a reference of the first known group,
+// at most session.MaxEchoSessions. For several sessions of one run, the run gets the feedback once. A
 // repetition after an error is idempotent, because the entry keeps its id.
 func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (done Posted, err error) {
 	var list []session.Member
@@ -95,8 +95,9 @@ func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.
 	return done, nil
 }
 
-// sessionsOf returns the sessions and units that showed one of the references, newest first. The error
-// is a *WorkError if no session showed a reference, or if several commits begin with a short hash.
+// sessionsOf returns the sessions whose tool results contain one of the references, newest first. In the
+// list, the run or the parent of such a session replaces the session. The error is a *WorkError if no
+// session contains a reference, or if several commits begin with a short hash.
 func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := f.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))

@@ -88,7 +88,7 @@ func (o *optouts) cleanse(list []sample.Exchange, answered [][]string) []sample.
 	return kept
 }
 
-// cleanEntry redacts the texts of a feedback.
+// cleanEntry redacts the texts of a feedback entry.
 func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
 	r := o.newRedactor()
 	e.Comment, e.Rater = r.Text(e.Comment), r.Text(e.Rater)

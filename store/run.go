@@ -84,8 +84,8 @@ func (s *Store) flush(ctx context.Context) {
 	s.ship(ctx)
 }
 
-// ship ships the rows that are due, then late posts, and updates the figures of the lag. The caller
-// holds shipper.deliveryMu.
+// ship ships the rows that are due, then late posts, and calls updateLag. The caller holds
+// shipper.deliveryMu.
 func (s *Store) ship(ctx context.Context) {
 	now := s.options.Now()
 	s.shipper.ship(ctx, now)

@@ -11,7 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Post is a posted feedback that the store could not take. The account does not count posts as
+// Post is an entry of posted feedback that the store could not take. The account does not count posts as
 // exchanges.
 type Post struct {
 	Number   int64 // set by KeepPosts

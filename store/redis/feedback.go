@@ -310,8 +310,8 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 }
 
 // Join moves parked feedback to the sessions of the keys, and returns the number of entries that
-// changed each set, as AddFeedback does. The entries are added to the sessions first, and then leave
-// the parking: a repeated Join adds none twice.
+// changed each set, as AddFeedback does. The entries are added to the sessions first, and deleted from
+// the parked feedback afterwards. A repeated Join adds no entry twice.
 func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()

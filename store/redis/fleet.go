@@ -117,7 +117,7 @@ func optOutName(id session.ID) string {
 }
 
 // KeepOptOuts stores marks of opted-out sessions for all replicas. Of two marks of a session, the
-// mark with more items stays, so that a late mark hides no less.
+// mark with more items stays, so that a late mark does not make hidden items visible.
 func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")
 	for id, m := range marks {

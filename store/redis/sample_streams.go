@@ -53,7 +53,7 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 }
 
 // SamplesAfter returns the next samples of a stream after a place ("": the beginning) up to the
-// place until ("": the end), and the place of the last of them. An unchanged place is the end.
+// place until ("": the end), and the place of the last of them. If last equals after, no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
@@ -148,9 +148,9 @@ func groupPlacesOf(ctx context.Context, c client, keys []string, group string) (
 	return places, streams, nil
 }
 
-// AckSamples moves a consumer group to a place in each stream, and creates the group where it is
-// missing. The group holds the durable position of a reader. No entries are pending, because the reader stores
-// its data before the group moves.
+// AckSamples moves a consumer group to a place in each stream, and creates the group in streams without
+// the group. The group holds the durable position of a reader. No entries are pending, because the reader
+// stores its data before the group moves.
 func (s *Store) AckSamples(ctx context.Context, group string, places map[string]string) error {
 	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, places) })
 }

@@ -113,7 +113,8 @@ type sessionRef struct {
 }
 
 // Due returns at most limit open sessions that started before a time, oldest first (ties by id,
-// then tenant), after the last row of the previous call, or from the zero Row on.
+// then tenant). The list begins after the row after, the last row of the previous call; the zero Row: with the
+// oldest session.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
 	// A page may have closed and lost sessions, so several pages are read until limit sessions are found.

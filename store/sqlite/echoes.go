@@ -11,7 +11,8 @@ import (
 	"precept/internal/session"
 )
 
-// A turn writes several echoes. Look-ups are rare, because the sessions in use are in memory. The keys are
+// An echo is a key by which feedback and later turns find a session. A turn writes several echoes. Look-ups are
+// rare, because the sessions in use are in memory. The keys are
 // hashes: in one large B-tree each echo would change another page of the WAL and of the file. The primary
 // key of the table therefore begins with a generation. New echoes go to the newest generation, which fits
 // into the cache, and a look-up reads all generations (docs/decisions/0032-echoes.md).

@@ -104,8 +104,8 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	t.expectSettlement(ses)
 }
 
-// expectSettlement ensures that a new exchange becomes a sample: the session without a row becomes open,
-// and the settled session becomes unsettled.
+// expectSettlement ensures that a new exchange becomes a sample: a session without a row becomes open, and
+// a settled session becomes unsettled.
 func (t *tx) expectSettlement(ses *txSession) {
 	switch ses.state {
 	case stateNamed:
