@@ -123,7 +123,7 @@ func TestBrowseIsBounded(t *testing.T) {
 	}
 	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Read > read+store.DefaultRows {
-		t.Errorf("a search read %d rows, want at maxTextBytes %d and a next page", list.Read, read+store.DefaultRows)
+		t.Errorf("a search read %d rows and has the next page %q, want at most %d rows and a next page", list.Read, list.Next, read+store.DefaultRows)
 	}
 }
 
@@ -225,7 +225,7 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	same(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.Cut != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("the text has %d bytes and %d cut bytes, want at maxTextBytes %d and %d in total", len(last.Text), last.Cut, maxTextBytes, 2*maxTextBytes)
+		t.Errorf("the text has %d bytes and %d cut bytes, want whole characters, at most %d bytes, and %d bytes together", len(last.Text), last.Cut, maxTextBytes, 2*maxTextBytes)
 	}
 	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest of the rater
 	same(t, "whether the first and the second feedback decide", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")

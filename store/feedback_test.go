@@ -12,6 +12,8 @@ import (
 	"precept/store"
 )
 
+// Early feedback arrives before the key of its session. The store parks the feedback under the key, and adds the
+// feedback to the session when the key arrives.
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -26,7 +28,7 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 
 // A session with session.MaxFeedback entries refuses more feedback, and the refusal does not mark the session as
 // touched.
-func TestFullFeedbackSetIsNotSettledAgain(t *testing.T) {
+func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -133,12 +135,12 @@ func TestKeyDuringParkingIsFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
-	looks := 0
+	lookups := 0
 	r.backend.onCall(func(op string) {
 		if op != "echo" {
 			return
 		}
-		if looks++; looks == 1 {
+		if lookups++; lookups == 1 {
 			r.addKey(replyKey, id)
 		}
 	})
@@ -273,7 +275,7 @@ func TestSignalsSurviveAnOutage(t *testing.T) {
 // memory make room.
 func TestKeysInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
-	const blocks, each = 300, 1000
+	const lists, each = 300, 1000
 	key := session.EchoKey(1 << 40)
 	for name, held := range map[string]bool{"held": true, "waiting": false} {
 		t.Run(name, func(t *testing.T) {
@@ -281,7 +283,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 			r := newRig(t, nil)
 			id := r.beginSession(tenantA, "s", picked(true))
 			r.deliver()
-			for i := range blocks {
+			for i := range lists {
 				list := make([]session.Echo, each)
 				for k := range list {
 					list[k] = session.Echo{Tenant: tenantA, Key: session.EchoKey(i*each + k + 1), ID: session.ID{1}, At: r.clock.now()}
@@ -302,7 +304,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 			}
 			add()
 			same(t, "status of feedback on a key beyond the limit", r.postByKey(tenantA, key, score("a", 1, 1)).Status, store.Parked)
-			for i := range blocks {
+			for i := range lists {
 				r.store.ReleaseKeys(fmt.Sprint(i), false)
 			}
 			if !held {

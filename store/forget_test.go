@@ -196,8 +196,8 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	r.wait(durable)
 	_, rowOfGone := r.row(gone)
 	_, rowOfStays := r.row(stays)
-	same(t, "the row of the forgotten session", rowOfGone, false)
-	same(t, "the row of the other session", rowOfStays, true)
+	same(t, "the forgotten session has a row", rowOfGone, false)
+	same(t, "the other session has a row", rowOfStays, true)
 	sameList(t, "turns of the forgotten session", r.storedTurns("gone"), nil)
 	sameList(t, "turns of the other session", r.storedTurns("stays"), []string{"1 complete", "2 complete", "3 incomplete"})
 	for name, want := range map[string]int{"gone": 0, "stays": 1} {
@@ -377,7 +377,8 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	})
 }
 
-func TestForgottenSessionIsNotSettledAgain(t *testing.T) {
+// Touched sessions are the sessions whose reward the learner computes again.
+func TestForgottenSessionIsNotTouched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)

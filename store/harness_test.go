@@ -741,7 +741,7 @@ func (r *rig) storedTurns(name string) (turns []string) {
 	return turns
 }
 
-// picked returns an assignment with one matching and picked lesson.
+// picked returns an assignment with one picked lesson, which is injected or withheld.
 func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -800,7 +800,7 @@ func optOutOf(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
-// envOut opts out *.env.
+// envOut returns a change of the options that opts out the files *.env.
 func envOut(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := optOutOf(t, "*.env")

@@ -211,8 +211,8 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// Only the exchange at which a step panics is lost, while the store records and after a crash. The mark
-// of the exchange contains no personal data.
+// Only the exchange at which a step panics is lost, while the store records and after a crash. The dead
+// letter, the record that the exchange was set aside, contains no personal data.
 func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -242,16 +242,16 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 			if err := r.drain(); err != nil {
 				t.Fatal(err)
 			}
-			if m := r.marks(); !crash && (len(m) != 1 || m[0].Exchange != p.exchange) {
-				t.Errorf("marks of exchanges set aside: got %+v, want one of exchange %s", m, p.exchange)
+			if list := r.deadLetters(); !crash && (len(list) != 1 || list[0].Exchange != p.exchange) {
+				t.Errorf("dead letters: got %+v, want one of exchange %s", list, p.exchange)
 			}
 			sameList(t, "files that hold the address", filesWith(t, r.dir, "mara@example.com"), nil)
 		})
 	}
 }
 
-// marks returns the marks of sessions and exchanges at which a step panicked.
-func (r *rig) marks() []session.DeadLetter {
+// deadLetters returns the sessions and exchanges at which a step panicked.
+func (r *rig) deadLetters() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.backend.backend.(interface {
 		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
@@ -262,7 +262,7 @@ func (r *rig) marks() []session.DeadLetter {
 	return list
 }
 
-// panickingExpiry is a backend that panics at each deletion by age, and at its first deletion of old early feedback.
+// panickingExpiry is a backend that panics at each deletion by age, and at its first deletion of old parked feedback.
 type panickingExpiry struct {
 	store.Backend
 	retain, purge atomic.Int64

@@ -157,8 +157,8 @@ func reads() []storeCall {
 		}),
 		read("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsettled(ctx, 10)) }),
 		read("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
-			rows, said, _, err := s.OpenFeedback(ctx, ourTenant, "", 10)
-			return []any{rows, said}, err
+			rows, entries, _, err := s.OpenFeedback(ctx, ourTenant, "", 10)
+			return []any{rows, entries}, err
 		}),
 		read("settled", func(ctx context.Context, s *redis.Store) (any, error) {
 			return two(s.Settled(ctx, ourTenant, []session.ID{sid(1), sid(3)}))

@@ -91,8 +91,8 @@ func benchExchange(n, turn int) sample.Exchange {
 	}
 }
 
-// BenchmarkWrite writes batches of 500 turns of 50 sessions: exchanges, rows of sessions, and three
-// echoes for each turn.
+// BenchmarkWrite writes batches of one kind of item (rows of sessions, echoes or exchanges), and batches
+// of 500 turns of 50 sessions with all kinds. Each turn has three echoes.
 func BenchmarkWrite(b *testing.B) {
 	for part, c := range map[string]struct {
 		items int
@@ -111,7 +111,8 @@ func BenchmarkWrite(b *testing.B) {
 	}
 }
 
-// benchBatch returns 500 items of one part: "rows", "echoes", "exchanges", or all as "turns".
+// benchBatch returns the part of 500 turns: "rows", "echoes" (three for each turn) or "exchanges". The part
+// "turns" has the echoes and exchanges, and a row for each of the 50 sessions.
 func benchBatch(part string, turn int) (batch session.Batch) {
 	for i := range 500 {
 		turn++
@@ -194,8 +195,8 @@ func BenchmarkFindEcho(b *testing.B) {
 	}
 }
 
-// BenchmarkSettle settles 200 sessions of 90 deltas: six lessons of 14 fields, a baseline and the
-// global fields.
+// BenchmarkSettle settles 200 sessions of 90 deltas each: 14 fields of each of six lessons, and six global
+// fields.
 func BenchmarkSettle(b *testing.B) {
 	for _, lessons := range []int{20, 1000} {
 		b.Run(fmt.Sprintf("lessons=%d", lessons), func(b *testing.B) {
@@ -252,7 +253,7 @@ func BenchmarkCounters(b *testing.B) {
 	}
 	for b.Loop() {
 		list, err := s.Counters(b.Context(), "default")
-		if err != nil || len(list) != 1000*(29+180) {
+		if err != nil || len(list) != 1000*(29+180) { // the field f0 is zero, and not listed
 			b.Fatalf("Counters: got %d, error %v, want %d", len(list), err, 1000*(29+180))
 		}
 	}

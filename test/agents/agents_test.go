@@ -168,7 +168,8 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.compaction(direct, through)
 }
 
-// boxed is one agent in a box, with a model and, in between, precept or no proxy.
+// boxed is one agent in a box, its own home and project. The tap records the requests of the agent, and forwards the
+// requests to precept, or in a direct run to the model.
 type boxed struct {
 	t     *testing.T
 	agent *agent

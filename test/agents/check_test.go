@@ -18,6 +18,10 @@ const (
 	loopEnd   = "[END LOOP DETECTED]"
 )
 
+// The methods of row below compare the requests that reach the model with the requests that the agent sent, and with
+// those of a direct run. A main request asks for the next step of the task; a side request asks for a title or a summary. A block is the
+// text that precept inserts into a request: a lesson or a loop warning.
+
 // outcome compares exit codes and numbers of requests of a direct run and a run through precept.
 func (r *row) outcome(direct, through *boxed) {
 	r.set("exit", "", nonEmpty(
@@ -82,9 +86,9 @@ func (r *row) blocks(tr *boxed) {
 		n, k := strings.Count(m.Raw, taskSlug), strings.Count(m.Raw, loopLabel)
 		lessons, loops = lessons+n, loops+k
 		if !tr.agent.delta {
-			lesson = append(lesson, unless(n == 1, "request %d holds %d blocks", i, n))
+			lesson = append(lesson, unless(n == 1, "request %d holds %d lessons, want 1", i, n))
 			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.edits]
-			loop = append(loop, unless(k == want, "request %d holds %d warnings, not %d", i, k, want))
+			loop = append(loop, unless(k == want, "request %d holds %d loop warnings, want %d", i, k, want))
 		}
 		if _, rest, ok := strings.Cut(m.Raw, loopLabel); ok {
 			text, _, _ := strings.Cut(rest, loopEnd)
@@ -94,8 +98,8 @@ func (r *row) blocks(tr *boxed) {
 		altered = append(altered, unless(equalWithoutBlocks(m.Raw, string(tr.tap.of(m).body)), "request %d without the blocks differs from the agent's request\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.Raw))
 	}
 	if tr.agent.delta {
-		lesson = append(lesson, unless(lessons == 1, "%d blocks in all requests together", lessons))
-		loop = append(loop, unless(loops == 1, "%d warnings in all requests together", loops))
+		lesson = append(lesson, unless(lessons == 1, "all requests together hold %d lessons, want 1", lessons))
+		loop = append(loop, unless(loops == 1, "all requests together hold %d loop warnings, want 1", loops))
 	}
 	r.set("lesson", "", nonEmpty(lesson...)...)
 	r.set("loop", "", nonEmpty(loop...)...)
@@ -167,9 +171,9 @@ func (r *row) newSession(tr *boxed) {
 			unless(s == tr.tap.of(&now[0]).session, "request %d belongs to %q, the first to %q", i, s, tr.tap.of(&now[0]).session))
 		n := strings.Count(now[i].Raw, taskSlug)
 		lessons += n
-		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d holds %d blocks", i, n))
+		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d holds %d lessons, want 1", i, n))
 	}
-	faults = append(faults, unless(lessons > 0, "no block"))
+	faults = append(faults, unless(lessons > 0, "no request holds a lesson, want some"))
 	r.set("new", "", nonEmpty(faults...)...)
 }
 
@@ -184,7 +188,7 @@ func (r *row) restart(tr *boxed) {
 	r.set("restart", "", nonEmpty(
 		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
 		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q became %q", tr.tap.of(&before).session, tr.tap.of(&after).session),
-		unless(strings.Count(after.Raw, taskSlug) == 1, "%d blocks in %s", strings.Count(after.Raw, taskSlug), after.Raw),
+		unless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart holds %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
 		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the list does not begin with the one before\n%s\n%s", before.Raw, after.Raw))...)
 }
 
@@ -233,9 +237,9 @@ func (r *row) onError(tr *boxed) {
 		// qwen sometimes loses the output of a command; the lesson is inserted when the output is in a request.
 		shown = shown || strings.Contains(string(tr.tap.of(&mains[i]).body), errorText)
 		want := map[bool]int{true: 1}[shown]
-		faults = append(faults, unless(tr.agent.delta || n == want, "request %d holds %d blocks, not %d", i, n, want))
+		faults = append(faults, unless(tr.agent.delta || n == want, "request %d holds the lesson %d times, want %d", i, n, want))
 	}
-	faults = append(faults, unless(all > 0, "no block"), unless(!tr.agent.delta || all == 1, "%d blocks in all requests together", all))
+	faults = append(faults, unless(all > 0, "no request holds the lesson, want some"), unless(!tr.agent.delta || all == 1, "all requests together hold the lesson %d times, want once", all))
 	r.set("error", "", nonEmpty(faults...)...)
 }
 
@@ -287,7 +291,7 @@ func (r *row) compaction(direct, through *boxed) {
 	for i, m := range through.mains() {
 		n := strings.Count(m.Raw, taskSlug)
 		faults = append(faults,
-			unless(n <= 1, "request %d holds %d blocks", i, n),
+			unless(n <= 1, "request %d holds %d lessons, want at most 1", i, n),
 			unless(equalWithoutBlocks(m.Raw, string(through.tap.of(&m).body)), "request %d without the blocks differs from the agent's request\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.Raw))
 	}
 	r.set("compact", "", nonEmpty(faults...)...)
@@ -360,7 +364,8 @@ type repetition struct {
 	list, session, block bool
 }
 
-// repeat returns the reaction of the agent to a fault: compares the request with the fault and the next main request.
+// repeat returns the reaction of the agent to a fault. repeat compares the request with the fault and the next main
+// request.
 func (tr *boxed) repeat(name string) repetition {
 	mains := tr.mains()
 	at := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })

@@ -135,7 +135,8 @@ func (a *crewAgent) sendWords(t *testing.T, base, words string, inPath bool) {
 	}
 }
 
-// crewTrial is a line of the exported experiment.
+// crewTrial is a line of the exported experiment: one coin of a run. A coin is the random decision to inject
+// or to withhold a lesson, or to make the run a control run.
 type crewTrial struct {
 	Run, Coin, Arm, Slug, Assigned string
 	Outcome                        *float64
@@ -251,13 +252,14 @@ func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
 	}
 }
 
-// checkClosedCrews waits until all runs are closed and counted, and checks samples, coins, report and export.
-func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, verb ...string) {
+// checkClosedCrews waits until all runs are closed and counted, and checks samples, coins, report and export. flags
+// select the store.
+func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][2]*crewAgent, flags ...string) {
 	t.Helper()
 	var r report.Report
 	p.Eventually("all runs to be closed", func() bool {
 		closed := 0
-		for _, c := range crewTrials(t, verb...) {
+		for _, c := range crewTrials(t, flags...) {
 			if c.Coin == "control" && c.Arm == "" && c.Closed && c.Outcome != nil {
 				closed++
 			}
@@ -278,12 +280,12 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 		}
 		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
 	})
-	checkCrews(t, m, agents, crewTrials(t, verb...), &r)
-	recomputeCrews(t, harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, verb...)...), &r)
-	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, verb...)...), len(agents))
+	checkCrews(t, m, agents, crewTrials(t, flags...), &r)
+	recomputeCrews(t, harness.MustVerb(t, append([]string{"export", "--format", "experiment"}, flags...)...), &r)
+	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
-// Agents of a run on two replicas, in turns and concurrently, are one unit.
+// Agents of a run on two replicas, in turns and concurrently, share their coins and count once.
 func TestRunOverReplicasIsOneUnit(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -360,12 +362,10 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		case c.Coin == "control" && c.Arm == "":
 			units[c.Run]++
 			control[c.Run] = c.Assigned == "control"
-			want := 0.75
-			if n := 0; true {
-				_, _ = fmt.Sscanf(c.Run, "ci-%d", &n)
-				if n%2 == 1 {
-					want = 0.5
-				}
+			n, want := 0, 0.75
+			_, _ = fmt.Sscanf(c.Run, "ci-%d", &n)
+			if n%2 == 1 { // the mean of the ratings 1 and 0
+				want = 0.5
 			}
 			if *c.Outcome != want {
 				t.Errorf("run %s: got the reward %v, want %v", c.Run, *c.Outcome, want)

@@ -153,8 +153,8 @@ func waitForResults(t *testing.T, n int, servers ...*harness.Process) {
 	})
 }
 
-// A command in a reply is executed, and the answer is at the top of the agent's next message in this and all later
-// turns; fenced or quoted commands are ignored. In three dialects, streamed and not.
+// A writ is a /lesson command in a reply of the model. The command is executed, and the answer is at the top of the
+// agent's next message in this and all later turns. Fenced or quoted commands are ignored.
 func TestWritIsExecutedAndAnswered(t *testing.T) {
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, stream := range []bool{false, true} {
@@ -420,9 +420,9 @@ func TestWritAnswerIsAtTheToolResult(t *testing.T) {
 	}
 	second, third := results(requests[1]), results(requests[2])
 	if len(second) != 1 || !strings.HasPrefix(second[0], "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n") || !strings.HasSuffix(second[0], "[END LESSON]\n\nok") {
-		t.Fatalf("tool results of the second request: got %q, want one entry in second, second[0] with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and second[0] with the suffix \"[END LESSON]\\n\\nok\"", second)
+		t.Fatalf("tool results of the second request: got %q, want one with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and the suffix \"[END LESSON]\\n\\nok\"", second)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
-		t.Errorf(`tool results of the third request: got %q, want two entries in third, third[0] = second[0] and third[1] with "says so already"`, third)
+		t.Errorf(`tool results of the third request: got %q, want two, first %q and then one with "says so already"`, third, second[0])
 	}
 }
