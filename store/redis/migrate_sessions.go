@@ -68,7 +68,7 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 	}
 }
 
-// kinds are the kinds of the keys of a session.
+// kinds are the first letters of the keys of a session: row, exchanges, samples, feedback, and list of index entries.
 const kinds = "sxmfk"
 
 // oldSession holds the values of a session in the old layout.

@@ -202,9 +202,9 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 		t.Fatal(err)
 	}
 	due(session.Row{}, 100, 1, 3, 4, 5)
-	taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ourTenant, ID: sid(1)}, {Tenant: ourTenant, ID: sid(2)}})
-	if err != nil || !taken[0] || !taken[1] {
-		t.Errorf("Settle: got accepted %v, error %v, want both", taken, err)
+	accepted, err := s.Settle(t.Context(), []session.Settlement{{Tenant: ourTenant, ID: sid(1)}, {Tenant: ourTenant, ID: sid(2)}})
+	if err != nil || !accepted[0] || !accepted[1] {
+		t.Errorf("Settle of two sessions: got accepted %v, error %v, want [true true]", accepted, err)
 	}
 	due(session.Row{}, 100, 3, 4, 5)
 }

@@ -16,8 +16,8 @@ func setAsideCases() map[string]func(tester, Store) {
 		"samples of a session are replaced together":      samplesReplaced,
 		"session set aside is not due":                    setAsideIsNotDue,
 		"settled session set aside is not unsettled":      setAsideIsNotUnsettled,
-		"exchange set aside leaves a mark":                exchangeIsSetAside,
-		"marks are listed newest first": func(t tester, s Store) {
+		"exchange set aside leaves a dead letter":         exchangeIsSetAside,
+		"dead letters are listed newest first": func(t tester, s Store) {
 			var list []session.DeadLetter
 			for n := range 3 {
 				m := deadLetter(fmt.Sprint("x", n))
@@ -29,10 +29,10 @@ func setAsideCases() map[string]func(tester, Store) {
 			have, total, err := s.DeadLetters(t.Context(), 2)
 			must(t, err)
 			list[1].Tries, list[2].Tries = 1, 1
-			equal(t, "marks", have, list[1:])
-			equal(t, "number of marks", total, 3)
+			equal(t, "dead letters", have, list[1:])
+			equal(t, "number of dead letters", total, 3)
 		},
-		"forgotten session leaves no mark": func(t tester, s Store) {
+		"forgotten session leaves no dead letter": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 			settle(t, s, settlement(tenantA, 1, 0))
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(tenantA, 1, 2)}})
@@ -44,19 +44,20 @@ func setAsideCases() map[string]func(tester, Store) {
 	}
 }
 
-// deadLetter returns the mark of an exchange of session 1, or of the session itself if exchange is empty.
+// deadLetter returns the record that a step panicked at an exchange of session 1, or at the session itself if
+// exchange is empty.
 func deadLetter(exchange string) session.DeadLetter {
 	return session.DeadLetter{Tenant: tenantA, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(1)}
 }
 
-// wantDeadLetters fails the test unless the store has exactly the marks want.
+// wantDeadLetters fails the test unless the store has exactly the dead letters want.
 func wantDeadLetters(t tester, s Store, want ...session.DeadLetter) {
 	t.Helper()
 	list, total, err := s.DeadLetters(t.Context(), 10)
 	must(t, err)
-	equal(t, "number of marks", total, len(want))
+	equal(t, "number of dead letters", total, len(want))
 	if len(want) > 0 {
-		equal(t, "marks", list, want)
+		equal(t, "dead letters", list, want)
 	}
 }
 
@@ -180,7 +181,7 @@ func setAsideIsNotUnsettled(t tester, s Store) {
 	equal(t, "unsettled sessions after the readmission", len(unsettled(t, s)), 1)
 }
 
-// exchangeIsSetAside tests the mark of one exchange: the session stays due, and Readmit keeps the mark.
+// exchangeIsSetAside tests the dead letter of one exchange: the session stays due, and Readmit keeps the dead letter.
 func exchangeIsSetAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("x-1")}))

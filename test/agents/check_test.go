@@ -19,8 +19,8 @@ const (
 )
 
 // The methods of row below compare the requests that reach the model with the requests that the agent sent, and with
-// those of a direct run. A main request asks for the next step of the task; a side request asks for a title or a summary. A block is the
-// text that precept inserts into a request: a lesson or a loop warning.
+// those of a direct run. A main request asks for the next step of the task; a side request asks for a title or a
+// summary. A block is the text that precept inserts into a request: a lesson or a loop warning.
 
 // outcome compares exit codes and numbers of requests of a direct run and a run through precept.
 func (r *row) outcome(direct, through *boxed) {

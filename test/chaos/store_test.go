@@ -66,7 +66,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 	p.Stop()
 	harness.CheckOneExchangeEach(t, "locked", l.EndedBefore(time.Now()), harness.ExchangesInFile(t, dir))
 	if d.Admitted < int64(n) || d.Stored != d.Admitted {
-		t.Errorf("got counters %+v after %d answered requests, want all admitted and stored", d, n)
+		t.Errorf("doctor: got counters %+v after %d answered requests, want all admitted and stored", d, n)
 	}
 	if countWarnings(p) > 10 {
 		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
@@ -191,7 +191,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 		dropped += n
 	}
 	if d.Stored+dropped != int64(n) {
-		t.Errorf("got counters %+v after %d answered requests, want each request stored or dropped", d, n)
+		t.Errorf("doctor: got counters %+v after %d answered requests, want each request stored or dropped", d, n)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
 		t.Errorf("the store has %d exchanges, want the Stored of %+v, and no request twice", len(have), d)
@@ -233,7 +233,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	startOnFullDisk(dir)
 	p = harness.Serve(t, dir, model.URL)
 	if d := p.Drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
-		t.Errorf("got %+v, want Stored and Admitted = %d, the number of requests that were answered with a store", d, n)
+		t.Errorf("doctor: got %+v, want Stored and Admitted = %d, the number of requests that were answered with a store", d, n)
 	}
 	p.Stop()
 }
@@ -264,11 +264,11 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 		}
 	}
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	d := harness.Doctor(t, dir)
 	if d.Stored != streams || d.Admitted != streams {
-		t.Errorf("got %+v, want Stored and Admitted = %d", d, streams)
+		t.Errorf("doctor: got %+v, want Stored and Admitted = %d", d, streams)
 	}
 	for id, list := range harness.ExchangesInFile(t, dir) {
 		if len(list) != 1 || list[0].Outcome != "complete" || list[0].Reply.Text == "" {
@@ -286,7 +286,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	p.Signal(syscall.SIGTERM)
 	wait()
 	if code := p.Exit(); code != harness.ExitDone {
-		t.Errorf("got exit code %d, want 0\n%s", code, p.Log.String())
+		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), have)
@@ -304,7 +304,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	ended := harness.Stream(t, p.Data)
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != harness.ExitCut {
-		t.Errorf("got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
+		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 	}
 	if <-ended == nil {
 		t.Error("the client of the cut stream got no error, want an error")

@@ -41,8 +41,8 @@ evidence:
 Add the new name and keep the old one for a release.
 `
 
-// A lesson with like: true matches a paraphrase of its keywords if the store has at least 200 sessions and match.like
-// is on.
+// A lesson with like: true matches a paraphrase of its keywords by likeness, the similarity of words, if the store has
+// at least 200 sessions and match.like is on.
 func TestLessonFiresByLikeness(t *testing.T) {
 	t.Parallel()
 	const paraphrase = "We want the orders endpoint to be called purchases, please rename it."

@@ -19,8 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of a rules file: the coin cuts cutSection, keeps keptSection, and cuts halfSection in half of the
-// sessions.
+// Sections of a rules file. The coin, a random decision for each session, cuts cutSection, keeps keptSection, and
+// cuts halfSection in half of the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
