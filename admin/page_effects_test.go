@@ -10,6 +10,7 @@ import (
 
 	"precept/admin"
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/inject/backtest"
 	"precept/inject/lesson"
 	"precept/internal/price"
@@ -53,6 +54,23 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: c.bad}}
 		}), c.wantText...)
 	}
+}
+
+// The overview before the first closing lists the lessons that matched in open sessions. The overview does not say that
+// no lesson has matched.
+func TestOverviewBeforeTheFirstClosingListsMatchesOfOpenSessions(t *testing.T) {
+	open := report.Open{Sessions: 40, CloseAfter: "24h0m0s", FirstCloses: time.Date(2026, 5, 2, 7, 30, 0, 0, time.UTC), Inserted: 31}
+	page := func(matched map[trial.Arm]int) string {
+		return onPage(t, "/", func(f *wordSource, _ *admin.Options) {
+			open.Matched = matched
+			f.report.Global, f.report.Open = report.Global{}, &open
+			f.report.Lessons = []report.Row{{Slug: "a", Arm: "a@1", State: "active"}, {Slug: "b", Arm: "b@1", State: "active"}}
+		})
+	}
+	holds(t, "with a match", page(map[trial.Arm]int{"a@1": 40}), "40 sessions are open and do not count yet. Sessions with an inserted lesson: 31.",
+		"The first session closes at 2026-05-02 07:30 UTC and then counts (reward.close_after = 24h).", `<a href="/lessons/a">a</a>, 40 open sessions`,
+		`<a href="/?provisional=true">`, "precept report --provisional", "!No lesson has matched", "!precept is ready", `!href="/lessons/b"`)
+	holds(t, "without a match", page(nil), "No lesson has matched", "precept is ready", "precept lessons approve SLUG")
 }
 
 // The figures on top cover the last seven days and proven lessons; money is shown if a price is

@@ -23,6 +23,7 @@ type overviewView struct {
 	prices    Prices
 	mean      meanPrice     // mean price of the input tokens of the last seven days
 	unmatched []*report.Row // active lessons that have never matched
+	waiting   []*report.Row // active lessons with a match in open sessions only
 	address   string        // base URL of the data listener
 }
 
@@ -47,7 +48,11 @@ func (s *Server) overview(c echo.Context) error {
 	for i := range r.report.Lessons { // lessons that were retired before any session have no data
 		switch l := &r.report.Lessons[i]; {
 		case l.Matched == 0 && l.Picked == 0 && l.Rewarded == 0 && l.Effect == nil && lesson.State(l.State).Fires():
-			v.unmatched = append(v.unmatched, l)
+			if r.report.Open.MatchedArm(l.Arm) > 0 {
+				v.waiting = append(v.waiting, l)
+			} else {
+				v.unmatched = append(v.unmatched, l)
+			}
 		case l.Picked > 0 || lesson.State(l.State).Fires():
 			v.rows = append(v.rows, l)
 		}
@@ -116,7 +121,12 @@ func (v *overviewView) html(f frame) g.Node {
 			open := v.counted.report.Open
 			return quiet(g.Text(open.String()), g.If(open.Sessions > 0, g.Group{space(), h.A(h.Href(f.Link("/sessions", "verdict", store.StillOpen)), g.Text("Show the open sessions"))}))
 		}),
-		g.Iff(nothing && f.page.Problem == "", func() g.Node { return firstPage(v.address) }),
+		g.Iff(nothing && f.page.Problem == "", func() g.Node {
+			if len(v.waiting) > 0 {
+				return v.openPage(f)
+			}
+			return firstPage(v.address)
+		}),
 		g.Iff(!nothing, func() g.Node {
 			return g.Group{
 				netOf(&v.counted.report, v.prices, v.mean).html(f), v.effects(f),
@@ -131,6 +141,28 @@ func (v *overviewView) html(f frame) g.Node {
 	}
 }
 
+// openPage returns the overview while lessons have matched in open sessions only.
+func (v *overviewView) openPage(f frame) g.Node {
+	return empty(
+		"No session with a match has closed yet",
+		h.P(g.Textf("In open sessions, %s matched:", countOf(len(v.waiting), "lesson"))),
+		h.Ul(some(v.waiting, h.Li, func(l *report.Row) g.Node {
+			return h.Li(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)), g.Text(", "+countOf(v.counted.report.Open.MatchedArm(l.Arm), "open session")))
+		})),
+		h.P(
+			g.Text("Until the sessions close, "), h.A(h.Href(f.With("provisional", "true")), g.Text("include the open sessions here")),
+			g.Text(" or with "), code("precept report --provisional"), g.Text(". The box Live above refreshes the page."),
+		),
+	)
+}
+
+// lessonLinks returns a folded list of links to lessons.
+func lessonLinks(f frame, summary string, list []*report.Row) g.Node {
+	return folded(summary, h.Ul(some(list, h.Li, func(l *report.Row) g.Node {
+		return h.Li(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)))
+	})))
+}
+
 // firstPage returns the overview before the first match: the base URL and the next steps.
 func firstPage(address string) g.Node {
 	base := cmp.Or(address, "http://127.0.0.1:8080") + "/v1"
@@ -139,7 +171,7 @@ func firstPage(address string) g.Node {
 		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
 		h.Ol(
 			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start it with "), code("precept run -- AGENT"), g.Text(". Its sessions appear under "), h.A(h.Href("/sessions"), g.Text("Sessions")), g.Text(".")),
-			h.Li(g.Text("Give it lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one. A lesson is active within two seconds.")),
+			h.Li(g.Text("Give it lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change is in effect within two seconds.")),
 			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href("/help/SAMPLES#feedback"), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
 		h.P(g.Text("For an example now, run "), code("precept demo"), g.Text(".")),
@@ -194,10 +226,11 @@ func (v *overviewView) effects(f frame) g.Node {
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %d. ", overviewRows, len(v.rows))),
 			h.A(h.Href(f.Link("/lessons")), g.Text("All lessons, to sort and filter")),
 		),
+		g.Iff(len(v.waiting) > 0, func() g.Node {
+			return lessonLinks(f, countOf(len(v.waiting), "active lesson")+" with a match in open sessions only", v.waiting)
+		}),
 		g.Iff(len(v.unmatched) > 0, func() g.Node {
-			return folded(countOf(len(v.unmatched), "active lesson")+" without any match yet", h.Ul(some(v.unmatched, h.Li, func(l *report.Row) g.Node {
-				return h.Li(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug)))
-			})))
+			return lessonLinks(f, countOf(len(v.unmatched), "active lesson")+" without any match yet", v.unmatched)
 		}),
 		section("time", "Treated against control over time", drawn, meansOverTime(v.counted.report.Global.Days)),
 	}

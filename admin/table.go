@@ -213,7 +213,8 @@ func noLessons() g.Node {
 		h.Ul(
 			h.Li(
 				g.Text("Write one: "), code("precept lessons new"),
-				g.Text(" puts a file into the lessons directory, which is active within two seconds."),
+				g.Text(" puts a file into the lessons directory. With "), code("--advice"),
+				g.Text(" the lesson is active within two seconds, else after "), code("precept lessons approve SLUG"), g.Text("."),
 			),
 			h.Li(
 				g.Text("Import existing lessons: "), code("precept lessons import"),

@@ -3,6 +3,7 @@ package learn
 import (
 	"cmp"
 	"context"
+	"slices"
 	"time"
 
 	"precept/bandit"
@@ -79,8 +80,8 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 // maxOpenCounted bounds the open sessions that a report counts.
 const maxOpenCounted = 2000
 
-// CountOpen counts the open sessions of a tenant, or of all tenants for "". The result is nil without open
-// sessions.
+// CountOpen counts the open sessions of a tenant, or of all tenants for "", their inserted lessons and their matches.
+// The result is nil without open sessions.
 func CountOpen(ctx context.Context, backend interface {
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -94,7 +95,7 @@ func CountOpen(ctx context.Context, backend interface {
 		}
 		for i := range rows {
 			if tenant == "" || rows[i].Tenant == tenant {
-				open.Sessions++
+				countOpenSession(&open, &rows[i], closeAfter)
 			}
 		}
 		seen += len(rows)
@@ -111,6 +112,26 @@ func CountOpen(ctx context.Context, backend interface {
 		return nil, nil //nolint:nilnil // no session is open
 	}
 	return &open, nil
+}
+
+// countOpenSession adds a session to open. A row that cannot be decoded counts as a session without a match.
+func countOpenSession(open *report.Open, row *session.Row, closeAfter time.Duration) {
+	if open.Sessions++; open.Sessions == 1 { // the oldest session comes first
+		open.FirstCloses = row.Started.Add(closeAfter)
+	}
+	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil || rec.Unit.ID != "" { // the unit has the matches
+		return
+	}
+	if open.Matched == nil {
+		open.Matched = map[trial.Arm]int{}
+	}
+	for _, m := range rec.Assignment.Matched {
+		open.Matched[m.Arm]++
+	}
+	if slices.ContainsFunc(rec.Assignment.Picks, func(p trial.Pick) bool { return p.Injected && !p.Arm.IsRule() }) {
+		open.Inserted++
+	}
 }
 
 // withOpen adds the present rewards of open sessions to a copy of the counters.

@@ -155,8 +155,13 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 		}
 		return report.Row{}
 	}
-	same(t, "matched, without open sessions", row(r.reported(learn.ReportQuery{})).Matched, 0)
+	closed := r.reported(learn.ReportQuery{})
+	same(t, "matched, without open sessions", row(closed).Matched, 0)
+	same(t, "open sessions", closed.Open.Sessions, 2)
+	same(t, "open sessions with an inserted lesson", closed.Open.Inserted, 1)
+	same(t, "first closing is after now", closed.Open.FirstCloses.After(r.clk.now()), true)
 	rep := r.reported(learn.ReportQuery{Provisional: true})
+	same(t, "open sessions with a match", closed.Open.MatchedArm(row(rep).Arm), 2)
 	same(t, "the report is marked as provisional", rep.Provisional, true)
 	same(t, "matched", row(rep).Matched, 2)
 	same(t, "rewarded", row(rep).Rewarded, 1)

@@ -60,7 +60,7 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 			continue
 		}
 		found = true
-		for _, line := range row.explanation() {
+		for _, line := range row.explanation(r.Open) {
 			if _, err := io.WriteString(w, hang(line, columns)); err != nil {
 				return fmt.Errorf("write the explanation: %w", err)
 			}
@@ -72,13 +72,19 @@ func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	return nil
 }
 
-// explanation returns the numbers behind the verdict of a row as lines of text.
-func (r *Row) explanation() []string {
+// explanation returns the numbers behind the verdict of a row as lines of text. open describes the open sessions; nil:
+// none, or the row includes them.
+func (r *Row) explanation(open *Open) []string {
 	e := r.Explain
 	out := []string{
 		fmt.Sprintf("%s (%s): %s", Printable(r.Arm), r.State, r.Verdict),
 		fmt.Sprintf("  picks     %d of %d matched; %d rewarded: %d injected, %d withheld (upstream refused %d and %d)",
 			r.Picked, r.Matched, r.Rewarded, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
+	}
+	waiting := open.MatchedArm(r.Arm)
+	if waiting > 0 {
+		out = append(out, fmt.Sprintf("  open      %d open sessions matched and do not count yet.%s `precept report --provisional --explain %s` includes open sessions.",
+			waiting, open.closes(), Printable(trial.LessonSlug(r.Slug))))
 	}
 	for _, p := range e.Propensities {
 		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; rewarded %d and %d; mean reward %s and %s; e %.3g",
@@ -134,7 +140,7 @@ func (r *Row) explanation() []string {
 	if r.Opinions != nil {
 		out = append(out, "  judged    "+r.Opinions.String())
 	}
-	return append(out, "  missing   "+r.missing())
+	return append(out, "  missing   "+r.missing(waiting))
 }
 
 // hang wraps a long line; continuation lines are indented.
@@ -158,8 +164,8 @@ func hang(line string, columns int) string {
 	return b.String()
 }
 
-// missing returns the data that a verdict needs.
-func (r *Row) missing() string {
+// missing returns the data that a verdict needs. waiting is the number of open sessions with a match.
+func (r *Row) missing(waiting int) string {
 	var parts []string
 	switch {
 	case isPast(r.State):
@@ -168,6 +174,8 @@ func (r *Row) missing() string {
 		parts = append(parts, fmt.Sprintf(
 			"about %d more rewarded picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace(),
 		))
+	case r.NeedsPicks > 0 && waiting > 0:
+		parts = append(parts, fmt.Sprintf("about %d more rewarded picks; open sessions do not count yet", r.NeedsPicks))
 	case r.NeedsPicks > 0:
 		parts = append(parts, fmt.Sprintf("about %d more rewarded picks; none arrive", r.NeedsPicks))
 	default:

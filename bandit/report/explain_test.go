@@ -151,6 +151,25 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 	}
 }
 
+// An explanation of a lesson that matched in open sessions gives the number of these sessions and the command that
+// includes open sessions.
+func TestExplanationCountsOpenSessions(t *testing.T) {
+	in := kinds()
+	in.Lessons = append(in.Lessons, report.Lesson{Slug: "fresh", Arm: "fresh@1", State: "active"})
+	in.Explain = "fresh"
+	for matched, want := range map[int]string{
+		0: "none arrive",
+		7: "7 open sessions matched and do not count yet. A session counts at the age of reward.close_after (24h). `precept report --provisional --explain fresh`",
+	} {
+		r := report.Build(in)
+		r.Open = &report.Open{Sessions: 9, CloseAfter: "24h0m0s", Matched: map[trial.Arm]int{"fresh@1": matched}}
+		var b strings.Builder
+		if err := r.Explain(&b, "fresh", 1000); err != nil || !strings.Contains(b.String(), want) || strings.Contains(b.String(), "none arrive") != (matched == 0) {
+			t.Errorf("%d open sessions: got error %v and the explanation\n%s\nwant no error and %q", matched, err, b.String(), want)
+		}
+	}
+}
+
 // The numbers of an explanation are those of the row and follow from each other as stated.
 func TestExplanationNumbersEqualTheRow(t *testing.T) {
 	for _, l := range kinds().Lessons {

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"precept/bandit/trial"
@@ -50,6 +51,12 @@ type Open struct {
 	Sessions   int    `json:"sessions"`
 	More       bool   `json:"more,omitempty"` // sessions is a lower bound
 	CloseAfter string `json:"close_after"`    // age at which a session closes and counts
+	// FirstCloses is the time at which the oldest of the sessions closes.
+	FirstCloses time.Time `json:"first_closes,omitzero"`
+	// Inserted is the number of the sessions with an inserted lesson.
+	Inserted int `json:"inserted,omitempty"`
+	// Matched holds the number of the sessions with a match, by arm.
+	Matched map[trial.Arm]int `json:"matched,omitempty"`
 	// NTreated and NControl are the present counts of rewarded sessions with the open sessions, before the first
 	// session counts.
 	NTreated int64 `json:"n_treated,omitempty"`
@@ -65,11 +72,37 @@ func (o *Open) String() string {
 	if o.Sessions == 1 {
 		verb = "session is open and does not count yet."
 	}
-	text := fmt.Sprintf("%s%d %s A session counts at the age of reward.close_after (%s).", bound, o.Sessions, verb, o.CloseAfter)
+	text := fmt.Sprintf("%s%d %s", bound, o.Sessions, verb)
+	if o.Inserted > 0 {
+		text += fmt.Sprintf(" Sessions with an inserted lesson: %d.", o.Inserted)
+	}
+	text += o.closes()
 	if o.NTreated+o.NControl > 0 {
 		text += fmt.Sprintf(" Provisional: %d rewarded with a match, %d of them control.", o.NTreated+o.NControl, o.NControl)
 	}
 	return text
+}
+
+// closes returns the sentence with the time at which the first session closes.
+func (o *Open) closes() string {
+	age := o.CloseAfter
+	for _, zero := range []string{"m0s", "h0m"} { // 24h0m0s becomes 24h
+		if strings.HasSuffix(age, zero) {
+			age = age[:len(age)-2]
+		}
+	}
+	if o.FirstCloses.IsZero() {
+		return fmt.Sprintf(" A session counts at the age of reward.close_after (%s).", age)
+	}
+	return fmt.Sprintf(" The first session closes at %s and then counts (reward.close_after = %s).", o.FirstCloses.UTC().Format("2006-01-02 15:04 UTC"), age)
+}
+
+// MatchedArm returns the number of open sessions in which an arm matched; 0 for a nil Open.
+func (o *Open) MatchedArm(arm string) int {
+	if o == nil {
+		return 0
+	}
+	return o.Matched[trial.Arm(arm)]
 }
 
 // Counted is the number of sessions that were closed and counted under another definition of

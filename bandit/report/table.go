@@ -5,6 +5,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -57,7 +58,7 @@ func (r Report) Table(w io.Writer, columns int) error {
 	if len(rows)+len(unmatched) == 0 {
 		fmt.Fprintln(t.w, "no lesson has matched yet")
 	}
-	t.unmatched(unmatched)
+	t.unmatched(unmatched, r.Open)
 	t.foot(r, rows)
 	if err := b.Flush(); err != nil {
 		return fmt.Errorf("write the report: %w", err)
@@ -79,20 +80,30 @@ func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 	return shown, unmatched
 }
 
-// unmatched writes the names of the rows without a match in one sentence. The row of a lesson by
-// likeness is not named next to the row of the lesson by its phrases.
-func (t table) unmatched(rows []Row) {
+// unmatched writes the names of the rows without a match in one sentence, and the names of the lessons with a match in
+// open sessions in another sentence. The row of a lesson by likeness is not named next to the row of the lesson by its
+// phrases.
+func (t table) unmatched(rows []Row, open *Open) {
+	waits := map[string]bool{} // names of lessons with a match in open sessions
+	for i := range rows {
+		if open.MatchedArm(rows[i].Arm) > 0 {
+			waits[Printable(trial.LessonSlug(rows[i].Slug))] = true
+		}
+	}
+	waiting := slices.Sorted(maps.Keys(waits))
 	var names []string
 	for i := range rows {
 		name := Printable(trial.LessonSlug(rows[i].Slug))
-		if !slices.Contains(names, name) {
+		if !slices.Contains(names, name) && !waits[name] {
 			names = append(names, name)
 		}
 	}
-	if len(names) == 0 {
-		return
+	if len(waiting) > 0 {
+		t.sentence("match in open sessions only (%d): %s", len(waiting), strings.Join(waiting, ", "))
 	}
-	t.sentence("no match yet (%d): %s", len(names), strings.Join(names, ", "))
+	if len(names) > 0 {
+		t.sentence("no match yet (%d): %s", len(names), strings.Join(names, ", "))
+	}
 }
 
 // rank orders rows with an effect first, then rows without enough data, then invalid rows.

@@ -7,10 +7,12 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 	"unicode/utf8"
 
 	"precept/bandit"
 	"precept/bandit/report"
+	"precept/bandit/trial"
 )
 
 var update = flag.Bool("update", false, "rewrite the golden files") //nolint:gochecknoglobals // a flag of the tests
@@ -80,6 +82,25 @@ func TestTableNamesLessonsWithoutAMatchOnce(t *testing.T) {
 	got := text(t, r)
 	if !strings.Contains(got, "no match yet (2): first, second\n") || strings.Contains(got, "~like") || !strings.Contains(got, "\non-trial ") {
 		t.Errorf("got the table\n%s\nwant one sentence with first and second, and a row of on-trial", got)
+	}
+}
+
+// A table before the first closing names the lessons with a match in open sessions, the time of the first closing and
+// the number of sessions with an inserted lesson.
+func TestTableNamesLessonsThatMatchedInOpenSessions(t *testing.T) {
+	r := report.Build(report.Input{Now: noon})
+	r.Open = &report.Open{Sessions: 3, CloseAfter: "24h0m0s", FirstCloses: noon.Add(time.Hour), Inserted: 2, Matched: map[trial.Arm]int{"first@1": 3}}
+	for _, slug := range []string{"first", "second"} {
+		r.Lessons = append(r.Lessons, report.Row{Slug: slug, Arm: slug + "@1", State: "active", Verdict: report.Unproven})
+	}
+	got := strings.Join(strings.Fields(text(t, r)), " ")
+	for _, want := range []string{
+		"3 sessions are open and do not count yet. Sessions with an inserted lesson: 2. The first session closes at " + noon.Add(time.Hour).Format("2006-01-02 15:04 UTC") + " and then counts (reward.close_after = 24h).",
+		"match in open sessions only (1): first no match yet (1): second",
+	} {
+		if !strings.Contains(got, want) {
+			t.Errorf("got the table\n%s\nwant %q", got, want)
+		}
 	}
 }
 

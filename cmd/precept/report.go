@@ -53,9 +53,10 @@ func (inv *invocation) report() *cobra.Command {
 			"or reads the store if no server runs.\n\nverdict: the conclusion that the interval " +
 			"permits; docs/EXPERIMENT.md lists the verdicts. effect: the change of the reward of a " +
 			"session by the lesson, in points of 100, with a 95% interval that is valid however often " +
-			"you read the report; on a wide terminal also as a drawing. with/out: the number of " +
-			"sessions with the lesson, and the number of sessions in which a random decision withheld the " +
-			"lesson; in the first row, treated sessions and control sessions (without any lesson). ! and the indented " +
+			"you read the report; on a wide terminal also as a drawing. with/out: the number of closed sessions " +
+			"with a reward in which the lesson was inserted, and in which a random decision withheld the " +
+			"lesson; in the first row, treated sessions and control sessions (without any lesson). A session is open until the " +
+			"age of reward.close_after; --provisional includes open sessions. ! and the indented " +
 			"lines below a row qualify the row; --explain shows the derivation of a row.",
 		Args: arguments(cobra.NoArgs),
 	}

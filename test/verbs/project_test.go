@@ -81,13 +81,14 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
 		t.Fatalf("chat request: got status %d, want 200: %s", status, text)
 	}
-	const want = "1 session is open and does not count yet. A session counts at the age of reward.close_after (24h0m0s)."
+	const want, when = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
 	harness.Eventually(t, "the open session in the report", func() bool {
 		out := harness.MustVerb(t, "report", "--data-dir", data, "--admin-tokens", "e2e-token")
-		return strings.Contains(strings.Join(strings.Fields(out), " "), want)
+		text := strings.Join(strings.Fields(out), " ")
+		return strings.Contains(text, want) && strings.Contains(text, when)
 	})
 	code, out, stderr := runIn(t, data, nil, "export", "--data-dir", data)
-	if code != 0 || out != "" || !strings.Contains(stderr, want+" The export has no samples of open sessions.") {
+	if code != 0 || out != "" || !strings.Contains(stderr, want) || !strings.Contains(stderr, when+" The export has no samples of open sessions.") {
 		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
 	}
 }
