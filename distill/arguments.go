@@ -16,16 +16,16 @@ type arguments struct {
 
 func parseArguments(raw string) arguments {
 	a := arguments{raw: strings.TrimSpace(raw)}
-	_ = json.Unmarshal([]byte(a.raw), &a.object) // arguments other than an object remain text
+	_ = json.Unmarshal([]byte(a.raw), &a.object) // object stays nil for other JSON and for text
 	return a
 }
 
-// difference lists how the arguments of one call differ from the arguments of another call.
+// difference holds the names of the parameters in which two calls differ.
 type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// differ returns the keys that to adds, removes and changes in from.
+// differ returns the parameters that to adds to from, lacks, or has with another value.
 func differ(from, to *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(to.object)) {
@@ -67,8 +67,8 @@ func plainText(v any) string {
 	return jsonText(v)
 }
 
-// values returns the distinctive values of the arguments, at any depth down to the fourth: texts and
-// numbers of four characters and more.
+// values returns the distinctive values of the arguments: texts and numbers of at least four characters, down to the
+// fourth level of nesting.
 func (a *arguments) values() []string {
 	var out []string
 	var walk func(v any, depth int)

@@ -10,12 +10,12 @@ import (
 // Judge reads a session and returns drafts of lessons, and opinions about existing lessons. A Judge
 // is safe for concurrent use.
 type Judge interface {
-	Name() string // kind and model, for the notes
+	Name() string // kind and model of the judge; the marks are stored under the name
 	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 
-// Opinions are a judge's opinions about the lessons that a session got, by slug: followed, ignored,
-// irrelevant or contradicted. No effect and no counter uses opinions.
+// Opinions maps the slugs of the lessons that a session got to the opinions of a judge: followed, ignored, irrelevant
+// or contradicted. No measured effect uses an opinion.
 type Opinions map[string]string
 
 // Judgement is a judge's answer.
@@ -25,7 +25,7 @@ type Judgement struct {
 	Usage    Usage
 }
 
-// Usage is the number of tokens of an answer.
+// Usage holds the number of tokens of a question and of its answer.
 type Usage struct{ Input, Output int64 }
 
 func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.Output }
@@ -41,8 +41,8 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// stopReason returns the reason for asking no further question, empty within the budget. pending is the number
-// of open questions, each of which is assumed to cost the mean of the answered questions.
+// stopReason returns the reason to ask no further question. The reason is empty within the budget. pending is the
+// number of open questions. Each of them is assumed to cost the mean of the answered questions.
 func (b *Budget) stopReason(s *Summary, pending int) string {
 	share := 1.0
 	if n := s.Judged + s.Failed; n > 0 {

@@ -19,7 +19,7 @@ var vocabularyText string
 // words is one list of lists.txt.
 type words map[string]bool
 
-// lists reads the word lists of the rules.
+// lists returns the word lists of the rules by name.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var lists = sync.OnceValue(func() map[string]words {
@@ -44,10 +44,10 @@ var lists = sync.OnceValue(func() map[string]words {
 	return all
 })
 
-// wordList returns a list of lists.txt by its name.
+// wordList returns the word list with the name.
 func wordList(name string) words { return lists()[name] }
 
-// within reports whether a text contains one of the words.
+// within reports whether a text contains an entry of the list, also inside of a word.
 func (w words) within(text string) bool {
 	for part := range w {
 		if strings.Contains(text, part) {

@@ -17,9 +17,9 @@ const (
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for further phrases that trigger a lesson. The sentences are from captured sessions
-// and resemble the lesson. No returned phrase is a trigger of the lesson, consists of common words, or has an
-// id, path or host. The caller tests the phrases on captured sessions, and a person accepts them.
+// AskPhrases asks a model for further phrases that trigger a lesson. sentences come from captured sessions and
+// resemble the lesson. AskPhrases drops phrases that are already triggers, consist of common words, or have an id, a
+// path or a host. The caller tests the phrases on captured sessions, and a person accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
 		Phrases []string `json:"phrases"`
@@ -47,8 +47,8 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	return slices.Compact(out), used, nil
 }
 
-// phraseQuestion returns the lesson and the sentences in the form that a judge reads. Captured text is
-// redacted before it is stored; the second redaction covers the lesson, and texts of older versions.
+// phraseQuestion returns the lesson and the sentences as text for a judge. Captured text was redacted before it was
+// stored. The text is redacted again because of the lesson, and of text that an older version of precept stored.
 func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<lesson>\n%s\n%s\n", l.Headline(), oneLine(l.Trigger.Description, 600))

@@ -18,16 +18,16 @@ var defaultPrompts embed.FS
 // Prompts holds the prompts of a judge, by question.
 type Prompts struct{ Evaluate, Outcome, Success, Failure, Phrases string }
 
-// files returns the field of each prompt file.
+// files returns the field for each prompt file, by the name of the file.
 func (p *Prompts) files() map[string]*string {
 	return map[string]*string{"evaluate.md": &p.Evaluate, "outcome.md": &p.Outcome, "success.md": &p.Success, "failure.md": &p.Failure, "phrases.md": &p.Phrases}
 }
 
-// maxPrompt bounds a prompt file, in bytes.
+// maxPrompt is the maximum number of bytes of a prompt file.
 const maxPrompt = 64 << 10
 
-// LoadPrompts reads the prompts of a directory. A missing file or an empty directory name means the
-// default.
+// LoadPrompts reads the prompts of a directory. The default prompt replaces a missing file, and an empty dir gives all
+// default prompts.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, to := range p.files() {

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// wordList returns a command that is sent as a list of words.
+// wordList returns the call of a command that the agent sends as a list of words.
 func wordList(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
@@ -24,7 +24,7 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 		{"an option left out", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
 		{"another option", "use-glob-instead-of-glob-all-with-fd", []event{ran("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), ran("fd --glob rows", "ok", 0)}},
 		{"another option that no error names", "", []event{ran("rg --hidden rows", "error: the search was ended by the operator", 2), ran("rg --text rows", "ok", 0)}},
-		{"a folder before it", "run-go-test-with-race", []event{ran("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), ran("cd W77812 && go test -race ./...", "ok", 0)}},
+		{"a change of the folder before the command", "run-go-test-with-race", []event{ran("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), ran("cd W77812 && go test -race ./...", "ok", 0)}},
 		{"as another user", "run-docker-build-with-pull", []event{ran("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), ran("sudo -u ada docker build --pull .", "ok", 0)}},
 		{"a variable set", "set-cgo-enabled-for-go-build", []event{ran("go build ./...", "error: the compiler for this package was not found", 1), ran("CGO_ENABLED=0 go build ./...", "ok", 0)}},
 		{"a private variable", "", []event{ran("helm lint", "error: the chart version is not a valid version", 1), ran("W77812_TOKEN=1 helm lint", "ok", 0)}},
@@ -46,8 +46,8 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 	})
 }
 
-// The wrapper of a command, the target of its output and its installation do not change the lesson.
-// An option that may be private is omitted.
+// A wrapper such as time or sudo, a redirection and an installer do not change the lesson about a command. A lesson
+// leaves out an option that may be private.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	notFound := func(what string) string { return "error: the " + what + " was not found for this command" }
@@ -72,8 +72,8 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	})
 }
 
-// The lessons of random sessions are valid and have no private word: no value, name or path, and no word
-// of an error outside of the vocabularies.
+// The lessons of random sessions are valid and have no private word. Private words are values, names, paths, and the
+// words of an error that are not in a vocabulary.
 func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }

@@ -2,8 +2,8 @@ package lesson
 
 import "testing"
 
-// A keyword matches a word with the particles, articles and punctuation of its language, but no longer word with the
-// same beginning or end.
+// A keyword matches its word with the particles, articles and punctuation of the language. It does not match a longer
+// word that only begins or ends with the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string
@@ -66,7 +66,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 	}
 }
 
-// Tags match as words of a text and as names in a request, in any spelling.
+// A tag matches as a word of a text and as a tag of a request. Width, hyphens and case of the spelling do not count.
 func TestTagsMatchInAnySpelling(t *testing.T) {
 	b := NewBook([]*Lesson{withTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
@@ -82,7 +82,7 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 	}
 }
 
-// A Korean word of two syllables is long enough for a keyword; two Latin letters are not.
+// A Korean word of two syllables is long enough for a keyword. A word of two Latin letters is too short.
 func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
 	if got := broad(keyworded("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: got findings %v, want none", got)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// Code is an AIP-11 error code.
+// Code is an error code of AIP-11, the specification of the file format.
 type Code string
 
 // The codes.
@@ -41,7 +41,7 @@ func (f Fault) Error() string {
 	return b.String() + ": " + f.Message
 }
 
-// Faults holds the errors of one file, in the order of its fields, as the error of Parse.
+// Faults holds the errors of one file, in the order of its fields. Parse returns Faults as its error.
 type Faults []Fault
 
 // maxFaultsInText is the number of faults that an error lists.
@@ -60,7 +60,7 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problem describes a file of a bank whose text is not in effect, or only in part.
+// Problem describes a file of a bank that has no effect, or not the full effect.
 type Problem struct {
 	Path   string `json:"path"`
 	Slug   string `json:"slug,omitempty"`
@@ -72,7 +72,7 @@ type Problem struct {
 	unread string // name of an unreadable file or folder, otherwise empty
 }
 
-// Error returns the file and its faults.
+// Error returns the path of the file and the faults.
 func (p Problem) Error() string {
 	tail := ""
 	if p.Kept {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// glob reports whether name matches pattern, ignoring case: * matches any run of characters, ?
-// matches one. There are no other special characters, so every pattern is valid. The work is at
-// most len(pattern) * len(name).
+// glob reports whether name matches pattern without regard to case. * matches any run of characters, and ? matches one
+// character. There are no other special characters, so every pattern is valid. The work is at most
+// len(pattern) * len(name).
 func glob(pattern, name string) bool {
 	p, n := []rune(strings.ToLower(pattern)), []rune(strings.ToLower(name))
 	i, j, starAt, resume := 0, 0, -1, 0
@@ -44,7 +44,7 @@ func (t Target) matches(q *Query) bool {
 		(t.Skill == "" || glob(t.Skill, q.Skill))
 }
 
-// addressed reports whether model and agent of the query pass the trigger's models and targets.
+// addressed reports whether the models and the targets of the trigger admit the model and the agent of the query.
 func (t *Trigger) addressed(q *Query) bool {
 	return (len(t.Models) == 0 || anyGlob(t.Models, q.Model)) && t.targeted(q)
 }

@@ -9,10 +9,10 @@ import (
 	"strconv"
 )
 
-// Hash computes the content hash: SHA-256 over the text for the model (slug, title, advice) and
-// over the triggers (tags, targets, keywords, error patterns, kinds, tools, models, scope; each list
-// sorted). Counts, state and description are not included: a change of them needs no new approval and starts
-// no new arm.
+// Hash computes the content hash, a SHA-256 over the text for the model and the triggers. The text is the slug, the
+// title and the advice. The triggers are tags, targets, keywords, error patterns, kinds, tools, models and scope, with
+// each list sorted. Counts, state and description are not part of the hash. A change of these fields needs no new
+// approval, and the experiment does not begin a new measurement.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger
@@ -22,7 +22,7 @@ func (l *Lesson) Hash() string {
 	for _, list := range [][]string{t.Tags, t.Keywords, t.NotKeywords, t.Tools, t.ErrorPatterns, t.Models} {
 		hashList(h, list)
 	}
-	if len(t.ErrorKinds) > 0 { // added only if present: the approved hash of a lesson without kinds stays valid
+	if len(t.ErrorKinds) > 0 { // only if present, so that the approved hash of an older lesson without kinds stays valid
 		hashList(h, append([]string{"error_kinds"}, t.ErrorKinds...))
 	}
 	if len(t.RequestKinds) > 0 {
@@ -36,7 +36,7 @@ func (l *Lesson) Hash() string {
 	if l.Scope != (Scope{}) { // an approval for one agent does not approve the lesson for all
 		hashList(h, []string{"tenant " + l.Scope.Tenant, "agent " + l.Scope.Agent})
 	}
-	if t.Like { // matches more than the approved phrases
+	if t.Like { // the lesson then matches more texts than its approved phrases
 		hashList(h, []string{"like"})
 	}
 	return hex.EncodeToString(h.Sum(nil))

@@ -11,10 +11,10 @@ import (
 // part is a text of a lesson with its field.
 type part struct {
 	field, text string
-	forModel    bool // shown to the model
+	forModel    bool // the text is shown to the model
 }
 
-// textParts returns the texts of a lesson, texts for the model first.
+// textParts returns the texts of a lesson. The texts for the model come first.
 func textParts(l *Lesson) []part {
 	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
 	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {
@@ -30,8 +30,9 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// Suspicious scans a lesson for text that addresses the model instead of the reader. In a person's
-// file, a finding in text for people only is a warning, because this text never enters a request.
+// Suspicious scans a lesson for prompt injection: text that gives orders to the model, imitates a role of the
+// conversation, or hides something. In a person's file, a finding in text that only people read is a warning,
+// because this text never enters a request.
 func Suspicious(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
@@ -103,8 +104,8 @@ func occursUnnegated(p *regexp.Regexp, text string) bool {
 	return false
 }
 
-// hasHidden reports whether a text contains characters that are not drawn. Emoji may contain some
-// of them.
+// hasHidden reports whether a text contains characters that are not drawn. Such characters are allowed within an
+// emoji.
 func hasHidden(s string) bool {
 	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
 	last := rune(0)
@@ -118,7 +119,7 @@ func hasHidden(s string) bool {
 	return false
 }
 
-// scanPatterns holds the patterns of the scan beyond tables and orders.
+// scanPatterns holds the patterns of scan that are not in roleForms or orders.txt.
 type scanPatterns struct{ labels, dataURL, negation *regexp.Regexp }
 
 //nolint:gochecknoglobals // immutable, compiled at first use

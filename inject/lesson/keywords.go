@@ -35,8 +35,8 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatch returns a finding for each keyword in the lesson's own text: an agent that quotes an inserted
-// lesson would fire the lesson again.
+// selfMatch returns a finding for each keyword that occurs in the lesson's own text. If an agent quotes the inserted
+// lesson, such a keyword matches the lesson again.
 func selfMatch(l *Lesson) []Finding {
 	shown := l.Text()
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")

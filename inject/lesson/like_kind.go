@@ -21,7 +21,8 @@ func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	return kinds
 }
 
-// phraseKinds returns the kinds of requests that at least half of the phrases of a lesson without kinds have.
+// phraseKinds returns the kinds of requests that at least half of the keywords of a lesson have. A lesson that names
+// kinds of requests has none.
 func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	if len(l.Trigger.RequestKinds) > 0 {
 		return nil
@@ -37,11 +38,13 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// frequentKind is the share of the captured sessions above which a kind of error says too little.
+// frequentKind is the largest share of the captured sessions that may have a kind. A more frequent kind says too
+// little.
 const frequentKind = 0.05
 
-// ofKind returns the lesson that has an error pattern of the same kind as an error, and a word of the error in
-// its title, description or keywords. Of several lessons, ofKind returns the lesson with most of these words.
+// ofKind returns the lesson for an error by the kind of the error. An error pattern of the lesson has the same kind,
+// and a word of the error is in the title, the description or the keywords. Of several lessons, ofKind returns the
+// lesson with most of these words.
 func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
 		if float64(x.traffic.kinds[k]) > frequentKind*float64(x.traffic.sessions) {
@@ -67,8 +70,9 @@ func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// ofRequest returns the lesson that has phrases of the same kind as a request, and shares a stem or a related
-// stem with the sentence of the request. Of several lessons, ofRequest returns the lesson that shares most.
+// ofRequest returns the lesson for a request by the kind of the request. Phrases of the lesson have the same kind, and
+// the sentence of the request shares a stem or a related stem with the lesson. Of several lessons, ofRequest returns
+// the lesson that shares most.
 func (x *likeIndex) ofRequest(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.requests) == 0 {
 		return best, false

@@ -2,8 +2,8 @@ package lesson
 
 import "sync"
 
-// Parsed holds the parsed texts of a bank by name, so that several readers of the bank parse each text once.
-// The readers must use the same finders of secrets. Parsed is safe for concurrent use; nil holds nothing.
+// Parsed holds the parsed texts of a bank by name, so that several readers of the bank parse each text once. The
+// readers must use the same Secrets. Parsed is safe for concurrent use. A nil Parsed holds nothing.
 type Parsed struct {
 	mu      sync.Mutex
 	entries map[string]*entry

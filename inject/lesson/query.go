@@ -7,8 +7,8 @@ import (
 	"precept/inject/request"
 )
 
-// Query is the matcher's view of a turn: the new content only. The caller has removed reminders,
-// environment blocks and our own blocks.
+// Query holds the new content of a turn, for matching. The caller removes the reminders and environment blocks of
+// agents, and the blocks that precept inserted.
 type Query struct {
 	Words              []string    // newest user words
 	Errors             []ErrorText // newest tool errors, the newest last
@@ -16,10 +16,10 @@ type Query struct {
 	Agent, Role, Skill string
 	Tags               []string
 	Model              string
-	Tools              []string // tools offered in the request
+	Tools              []string // names of the tools that the request offers
 	Now                time.Time
 
-	Spent bool // set by Match: the match exceeded its work limit
+	Spent bool // Match sets Spent if it exceeds its limit of work
 }
 
 // RequestKinds returns the kinds of the requests in the user's words.
@@ -32,14 +32,14 @@ func (q *Query) RequestKinds() (kinds []request.Kind) {
 	return kinds
 }
 
-// ErrorText is the error signature of a new tool result.
+// ErrorText is a new tool result that is an error. Text holds the lines that describe the error.
 type ErrorText struct {
 	CallID, Tool, Text string
 	Tags               []string      // set by a Tagger
 	Kinds              []detect.Kind // kinds of the error
 }
 
-// Hit is a lesson with a matching target and trigger.
+// Hit is a lesson that matches a query.
 type Hit struct {
 	Lesson *Lesson
 	CallID string       // newest tool result with a trigger; empty for user words and tags

@@ -29,7 +29,7 @@ func renderMap(v *node, indent int) []string {
 	return out
 }
 
-// renderItems writes list items, "- " at the indent.
+// renderItems writes list items. Each item starts with "- " at the indentation.
 func renderItems(items []node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	var out []string
@@ -66,7 +66,7 @@ func scalars(items []node) []string {
 	return parts
 }
 
-// scalar writes a value without lines of its own.
+// scalar writes a value that fits on the line of its key.
 func scalar(v *node) string {
 	switch v.kind {
 	case kindMap:
@@ -96,8 +96,8 @@ func quote(s string) string {
 	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// isPlain reports whether YAML reads s as a string without quotes. isPlain is conservative: s must
-// start with a letter and contain no character that means anything in YAML.
+// isPlain reports whether YAML reads s as a string without quotes. isPlain is conservative: s must start with a letter
+// and contain no character that has a meaning in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

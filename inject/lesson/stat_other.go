@@ -8,5 +8,5 @@ import "io/fs"
 // suffice.
 func changeTime(fs.FileInfo) int64 { return 0 }
 
-// reportsChanges returns false on this system: kqueue needs an open file for each lesson.
+// reportsChanges returns false: on this system, reports of changes need an open file for each lesson.
 func reportsChanges(string) bool { return false }

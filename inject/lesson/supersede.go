@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// supersession returns, for each slug, the lessons that supersede it directly or through others, so
-// that a lesson stays superseded if the lesson in between is archived. Lessons that supersede each
-// other in a circle have no effect on each other (the bank reports the circle).
+// supersession returns, for each slug, the lessons that supersede the lesson directly or through others. A lesson
+// stays superseded if a lesson in between becomes inactive. Lessons that supersede each other in a circle have no
+// effect on each other; the bank reports the circle.
 func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {

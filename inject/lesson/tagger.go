@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Tagger adds the tags of the configuration (tags) to a query whose texts match the phrases of a tag. The
-// phrases are like a lesson's keywords.
+// Tagger adds tags to a query. The configuration has phrases for each tag, under the key tags. A tag is added if a text
+// of the query matches a phrase of the tag. The phrases match like the keywords of a lesson.
 type Tagger struct{ book *Book }
 
 // NewTagger returns a Tagger with the phrases of each tag.

@@ -52,16 +52,16 @@ func TestFailedReplaceKeepsOldContent(t *testing.T) {
 		t.Errorf("got error %v, want the failure with the path", err)
 	}
 	if got, _ := os.ReadFile(path); string(got) != "old" {
-		t.Errorf("got content %q after a failed write, want old", got)
+		t.Errorf("content after a failed write: got %q, want old", got)
 	}
 	if err := file.Write(filepath.Join(path, "below"), 0o600, nil); err == nil {
-		t.Error("got no error for a file in place of a folder, want an error")
+		t.Error("Write below a file: got no error, want an error")
 	}
 	if err := os.Mkdir(filepath.Join(dir, "taken"), 0o700); err != nil {
 		t.Fatal(err)
 	}
 	if err := file.Write(filepath.Join(dir, "taken"), 0o600, nil); err == nil {
-		t.Error("got no error for a folder in place of a file, want an error")
+		t.Error("Write to the path of a folder: got no error, want an error")
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil || !slices.Equal(names(entries), []string{"a", "taken"}) {
@@ -76,7 +76,7 @@ func names(entries []fs.DirEntry) (out []string) {
 	return out
 }
 
-// Concurrent readers see one complete text each, for any number of writers.
+// While several writers replace a file, each read gets the complete text of one writer.
 func TestReadersNeverSeePartialFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "a")
 	text := func(i int) string { return strings.Repeat(string(rune('a'+i)), 1<<16) }

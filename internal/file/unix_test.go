@@ -12,7 +12,7 @@ import (
 	"precept/internal/file"
 )
 
-// A replacement by root keeps the owner of the file. A new file belongs to root.
+// If root replaces a file, the owner of the file stays. A new file belongs to root.
 func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")

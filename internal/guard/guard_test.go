@@ -40,7 +40,7 @@ func (b *recordedMarks) SetAside(_ context.Context, list []session.DeadLetter) e
 	return nil
 }
 
-// Readmit records the limit of tries and returns b.err, or panics if b.err is nil.
+// Readmit records the limit of tries. It returns b.err, and panics if b.err is nil.
 func (b *recordedMarks) Readmit(_ context.Context, most int) (int, error) {
 	if b.readmits = most; b.err == nil {
 		panic("readmit")
@@ -57,7 +57,7 @@ type recordingGuard struct {
 
 func at() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC) }
 
-// newGuard returns a guard that records its reports; change may change the options before.
+// newGuard returns a guard that records its reports. If change is not nil, change edits the options of the guard.
 func newGuard(change func(o *guard.Options)) *recordingGuard {
 	t := &recordingGuard{}
 	o := guard.Options{
@@ -101,7 +101,8 @@ func TestPanickingStepReturnsAnError(t *testing.T) {
 	}
 }
 
-// A panic at a session excludes the session for this run; a panic at an exchange excludes the exchange only.
+// After a panic at a session, IsAside reports the session for the rest of the run. After a panic at an exchange, it
+// does not. Both get a mark.
 func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 	t.Parallel()
 	var before []string
@@ -135,7 +136,8 @@ func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 	equal(t, "number of writes after a second Keep", keep.asked, 1)
 }
 
-// The text of a panic may quote user data: the text is bounded and redacted, and omitted when redaction fails.
+// The text of a panic may quote user data. The mark has a bounded and redacted text, and no text if the redaction
+// fails.
 func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -162,7 +164,7 @@ func TestPanicTextIsBoundedAndRedacted(t *testing.T) {
 	}})
 }
 
-// A mark that panics or is refused on writing does not affect the other marks.
+// If the store panics at one mark or refuses the mark, the other marks are stored.
 func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 	t.Parallel()
 	for name, bad := range map[string]func() error{
@@ -218,7 +220,7 @@ func TestMarksInMemoryAreBounded(t *testing.T) {
 	for n := range most + 50 {
 		g.SetAside("close", of(fmt.Sprint(n)), "", "why")
 	}
-	equal(t, "number of panics", g.count.Load(), most+50)
+	equal(t, "number of calls of SetAside", g.count.Load(), most+50)
 	equal(t, "IsAside of the last session within the bound", g.IsAside(of(fmt.Sprint(most-1))), true)
 	equal(t, "IsAside of the first session beyond the bound", g.IsAside(of(fmt.Sprint(most))), false)
 	keep := &recordedMarks{onSetAside: func(session.DeadLetter) error { return session.ErrUnavailable }}

@@ -15,7 +15,8 @@ import (
 	"precept/internal/label"
 )
 
-// A constant that is missing in its list has no series until its first event, and increase() misses that event.
+// Each constant is in its list. A missing constant would have no series before its first event, and increase() of
+// Prometheus would miss the event.
 func TestListsHoldAllConstants(t *testing.T) {
 	lists := map[string][]string{
 		"Step":        texts(label.Steps()),
@@ -54,7 +55,7 @@ func TestValuesAreSnakeCase(t *testing.T) {
 	}
 }
 
-// A literal text in place of a constant compiles, and no list holds the text.
+// Code that passes a literal text as a step compiles, but no list holds the text. All calls must pass constants.
 func TestStepsAreConstantsInAllCode(t *testing.T) {
 	takers := []string{"guard", "failed", "Failed", "panicked", "Panicked", "FailedOpen", "Before", "SetAside", "On", "Step", "Err", "allow"}
 	calls := 0

@@ -8,7 +8,7 @@ import (
 	"precept/internal/price"
 )
 
-// A model has the price of the first fitting pattern, with or without names of vendors before it, and an
+// A model has the price of the first pattern that matches its name, with or without the names of vendors before it. An
 // unknown model has no price.
 func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
 	for model, input := range map[string]float64{
@@ -38,7 +38,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
 		if got, ok := table.PriceOf(example); !ok || got != p {
-			t.Errorf("model %s: got price %+v (found %t), want %+v of its row", example, got, ok, p)
+			t.Errorf("model %s: got price %+v, found %t, want the price %+v of its row", example, got, ok, p)
 		}
 	}
 }

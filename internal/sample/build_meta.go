@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// tokens sums the usage reported by the provider; missing reports are ignored.
+// tokens returns the sums of the token counts that the provider reported. Missing counts are ignored.
 func tokens(exchanges []*Exchange) map[string]any {
 	var in, cached, out int
 	for _, e := range exchanges {
@@ -33,7 +33,7 @@ func eventIDs(exchanges []*Exchange) []string {
 	return ids
 }
 
-// lessonsOf lists each lesson once, with the strongest state.
+// lessonsOf returns each lesson of the exchanges once, with its strongest state.
 func lessonsOf(exchanges []*Exchange) []Lesson {
 	best := map[string]Lesson{}
 	for _, e := range exchanges {
@@ -46,7 +46,7 @@ func lessonsOf(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// strength returns the rank of a lesson's state; -1 for the weakest, matched only.
+// strength returns the rank of the state of a lesson. The weakest state, matched, has the rank -1.
 func strength(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

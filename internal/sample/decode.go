@@ -6,9 +6,9 @@ import (
 	"precept/internal/wire"
 )
 
-// The functions of this file read the JSON of Encode in one pass and without reflection: closing a
-// session reads every exchange of the session, and encoding/json took most of the time. JSON of
-// another form fails, and Decode leaves the JSON to encoding/json.
+// The functions of this file read the JSON that Encode writes in one pass and without reflection. Closing a session
+// reads every exchange of the session, and encoding/json took most of the time. The functions fail on any other JSON,
+// and Decode then uses encoding/json.
 
 // read reads the JSON of an exchange, and reports whether Encode could have written the JSON.
 func (e *Exchange) read(data []byte) bool {
@@ -48,7 +48,7 @@ func (e *Exchange) read(data []byte) bool {
 			e.Status = d.Int()
 		case "outcome":
 			e.Outcome = d.Text()
-		case "new": // the items are in a document of their own
+		case "new": // must be empty: the items are in Encoded.Items
 			d.Array(d.Fail)
 		case "new_from":
 			e.NewFrom = d.Int()
@@ -156,7 +156,7 @@ func readVerdicts(d *wire.Document) *Verdicts {
 	return v
 }
 
-// readList reads an array, each element with read.
+// readList reads an array. read reads one element.
 func readList[T any](d *wire.Document, read func(*T, *wire.Document)) []T {
 	list := []T{}
 	d.Array(func() {

@@ -4,10 +4,10 @@ package sample
 type Event struct {
 	Turn     int
 	Role     string // user, assistant, or call
-	Text     string // words; of a call, the result
+	Text     string // words; for a call, the result
 	Call     Call   // call; set if Role is "call"
 	Answered bool   // for a call: Text holds its result
-	IsError  int8   // for a call: +1 the API marks an error, -1 the API marks success, 0 unmarked
+	IsError  int8   // for a call: mark of the result in the API: +1 error, -1 success, 0 no mark
 
 	failed bool // for a call with a result: the result is an error
 	edited bool // for a call: the history has other arguments, because a person changed the arguments before execution
@@ -20,6 +20,6 @@ const (
 	EventCall      = "call"
 )
 
-// Events lists the events of a session in order, each call once, for any dialect. A user's turn
-// contains the person's own words, without the blocks of agents.
+// Events returns the events of a session in order. Each call occurs once. The text of a user event has the person's
+// own words, without the blocks that agents add.
 func (s *Session) Events() []Event { return s.history().events }

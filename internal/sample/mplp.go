@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// The sample families of Build.
+// The families of samples that Build returns.
 const (
 	IntentResolution = "intent_resolution" // a task, carried out with tools
 	DialogResponse   = "dialog_response"   // words answered with words
@@ -42,8 +42,7 @@ type Sample struct {
 	Meta      map[string]any `json:"meta"`
 }
 
-// Feedback is the rating of the sample. Feedback is always present; Unrated is the rating without
-// feedback.
+// Feedback is the rating of a sample. Every sample has a Feedback; a sample without a rating has Unrated.
 type Feedback struct {
 	Source       string         `json:"source"` // user | system
 	Type         string         `json:"type"`   // approval | rejection | correction | score
@@ -56,10 +55,9 @@ func Unrated() Feedback {
 	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
 }
 
-// deriveID returns the id of a session's nth sample of a family. The id has the form of a UUID v4
-// with the 122 free bits of a SHA-256 over the identity of the sample. Building a session again,
-// after a crash or late feedback, must give identical ids, or an idempotent store would hold the
-// sample twice.
+// deriveID returns the id of the nth sample of a family in a session. The id has the form of a UUID v4; its 122 free
+// bits come from a SHA-256 over the arguments. If the samples of a session are built again, after a crash or late
+// feedback, the ids must be identical. Otherwise the store would hold a sample twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {

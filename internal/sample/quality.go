@@ -5,13 +5,13 @@ import (
 	"time"
 )
 
-// Filter selects samples; an empty field selects all.
+// Filter selects samples. An empty field does not restrict the selection.
 type Filter struct {
 	From, To time.Time // From <= created_at < To
 	Quality  []string  // quality labels; "unrated" for samples without a rating
 	Families []string
 	Tenant   string
-	Lesson   string // slug of an injected lesson in the exchanges of the sample
+	Lesson   string // slug of a lesson that was injected in the exchanges of the sample
 }
 
 // Match reports whether the filter selects the sample of the tenant.
@@ -37,8 +37,8 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reports whether meta.lessons, in the form of Build or of decoded JSON, has the injected
-// lesson.
+// hasLesson reports whether v, the value of meta.lessons, has the injected lesson. v has the type that Build gives,
+// or comes from decoded JSON.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {
 	case []Lesson:
@@ -99,7 +99,7 @@ type Rates struct {
 	OK         bool    `json:"ok"`
 }
 
-// Rates returns the shares.
+// Rates returns the counts as shares of the rated samples.
 func (q *Quality) Rates() Rates {
 	if q.Rated == 0 {
 		return Rates{}

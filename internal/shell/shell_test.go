@@ -85,7 +85,7 @@ func TestParseReportsRedirectionsToFiles(t *testing.T) {
 	}
 }
 
-// A text that is not valid Bash has Parsed = false, and its commands name the programs in the text.
+// Parse splits a text that is not valid Bash at its operators, and reports Parsed = false.
 func TestParseSplitsInvalidBash(t *testing.T) {
 	for _, c := range []struct{ text, want string }{
 		{"(Get-Content a.txt)[0] | Select-String 'b;c' && make", "Get-Content a.txt)[0] | Select-String b;c | make"},
@@ -99,8 +99,8 @@ func TestParseSplitsInvalidBash(t *testing.T) {
 	}
 }
 
-// The parser of the library recurses at each bracket and keyword; without a bound, a megabyte of
-// brackets overflows the stack, which ends the process.
+// Parse of a large text returns within a second. The parser of the library recurses at each bracket and keyword.
+// Without a bound, a megabyte of brackets overflows the stack, which ends the process.
 func TestParseBoundsItsCost(t *testing.T) {
 	for _, unit := range []string{
 		"(", "((", "$(", "$((", "`", "\"$(", "{ ", "if ", "[[ (", "a[$((", "${a:-", "<(", "!(", "a <<E\n", "f() ", "case x in (",

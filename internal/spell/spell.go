@@ -3,8 +3,8 @@ package spell
 
 import "iter"
 
-// Nearest returns the name with the smallest Distance to a misspelt name: at most 2, and at most 1 for
-// a misspelt name of up to three bytes. Nearest returns "" if no name is that close.
+// Nearest returns the name with the smallest Distance to a misspelt name. The distance is at most 2, or at most 1 if
+// the misspelt name has up to three bytes. Nearest returns "" if no name is that close.
 func Nearest(name string, names []string) string {
 	best, distance := "", 3
 	if len(name) < 4 {
@@ -18,8 +18,8 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// Closest returns the name with the smallest Distance to a name, whatever the distance, and reports whether
-// the two are equal. Of several such names Closest returns the first.
+// Closest returns the name with the smallest Distance to a name. The distance has no limit. equal reports whether the
+// two names are equal. Of several such names, Closest returns the first.
 func Closest[N ~string](name string, names iter.Seq[N]) (closest N, equal bool) {
 	best := -1
 	for k := range names {

@@ -8,7 +8,7 @@ import (
 	"precept/internal/spell"
 )
 
-// The name that a misspelt key most likely means.
+// Nearest finds the key that a misspelt key most likely means.
 func ExampleNearest() {
 	fmt.Println(spell.Nearest("lissten", []string{"listen", "lessons"}))
 	// Output: listen

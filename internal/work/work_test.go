@@ -39,7 +39,7 @@ func TestRepositoryOfARemote(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNoWorkAreRefused(t *testing.T) {
+func TestInvalidReferencesAreRefused(t *testing.T) {
 	for _, hash := range []string{"", "3f2a9c", "3f2a9cg", "0000000", strings.Repeat("a", 65)} {
 		if _, ok := work.OfCommit(hash, ""); ok {
 			t.Errorf("OfCommit(%q): got ok = true, want false", hash)
