@@ -61,7 +61,7 @@ type Model struct {
 	Mu     sync.Mutex
 	Asked  []ModelRequest
 	others []string // method and path of requests other than generation requests
-	mains  int // number of main requests
+	mains  int      // number of main requests
 	Faults []Fault
 
 	overflow  overflow
