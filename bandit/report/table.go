@@ -25,7 +25,7 @@ const (
 )
 
 // Table writes the report for a terminal of the given width: all lessons together, then each
-// lesson, surest and strongest first. Below Full columns there is no plot.
+// lesson. Rows with an effect come first, the largest effect on top. Below Full columns there is no plot.
 func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, axis: r.plotAxis(), columns: Narrow}
@@ -81,8 +81,8 @@ func splitUnmatched(rows []Row) (shown, unmatched []Row) {
 }
 
 // unmatched writes the names of the rows without a match in one sentence, and the names of the lessons with a match in
-// open sessions in another sentence. The row of a lesson by likeness is not named next to the row of the lesson by its
-// phrases.
+// open sessions in another sentence. A lesson that also matches similar texts has a second row; the sentences name
+// the lesson once.
 func (t table) unmatched(rows []Row, open *Open) {
 	waits := map[string]bool{} // names of lessons with a match in open sessions
 	for i := range rows {
@@ -188,19 +188,25 @@ func (t table) head(r Report) {
 		t.sentence("Holdout: %s, %s", r.Holdout, note)
 	}
 	t.sentence(
-		"Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.",
+		"effect: mean reward of the sessions with the lesson minus mean reward of the sessions in which a random " +
+			"draw (the coin) withheld the lesson, in points of 100. In brackets: the 95%% interval of the effect, valid " +
+			"however often you read the report.",
+	)
+	t.sentence(
+		"sessions: rewarded sessions with the lesson / in which the coin withheld the lesson. The first row compares " +
+			"treated sessions / control sessions; a control session gets no lesson at all.",
 	)
 	fmt.Fprintln(t.w)
 	left, right := fmt.Sprintf("-%.0f", t.axis*100), fmt.Sprintf("+%.0f", t.axis*100)
 	axis := left + strings.Repeat(" ", plotWidth/2-len(left)) + "0" + strings.Repeat(" ", plotWidth/2-len(right)) + right
-	t.row("lesson", "verdict", "effect", axis, "with/out")
+	t.row("lesson", "verdict", "effect", axis, "sessions")
 }
 
-// objectives explains the objectives other than the default. The effects are effects of the holdout
-// for all of them.
+// objectives explains the objectives other than the default. The reported effects come from the coins
+// under every objective.
 func objectives() map[string]string {
 	return map[string]string{
-		"raw":    "which picks what fires on easy sessions: the choice is biased, the effects are not",
+		"raw":    "which picks the lessons whose sessions succeed most, even if these sessions are only easier: the choice is biased, the effects are not",
 		"random": "a pure experiment: the chooser uses no learned effects",
 		"all":    "every match: the chooser uses no learned effects",
 	}
@@ -209,7 +215,7 @@ func objectives() map[string]string {
 // holdouts explains the holdouts other than the default.
 func holdouts() map[string]string {
 	return map[string]string{
-		"earn":  "which withholds less of what is believed to help: more is gained, less is proven",
+		"earn":  "which withholds a lesson less often if the lesson is expected to help: sessions gain more, fewer effects are proven",
 		"fixed": "which keeps withholding lessons with a verdict",
 	}
 }
@@ -252,12 +258,12 @@ func (t table) notes(r Row) {
 	if r.Note != "" {
 		notes = append(notes, r.Note)
 	}
-	gone := map[string]string{
+	otherText := map[string]string{
 		stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank",
 		stateShown: "the same text, presented in another way",
 	}[r.State]
-	if gone != "" {
-		notes = append(notes, gone)
+	if otherText != "" {
+		notes = append(notes, otherText)
 	}
 	if text := r.OnModels(); text != "" && len(r.Models.Open) > 0 {
 		notes = append(notes, text)
@@ -270,7 +276,7 @@ func (t table) notes(r Row) {
 			notes = append(notes, x.Name+" "+string(x.Verdict)+": "+x.Interval())
 		}
 	}
-	if r.NeedsPicks > 0 && gone == "" { // an arm that is gone gets no more picks
+	if r.NeedsPicks > 0 && otherText == "" { // only the present text and presentation get more picks
 		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
 		if r.Effect == nil {
 			n += " to show an effect"
@@ -288,14 +294,14 @@ func (t table) notes(r Row) {
 	}
 	if r.RefusedWith+r.RefusedWithout > 0 {
 		notes = append(notes, fmt.Sprintf(
-			"the upstream refused %d sessions with it, %d without", r.RefusedWith, r.RefusedWithout,
+			"the upstream refused %d sessions with the lesson, %d in which the lesson was withheld", r.RefusedWith, r.RefusedWithout,
 		))
 	}
 	if r.Late > 0 {
 		notes = append(notes, fmt.Sprintf("%d of the rewards came after the close", r.Late))
 	}
 	if r.WorstLo != nil && r.WorstHi != nil {
-		notes = append(notes, "the bounds are the worst and the best case")
+		notes = append(notes, "the bounds are the smallest and the largest possible effect")
 	}
 	if r.WhatIf != nil {
 		notes = append(notes, r.WhatIf.text())
@@ -356,13 +362,13 @@ func (t table) foot(r Report, shown []Row) {
 	t.advices(shown)
 	if !r.SRM.OK {
 		t.sentence(
-			"WARNING: control sessions are not the share they should be (e-value %.3g).",
+			"WARNING: the share of control sessions differs from the configured share more than chance explains (e-value %.3g).",
 			r.SRM.EValue,
 		)
 	}
 	if !r.Reporting.OK {
 		t.sentence(
-			"WARNING: sessions with and without lessons do not report alike (e-value %.3g).",
+			"WARNING: treated and control sessions differ in how many have a reward, or in the source of the reward, more than chance explains (e-value %.3g).",
 			r.Reporting.EValue,
 		)
 	}
@@ -370,7 +376,7 @@ func (t table) foot(r Report, shown []Row) {
 		r.Reporting.RewardedTreated, r.Reporting.AssignedTreated, r.Reporting.RewardedControl, r.Reporting.AssignedControl)
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
 		t.sentence(
-			"refused by the upstream, and counted: %d treated sessions, %d control sessions",
+			"refused by the upstream, and included in the comparison: %d treated sessions, %d control sessions",
 			g.RefusedTreated, g.RefusedControl,
 		)
 	}
@@ -379,9 +385,10 @@ func (t table) foot(r Report, shown []Row) {
 	}
 	if r.PlannedTrials.Planned > 0 {
 		t.sentence(
-			"Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.",
+			"Planned trials: %d, of which %d had their one look (the evaluation after the last planned pick). "+
+				"Of the rows called \"proven in trial\" one in twenty may be wrong.",
 			r.PlannedTrials.Planned, r.PlannedTrials.Taken,
 		)
 	}
-	t.sentence(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
+	t.sentence(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. Rows called "likely" or "benched" are predictions of the model that selects the lessons, not proofs. See docs/EXPERIMENT.md.`)
 }

@@ -81,10 +81,10 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"proven in trial: helps", "proven in trial: harms", "does not count before the last", "one look (p 0.00", "Trials: 6 looks planned, 3 taken",
+		"proven in trial: helps", "proven in trial: harms", "does not count before the last pick", "one look (p 0.00", "Planned trials: 6, of which 3 had their one look",
 		"consider retiring it", "the lesson stays active like any other lesson",
 	} {
-		if !strings.Contains(text.String(), want) {
+		if !strings.Contains(strings.Join(strings.Fields(text.String()), " "), want) {
 			t.Errorf("the table has no %q:\n%s", want, text.String())
 		}
 	}

@@ -69,7 +69,7 @@ func (l *PlannedTrial) text() string {
 	}
 	switch {
 	case !l.Taken && l.Effect != nil:
-		return s + ", which does not count before the last"
+		return s + ", which does not count before the last pick"
 	case !l.Taken:
 		return s
 	case l.Effect == nil:

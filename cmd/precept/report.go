@@ -53,7 +53,7 @@ func (inv *invocation) report() *cobra.Command {
 			"or reads the store if no server runs.\n\nverdict: the conclusion that the interval " +
 			"permits; docs/EXPERIMENT.md lists the verdicts. effect: the change of the reward of a " +
 			"session by the lesson, in points of 100, with a 95% interval that is valid however often " +
-			"you read the report; on a wide terminal also as a drawing. with/out: the number of closed sessions " +
+			"you read the report; on a wide terminal also as a drawing. sessions: the number of closed sessions " +
 			"with a reward in which the lesson was inserted, and in which a random decision withheld the " +
 			"lesson; in the first row, treated sessions and control sessions (without any lesson). A session is open until the " +
 			"age of reward.close_after; --provisional includes open sessions. ! and the indented " +
