@@ -8,7 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Posterior.Leaning, which shrinks the holdout, is true once the lesson is believed to help, after
+// The counters n1 and s1 hold the number and the summed residuals of injected sessions; nu counts sessions without
+// a pick. Posterior.Leaning, which shrinks the holdout, is true once the lesson is believed to help, after
 // fifty picks at the earliest.
 func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
 	for _, k := range []struct {
@@ -26,7 +27,7 @@ func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
 
 // Posterior.Trusted, which shrinks the holdout further, is true only while the mean belief is
 // well above 0: otherwise a harmful lesson with early luck would be detected ten times as slowly.
-func TestTrustedLessonRegainsItsHoldoutWithTheBelief(t *testing.T) {
+func TestLessonIsTrustedOnlyWhileTheMeanIsWellAboveZero(t *testing.T) {
 	for _, k := range []struct {
 		picks int64
 		mean  float64

@@ -24,15 +24,15 @@ import (
 	"precept/store/storetest"
 )
 
-// shardedTraffic is the same traffic for each store: sessions of one tenant with exchanges, echoes, samples, feedback
-// and settlements over some lessons.
+// shardedTraffic sends numbered sessions of one tenant to a store: exchanges, samples, feedback and counted rewards.
+// A session has the same content in every store.
 type shardedTraffic struct {
 	t        *testing.T
 	first    int // number of the first session
-	sessions int
+	end      int // number after the last session
 	text     string
 	between  func(done int) // called before each batch
-	part, of int            // the replica sends each batch with a number that is part modulo of; 0, 0: all batches
+	part, of int            // send every of-th batch, starting with batch number part; if both are 0, send all batches
 }
 
 const trafficBatch = 20
@@ -56,14 +56,14 @@ func (x shardedTraffic) send(s *redis.Store) {
 	}
 	counters := bandit.New()
 	ctx := x.t.Context()
-	for from := x.first + x.part*trafficBatch; from < x.sessions; from += max(x.of, 1) * trafficBatch {
+	for from := x.first + x.part*trafficBatch; from < x.end; from += max(x.of, 1) * trafficBatch {
 		if x.between != nil {
 			x.between(from)
 		}
 		var b session.Batch
 		var steps []session.Settlement
 		entries := map[session.ID][]feedback.Entry{}
-		for n := from; n < min(from+trafficBatch, x.sessions); n++ {
+		for n := from; n < min(from+trafficBatch, x.end); n++ {
 			id, at := sessionOf(fmt.Sprint("shard-", n)), trafficStart().Add(time.Duration(n)*time.Second)
 			b.Rows = append(b.Rows, session.Row{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")})
 			for turn := range 3 {
@@ -147,7 +147,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	}
 	text := fmt.Sprintf("%02000d", 7)
 	one := openStore(t, storetest.StartRedis(t).URL())
-	shardedTraffic{t: t, sessions: sessions, text: text}.send(one)
+	shardedTraffic{t: t, end: sessions, text: text}.send(one)
 	wantReport, wantNumbers := reportOf(t, one)
 	if len(wantReport) < 5000 {
 		t.Fatalf("the report has %d bytes, want at least 5000: %s", len(wantReport), wantReport)
@@ -161,7 +161,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 			}
 			s := openStore(t, cluster.URL())
 			var faults sync.WaitGroup
-			shardedTraffic{t: t, sessions: sessions, text: text, between: func(done int) {
+			shardedTraffic{t: t, end: sessions, text: text, between: func(done int) {
 				switch done {
 				case sessions / 2 / trafficBatch * trafficBatch:
 					checkBalance(t, cluster, empty)

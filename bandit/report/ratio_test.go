@@ -33,7 +33,8 @@ func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check 
 // The alarm thresholds of a report with one lesson, and of a report with 200 lessons.
 var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
-// srmFails reports whether the check of the coins fails for a lesson alone.
+// srmFails reports whether the withheld share of s deviates too far from its propensity, at the alarm of a
+// report with one lesson.
 func srmFails(s trial.Stratum) bool { return coinsLog([]trial.Stratum{s}) >= singleAlarm }
 
 // reportingFails reports whether the check of the rewarded shares fails for a lesson alone.
@@ -107,8 +108,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 	return false
 }
 
-// With the usual 5% of control sessions their own coin would need 6,000 sessions to show uneven
-// reporting; the coins of the lessons show it sooner.
+// Uneven reporting means that lessons change which sessions have a reward. With 5% of control sessions, the
+// comparison with control needs 6,000 sessions to reveal uneven reporting. The coins of the lessons need fewer.
 func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
 	wantShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
@@ -155,7 +156,7 @@ func TestPropensitiesAreNotPooled(t *testing.T) {
 		t.Errorf("two sound propensities: got the check %+v, want it passed with an e-value of at most 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
-		t.Error("the pooled counts pass the check, want an alarm for this test")
+		t.Error("the pooled counts pass the check, want a failed check: otherwise the test does not distinguish pooling")
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
 		t.Errorf("withheld with propensity 0: got %+v, want OK = false", got)
@@ -223,13 +224,14 @@ func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
 	}
 }
 
-// addSessions adds n sessions to the strata, four in five of them to the first. rewarded has the shares of rewarded
-// sessions, withheld and injected.
-func addSessions(r *rand.Rand, strata []trial.Stratum, n int, odds float64, rewarded [2]float64, tiers int) {
+// addSessions adds n sessions to the strata, four in five of them to the first. The share of withheld sessions is
+// the propensity of the stratum times epsFactor. rewarded holds the rewarded shares of withheld and of injected
+// sessions.
+func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]
 		arm := 1
-		if r.Float64() < s.Eps*odds {
+		if r.Float64() < s.Eps*epsFactor {
 			arm = 0
 		}
 		s.Assigned[arm]++

@@ -368,7 +368,7 @@ func (t table) foot(r Report, shown []Row) {
 	}
 	if !r.Reporting.OK {
 		t.sentence(
-			"WARNING: treated and control sessions differ in how many have a reward, or in the source of the reward, more than chance explains (e-value %.3g).",
+			"WARNING: sessions with lessons and sessions without lessons differ in how many have a reward, or in the source of the reward, more than chance explains (e-value %.3g).",
 			r.Reporting.EValue,
 		)
 	}

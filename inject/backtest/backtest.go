@@ -56,9 +56,10 @@ type Near struct {
 	Examples []string `json:"examples"` // names of some of these sessions
 }
 
-// Like holds the sessions in which a lesson would have matched by likeness, without an exact match.
+// Like holds the sessions in which a lesson would have matched by likeness, the similarity of the user's sentence
+// to the lesson, without an exact match.
 type Like struct {
-	Captured int           `json:"captured"` // captured sessions for the threshold; with less than 200 likeness is off
+	Captured int           `json:"captured"` // captured sessions that calibrate the threshold of a score; below 200 no lesson matches by likeness
 	Injected bool          `json:"injected"` // false: the lesson is suggested, and never injected by likeness
 	Sessions int           `json:"sessions"`
 	Examples []LikeExample `json:"examples"` // the highest scores first
