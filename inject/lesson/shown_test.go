@@ -123,6 +123,19 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 	}
 }
 
+// A copy of a lesson that waits for an approval does not displace the lesson in use, whatever its name.
+func TestWaitingCopyDoesNotDisplaceTheLessonInUse(t *testing.T) {
+	inUse := personsFile("look-twice", "", "")
+	waiting := personsFile("look-twice", "metadata: {precept: {state: quarantined}}\n", "")
+	book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{"a/look-twice.md": []byte(waiting), "look-twice.md": []byte(inUse)})
+	if l, ok := book.Get("look-twice"); !ok || l.Path != "bank/look-twice.md" {
+		t.Errorf("the slug look-twice belongs to %+v, want the lesson in use, bank/look-twice.md", l)
+	}
+	if len(problems) != 1 || problems[0].Path != "bank/a/look-twice.md" || problems[0].Faults[0].Code != lesson.CodeCollision {
+		t.Errorf("the problems are %v, want one collision of bank/a/look-twice.md", problems)
+	}
+}
+
 // Of two lessons with one slug the first by path is used. A book of With knows the slugs of archived
 // lessons, and matches no text.
 func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {

@@ -1,6 +1,7 @@
 package lesson
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"path"
@@ -168,8 +169,7 @@ func (t *Texts) assemble() {
 	var lessons []*Lesson
 	problems := slices.Clone(t.unread)
 	pathOf := map[string]string{} // by slug
-	for _, name := range slices.Sorted(maps.Keys(t.entries)) {
-		e := t.entries[name]
+	for _, e := range t.byPrecedence() {
 		if len(e.faults) > 0 {
 			p := Problem{Path: e.path, Faults: e.faults, Kept: e.lesson != nil}
 			if e.lesson != nil {
@@ -182,7 +182,7 @@ func (t *Texts) assemble() {
 		}
 		if first, taken := pathOf[e.lesson.Slug]; taken {
 			problems = append(problems, problem(e.lesson, CodeCollision, "slug",
-				fmt.Sprintf("the slug %q is already taken by %s, which stays in effect; give this lesson another slug", e.lesson.Slug, first)))
+				fmt.Sprintf("the slug %q is already taken by %s, which has precedence; give this lesson another slug, or delete the file", e.lesson.Slug, first)))
 			continue
 		}
 		pathOf[e.lesson.Slug] = e.path
@@ -193,6 +193,7 @@ func (t *Texts) assemble() {
 		}
 		lessons = append(lessons, e.lesson)
 	}
+	slices.SortStableFunc(problems[len(t.unread):], func(a, b Problem) int { return cmp.Compare(a.Path, b.Path) })
 	t.book = NewBook(lessons)
 	t.book.archived = t.archived
 	circular := circles(lessons)
@@ -202,6 +203,20 @@ func (t *Texts) assemble() {
 		}
 	}
 	t.problems = problems
+}
+
+// byPrecedence returns the entries in the order in which they take their slugs: lessons that can fire first, then by
+// name. A copy that waits for an approval does not displace the lesson in use.
+func (t *Texts) byPrecedence() []*entry {
+	cannotFire := func(e *entry) int {
+		if e.lesson != nil && e.lesson.State.Fires() {
+			return 0
+		}
+		return 1
+	}
+	return slices.SortedFunc(maps.Values(t.entries), func(a, b *entry) int {
+		return cmp.Or(cmp.Compare(cannotFire(a), cannotFire(b)), cmp.Compare(a.name, b.name))
+	})
 }
 
 // quarantineReason returns the reason why precept quarantines the lesson of a person's file. The reason is empty
