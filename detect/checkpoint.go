@@ -101,6 +101,7 @@ func readCheckpoint(state []byte) []*step {
 				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
 				query:  binary.LittleEndian.Uint64(b[28:]),
 				traits: callTraits{computed: true}, hasOutcome: true,
+				words: new(callWords), // not kept: no call is a variation
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

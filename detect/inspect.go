@@ -119,7 +119,7 @@ func (t *inspection) readBatch(to int) {
 // judge finds the loops that the newest steps complete.
 func (t *inspection) judge(steps []*step) {
 	repeated := func(s *step) bool {
-		found := s.withCall
+		found := s.withCall || !s.person && s.outcome().Outcome == Error
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
 			batch, ok := t.firstBatch[key]
 			if !ok {

@@ -10,7 +10,7 @@ type Loop struct {
 	CallID string // id of the newest call of the loop
 	Tool   string
 	Args   string // as sent
-	Rule   string // "failed-again", "same-again", "same-answer", "cycle" or "edit-undo": see meaningOf
+	Rule   string // "failed-again", "same-again", "same-answer", "same-failure", "cycle" or "edit-undo": see meaningOf
 	Again  bool   // the second warning of the same loop
 }
 
@@ -19,17 +19,15 @@ const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // results of a command that did not report its success
 	minSuccess = 5 // successes: an agent may read a thing several times
+	minGesture = 3 // clicks after which the page stays the same
 
 	minAfterWarning = 2 // equal results after a warning, for the second and last warning
 )
 
 // judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) is the i-th step back, nil
-// before the first step.
+// before the first step and when no visits are left; steps(0) is not nil.
 func judgeStep(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
-	if newest == nil {
-		return Loop{}, false
-	}
 	v := newest.outcome()
 	if newest.memo.traits.repeats {
 		return Loop{}, false
@@ -41,12 +39,14 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	case v.Outcome == Error && count >= minFailed && (count > minFailed || !newest.isTransient()):
 		loop.Rule = "failed-again"
-	case v.Outcome == OK && (newest.memo.silent && count >= minSilent || count >= minSuccess):
+	case v.Outcome == OK && (newest.memo.silent && count >= minSilent || newest.memo.traits.gesture && count >= minGesture || count >= minSuccess):
 		loop.Rule = "same-again"
 	case v.Outcome == OK && count >= 2 && cycle(steps):
 		loop.Rule = "cycle"
 	case manyAttempts(steps):
 		loop.Rule = "same-answer"
+	case failsInVariations(steps):
+		loop.Rule = "same-failure"
 	case undoesAgain(steps), repeatsWork(steps):
 		loop.Rule = "edit-undo"
 	default:
@@ -145,13 +145,13 @@ func keepsStreak(newest, person *step) bool {
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !person.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. hasEarlier reports
-// whether an earlier step made the same call; without an earlier call there is no loop.
-func (h *history) findLoops(n int, hasEarlier func(*step) bool) []Loop {
+// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop reports
+// whether a step failed, or an earlier step made the same call; there is no other loop.
+func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
 	for i := n - 1; i >= 0 && len(loops) < maxLoops; i-- {
-		loop, ok := finder.judge(h.steps[i], hasEarlier, func(back int) *step { return h.stepBack(i + back) })
+		loop, ok := finder.judge(h.steps[i], mayLoop, func(back int) *step { return h.stepBack(i + back) })
 		if ok {
 			loops = append(loops, loop)
 		}
@@ -169,13 +169,18 @@ type answeredCall struct {
 	tool, args string
 }
 
-// judge decides whether the step s completes a loop. steps(i) is the i-th step before s. hasEarlier: see
+// judge decides whether the step s completes a loop. steps(i) is the i-th step before s. mayLoop: see
 // findLoops.
-func (f *loopFinder) judge(s *step, hasEarlier func(*step) bool, steps func(back int) *step) (Loop, bool) {
-	if s.person || s.automatic || s.call.result.tool == "" || !hasEarlier(s) {
+func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
+	if s.person || s.automatic || s.call.result.tool == "" || !mayLoop(s) {
 		return Loop{}, false
 	}
-	loop, ok := judgeStep(steps)
+	loop, ok := judgeStep(func(back int) *step {
+		if back == 0 { // also when no visits are left
+			return s
+		}
+		return steps(back)
+	})
 	call := answeredCall{s.batch, s.call.result.tool, s.call.result.args}
 	if !ok || f.found[call] {
 		return Loop{}, false
@@ -201,6 +206,6 @@ func (r *Results) Loops(
 	h.fill()
 	h.answerStart = h.unread
 	return h.findLoops(len(h.steps), func(s *step) bool {
-		return s.item >= from && !warned[s.callID] && h.hasEarlierCall(s)
+		return s.item >= from && !warned[s.callID] && (h.hasEarlierCall(s) || s.outcome().Outcome == Error)
 	})
 }

@@ -58,7 +58,7 @@ func (p *phrases) appendStable(dst []byte, t string) []byte {
 		}
 		if p.endsWithIDLabel(t[:i]) {
 			dst = append(dst, '#')
-			for i < len(t) && (isWordByte(t[i]) || t[i] == '_' || t[i] == '-') {
+			for i < len(t) && (isWordByte(t[i]) || t[i] == '_' || t[i] == '-' || t[i] == ':' && i+1 < len(t) && isWordByte(t[i+1])) {
 				i++
 			}
 			continue
@@ -95,7 +95,7 @@ func dateEnd(t string, i int) int {
 // isTemporaryName reports whether a word is the random part of a name in a folder for temporary files:
 // /tmp/tmp.XaRbkQ, /tmp/build-a8f3k2.
 func isTemporaryName(before, word string) bool {
-	const minLen, maxLen, minOfEach, maxPath = 6, 12, 2, 256
+	const minLen, maxLen, minOfEach, maxPath = 6, 24, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
 		return false
 	}

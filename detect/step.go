@@ -42,6 +42,9 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	if s.looseIdentity(); s.memo.query != 0 {
 		s.resultHash() // needs the arguments
 	}
+	if judgement.Outcome == Error {
+		s.callWords()
+	}
 	shared := old[judgement]
 	if shared == nil {
 		shared = &judgedCall{analysis: droppedCall, hasJudgement: true, judgement: judgement}
@@ -77,12 +80,13 @@ type stepMemo struct {
 	query                                        uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
 	traits                                       callTraits
-	literals                                     []string // see toolCall.literals
-	hasLiterals                                  bool     // literals are computed
-	hasOutcome                                   bool     // silent, timePassed and traits.repeats are set
-	transient, hasTransient                      bool     // the failure may end although nothing changes
-	silent                                       bool     // a shell command succeeded without a report of its success
-	timePassed                                   bool     // the call waited, so that other calls may have other results
+	literals                                     []string   // see toolCall.literals
+	hasLiterals                                  bool       // literals are computed
+	hasOutcome                                   bool       // silent, timePassed and traits.repeats are set
+	transient, hasTransient                      bool       // the failure may end although nothing changes
+	silent                                       bool       // a shell command succeeded without a report of its success
+	words                                        *callWords // see step.callWords
+	timePassed                                   bool       // the call waited, so that other calls may have other results
 }
 
 // callTraits are the properties of a call without its result.
@@ -93,6 +97,7 @@ type callTraits struct {
 	runs      bool // runs a test, lint or build, or a command that is not read-only
 	mayChange bool // may have side effects
 	scrolls   bool // scrolls a page
+	gesture   bool // clicks or types in a page, and the result shows the page
 	plans     bool // writes a note or a plan of the agent
 	works     bool // runs a command or changes a file
 	repeats   bool // is meant to be repeated; step.outcome corrects the field by the result
@@ -105,6 +110,7 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.computed = true
 		s.memo.traits.mayChange = call.mayChange()
 		s.memo.traits.edit, s.memo.traits.exec = call.purpose == purposeEdit, call.purpose == purposeExec
+		s.memo.traits.gesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !showsNoScreen(s.call.result.text)
 		s.memo.traits.plans = call.purpose == purposePlan
 		s.memo.traits.works = s.memo.traits.edit || s.memo.traits.exec
 		s.memo.traits.scrolls = call.scrolls()

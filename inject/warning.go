@@ -35,6 +35,12 @@ func Warning(l detect.Loop) string {
 		b.WriteString(" has failed before, and nothing has changed since.\n")
 	case "same-answer":
 		b.WriteString(" has returned the same result before with other limits, so the limit is not the cause.\n")
+	case "same-failure":
+		b.WriteString(" failed like the calls before, which differ only in details.\n" +
+			"Another variation will fail in the same way. State what the failure below proves and find its cause with a different " +
+			"call: read the file, the log or the state that the failure names. If no approach is left, report what blocks you.\n" +
+			"[END LOOP DETECTED]\n\n")
+		return b.String()
 	case "edit-undo":
 		b.WriteString(" was made before and then undone, so the file alternates between two versions.\n" +
 			"Do not undo this edit again without new evidence. State the result of each version, then keep one version, " +

@@ -1,0 +1,171 @@
+package detect
+
+import (
+	"path"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// An agent often varies a failed call: another option, another spelling of a program, an argument more. If the failure
+// stays the same, the cause is elsewhere.
+
+// Number of variations of a call with the same failure that make a loop, and number of steps that are searched.
+const (
+	minSameFailures   = 4
+	maxVariationSteps = 24
+)
+
+// failsInVariations reports whether the newest step and earlier steps are minSameFailures variations of a call with the
+// same failure. The search ends at a turn of a person, at a warning, at a variation with another failure, and at a step
+// that may have changed results. The calls of one answer count once.
+func failsInVariations(steps func(int) *step) bool {
+	newest := steps(0)
+	if newest.outcome().Outcome != Error || newest.isTransient() {
+		return false
+	}
+	count, batch := 1, newest.batch
+	for i := 1; i < maxVariationSteps; i++ {
+		s := steps(i)
+		switch {
+		case s == nil || s.person || s.warned || s.mayChangeResults():
+			return false
+		case s.outcome().Outcome != Error || !isVariation(newest, s):
+		case !sameFailure(newest, s):
+			return false
+		case s.batch != batch:
+			batch = s.batch
+			if count++; count == minSameFailures {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// isVariation reports whether two calls of one tool are variations of each other: edits of one file, commands that
+// share more than half of their words or of which one has all words of the other, other calls whose common arguments
+// are equal.
+func isVariation(a, b *step) bool {
+	x, y := a.callWords(), b.callWords()
+	common := countCommon(x.words, y.words)
+	switch {
+	case x.tool != y.tool:
+		return false
+	case x.command:
+		fewer := min(len(x.words), len(y.words))
+		return 2*common > len(x.words)+len(y.words)-common || common == fewer && fewer > 1
+	}
+	return common > 0 && countCommon(x.names, y.names) == common
+}
+
+// sameFailure reports whether two variations of a call have the same failure: the same result of a test, lint or build,
+// the same rule for a refused edit, at least half of the lines that describe another failure.
+func sameFailure(a, b *step) bool {
+	x, y := a.callWords(), b.callWords()
+	switch {
+	case x.whole:
+		return a.resultHash() == b.resultHash()
+	case x.edit:
+		return a.outcome().Rule == b.outcome().Rule
+	}
+	return 2*countCommon(x.failure, y.failure) >= max(1, min(len(x.failure), len(y.failure)))
+}
+
+// callWords holds hashes of the words of a failed call and of its result.
+type callWords struct {
+	tool    uint64   // hash of the name of the tool
+	command bool     // the words are words of a command line
+	edit    bool     // an edit of a file, whose refusal quotes the text of the call
+	whole   bool     // the whole result decides: the command verifies something
+	words   []uint32 // words of a command line, arguments of another call, the file of an edit
+	names   []uint32 // names of the arguments
+	failure []uint32 // lines of the result that describe the failure
+}
+
+// callWords returns the words of the step, computed once.
+func (s *step) callWords() *callWords {
+	if s.memo.words != nil {
+		return s.memo.words
+	}
+	w := &callWords{tool: xxhash.Sum64String(s.call.result.tool)}
+	s.memo.words = w
+	call := s.toolCall()
+	switch file := call.editedFile(s.call.result.args); {
+	case file != "":
+		w.edit, w.words = true, hashAll(file)
+		w.names = w.words
+		return w
+	case call.purpose == purposeExec:
+		w.command, w.whole = true, call.verifies() != ""
+		w.words = hashAll(call.commandWords()...)
+	default:
+		for i, key := range call.args.keys {
+			if !call.phrases.describes(key) && !call.phrases.isKey("why", key) && !call.phrases.isKey("budget", key) {
+				w.words = append(w.words, hashAll(key+"="+call.args.vals[i].text())...)
+				w.names = append(w.names, hashAll(key)...)
+			}
+		}
+	}
+	_, lines := call.phrases.headline(s.text())
+	for i, line := range lines {
+		lines[i] = string(call.phrases.appendStable(nil, line))
+	}
+	w.failure = hashAll(lines...)
+	return w
+}
+
+// editedFile returns the file that an edit changes, "" for another call. A patch names the file in its text.
+func (c *toolCall) editedFile(args string) string {
+	if c.purpose != purposeEdit {
+		return ""
+	}
+	file := c.path()
+	if _, patch, ok := strings.Cut(args, "*** Update File: "); ok && file == "" {
+		file, _, _ = strings.Cut(patch, `\n`)
+	}
+	if file == "" {
+		return ""
+	}
+	return path.Clean(file)
+}
+
+// commandWords returns the words of a command line without options that have no value, folders of programs, and
+// commands that prepare the shell.
+func (c *toolCall) commandWords() []string {
+	spelled, _ := c.spelling()
+	var all []string
+	for part := range strings.SplitSeq(spelled, "\x1e") {
+		words := strings.FieldsFunc(part, func(r rune) bool { return r == '\x1f' || r == ' ' })
+		words = slices.DeleteFunc(words, func(w string) bool { return w == "&&" || w == "|" || w == "||" || w == ";" })
+		if len(words) == 0 || slices.Contains([]string{".", "source", "export", "activate", "echo"}, words[0]) {
+			continue
+		}
+		words[0] = path.Base(words[0])
+		all = append(all, strings.Fields(withoutOptions(withoutRunner(words)))...)
+	}
+	return all
+}
+
+// hashAll returns the hashes of the first words, without repetitions.
+func hashAll(words ...string) (hashes []uint32) {
+	const maxWords = 16
+	for _, w := range words {
+		h := uint32(xxhash.Sum64String(w)) //nolint:gosec // a part of a hash is a hash
+		if len(hashes) < maxWords && !slices.Contains(hashes, h) {
+			hashes = append(hashes, h)
+		}
+	}
+	return hashes
+}
+
+// countCommon returns the number of elements that two lists share.
+func countCommon(a, b []uint32) (n int) {
+	for _, h := range a {
+		if slices.Contains(b, h) {
+			n++
+		}
+	}
+	return n
+}

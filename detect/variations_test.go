@@ -1,0 +1,75 @@
+package detect_test
+
+import (
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// Four variations of a call with the same failure are a loop. Calls for other objects, other failures, a change between
+// the calls and a turn of a person end the count.
+func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
+	t.Parallel()
+	const (
+		rejected = "To host:cart.git\n ! [rejected] main -> main (non-fast-forward)\nerror: failed to push some refs to 'host:cart.git'"
+		python   = "ERROR: Package 'cart' requires a different Python: 3.10.12 not in '>=3.12'"
+		tooLarge = `{"ok":false,"reason":"PARTY_TOO_LARGE","trace":"b81f"}`
+	)
+	push := []storyStep{
+		bash("git push", rejected), bash("git push origin main", rejected), bash("git push -u origin main", rejected),
+		bash("git push origin HEAD:main 2>&1", rejected),
+	}
+	install := []storyStep{
+		bash(". .venv/bin/activate && pip install -e .", python), bash("source .venv/bin/activate; pip install --editable . -v", "Using pip 22.0\n"+python),
+		bash(".venv/bin/pip install -e .", python), bash("cd /srv && python -m pip install -e '.' | tail -3", python),
+	}
+	book := func(args ...string) (story []storyStep) {
+		for _, a := range args {
+			story = append(story, call("book_table", a, tooLarge))
+		}
+		return story
+	}
+	refuse := func(old ...string) (story []storyStep) {
+		for _, o := range old {
+			story = append(story, call("str_replace_editor", `{"command":"str_replace","path":"/srv/db.yaml","old_str":"`+o+`","new_str":"x"}`,
+				"No replacement was performed, old_str `"+o+"` did not appear verbatim in /srv/db.yaml."))
+		}
+		return story
+	}
+	insert := func(story []storyStep, steps ...storyStep) []storyStep {
+		out := append([]storyStep{}, story[:len(story)-1]...)
+		return append(append(out, steps...), story[len(story)-1])
+	}
+	for name, tt := range map[string]struct {
+		story []storyStep
+		loop  bool
+	}{
+		"options of a command":      {push, true},
+		"three variations":          {push[:3], false},
+		"spellings of a program":    {install, true},
+		"growing arguments":         {book(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
+		"other days":                {book(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
+		"a refused edit":            {refuse("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
+		"a look between":            {insert(push, bash("git status", "behind")), true},
+		"a change between":          {insert(push, bash("git pull", "Updating 1..2")), false},
+		"a person between":          {insert(push, storyStep{user: "try again"}), false},
+		"another failure between":   {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
+		"other commands":            {[]storyStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
+		"tests with other failures": {[]storyStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
+		"clicks on a dead button":   {[]storyStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
+		"clicks that count":         {[]storyStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			if got := loopsIn(t, tt.story...) > 0; got != tt.loop {
+				t.Errorf("a transcript with %s: found a loop: %v, want %v", name, got, tt.loop)
+			}
+			if got := len(replay(t, wire.Chat, tt.story)) > 0; got != tt.loop {
+				t.Errorf("requests with %s: found a loop: %v, want %v", name, got, tt.loop)
+			}
+		})
+	}
+}
+
+// click is a click on a button, with the page as its result.
+func click(page string) storyStep { return call("browser_click", `{"ref":"e7"}`, page) }
