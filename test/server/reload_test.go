@@ -2,6 +2,7 @@ package server
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -11,6 +12,7 @@ import (
 	"testing"
 
 	"precept/configs"
+	"precept/inject/bank/banktest"
 	"precept/test/harness"
 )
 
@@ -42,6 +44,27 @@ func (s *fileServer) write(text string) {
 func (s *fileServer) tokenAccepted(token string) bool {
 	status, _ := harness.Get(s.T, s.Admin+"/api/report", token)
 	return status == http.StatusOK
+}
+
+// A removed file leaves the last configuration in effect, and the log has one warning. A removed directory of lessons is
+// a warning, too.
+func TestRemovedFilesAreWarnings(t *testing.T) {
+	t.Parallel()
+	lessons := filepath.Join(t.TempDir(), "lessons")
+	if err := os.Mkdir(lessons, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	banktest.WriteLesson(t, lessons, "a", "some words")
+	s := startWithFile(t, "admin: {tokens: [first]}\n", "--lessons", lessons)
+	if err := errors.Join(os.Remove(s.file), os.Rename(lessons, lessons+".old")); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"the configuration file is missing; the last configuration stays in effect", "the lesson directory does not exist; create the directory"} {
+		s.Eventually(want, func() bool { return strings.Contains(s.Log.String(), want) })
+	}
+	if !s.tokenAccepted("first") {
+		t.Error("without the file the token of the last configuration is refused, want the last configuration")
+	}
 }
 
 // A file that is changed, reloaded at a SIGHUP and changed back before the next poll is applied in its last version.

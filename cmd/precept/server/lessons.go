@@ -86,6 +86,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	}
 	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's call has no context; the time is bounded
 		l.use(b, problems)
+		l.warnIfMissing()
 		l.reindex()
 		select {
 		case l.edited <- struct{}{}:
@@ -99,10 +100,15 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	}
 	watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 	l.load(watcher.Load())
+	l.warnIfMissing()
+	return watcher.Run
+}
+
+// warnIfMissing logs a warning if the lesson directory does not exist, at the start or later.
+func (l *library) warnIfMissing() {
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
 		l.log.Warn("the lesson directory does not exist; create the directory, or correct lessons", "lessons", l.source)
 	}
-	return watcher.Run
 }
 
 // load makes the first book effective, or an empty book if the lessons cannot be read.

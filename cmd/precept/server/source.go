@@ -21,6 +21,10 @@ import (
 // few kilobytes a second.
 const pollEvery = 500 * time.Millisecond
 
+// missingPolls is the number of polls without a file after which the file is missing. An editor that replaces the file
+// removes the file for a shorter time.
+const missingPolls = 4
+
 // Source reads a configuration, at the start and for each reload.
 type Source struct {
 	File  string                                     // "" without a file
@@ -57,8 +61,9 @@ func (s *Source) empty() bool {
 
 // watch sends on changed when the content of the file differs from the content that Load read last. Two reads in a row
 // must agree, because a single read may see a file that is being written. An unreadable file is skipped: it is being
-// replaced, or it is a pipe, such as a shell's <(command), which only Load reads, once.
-func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
+// replaced, or it is a pipe, such as a shell's <(command), which only Load reads, once. watch calls missing once when
+// the file has been missing for missingPolls polls.
+func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
 			return nil
@@ -66,6 +71,7 @@ func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 		ticker := time.NewTicker(pollEvery)
 		defer ticker.Stop()
 		var last [sha256.Size]byte
+		gone := 0 // polls in a row that found no file
 		for {
 			select {
 			case <-ctx.Done():
@@ -73,6 +79,11 @@ func (s *Source) watch(changed chan<- struct{}) func(context.Context) error {
 			case <-ticker.C:
 			}
 			b, err := file.Read(s.File)
+			if !errors.Is(err, fs.ErrNotExist) {
+				gone = 0
+			} else if gone++; gone == missingPolls {
+				missing()
+			}
 			sum := sha256.Sum256(b)
 			stable := err == nil && sum == last
 			last = sum

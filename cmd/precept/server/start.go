@@ -42,7 +42,9 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	})
 	changed := make(chan struct{}, 1)
 	if s.options.Source != nil {
-		s.work("configuration watcher", s.options.Source.watch(changed))
+		s.work("configuration watcher", s.options.Source.watch(changed, func() {
+			s.log.Warn("the configuration file is missing; the last configuration stays in effect until the file is back", "file", s.options.Source.File)
+		}))
 	}
 	failed := make(chan error, len(s.workers)+2)
 	for _, w := range s.workers {
