@@ -36,6 +36,10 @@ func isPast(state string) bool {
 	return state == stateEdited || state == stateRemoved || state == stateShown || state == stateArchived
 }
 
+// ShownOtherwise reports whether the row is the current text of a lesson in an earlier presentation, such as the advice
+// of a lesson that is a caution now.
+func (r *Row) ShownOtherwise() bool { return r.State == stateShown }
+
 // hash returns the content hash in the name of an arm.
 func hash(k trial.Arm) string {
 	slug := k.Slug()

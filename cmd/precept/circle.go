@@ -193,20 +193,7 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) (rows [
 		return nil, 0, err
 	}
 	say("6. The measured effect of each lesson (percentage points of success):\n")
-	for i := range rep.Lessons {
-		r := &rep.Lessons[i]
-		if !slices.Contains([]string{demo.CircleLesson, demo.CircleHarm}, r.Slug) {
-			continue
-		}
-		effect := "unknown"
-		if r.Effect != nil && r.Lo != nil && r.Hi != nil {
-			effect = fmt.Sprintf(
-				"%+.0f points (%+.0f to %+.0f)", report.Points(*r.Effect), report.Points(*r.Lo), report.Points(*r.Hi),
-			)
-		}
-		rows = append(rows, effectOf(r.Slug, nil, r))
-		say("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), r.State)
-	}
+	rows = printCircleRows(rep.Lessons, say)
 	_, stolen = c.world.Deliveries(demo.CircleLesson)
 	say("\n   Attacker's texts that reached a model as a lesson: %d.", stolen)
 	if g := rep.Global; g.Effect != nil && g.Lo != nil && g.Hi != nil {
@@ -216,4 +203,36 @@ func (c *circle) verdicts(ctx context.Context, say func(string, ...any)) (rows [
 		)
 	}
 	return rows, stolen, nil
+}
+
+// printCircleRows prints the rows of the two lessons of the circle, and returns them. A lesson with two rows, one for
+// each presentation, gets an explanation.
+func printCircleRows(lessons []report.Row, say func(string, ...any)) (rows []demoEffect) {
+	explained := false // a row of an earlier presentation is among the rows
+	for i := range lessons {
+		r := &lessons[i]
+		if !slices.Contains([]string{demo.CircleLesson, demo.CircleHarm}, r.Slug) {
+			continue
+		}
+		effect := "unknown"
+		if r.Effect != nil && r.Lo != nil && r.Hi != nil {
+			effect = fmt.Sprintf(
+				"%+.0f points (%+.0f to %+.0f)", report.Points(*r.Effect), report.Points(*r.Lo), report.Points(*r.Hi),
+			)
+		}
+		state := r.State
+		switch {
+		case r.ShownOtherwise():
+			explained = true
+		case r.Caution:
+			state += ", as a caution"
+		}
+		rows = append(rows, effectOf(r.Slug, nil, r))
+		say("   %-45s %-28s %-22s %s", r.Slug, effect, strings.ToLower(string(r.Verdict)), state)
+	}
+	if explained {
+		say("\n   A lesson has two rows, because its counts turned the advice into a caution: each presentation is measured separately." +
+			"\n   \"shown otherwise\" is the earlier presentation. \"unknown\" is an effect of too few sessions, \"likely\" a prediction of the chooser.")
+	}
+	return rows
 }

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -54,5 +55,25 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
 	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA verdict is final.") {
 		t.Errorf("%s\nthe table with an interval that contains 0 lacks the note about verdicts", text)
+	}
+}
+
+// The circle explains the two rows of a lesson whose counts turned the advice into a caution.
+func TestCircleExplainsTheRowsOfTwoPresentations(t *testing.T) {
+	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
+	earlier := active
+	earlier.State = "shown otherwise"
+	for name, c := range map[string]struct {
+		rows      []report.Row
+		explained bool
+	}{
+		"two presentations": {[]report.Row{earlier, active}, true},
+		"one presentation":  {[]report.Row{active}, false},
+	} {
+		var out strings.Builder
+		rows := printCircleRows(c.rows, func(format string, args ...any) { fmt.Fprintf(&out, format+"\n", args...) })
+		if text := out.String(); len(rows) != len(c.rows) || !strings.Contains(text, "active, as a caution\n") || strings.Contains(text, "each presentation is measured separately") != c.explained {
+			t.Errorf("%s: got %d rows and the text\n%s\nwant %d rows, explained %v", name, len(rows), text, len(c.rows), c.explained)
+		}
 	}
 }
