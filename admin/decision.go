@@ -158,6 +158,9 @@ func eventText(e *lesson.Event) g.Node {
 	case lesson.BecameAdvice:
 		text = " turned the lesson back into advice, by its counts"
 	}
+	if hand == lesson.HandFile && e.Action == "create" { // a command or a person wrote the file
+		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the file of the new lesson")}
+	}
 	switch hand {
 	case "":
 	case lesson.HandFile:

@@ -200,15 +200,19 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 }
 
-// The overview, the pages of lessons, the breakdown and the queue are as wide as the screen at four widths, and no
-// column of an effect table is hidden.
+// The overview, the pages of lessons, the breakdown and the queue are as wide as the screen at six widths. No
+// column of an effect table is hidden, the net result is inside of its box, and the tools are next to the name.
 func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 	b := newTab(t)
-	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, _ := withLessons(t, func(o *Options) {
+		o.Now = time.Now
+		o.Program.Prices = func() Prices { return Prices{Models: price.Flat(2, 0), Session: 300, Currency: "USD"} }
+	})
+	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 123_456, TokensAdded: 98_765_432}}
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)))
-	for _, width := range []int{360, 768, 1280, 3840} {
+	for _, width := range []int{360, 390, 768, 1200, 1280, 3840} {
 		size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 800, DeviceScaleFactor: 1}
 		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 			t.Fatal(err)
@@ -217,6 +221,12 @@ func TestBrowserPagesFitTheScreenWidth(t *testing.T) {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
 			if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
 				t.Errorf("%s at %d px is %s px wide, want the width of the screen", path, width, got)
+			}
+			if got := b.js(t, `[...document.querySelectorAll(".net *")].every(e => e.getBoundingClientRect().right <= document.querySelector(".net").getBoundingClientRect().right)`); got != "true" {
+				t.Errorf("%s at %d px: a part of the net result is outside of its box, want all parts inside", path, width)
+			}
+			if got := b.js(t, `document.querySelector(".tools").getBoundingClientRect().top < document.querySelector(".top .name").getBoundingClientRect().bottom`); got != "true" {
+				t.Errorf("%s at %d px: the tools are below the name of the program, want one line", path, width)
 			}
 			if got := b.js(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
 				t.Errorf("%s at %d px: a column is outside of the screen, want all columns inside", path, width)
