@@ -46,8 +46,8 @@ func (s *fileServer) tokenAccepted(token string) bool {
 	return status == http.StatusOK
 }
 
-// A removed file leaves the last configuration in effect, and the log has one warning. A removed directory of lessons is
-// a warning, too.
+// A removed configuration file leaves the last configuration in effect, and the log has one warning. A removed lesson
+// directory is also a warning.
 func TestRemovedFilesAreWarnings(t *testing.T) {
 	t.Parallel()
 	lessons := filepath.Join(t.TempDir(), "lessons")
