@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/configs"
+	"precept/internal/shell"
 )
 
 // initFlags holds the flags of `precept init`.
@@ -115,7 +116,11 @@ func (inv *invocation) writeFiles(b *initFlags) error {
 	case len(written) > 0:
 		fmt.Fprintln(inv.out, "wrote", written[0], "(an example in the state quarantined; no agent gets the example)")
 	}
-	fmt.Fprintf(inv.out, "\nStart precept:\n    precept serve --config %s\n", file)
+	start := "precept serve --config precept.yaml"
+	if dir := filepath.Clean(b.dir); dir != "." { // the configuration names ./lessons and ./data
+		start = fmt.Sprintf("cd %s && %s", shell.Quote(dir), start)
+	}
+	fmt.Fprintf(inv.out, "\nStart precept:\n    %s\n", start)
 	if len(b.agents) == 0 {
 		fmt.Fprintf(
 			inv.out,

@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/inject/ledger"
+	"precept/internal/shell"
 )
 
 const (
@@ -101,6 +102,9 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 		dir = ""
 	}
 	text := capture.String()
+	if ledger.NotRun(text) {
+		return nil, &codedError{code: o.code, err: fmt.Errorf("`%s` did not run, see the output above; nothing was recorded", shell.Quote(args...))}
+	}
 	v.Failures = ledger.Failures(ledger.Output{Text: text, Command: args, Dir: dir, Module: goModule(dir)})
 	if len(v.Failures) == 0 {
 		v.Failures = []ledger.Failure{ledger.Unread(args, o.code, text)}
@@ -145,7 +149,7 @@ func printVerified(console io.Writer, v *verifyAnswer, dry bool) {
 		}
 		return
 	}
-	added, known := 0, 0
+	added, known, refused := 0, 0, ""
 	for i := range v.Results {
 		switch v.Results[i].Status {
 		case ledger.Recorded:
@@ -153,6 +157,7 @@ func printVerified(console io.Writer, v *verifyAnswer, dry bool) {
 		case ledger.Duplicate:
 			known++
 		case ledger.Failed:
+			refused = v.Results[i].Message
 		}
 	}
 	if added+known > 0 {
@@ -160,6 +165,9 @@ func printVerified(console io.Writer, v *verifyAnswer, dry bool) {
 			console, "precept: %s recorded in %s, %d already recorded\n", amount(added, "failure"),
 			v.Results[0].Ledger, known,
 		)
+	}
+	if refused != "" {
+		fmt.Fprintf(console, "precept: %s was not changed: %s; the failures are in .orchestration/agent_trace.jsonl\n", v.Results[0].Ledger, refused)
 	}
 }
 

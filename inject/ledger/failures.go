@@ -7,6 +7,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"precept/internal/shell"
 )
 
 // Failure is a distinct finding of a linter, a type checker or a test run.
@@ -125,7 +127,7 @@ func titled(subject, message string) string {
 // Entry returns an entry for a failure that a command found. The resolution is open; the rule is to
 // run the command.
 func (f *Failure) Entry(intent string, command []string) Entry {
-	quoted := codeSpan(line(shortened(strings.Join(command, " "), 200)))
+	quoted := codeSpan(line(shortened(shell.Quote(command...), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
 	if f.Subject != "" {
 		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, shortened(line(f.Subject), 200))
@@ -146,6 +148,13 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 		Resolution: unresolved,
 		Rule:       fmt.Sprintf("Run %s after %s, before you say that the work is done.", quoted, what),
 	}
+}
+
+// NotRun reports whether the output of a failed command says that the command did not run its task: make has no such
+// target, npm no such script.
+func NotRun(text string) bool {
+	return strings.Contains(text, "*** No rule to make target '") && strings.Contains(text, "'.  Stop.") && !strings.Contains(text, "needed by '") ||
+		strings.Contains(text, " Missing script: ") || strings.Contains(text, "ERR_PNPM_NO_SCRIPT")
 }
 
 // Unread returns the failure of a command whose output no reader knows. The last lines of the

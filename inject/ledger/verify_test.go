@@ -40,7 +40,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			"an unknown file",
 			ledger.Failure{Tool: "make", Type: ledger.TypeTest, File: ".", Error: "no"},
 			[]string{"make", "a`b"},
-			"Found by `` make a`b `` (make).", "Run `` make a`b `` after the last edit, before you say that the work is done.", ".",
+			"Found by `` make 'a`b' `` (make).", "Run `` make 'a`b' `` after the last edit, before you say that the work is done.", ".",
 		},
 		{
 			"a long file name and a long command",

@@ -321,3 +321,16 @@ func split(text string) Line {
 	add(len(text))
 	return line
 }
+
+// Quote returns the command line with the words for Bash. A word with a NUL byte is not quoted.
+func Quote(words ...string) string {
+	quoted := make([]string, len(words))
+	for i, word := range words {
+		text, err := syntax.Quote(word, syntax.LangBash)
+		if err != nil {
+			text = word
+		}
+		quoted[i] = text
+	}
+	return strings.Join(quoted, " ")
+}

@@ -136,3 +136,18 @@ func FuzzParse(f *testing.F) {
 		}
 	})
 }
+
+func TestQuoteKeepsTheWords(t *testing.T) {
+	for _, tt := range []struct {
+		words []string
+		want  string
+	}{
+		{[]string{"make", "test"}, "make test"},
+		{[]string{"sh", "-c", "echo hi; exit 7"}, "sh -c 'echo hi; exit 7'"},
+		{[]string{"a\x00b"}, "a\x00b"},
+	} {
+		if got := shell.Quote(tt.words...); got != tt.want {
+			t.Errorf("the words %q are quoted as %q, want %q", tt.words, got, tt.want)
+		}
+	}
+}

@@ -133,3 +133,28 @@ func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 		t.Errorf("verify --json: got output %q, error %v, want exit_code 5 and one failure", out, err)
 	}
 }
+
+// A command that did not run its task and a ledger that cannot be written add no entry, and verify says so.
+func TestVerifyReportsThatNothingWasRecorded(t *testing.T) {
+	ledger := filepath.Join(t.TempDir(), "AGENT.md")
+	_, stderr, code := harness.Verb(t, "", "verify", "--ledger-file", ledger, "--", "make", "-f", "/dev/null", "test")
+	if _, err := os.Stat(ledger); code != 2 || !strings.Contains(stderr, "`make -f /dev/null test` did not run") || err == nil {
+		t.Errorf("verify of a missing target: got exit code %d, stderr %q and the ledger (error %v), want 2, the reason and no ledger", code, stderr, err)
+	}
+	if err := os.WriteFile(ledger, []byte("# Agent\n"), 0o444); err != nil { //nolint:gosec // a file without secrets
+		t.Fatal(err)
+	}
+	_, stderr, code = harness.Verb(t, "", "verify", "--ledger-file", ledger, "--", "sh", "-c", "echo boom; exit 3")
+	if code != 3 || !strings.Contains(stderr, "AGENT.md was not changed: ") || !strings.Contains(stderr, "is read-only") {
+		t.Errorf("verify with a read-only ledger: got exit code %d and stderr %q, want 3 and the reason", code, stderr)
+	}
+}
+
+// The configuration of init names ./lessons, so the printed command starts precept in the directory of init.
+func TestInitPrintsACommandForItsDirectory(t *testing.T) {
+	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
+		if out, stderr, code := harness.Verb(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
+			t.Errorf("init --dir %q: got exit code %d, output %q and stderr %q, want the line %q", dir, code, out, stderr, want)
+		}
+	}
+}
