@@ -329,6 +329,9 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 	for end < len(s) && end-p < maxLen && !endsValue(s[end]) {
 		end++
 	}
+	if word := m.passwordWord(p, end); class == passwordClass && word > end {
+		return m.checkValue(p, word, class, sh)
+	}
 	if class == secretClass || class == keyNameClass {
 		if word := runEnd(s, p, maxLen, wordByte); word > end && isScrambled(s[p:word]) {
 			return m.checkValue(p, word, class, sh)
@@ -341,6 +344,31 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 		end--
 	}
 	return m.checkValue(p, end, class, sh)
+}
+
+// passwordWord returns the end of a password at p that contains punctuation of lists and queries: Kx9vq&Lm42, 0 for
+// other words. end is the position of the punctuation. A list, a query and a call have a name and = after the
+// punctuation, or no digit before the punctuation.
+func (m *matcher) passwordWord(p, end int) int {
+	const minBase, maxLen = 4, 64
+	s := m.s
+	if bytes.IndexByte(s[m.runStart(p, maxLen, wordByte):p], '?') >= 0 { // the query of a URL
+		return 0
+	}
+	if end-p < minBase || strings.IndexByte("&),;|[]{}", at(s, end)) < 0 || !hasDigit(s[p:end]) || !isMixed(s[p:end]) {
+		return 0
+	}
+	word := end + 1
+	for word < len(s) && word-p < maxLen && (isAlnum(s[word]) || strings.IndexByte(strongSigns, s[word]) >= 0) {
+		word++
+	}
+	if word == end+1 || !isAlnum(s[end+1]) || word < len(s) && s[word] > ' ' && strings.IndexByte(".,;:!?)", s[word]) < 0 {
+		return 0
+	}
+	if after := at(s, word+1); word < len(s) && s[word] > ' ' && after > ' ' { // further punctuation inside of the word
+		return 0
+	}
+	return word
 }
 
 // connectionValue matches a password of a connection string that contains a blank, a comma or braces:

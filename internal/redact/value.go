@@ -220,13 +220,14 @@ func isRandom(v []byte) bool {
 }
 
 // isShortToken reports whether v, the value of a token's name, is a token that isRandom does not
-// recognise: 12 to 15 letters and digits, or 15 to 32 digits.
+// recognise: 12 to 15 letters and digits in three runs of digits, or two with letters of both cases; or 15 to 32
+// digits.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if span(v, 0, digitByte) == len(v) {
 		return len(v) >= minDigits && len(v) <= maxDigits && bytes.Count(v, v[:1]) < len(v)/2
 	}
-	return len(v) >= minLen && len(v) < maxLen && digitRuns(v) >= 3 && span(v, 0, alnumByte) == len(v)
+	return len(v) >= minLen && len(v) < maxLen && (digitRuns(v) >= 3 || digitRuns(v) == 2 && isBothCases(v)) && span(v, 0, alnumByte) == len(v)
 }
 
 // isUnspeakable reports whether v, the value of a token's name, has letters in random case and a digit, or
