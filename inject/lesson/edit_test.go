@@ -140,6 +140,13 @@ func TestSectionEndsAtTheNextHeading(t *testing.T) {
 			t.Errorf("%q is a heading of level %d, want none", no, level)
 		}
 	}
+	for body, want := range map[string]string{
+		"# Title\n\nRead the log.\r\nThen act.\n": "Read the log.\nThen act.", "Read the log.\n": "Read the log.", "# Title\n\n## Notes\nno\n": "", "# A\n# B\nno\n": "", "": "",
+	} {
+		if got := withoutSections(body); got != want {
+			t.Errorf("the advice of the body %q is %q, want %q", body, got, want)
+		}
+	}
 	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {
 		if _, text := Heading(line); text != want {
 			t.Errorf("the heading %q has the text %q, want %q", line, text, want)

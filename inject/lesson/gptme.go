@@ -41,6 +41,9 @@ func (r *reader) gptme(l *Lesson, n *node) {
 	l.Outcome = "mixed" // the form has no outcome
 	l.Confidence = defaultConfidence
 	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
+	if l.Advice == "" {
+		l.Advice = withoutSections(l.Body)
+	}
 }
 
 // gptmeFields returns pairs of names: a field of the AIP-11 form, and the name of the field in a gptme file.

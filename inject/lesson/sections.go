@@ -124,3 +124,15 @@ func firstTitle(body string) string {
 	}
 	return ""
 }
+
+// withoutSections returns the text of a body that has no heading except its title, "" for another body.
+func withoutSections(body string) string {
+	start := 0
+	for h := range headings(body) {
+		if h.level > 1 || start > 0 {
+			return ""
+		}
+		start = h.end
+	}
+	return strings.TrimSpace(strings.ReplaceAll(body[start:], "\r\n", "\n"))
+}
