@@ -82,7 +82,7 @@ reads: ## Measure a report and the refresh of the chooser with 2,000 lessons in 
 bench: ## Run benchmarks, for benchstat (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
 
-demo: build ## Run the demo: everything in one process against a built-in upstream
+demo: build ## Run the demo: everything in one process against a built-in upstream; Ctrl-C ends the dashboard
 	bin/precept demo
 
 release: ## Build archives for six targets, checksums and bills of materials in dist; one target twice

@@ -140,11 +140,12 @@ func (f *configFlags) find(inv *invocation) (path string, found bool) {
 	return "", false
 }
 
-// announce prints the path of the configuration file on standard error. With --json, only the path of a file
+// announce prints the path of an existing configuration file on standard error. With --json, only the path of a file
 // that was found in the working directory is printed.
 func (f *configFlags) announce(inv *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
-	if path, found := f.find(inv); path != "" && (found || asJSON == nil || asJSON.Value.String() != "true") {
+	path, found := f.find(inv)
+	if _, err := os.Stat(path); err == nil && (found || asJSON == nil || asJSON.Value.String() != "true") {
 		fmt.Fprintln(inv.err, "precept: configuration file", report.Printable(path))
 	}
 }
@@ -194,7 +195,7 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	f.announce(inv)
 	c, err := f.source(inv, true).Load()
 	if err != nil {
-		return nil, misuse(err)
+		return nil, unloaded(err)
 	}
 	c.DataDir = f.dataDir(inv, c.DataDir)
 	return c, nil
@@ -257,11 +258,20 @@ func (f *configFlags) dataPlaceIsSet(inv *invocation) bool {
 		variable(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
+// unloaded returns the error of a configuration with its exit code: a missing or unreadable file is a failure, a faulty
+// file is misuse.
+func unloaded(err error) error {
+	if _, ok := errors.AsType[server.FileError](err); ok {
+		return err
+	}
+	return misuse(err)
+}
+
 // loadServed reads the configuration for a server, and checks the files that a start needs.
 func loadServed(source *server.Source) (*configs.Config, error) {
 	c, err := source.Load()
 	if err != nil {
-		return nil, misuse(err)
+		return nil, unloaded(err)
 	}
 	if faults := server.CheckFiles(c); len(faults) > 0 {
 		return nil, misuse(faults)

@@ -271,15 +271,17 @@ func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Write
 	case err := <-failed:
 		return err
 	case urls := <-addresses:
-		playErr = play(ctx, srv, urls[0], urls[1])
+		playing, end := untilSignal(ctx) // the server handles the signal as well
+		defer end()
+		playErr = play(playing, srv, urls[0], urls[1])
 		if playErr == nil && !f.exit {
 			fmt.Fprintf(
 				out, "\nThe dashboard runs until you stop the demo (Ctrl-C):\n%s\n",
 				admin.LoginLink(urls[1], srv.Token()),
 			)
-			<-ctx.Done()
+			<-playing.Done()
 		}
-		if ctx.Err() != nil {
+		if playing.Err() != nil {
 			playErr = nil // the demo was stopped
 		}
 	}

@@ -46,7 +46,7 @@ func (inv *invocation) lessonsList() *cobra.Command {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
 				return misuse(fmt.Errorf(
-					"--state: %q is not a state; write quarantined, trial, active, caution, benched, superseded, expired, archived or rejected",
+					"--state: %q is not a state; write candidate, quarantined, trial, active, caution, benched, paused, superseded, expired, archived or rejected",
 					s,
 				))
 			}

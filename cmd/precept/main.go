@@ -124,7 +124,9 @@ func (inv *invocation) root() *cobra.Command {
 		SilenceErrors: true,
 		Args:          arguments(cobra.NoArgs),
 		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+		Version:       versionText(server.ReadBuild()),
 	}
+	root.SetVersionTemplate("{{.Version}}\n")
 	root.SetIn(inv.in)
 	root.SetOut(inv.out)
 	root.SetErr(inv.err)
@@ -180,6 +182,15 @@ func checkTopics(root *cobra.Command) {
 	}
 }
 
+// versionText returns the line that names a build.
+func versionText(b server.Build) string {
+	text := "precept " + b.Version
+	if b.Revision != "" {
+		text += " " + b.Revision
+	}
+	return text + " " + b.Go
+}
+
 // version returns the command that prints the version of the binary.
 func version(out io.Writer) *cobra.Command {
 	var asJSON bool
@@ -192,11 +203,7 @@ func version(out io.Writer) *cobra.Command {
 			if asJSON {
 				return writeJSON(out, b)
 			}
-			text := "precept " + b.Version
-			if b.Revision != "" {
-				text += " " + b.Revision
-			}
-			_, err := fmt.Fprintln(out, text, b.Go)
+			_, err := fmt.Fprintln(out, versionText(b))
 			return err
 		},
 	}

@@ -108,10 +108,10 @@ func TestServeMistakesEndWithAnExplanation(t *testing.T) {
 		code    int
 		wantLog string
 	}{
-		{"address in use", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "free the address"},
+		{"address in use", []string{"--listen", strings.TrimPrefix(taken.URL, "http://")}, harness.ExitFailed, "another process, perhaps another precept, uses " + strings.TrimPrefix(taken.URL, "http://") + "; stop this process, or choose another address with --listen"},
 		{"value out of range", []string{"--bandit-epsilon", "2"}, harness.ExitMisuse, "from 0 to 1"},
 		{"unknown flag", []string{"--epsilon", "2"}, harness.ExitMisuse, "unknown flag"},
-		{"missing configuration file", []string{"--config", "none.yaml"}, harness.ExitMisuse, "none.yaml"},
+		{"missing configuration file", []string{"--config", "none.yaml"}, harness.ExitFailed, "none.yaml"},
 	}
 	for _, tc := range cases {
 		t.Run(tc.name, func(t *testing.T) {

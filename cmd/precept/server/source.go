@@ -33,6 +33,9 @@ type Source struct {
 	read atomic.Pointer[[sha256.Size]byte] // sum of the file that was read last, valid or not
 }
 
+// FileError reports that the configuration file is missing or unreadable. A faulty file gives another error.
+type FileError struct{ error }
+
 // Load reads the configuration.
 func (s *Source) Load() (*configs.Config, error) {
 	if s.File == "" {
@@ -40,13 +43,13 @@ func (s *Source) Load() (*configs.Config, error) {
 	}
 	b, err := os.ReadFile(s.File)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil, fmt.Errorf(
+		return nil, FileError{fmt.Errorf(
 			"the configuration file %s does not exist; name another one with --config or PRECEPT_CONFIG, or run `precept init`",
 			s.File,
-		)
+		)}
 	}
 	if err != nil {
-		return nil, fmt.Errorf("read the configuration: %w", err)
+		return nil, FileError{fmt.Errorf("read the configuration: %w", err)}
 	}
 	sum := sha256.Sum256(b)
 	s.read.Store(&sum)

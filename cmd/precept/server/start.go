@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -165,6 +166,10 @@ func (s *Server) notify(ctx context.Context, state string) {
 func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
+	if errors.Is(err, syscall.EADDRINUSE) {
+		flag := strings.ReplaceAll(key, ".", "-")
+		return nil, fmt.Errorf("%s: another process, perhaps another precept, uses %s; stop this process, or choose another address with --%s", key, address, flag)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w; free the address or choose another one", key, err)
 	}
