@@ -92,6 +92,14 @@ func TestBasePathIsValidated(t *testing.T) {
 	}
 }
 
+// A route next to the key upstream is a fault, because upstream serves all requests.
+func TestRouteNextToUpstreamIsAFault(t *testing.T) {
+	_, err := configs.Parse(configs.Sources{File: []byte("upstream: http://h/v1\nroutes: {chat: foo}\n")})
+	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.chat" || !strings.Contains(faults[0].Problem, "remove the route") {
+		t.Errorf("upstream with routes.chat: got %v, want one fault of routes.chat with its remedy", err)
+	}
+}
+
 // A single upstream serves each route that names no upstream. With two upstreams, such a route is a fault. A
 // retention of a hundred years is accepted.
 func TestSingleUpstreamServesAllRoutes(t *testing.T) {

@@ -47,6 +47,7 @@ func Parse(src Sources) (*Config, error) {
 	c := &Config{}
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
 	d.readFile("default", reference, c)
+	routes := c.Routes
 	used := map[string]bool{} // names of the variables that were looked up
 	env := func(name string) (string, bool) {
 		used[name] = true
@@ -61,6 +62,7 @@ func Parse(src Sources) (*Config, error) {
 	d.inFile = true
 	d.readFile(src.FileName, string(src.File), c)
 	d.inFile = false
+	d.checkRoutes(c, &routes)
 	d.readVariables(c, env)
 	d.readFlags(c, src.Flags)
 	d.derive(c, env)
@@ -207,6 +209,17 @@ func (d *decoder) readExternal(c *Config, f field, text string) {
 	}
 	if n, ok := d.parse(text); ok {
 		d.readValue(f.path, v, f.tag, n)
+	}
+}
+
+// checkRoutes reports the routes of a file that also sets upstream, because upstream serves all requests. The default
+// routes, as in a copy of the reference, are accepted.
+func (d *decoder) checkRoutes(c *Config, defaults *Routes) {
+	usual := defaults.byPath()
+	for path, name := range c.Routes.byPath() {
+		if source, given := d.sources[path]; given && c.Upstream != "" && *name != *usual[path] {
+			d.faults = append(d.faults, Fault{Key: path, Value: *name, Source: source, Problem: "has no effect, because upstream serves all requests; remove the route, or replace upstream by upstreams"})
+		}
 	}
 }
 
