@@ -247,6 +247,17 @@ func TestRequestWithoutValidTokenIsRefused(t *testing.T) {
 	}
 }
 
+// The answer to a wrong token differs from the answer to a request without a token.
+func TestAnswerNamesAWrongToken(t *testing.T) {
+	f := newFixture(t, nil)
+	if text := body(t, f.do(t, "GET", "/api/report", bearer("wrong"))); !strings.Contains(text, "the admin token is wrong") {
+		t.Errorf("a wrong token: got %s, want an answer that calls the token wrong", text)
+	}
+	if text := body(t, f.do(t, "GET", "/api/report", nil)); !strings.Contains(text, "an admin token is required") {
+		t.Errorf("no token: got %s, want an answer that asks for a token", text)
+	}
+}
+
 func hexSum(s string) string {
 	sum, _ := digestToken(s)
 	return hex.EncodeToString(sum[:])

@@ -32,7 +32,7 @@ func (s *Server) wrongToken(c echo.Context) error {
 		return s.askToken(c, echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens"),
 			"Too many wrong tokens came from this address. The right token always works.")
 	}
-	return s.askToken(c, noToken(c),
+	return s.askToken(c, unauthorized(c, "the admin token is wrong: send Authorization: Bearer TOKEN with a token of admin.tokens, or with the content of the file admin-token in the data directory"),
 		"The token is wrong. The command below prints the generated token.")
 }
 
@@ -43,14 +43,13 @@ func (s *Server) missingToken(c echo.Context) error {
 	if c.Request().Method != http.MethodGet {
 		notice = "Your login has expired, and nothing was done. Log in and repeat the action."
 	}
-	return s.askToken(c, noToken(c), notice)
+	return s.askToken(c, unauthorized(c, "an admin token is required: send Authorization: Bearer TOKEN, or log in at /login"), notice)
 }
 
-// noToken returns the error 401 and sets its header WWW-Authenticate.
-func noToken(c echo.Context) *echo.HTTPError {
+// unauthorized returns the error 401 and sets its header WWW-Authenticate.
+func unauthorized(c echo.Context, why string) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
-	return echo.NewHTTPError(http.StatusUnauthorized,
-		"an admin token is required: send Authorization: Bearer TOKEN, or log in at /login")
+	return echo.NewHTTPError(http.StatusUnauthorized, why)
 }
 
 // askToken answers a browser with the login page, and a program with err. A browser omits a
