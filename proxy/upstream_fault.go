@@ -339,11 +339,12 @@ func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() 
 	l.total = 0
 }
 
-// logAnswer logs an error status of the upstream, and the first other status after failures.
+// logAnswer logs an error status of the upstream, and the first usable answer after failures.
 func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status int) {
 	switch {
 	case status >= http.StatusInternalServerError:
 		t.faults.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
+	case status == http.StatusTooManyRequests: // a refusal neither continues nor ends an outage
 	case t.faults.streak.Load() > 0:
 		t.faults.streak.Store(0)
 		t.faults.logRecovery(log, t, now)

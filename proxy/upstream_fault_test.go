@@ -56,6 +56,8 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 		up.faults.logFailure(log, up, now, 502, "connection refused")
 	}
 	checkLog(`level=WARN msg="requests to the upstream fail".*failed=22 `) // further failures without an answer between them
+	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 429)
+	checkLog() // a refused request is not the end of the outage
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
 	checkLog(`level=INFO msg="the upstream answers again".*failed=23 `)
 	now = now.Add(time.Minute)
