@@ -25,7 +25,7 @@ func (r *reader) gptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
 	if !IsSlug(l.Slug) {
-		r.invalid("", 0, "the file name %q gives no slug; name the file in letters, digits and dashes", l.Path)
+		r.invalid("", 0, "the file name %q gives no slug; name the file with %d to %d letters, digits and dashes, starting with a letter", l.Path, minSlug, maxSlug)
 	}
 	if m := r.mapping("", n, "match", false); m != nil {
 		l.Trigger.Keywords = r.texts("match", m, "keywords", maxPhrases, maxPhrase, notBlank, "a phrase")

@@ -67,7 +67,8 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"long.md", written("long", "Check the page", strings.Repeat("x", 200)), "title (line 4): has 216 characters; write 1 to 200"},
 		{"one-keyword.md", gptmeFile("match:\n  keywords: look twice\n", rule), "match.keywords (line 3): is text; write a list"},
 		{"draft.md", gptmeFile("match:\n  keywords: [look twice]\nstatus: draft\n", rule), "status (line 4): is not a status; write active"},
-		{"日本.md", gptmeFile("match:\n  keywords: [look twice]\n", rule), "gives no slug; name the file in letters, digits and dashes"},
+		{"日本.md", gptmeFile("match:\n  keywords: [look twice]\n", rule), "gives no slug; name the file with 2 to"},
+		{"g.md", gptmeFile("match:\n  keywords: [look twice]\n", rule), "gives no slug; name the file with 2 to"},
 
 		{"SKILL.md", "---\nname: pdf\ndescription: Read PDF files.\nallowed-tools: Read\n---\n# PDF\n", "this is not a lesson: it has neither schema: learning/v1 nor the gptme form's match"},
 		{"rule.md", "---\ndescription: Use pnpm\nglobs: \"*.ts\"\nalwaysApply: false\n---\n- Use pnpm.\n", "this is not a lesson"},
