@@ -123,10 +123,15 @@ func (inv *invocation) root() *cobra.Command {
 		SilenceUsage:  true,
 		SilenceErrors: true,
 		Args:          arguments(cobra.NoArgs),
-		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
-		Version:       versionText(server.ReadBuild()),
 	}
-	root.SetVersionTemplate("{{.Version}}\n")
+	asked := root.Flags().Bool("version", false, "print the version of this binary")
+	root.RunE = func(c *cobra.Command, _ []string) error {
+		if *asked {
+			_, err := fmt.Fprintln(inv.out, versionText(server.ReadBuild()))
+			return err
+		}
+		return c.Help()
+	}
 	root.SetIn(inv.in)
 	root.SetOut(inv.out)
 	root.SetErr(inv.err)
