@@ -111,7 +111,8 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 		return err
 	}
 	hash := s.hash()
-	if len(s.Content.Exchanges) == 0 {
+	if len(s.Content.Exchanges) == 0 { // for example a session that opted out
+		w.summary.Unchanged++
 		return nil
 	}
 	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Opinions: last.Opinions, Texts: last.Texts}
