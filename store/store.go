@@ -106,12 +106,15 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxFailed.Load() }
 
+// NothingStored is the answer of Trouble if the data directory cannot be written.
+const NothingStored = "nothing is stored, because the data directory cannot be written"
+
 // Trouble returns a sentence about the part of the store that does not work, and the effect; "": all parts work.
 func (s *Store) Trouble() string {
 	full := s.state.outboxFull.Load() && s.shipper.handoff.outbox != nil && s.LatePosts()+s.Tally.Pending.Load() > 0
 	switch {
 	case s.state.volatile:
-		return "nothing is stored, because the data directory cannot be written"
+		return NothingStored
 	case s.state.down.Load() && full:
 		return "the store cannot be written, and the outbox is full: new exchanges are dropped"
 	case s.state.down.Load():

@@ -90,7 +90,11 @@ func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *config
 		if c.Flags().Lookup(name.Flag) != nil {
 			continue
 		}
-		flag := c.Flags().VarPF(flagValue{name: name, given: f.given}, name.Flag, "", name.Usage)
+		usage := name.Usage
+		if name.Path == "data_dir" && len(shown) > 0 {
+			usage = "data directory (./data; without precept's data there, the directory of your running server, else of earlier runs of precept run)"
+		}
+		flag := c.Flags().VarPF(flagValue{name: name, given: f.given}, name.Flag, "", usage)
 		if name.Bool {
 			flag.NoOptDefVal = "true"
 		}
@@ -197,7 +201,10 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	if err != nil {
 		return nil, unloaded(err)
 	}
-	c.DataDir = f.dataDir(inv, c.DataDir)
+	if dir, why := f.dataDir(inv, c.DataDir); dir != c.DataDir {
+		fmt.Fprintf(inv.err, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), why)
+		c.DataDir = dir
+	}
 	return c, nil
 }
 
@@ -235,20 +242,20 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 	}, err
 }
 
-// dataDir returns the data directory of a command. Without a configured data directory and without precept's data in
-// ./data, a command uses the data of the running server of this user, or the data of earlier runs without a server
-// (`precept run`).
-func (f *configFlags) dataDir(inv *invocation, configured string) string {
+// dataDir returns the data directory of a command and, for a directory other than the configured one, the reason.
+// Without a configured data directory and without precept's data in ./data, a command uses the data of the running
+// server of this user, or the data of earlier runs without a server (`precept run`).
+func (f *configFlags) dataDir(inv *invocation, configured string) (dir, why string) {
 	if f.dataPlaceIsSet(inv) || server.HoldsData(configured) {
-		return configured
+		return configured, ""
 	}
 	if r, ok := server.ReadUserRunFile(inv.env); ok {
-		return r.DataDir
+		return r.DataDir, "of your running server"
 	}
 	if own := server.UserDataDir(inv.env); own != "" && isDirectory(own) {
-		return own
+		return own, "of earlier runs of `precept run`"
 	}
-	return configured
+	return configured, ""
 }
 
 // dataPlaceIsSet reports whether a configuration file is in use, or a flag or a variable sets data_dir or

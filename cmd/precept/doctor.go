@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"maps"
 	"slices"
@@ -16,6 +17,7 @@ import (
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/store"
+	"precept/store/sqlite"
 )
 
 // diagnosis is the answer of doctor --json: the account, which counts the exchanges by result since the data directory
@@ -100,7 +102,8 @@ func (inv *invocation) doctor() *cobra.Command {
 }
 
 // diagnose reads the account and the store, and asks the running server for /readyz. On a data directory that
-// cannot be written, a server has no run.json; diagnose then asks the address of the key listen.
+// cannot be written, a server has no run.json; diagnose then asks the address of the key listen. Only a server that
+// stores nothing counts then, because another server may be of another folder.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: setAside{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
@@ -108,7 +111,7 @@ func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (dia
 	} else if err := server.Unwritable(cfg.DataDir); err != nil {
 		d.DataDir = err.Error()
 	}
-	if r := askReady(ctx, cfg); d.Running != nil || d.DataDir != "" && r.Ready {
+	if r := askReady(ctx, cfg); d.Running != nil || d.DataDir != "" && strings.Contains(r.Says, store.NothingStored) {
 		d.Ready = &r
 	}
 	return d, d.addAccount(ctx, tools, cfg)
@@ -185,6 +188,9 @@ func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *con
 			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
 			storeErr = d.addLosses(ctx, e)
 		}
+	}
+	if served && cfg.Store.URL == "" && errors.Is(storeErr, sqlite.ErrMissing) {
+		storeErr = fmt.Errorf("%s does not exist, and a server runs: name the store of this server with --store-url or PRECEPT_STORE_URL", cfg.StoreURL())
 	}
 	err = errors.Join(err, storeErr)
 	if err != nil && (d.Admitted > 0 || served) {

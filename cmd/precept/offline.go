@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"sync"
@@ -68,7 +69,7 @@ func openOffline(
 // storeless reports whether the configured store does not exist yet.
 func storeless(cfg *configs.Config) bool {
 	_, err := os.Stat(cfg.StoreURL())
-	return err != nil && !server.IsRedis(cfg.StoreURL())
+	return errors.Is(err, fs.ErrNotExist) && !server.IsRedis(cfg.StoreURL())
 }
 
 // missingStore returns an error when the configured store does not exist yet.

@@ -148,6 +148,8 @@ func (b *Outbox) Account() Account {
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
+	} else if err != nil {
+		return Account{Dropped: map[string]int64{}}, fmt.Errorf("the account of the outbox cannot be read; run the command as the user of the server, or correct the modes: %w", err)
 	}
 	a, err := readAccount(path, "", running)
 	if err != nil && !running {

@@ -212,6 +212,9 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 		if e, ok := errors.AsType[*fs.PathError](err); ok {
 			err = e.Err // Open adds the path
 		}
+		if !errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("the database cannot be read; run the command as the user of the server, or correct the modes (%w)", err)
+		}
 		return nil, fmt.Errorf("%w: precept serve makes it, or name the right --data-dir (%w)", ErrMissing, err)
 	}
 	if err := checkHeader(o.Path); err != nil {

@@ -148,3 +148,23 @@ func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 		t.Errorf("doctor: got exit code %d, standard error %q, output %s, want %d and an error with outbox", code, stderr, out, harness.ExitFailed)
 	}
 }
+
+// Doctor fails with the cause if the data directory cannot be read, and asks no server of another folder. Doctor names
+// --store-url if the running server uses another store than the default one.
+func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
+	model := harness.RepeatingServer(t, harness.ChatReply("r", "hello"))
+	other := harness.Serve(t, t.TempDir(), model.URL)
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", filepath.Join(file, "data"), "--listen", strings.TrimPrefix(other.Data, "http://"))
+	if code != harness.ExitFailed || strings.Contains(out+stderr, "does not exist yet") || strings.Contains(out, "readyz") || !strings.Contains(stderr, "not a directory") {
+		t.Errorf("doctor on an unreadable store: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
+	}
+	p := harness.Serve(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
+	out = harness.MustVerb(t, "doctor", "--data-dir", p.Dir)
+	if text := strings.Join(strings.Fields(out), " "); strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the store of this server with --store-url") {
+		t.Errorf("doctor beside a server with Redis: got %s, want a hint at --store-url", out)
+	}
+}
