@@ -30,8 +30,8 @@ type Tally interface {
 	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
 }
 
-// Consulted counts the matches of each lesson, and keeps the time of the newest match, for the
-// agent that wrote the lesson. With a tally the counts cover the fleet, otherwise this server. A
+// Consulted counts the matches of each lesson, which the API calls consultations, and keeps the time of the newest
+// match, for the agent that wrote the lesson. With a tally the counts cover the fleet, otherwise this server. A
 // nil Consulted counts nothing.
 type Consulted struct {
 	file    string
@@ -49,8 +49,8 @@ type Consulted struct {
 	dirty       bool                         // save has something to write or to send
 }
 
-// NewConsulted returns a counter with a tally. Without a tally, the counts continue from file; an
-// empty file keeps no counts. A file that cannot be read is replaced.
+// NewConsulted returns a counter with a tally. Without a tally, the counts continue from the named file. Without a
+// file name, the counts are kept in memory only. A file that cannot be read is replaced.
 func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, error) {
 	c := &Consulted{file: file, tally: tally, now: now, started: now().UnixNano(), counts: map[string]bank.Consultation{}, unsent: map[string]bank.Consultation{}}
 	if file == "" || tally != nil {

@@ -121,7 +121,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		}
 		phrases++
 		for _, s := range add(1, p, in) {
-			if !isShape(s) {
+			if !isNoStem(s) {
 				inPhrases[s]++
 			}
 		}
@@ -169,7 +169,7 @@ func (x *likeIndex) add(p likePart, stems []string) {
 			}
 		}
 		t.parts = append(t.parts, int32(len(x.parts))) //nolint:gosec // a count of phrases
-		if !isShape(s) {
+		if !isNoStem(s) {
 			p.mass += t.weight
 		}
 	}

@@ -16,7 +16,7 @@ const maxPhraseWords = 4
 // relatedTable is the compiled form of related.txt. A line of the file is a group of terms with a related meaning. A
 // term is a word, a phrase of several words, or a shape such as {version}, which stands for 2.4.1.
 type relatedTable struct {
-	groups  map[string][]uint16 // numbers of the groups with a token, which is a stem, a phrase or a shape
+	groups  map[string][]uint16 // by token (a stem, a phrase or a shape): numbers of the groups with the token
 	phrases map[string]string   // tokens of the phrases; the key has the words in lower case with blanks
 	ends    map[string]bool     // last words of the phrases
 	stems   map[string][]string // stems of the words of a phrase, by its token
@@ -46,7 +46,7 @@ var related = sync.OnceValue(func() *relatedTable {
 func (t *relatedTable) token(term string) string {
 	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
 	switch {
-	case isShape(term):
+	case isNoStem(term):
 		return term
 	case len(words) > 1:
 		phrase := strings.Join(words, " ")
@@ -65,8 +65,8 @@ func (t *relatedTable) token(term string) string {
 	return likeStem(term)
 }
 
-// isShape reports whether a token is not a stem: it is a phrase, a shape in braces, or the ending of a file name.
-func isShape(token string) bool {
+// isNoStem reports whether a token is a phrase, a shape in braces, or the ending of a file name.
+func isNoStem(token string) bool {
 	return token != "" && (token[0] == '{' || token[0] == '.' || isPhrase(token))
 }
 

@@ -186,7 +186,7 @@ func (r *ReplyReader) Reply() *Reply {
 	for _, s := range r.items.list {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
-			if s.isCall { // chatlas sends the id of the item back as the id of the call
+			if s.isCall { // the SDK chatlas sends the id of the item as the id of the call in later requests
 				rep.others = appendKey(rep.others, "c:", s.itemID)
 			}
 		}
