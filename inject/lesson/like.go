@@ -102,7 +102,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	phrases, inPhrases := 0, map[string]int{}
 	add := func(weight float32, text string, in [sources]bool) []string {
 		stems := sortedSet(stemsOf(text))
-		if len(slices.DeleteFunc(slices.Clone(stems), isShape)) == 1 {
+		if countFunc(stems, isStem) == 1 {
 			weight *= singleWeight
 		}
 		for from := range sources {
@@ -121,7 +121,7 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		}
 		phrases++
 		for _, s := range add(1, p, in) {
-			if !isNoStem(s) {
+			if isStem(s) {
 				inPhrases[s]++
 			}
 		}
@@ -169,7 +169,7 @@ func (x *likeIndex) add(p likePart, stems []string) {
 			}
 		}
 		t.parts = append(t.parts, int32(len(x.parts))) //nolint:gosec // a count of phrases
-		if !isNoStem(s) {
+		if isStem(s) {
 			p.mass += t.weight
 		}
 	}

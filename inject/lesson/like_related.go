@@ -46,7 +46,7 @@ var related = sync.OnceValue(func() *relatedTable {
 func (t *relatedTable) token(term string) string {
 	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
 	switch {
-	case isNoStem(term):
+	case !isStem(term):
 		return term
 	case len(words) > 1:
 		phrase := strings.Join(words, " ")
@@ -65,9 +65,19 @@ func (t *relatedTable) token(term string) string {
 	return likeStem(term)
 }
 
-// isNoStem reports whether a token is a phrase, a shape in braces, or the ending of a file name.
-func isNoStem(token string) bool {
-	return token != "" && (token[0] == '{' || token[0] == '.' || isPhrase(token))
+// isStem reports whether a token is a stem, and not a phrase, a shape in braces, or the ending of a file name.
+func isStem(token string) bool {
+	return token == "" || token[0] != '{' && token[0] != '.' && !isPhrase(token)
+}
+
+// countFunc returns the number of tokens for which f is true.
+func countFunc(tokens []string, f func(string) bool) (n int) {
+	for _, t := range tokens {
+		if f(t) {
+			n++
+		}
+	}
+	return n
 }
 
 // isPhrase reports whether a token is a phrase of several words.

@@ -92,15 +92,15 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 // stems of the window.
 func (x *likeIndex) creditStems(s *likeScratch, stems []string, from source) (window float32) {
 	for i, stem := range stems {
-		if t := x.terms[stem]; t != nil && (from == fromWords || !isNoStem(stem)) {
-			x.credit(s, t, likeCredit{from: from, stem: i, weight: t.weight, equal: !isNoStem(stem) || isPhrase(stem), phrase: isPhrase(stem)})
+		if t := x.terms[stem]; t != nil && (from == fromWords || isStem(stem)) {
+			x.credit(s, t, likeCredit{from: from, stem: i, weight: t.weight, equal: isStem(stem) || isPhrase(stem), phrase: isPhrase(stem)})
 			s.count(t)
 		}
 	}
 	for i, stem := range stems {
 		weight := x.weight(stem)
 		switch {
-		case !isNoStem(stem):
+		case isStem(stem):
 			window += weight
 		case isPhrase(stem) && from == fromWords:
 			window += weight
