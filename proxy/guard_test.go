@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"bytes"
 	"compress/gzip"
+	"fmt"
 	"io"
 	"log/slog"
 	"net/http"
@@ -138,5 +139,26 @@ func TestPanicLogNamesTheRequest(t *testing.T) {
 		if file != "options.go" && !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), "opts.Log") {
 			t.Errorf("%s uses opts.Log, want Options.log of options.go, which adds the id of the request", file)
 		}
+	}
+}
+
+// An unknown key of the path form is logged once, and a client cannot fill the log with keys.
+func TestUnknownKeyOfTheBaseURLIsLoggedOnce(t *testing.T) {
+	var log bytes.Buffer
+	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), injectAll())
+	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
+	for range 3 {
+		if res, _ := r.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alpha); res.StatusCode != http.StatusOK {
+			t.Fatalf("a misspelt key: got status %d, want 200", res.StatusCode)
+		}
+	}
+	if n := strings.Count(log.String(), "key=sesion"); n != 1 || !strings.Contains(log.String(), "agent, run, session") {
+		t.Errorf("the log has %d lines about the key sesion, want one with the known keys:\n%s", n, log.String())
+	}
+	for i := range 100 {
+		r.send(t, http.MethodPost, fmt.Sprintf("/p/agent=coder,x%d=one%s", i, chatPath), nil, alpha)
+	}
+	if n := strings.Count(log.String(), "has an unknown key"); n != 16 {
+		t.Errorf("the log has %d lines about unknown keys, want 16", n)
 	}
 }

@@ -1,10 +1,12 @@
 package proxy
 
 import (
+	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
+	"sync"
 
 	"precept/internal/session"
 	"precept/internal/wire"
@@ -183,4 +185,26 @@ func cutVersion(p string) (string, bool) {
 		return p, false
 	}
 	return p[1+len(seg):], true
+}
+
+// unknownKeys logs the unknown keys of the path form, each key once. Any client can send keys, so only the first
+// maxUnknownKeys keys are logged.
+type unknownKeys struct {
+	mu     sync.Mutex
+	logged []string
+}
+
+const maxUnknownKeys = 16
+
+func (u *unknownKeys) warn(log *slog.Logger, key string) {
+	if key == "" {
+		return
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.logged) == maxUnknownKeys || slices.Contains(u.logged, key) {
+		return
+	}
+	u.logged = append(u.logged, key)
+	log.Warn("a base URL of an agent has an unknown key after /p/, which has no effect; correct the key", "key", key, "keys", session.PathKeys)
 }

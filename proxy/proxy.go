@@ -50,6 +50,7 @@ type Proxy struct {
 	commands *commandQueue
 
 	deliveries   deliveries   // newest deliveries of webhooks
+	unknownKeys  unknownKeys  // keys of the path form that were logged
 	refusedHooks refusedHooks // counts deliveries of webhooks that no configured secret signed
 }
 

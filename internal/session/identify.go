@@ -207,7 +207,12 @@ func retried(v string) bool {
 // /p/agent=coder,run=ci-42,session=one,role=reviewer,upstream=x/v1/...
 type PathForm struct {
 	Agent, Run, Session, Role, Skill, Upstream string
+
+	Unknown string // the first unknown key next to a known key, such as a misspelt name; at most 256 bytes
 }
+
+// PathKeys lists the keys of the path form.
+const PathKeys = "agent, run, session, role, skill, upstream"
 
 // ParsePath splits the escaped path into the names and the path without the /p/ segment. ok is
 // false for another path, which is returned unchanged: /p/... without a known key may belong to an
@@ -225,7 +230,12 @@ func ParsePath(path string) (PathForm, string, bool) {
 	known := false
 	for pair := range strings.SplitSeq(segment, ",") {
 		key, value, _ := strings.Cut(pair, "=")
-		known = f.set(key, value) || known
+		switch {
+		case f.set(key, value):
+			known = true
+		case f.Unknown == "":
+			f.Unknown = strings.Clone(Bounded(unescape(key)))
+		}
 	}
 	if !known {
 		return PathForm{}, path, false

@@ -18,7 +18,7 @@ func TestParsePathReadsThePathForm(t *testing.T) {
 		{"none", "/v1/chat/completions", "/v1/chat/completions", session.PathForm{}, false},
 		{
 			"all", "/p/agent=coder,run=ci,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
-			session.PathForm{"coder", "ci", "ci-42", "reviewer", "go", "x"},
+			session.PathForm{Agent: "coder", Run: "ci", Session: "ci-42", Role: "reviewer", Skill: "go", Upstream: "x"},
 			true,
 		},
 		{"no rest", "/p/agent=coder", "/", session.PathForm{Agent: "coder"}, true},
@@ -26,7 +26,7 @@ func TestParsePathReadsThePathForm(t *testing.T) {
 		{"escaped value", "/p/session=a%2Cb%2Fc%20d/v1", "/v1", session.PathForm{Session: "a,b/c d"}, true},
 		{"escaped signs", "/p/agent%3Dcoder%2Csession%3Dci-42/v1", "/v1", session.PathForm{Agent: "coder", Session: "ci-42"}, true},
 		{"escapes of the rest are kept", "/p/agent=a/v1/files/x%2Fy", "/v1/files/x%2Fy", session.PathForm{Agent: "a"}, true},
-		{"an unknown key after a known key", "/p/agent=a,colour=red/v1", "/v1", session.PathForm{Agent: "a"}, true},
+		{"an unknown key after a known key", "/p/agent=a,colour=red/v1", "/v1", session.PathForm{Agent: "a", Unknown: "colour"}, true},
 		{"only unknown keys: an upstream's own path", "/p/colour=red/v1", "/p/colour=red/v1", session.PathForm{}, false},
 		{"no pairs", "/p/v1/messages", "/p/v1/messages", session.PathForm{}, false},
 		{"the first value of a key counts", "/p/session=a,session=b/v1", "/v1", session.PathForm{Session: "a"}, true},
