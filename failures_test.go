@@ -17,9 +17,9 @@ var (
 	errorValue   = regexp.MustCompile(`(?i)err(\(\))?$`)
 )
 
-// TestFailureMessagesStateTheExpectation holds the messages of all tests to one rule: a reader of the output of CI
-// learns the expectation without the code. The values alone ("%q", got) do not state the expectation.
-func TestFailureMessagesStateTheExpectation(t *testing.T) {
+// A failure message without a single word, such as Errorf("%q, %d", got, 1), does not explain a failure to a reader of
+// CI output. The test finds such messages in all tests of the module.
+func TestFailureMessagesHaveWords(t *testing.T) {
 	calls := 0
 	for _, name := range walk(t, ".go") {
 		if strings.HasSuffix(name, "_test.go") || strings.HasPrefix(name, "test/") || strings.HasPrefix(name, "store/storetest/") || strings.Contains(name, "/banktest/") {
@@ -31,7 +31,7 @@ func TestFailureMessagesStateTheExpectation(t *testing.T) {
 		}
 	}
 	if calls < 5000 {
-		t.Errorf("%d calls of Errorf and the like were found, want at least 5000: the collection is broken", calls)
+		t.Errorf("the test found %d failure messages in the module, want at least 5000", calls)
 	}
 }
 
@@ -52,12 +52,12 @@ func f() {
 }`
 	calls, faults := wordlessFailures(t, "x.go", text)
 	if want := []string{"x.go:7", "x.go:10", "x.go:12"}; calls != 5 || !slices.Equal(faults, want) {
-		t.Errorf("got %d calls with the faults %q, want 5 calls with %q", calls, faults, want)
+		t.Errorf("got %d messages and the faults %q, want 5 messages and %q", calls, faults, want)
 	}
 }
 
-// wordlessFailures counts the failure messages of a file and returns the places of messages without
-// a word. A single error is a sufficient message if the test fails because of the error.
+// wordlessFailures counts the failure messages of a file and returns the positions of messages without a word. It
+// accepts a lone error as the message, as in t.Fatal(err) after err != nil.
 func wordlessFailures(t *testing.T, name, text string) (calls int, faults []string) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -98,7 +98,7 @@ func isFailure(call *ast.CallExpr) bool {
 	return false
 }
 
-// holdsWord reports whether a literal among the arguments has a word in addition to the verbs of the format.
+// holdsWord reports whether a string literal in the arguments has a word, apart from format verbs such as %d.
 func holdsWord(call *ast.CallExpr) (found bool) {
 	for _, a := range call.Args {
 		ast.Inspect(a, func(n ast.Node) bool {
@@ -112,7 +112,8 @@ func holdsWord(call *ast.CallExpr) (found bool) {
 	return found
 }
 
-// isLoneError reports whether the only argument is an error, and the condition around the call is "err != nil".
+// isLoneError reports whether the call has only an error as its argument, and the innermost if statement around the
+// call tests a value against nil. A call in an else branch or outside of any if statement is accepted as well.
 func isLoneError(call *ast.CallExpr, path []ast.Node) bool {
 	args := call.Args
 	if l, ok := args[0].(*ast.BasicLit); ok && l.Value == `"%v"` {

@@ -158,8 +158,8 @@ func TestLostClaimWritesNothing(t *testing.T) {
 		return nil
 	}
 	_, err := b.tryDistil(t.Context())
-	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.marks) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("a run that lost its claim ended with %v, lessons %v, %d marks and the claimant %s; want an error, none, 0 and the other", err, b.slugs(), len(store.marks), store.claimant)
+	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
+		t.Errorf("a run that lost its claim ended with %v, lessons %v, %d marks and the claimant %s; want an error, none, 0 and the other", err, b.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 
@@ -174,12 +174,12 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 	var noted []int
 	store.before = func(step string) error {
 		if step == "write notes" {
-			noted = append(noted, len(store.marks))
+			noted = append(noted, len(store.sessionNotes))
 		}
 		return nil
 	}
 	sum := b.distil()
-	if equal(t, "marks before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.marks) != 150 {
-		t.Errorf("the run ends with %+v and %d marks, want 150 judged sessions and 150 marks", sum, len(store.marks))
+	if equal(t, "marks before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
+		t.Errorf("the run ends with %+v and %d marks, want 150 judged sessions and 150 marks", sum, len(store.sessionNotes))
 	}
 }

@@ -17,28 +17,29 @@ import (
 	"precept/internal/session"
 )
 
-// memory is a store in memory, behind one lock. Each step first calls before, and ends with its error.
+// memory is a store in memory. Each method calls before with the name of its step, and returns the error of before if
+// there is one.
 type memory struct {
 	before func(step string) error
 
-	mu       sync.Mutex
-	rows     []session.Row // in the order in which they began
-	turns    map[session.ID]map[string]sample.Exchange
-	ratings  map[session.ID][]feedback.Entry
-	marks    map[session.ID][]byte
-	notes    map[string]map[string][]byte // by tenant
-	claimant string                       // name and owner of the claim
-	until    time.Time
+	mu           sync.Mutex
+	rows         []session.Row                             // in the order of their first write
+	exchanges    map[session.ID]map[string]sample.Exchange // by session and id of the exchange
+	ratings      map[session.ID][]feedback.Entry
+	sessionNotes map[session.ID][]byte
+	tenantNotes  map[string]map[string][]byte // by tenant and key
+	claimant     string                       // name and owner of the claim
+	until        time.Time                    // end of the claim
 }
 
 func newMemory() *memory {
 	return &memory{
-		before: func(string) error { return nil }, turns: map[session.ID]map[string]sample.Exchange{}, ratings: map[session.ID][]feedback.Entry{},
-		marks: map[session.ID][]byte{}, notes: map[string]map[string][]byte{},
+		before: func(string) error { return nil }, exchanges: map[session.ID]map[string]sample.Exchange{}, ratings: map[session.ID][]feedback.Entry{},
+		sessionNotes: map[session.ID][]byte{}, tenantNotes: map[string]map[string][]byte{},
 	}
 }
 
-// step performs one step of the store under the lock.
+// step calls before and then, with the lock held, do.
 func (m *memory) step(name string, do func()) error {
 	if err := m.before(name); err != nil {
 		return err
@@ -57,10 +58,10 @@ func (m *memory) Write(_ context.Context, b session.Batch) error {
 				continue
 			}
 			m.rows = append(m.rows, r)
-			m.turns[r.ID] = map[string]sample.Exchange{}
+			m.exchanges[r.ID] = map[string]sample.Exchange{}
 		}
 		for _, x := range b.Exchanges {
-			m.turns[b.Rows[0].ID][x.ID] = x
+			m.exchanges[b.Rows[0].ID][x.ID] = x
 		}
 	})
 }
@@ -94,8 +95,8 @@ func (m *memory) EachSession(_ context.Context, tenant string, since, _ time.Tim
 
 func (m *memory) Exchanges(_ context.Context, _ string, id session.ID) (list []sample.Exchange, err error) {
 	err = m.step("exchanges", func() {
-		for _, name := range slices.Sorted(maps.Keys(m.turns[id])) {
-			list = append(list, m.turns[id][name])
+		for _, name := range slices.Sorted(maps.Keys(m.exchanges[id])) {
+			list = append(list, m.exchanges[id][name])
 		}
 	})
 	return list, err
@@ -107,18 +108,18 @@ func (m *memory) Feedback(_ context.Context, _ string, id session.ID) (list []fe
 }
 
 func (m *memory) SessionNote(_ context.Context, _ string, id session.ID) (data []byte, err error) {
-	err = m.step("session note", func() { data = slices.Clone(m.marks[id]) })
+	err = m.step("session note", func() { data = slices.Clone(m.sessionNotes[id]) })
 	return data, err
 }
 
 func (m *memory) TenantNote(_ context.Context, tenant, key string) (data []byte, err error) {
-	err = m.step("tenant note", func() { data = slices.Clone(m.notes[tenant][key]) })
+	err = m.step("tenant note", func() { data = slices.Clone(m.tenantNotes[tenant][key]) })
 	return data, err
 }
 
 func (m *memory) EachNote(_ context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	var notes map[string][]byte
-	if err := m.step("notes", func() { notes = maps.Clone(m.notes[tenant]) }); err != nil {
+	if err := m.step("notes", func() { notes = maps.Clone(m.tenantNotes[tenant]) }); err != nil {
 		return err
 	}
 	for _, key := range slices.Sorted(maps.Keys(notes)) {
@@ -134,11 +135,11 @@ func (m *memory) EachNote(_ context.Context, tenant, prefix string, fn func(key 
 
 func (m *memory) WriteNotes(_ context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return m.step("write notes", func() {
-		maps.Copy(m.marks, ofSessions)
-		if m.notes[tenant] == nil {
-			m.notes[tenant] = map[string][]byte{}
+		maps.Copy(m.sessionNotes, ofSessions)
+		if m.tenantNotes[tenant] == nil {
+			m.tenantNotes[tenant] = map[string][]byte{}
 		}
-		maps.Copy(m.notes[tenant], ofTenant)
+		maps.Copy(m.tenantNotes[tenant], ofTenant)
 	})
 }
 
@@ -159,8 +160,8 @@ func (m *memory) Unclaim(_ context.Context, name, owner string) error {
 	})
 }
 
-// lessonTexts is a bank.Place without a disk: a write to a disk waits for the disk, and the tests of
-// this package write thousands of lessons.
+// lessonTexts is a bank.Place in memory. The tests of this package write thousands of lessons, which would be slow on
+// a disk.
 type lessonTexts struct {
 	mu     sync.Mutex
 	texts  map[string][]byte

@@ -242,7 +242,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	proposeDrafts(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
 	b.session("many", user("All of it."))
 	store := b.store.(*memory)
-	marks, log := len(store.marks), b.log()
+	marks, log := len(store.sessionNotes), b.log()
 	answers := distill.Judgement{Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}
 	for i := range 501 {
 		answers.Drafts = append(answers.Drafts, drafted(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
@@ -250,7 +250,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
 	equal(t, "candidates, proposed, merged and listed drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
-	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.marks) != marks || b.log() != log {
+	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != marks || b.log() != log {
 		t.Errorf("after a dry run the lessons are %v, want the bank, marks and log unchanged", b.slugs())
 	}
 }

@@ -78,10 +78,10 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	equal(t, "sessions after changed feedback", ids, "two of writer with 0")
 	equal(t, "sessions judged with another judge", b.distil().Judged, 3)
 
-	for id := range store.marks {
-		store.marks[id] = []byte(`{"counting":`)
+	for id := range store.sessionNotes {
+		store.sessionNotes[id] = []byte(`{"counting":`)
 	}
-	store.notes["default"]["case|x"], store.notes["default"]["opinion|x"] = []byte(`{`), []byte(`{`)
+	store.tenantNotes["default"]["case|x"], store.tenantNotes["default"]["opinion|x"] = []byte(`{`), []byte(`{`)
 	ids, _, _ = run(func(*distill.Options) {})
 	equal(t, "sessions with unreadable notes", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
 }

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tagCall reads calls in the text forms of models, and no call in similar texts.
+// tagCall reads the calls that models write as text. Similar texts are no calls.
 func TestTagCallForms(t *testing.T) {
 	long := strings.Repeat("<a>", maxTagged)
 	for text, want := range map[string]Call{
@@ -32,7 +32,7 @@ func TestTagCallForms(t *testing.T) {
 	}
 }
 
-// readReport reads the results of agents, and no words of a person in a similar form.
+// readReport reads the results that agents write as text. It reads none in the words of a person.
 func TestReadReportIgnoresWordsOfAPerson(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
@@ -55,7 +55,8 @@ func TestReadReportIgnoresWordsOfAPerson(t *testing.T) {
 	}
 }
 
-// A result of Qwen-Agent has the id of its call in the member "id". An id of no earlier call is the id of the message.
+// Qwen-Agent names the call of a result in the member "id". If no earlier call has this id, the result gets the name
+// of its tool as its call id.
 func TestResultNamedByID(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
@@ -68,21 +69,22 @@ func TestResultNamedByID(t *testing.T) {
 	}
 }
 
-// Qwen-Agent rewrites the calls of an answer before it sends the answer back.
+// Qwen-Agent changes the JSON of the calls in an answer before it sends the answer back. The echo key, which
+// recognises a returned answer, must not change.
 func TestRewrittenTagCallsAreRecognised(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
 	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
 	if EchoText(callText) != EchoText(back) {
-		t.Errorf("got key %s of the reply and %s of the rewritten answer, want equal keys", EchoText(callText), EchoText(back))
+		t.Errorf("got echo key %s of the reply and %s of the rewritten answer, want equal keys", EchoText(callText), EchoText(back))
 	}
 	for _, other := range []string{strings.Replace(back, "I look", "I see", 1), strings.Replace(back, "[2]", "[3]", 1)} {
 		if EchoText(callText) == EchoText(other) {
-			t.Errorf("%q: got the key of %q, want another key", other, callText)
+			t.Errorf("%q has the echo key of %q, want a different key", other, callText)
 		}
 	}
 }
 
-// tagCall allocates memory in proportion to the length of an answer, also for 20,000 calls.
+// For an answer with 20,000 calls, tagCall allocates at most 100 times the length of the answer.
 func TestTagCallsAreLinear(t *testing.T) {
 	text := strings.Repeat(`<tool_call>{"name":"f","arguments":{}}</tool_call>`, 20_000)
 	var before, after runtime.MemStats
@@ -90,14 +92,15 @@ func TestTagCallsAreLinear(t *testing.T) {
 	c, _ := tagCall(text)
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 100*uint64(len(text)) {
-		t.Errorf("%d bytes were allocated for a text of %d, want at most 100 times the length", took, len(text))
+		t.Errorf("tagCall allocated %d bytes for a text of %d bytes, want at most 100 times the length", took, len(text))
 	}
 	if want := len("{}") + 19_999*len("\nf {}"); len(c.Args) != want {
 		t.Errorf("got arguments of %d bytes, want %d", len(c.Args), want)
 	}
 }
 
-// profileOf finds each profile by its marks: no earlier profile has a beginning of the mark.
+// profileOf finds each profile by each of its marks, which begin the text. No earlier profile may have a mark that is a
+// prefix of a later one.
 func TestEachProfileIsReachable(t *testing.T) {
 	for i := range profiles {
 		p := &profiles[i]
@@ -106,7 +109,7 @@ func TestEachProfileIsReachable(t *testing.T) {
 		}
 		for _, mark := range p.marks {
 			if got := profileOf(mark + " x"); !p.exact && got != p {
-				t.Errorf("%q: got profile %v, want %s", mark, got, p.agent)
+				t.Errorf("%q: got profile %v, want %s", mark+" x", got, p.agent)
 			}
 			if got := profileOf(mark); got != p {
 				t.Errorf("%q: got profile %v, want %s", mark, got, p.agent)

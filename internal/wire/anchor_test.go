@@ -20,7 +20,7 @@ const (
 	answerItem = `{"role":"assistant","content":"done"}`
 )
 
-// tool returns the result of a call as a message.
+// tool returns a message with the result of the call with this id.
 func tool(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
 func TestAnchorsOfWords(t *testing.T) {
@@ -33,7 +33,7 @@ func TestAnchorsOfWords(t *testing.T) {
 		name   string
 		list   []string
 		anchor Anchor
-		want   int // -1: gone
+		want   int // index of the item, -1 if the anchor is not found
 	}{
 		{"the same list", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 5},
 		{"one more turn", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem, answerItem, goItem}, second, 5},
@@ -87,11 +87,11 @@ func TestAnchorsOfResults(t *testing.T) {
 func TestAnchorsInBlocks(t *testing.T) {
 	r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"\u0062","content":"x"},{"type":"text","text":"go"}]}]}`)
 	if item, block, ok := r.Find(r.AnchorAt(1, "b")); item != 1 || block != 1 || !ok {
-		t.Errorf("the result: got item %d, block %d, found %v, want 1, 1, true", item, block, ok)
+		t.Errorf("the result: got item %d, block %d, found %v, want item 1, block 1, found true", item, block, ok)
 	}
 	words := r.AnchorAt(1, "")
 	if item, block, ok := r.Find(words); item != 1 || block != -1 || !ok || words.Nth != 0 {
-		t.Errorf("the words: got item %d, block %d, found %v, anchor %+v, want 1, -1, true and Nth = 0", item, block, ok, words)
+		t.Errorf("the words: got item %d, block %d, found %v, anchor %+v, want item 1, block -1, found true and Nth = 0", item, block, ok, words)
 	}
 	if _, _, ok := r.Find(Anchor{CallID: "c"}); ok {
 		t.Error("anchor of an absent call: got found = true, want false")
@@ -101,7 +101,7 @@ func TestAnchorsInBlocks(t *testing.T) {
 func TestAnchorOfTheSystemPrompt(t *testing.T) {
 	r := chatOf(t, goItem, answerItem)
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
-		t.Errorf("got item %d, block %d, ok %v, want item = System, block = -1 and ok = true", item, block, ok)
+		t.Errorf("got item %d, block %d, found %v, want item %d (System), block -1, found true", item, block, ok, System)
 	}
 	closed := mustParse(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
 	if _, _, ok := closed.Find(closed.AnchorAt(System, "")); ok {
@@ -118,7 +118,7 @@ func TestAnchorSurvivesStorage(t *testing.T) {
 		}
 		var back Anchor
 		if err := json.Unmarshal(raw, &back); err != nil || back != a {
-			t.Errorf("%s: got %+v, error %v, want the anchor before encoding", raw, back, err)
+			t.Errorf("the JSON %s is decoded as %+v with error %v, want %+v", raw, back, err, a)
 		}
 	}
 }
@@ -149,8 +149,8 @@ func TestEchoKeysOfItems(t *testing.T) {
 	}
 }
 
-// A reply of the Messages API with several texts, or with calls that the provider answered, is recognised in the next
-// request.
+// The request that returns a reply has one of the reply's echo keys. Replies of the Messages API can have several texts
+// and calls that the provider itself answered.
 func TestEchoOfServedReply(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{
@@ -171,7 +171,8 @@ func TestEchoOfServedReply(t *testing.T) {
 	}
 }
 
-// An answer is recognised if it is a refusal or audio, or returns without its thoughts.
+// A returned answer has one of the reply's echo keys, also if the answer is a refusal or audio, or if the agent
+// removed the thoughts.
 func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`

@@ -94,7 +94,7 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			}
 			if dst, err = r.Splice(dst[:0], edits); err != nil || len(edits) != 2 {
-				b.Fatalf("got error %v, edits %+v, want no error and two entries in edits", err, edits)
+				b.Fatalf("Splice gives error %v for the edits %+v, want no error and two edits", err, edits)
 			}
 		}
 	})
@@ -126,7 +126,7 @@ func BenchmarkImage(b *testing.B) {
 	for b.Loop() {
 		r, err := Parse(Chat, body)
 		if err != nil || r.LastUser() != 0 {
-			b.Fatalf("got %v, want no error and r.LastUser() = 0", err)
+			b.Fatalf("Parse gives request %+v, error %v, want no error and LastUser = 0", r, err)
 		}
 		r.AnchorAt(0, "")
 	}

@@ -41,7 +41,7 @@ func TestPlainDecodesSurrogates(t *testing.T) {
 		}
 	}
 	if raw := "\"a\xffb\""; text([]byte(raw), span{0, len(raw)}) != "a\xffb" {
-		t.Error("decoding changed bytes that are not UTF-8, want them unchanged")
+		t.Error("decoding changed bytes that are not UTF-8, want the same bytes")
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText cuts the first occurrence of a text out of each passage (see Head) of a body.
+// cutText removes the first occurrence of a text from each passage of a body. Head returns the passages.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -55,7 +55,7 @@ func TestCutRemovesASectionInEachDialect(t *testing.T) {
 	}
 }
 
-// restore puts the cut bytes back.
+// restore inserts the cut bytes of body into out.
 func restore(body, out []byte, cuts []Cut) []byte {
 	var back []byte
 	from := 0 // in body
@@ -67,8 +67,8 @@ func restore(body, out []byte, cuts []Cut) []byte {
 	return append(back, out...)
 }
 
-// checkCut cuts a range of the text out of one passage (see Head). The cut body must be JSON, hold the passage without
-// the range, and with the cut bytes be the original body.
+// checkCut removes a range of text from one passage. The result must be JSON and have the passage without the range.
+// With the removed bytes it must equal the original body.
 func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()
@@ -110,7 +110,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		return cuts
 	}
 	if !utf8.ValidString(want) || strings.ContainsRune(want, utf8.RuneError) {
-		return cuts // two halves of a character may meet where the text between them was
+		return cuts // the cut may join two halves of one character
 	}
 	if got := texts[which%len(head)].Text; got != want {
 		t.Fatalf("got passage %q, want %q", got, want)
@@ -130,7 +130,7 @@ func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
 		cuts := checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))
 		cuts = append(cuts, checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))...)
 
-		// With insertions: the same insertions into the whole body, and then the same cuts.
+		// Splice with edits and cuts gives the same body as Splice with the edits, followed by the cuts.
 		edits := g.edits(r, rapid.OneOf(rapid.Just(block), rapid.String()))
 		out, err := r.Splice(nil, edits, cuts...)
 		if err != nil {
@@ -146,7 +146,8 @@ func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
 	})
 }
 
-// without removes the cuts from the body with the insertions: each cut moves by the insertions before it.
+// without removes the cuts from whole, the body with the edits. Each cut moves by the length of the text inserted before
+// the cut.
 func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
 	list := sorted(cuts)

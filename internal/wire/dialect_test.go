@@ -49,7 +49,7 @@ func TestErrorBody(t *testing.T) {
 	}
 }
 
-// encoded returns plain in an encoding.
+// encoded returns plain, compressed with the encoding.
 func encoded(tb testing.TB, encoding string, plain []byte) []byte {
 	tb.Helper()
 	var out bytes.Buffer

@@ -16,8 +16,8 @@ import (
 	"precept/internal/wire"
 )
 
-// compressed returns a text in each Content-Encoding; the name after the colon distinguishes two
-// formats of one encoding.
+// compressed returns the text in each Content-Encoding, by name. A suffix after a colon names one of two formats of the
+// same encoding.
 func compressed(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -44,7 +44,7 @@ func compressed(t *testing.T, text string) map[string]string {
 	return out
 }
 
-// A compressed reply, cut into pieces anywhere, is read like the same reply without compression.
+// A compressed reply in pieces of any size reads as the same reply without compression.
 func TestCompressedReplyReadsAsThePlainReply(t *testing.T) {
 	stream := strings.Repeat("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n", 500) + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	for _, text := range []string{stream, `{"id":"c1","choices":[{"finish_reason":"stop","message":{"content":"a"}}]}`, ""} {
@@ -65,7 +65,7 @@ func TestCompressedReplyReadsAsThePlainReply(t *testing.T) {
 	}
 }
 
-// The text of a compressed reply is read up to the place where the reply was cut.
+// A compressed reply that ends early gives the text before its end and is not complete.
 func TestCutCompressedReply(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)

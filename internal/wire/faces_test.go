@@ -20,7 +20,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The type of an item gives the role: output of the model, output of a tool, or unknown.
+// The type of an item determines its role: assistant for output of the model, tool for output of a tool, else unknown.
 func TestRolesOfResponsesItems(t *testing.T) {
 	for role, kinds := range map[wire.Role]string{
 		wire.RoleTool: "function_call_output custom_tool_call_output local_shell_call_output shell_call_output " +
@@ -40,8 +40,8 @@ func TestRolesOfResponsesItems(t *testing.T) {
 	}
 }
 
-// The arguments of a call are read from their pieces, and from the event with all arguments, also in a stream that ends
-// before the event of the whole item. Pieces after the whole item change nothing.
+// A stream of the Responses API has the arguments of a call in pieces, in an event with all arguments, and in an event
+// with the whole item. If the last event is missing, the reader uses the earlier ones. Pieces after it have no effect.
 func TestCallsOfACutStream(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -68,8 +68,8 @@ func TestCallsOfACutStream(t *testing.T) {
 	}
 }
 
-// The system prompt is instructions or system and the leading messages of the list, without
-// insertions of precept; later system messages do not count.
+// SystemText joins the members instructions or system and the leading system messages of the list. It leaves out
+// later system messages and the insertions of precept.
 func TestSystemTextOfEachAPI(t *testing.T) {
 	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
 	for name, k := range map[string]struct {
@@ -108,7 +108,7 @@ func TestAppendString(t *testing.T) {
 	})
 }
 
-// Errors of precept are JSON in the shape of each dialect, with any message.
+// ErrorBody returns JSON in the error format of each dialect, also for a message with quotes and invalid UTF-8.
 func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
@@ -177,7 +177,8 @@ func TestDecodeEncodings(t *testing.T) {
 	}
 }
 
-// A block before other parts has the type of the next part, because some servers accept only one spelling.
+// The inserted part takes its type, text or input_text, from the next part, because some servers accept only one of
+// them.
 func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 	for name, k := range map[string]struct{ list, want string }{
 		"before text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
@@ -196,8 +197,8 @@ func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 	}
 }
 
-// Different contents have different hashes, also outside of words and calls; changes that agents make do not change
-// the hash.
+// The hash of an item depends on all of its content, also on parts other than text and calls. Changes that agents make
+// to an item do not change its hash.
 func TestHashDependsOnContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return parse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
@@ -239,8 +240,8 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 	}
 }
 
-// Some servers send no indices of calls. A piece without an index continues the last call; a piece with another id
-// begins a call. Text between the pieces stays text.
+// Some servers send the pieces of calls without an index. A piece without an id continues the last call, and a piece
+// with a new id begins a call. Text between the pieces belongs to the text of the reply.
 func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
@@ -255,13 +256,13 @@ func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 		}
 		rep := r.Reply()
 		if want := []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}, {ID: "b", Name: "g", Args: "{}"}}; !slices.Equal(rep.Calls, want) || rep.Text != "so it is" {
-			t.Errorf("%s: got the calls %+v, want %+v; text %q, want \"so it is\"", name, rep.Calls, want, rep.Text)
+			t.Errorf("%s: got the calls %+v and the text %q, want %+v and \"so it is\"", name, rep.Calls, rep.Text, want)
 		}
 	}
 }
 
-// MediaHash covers the images of a user's message only. The output of a command that the agent ran distinguishes the
-// hashes of two equal commands.
+// MediaHash is 0 except for images in a message of the user. Two messages with the same command and different output
+// have different hashes.
 func TestHashCoversContentBesidesUserWords(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
@@ -276,12 +277,12 @@ func TestHashCoversContentBesidesUserWords(t *testing.T) {
 		t.Errorf("got MediaHash %x, %x and %x, want the first not zero, the others zero", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
-		t.Errorf("got hashes %x %x %x %x %x, want 2 and 4 equal, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
+		t.Errorf("items 0 to 4 have the hashes %x %x %x %x %x, want 2 and 4 equal, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
 	}
 }
 
-// A server without ids that names the call in each piece begins another call after complete
-// arguments of any length.
+// Some servers send calls without ids and repeat the name in each piece. Once the arguments are complete, the next
+// piece begins another call.
 func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
 	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
@@ -293,11 +294,11 @@ func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 		}
 	}
 	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
-		t.Errorf("got %d calls, want 2 calls of f with the whole arguments", len(rep.Calls))
+		t.Errorf("got %d calls %.300v, want 2 calls of f with the whole arguments", len(rep.Calls), rep.Calls)
 	}
 }
 
-// A growing list that begins with system messages is parsed with a memory as without a memory.
+// A list that begins with system messages and grows is parsed with a Memory as without one.
 func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
@@ -316,8 +317,8 @@ func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 	}
 }
 
-// A reply of the Responses API is recognised by the ids of its items and calls, and a call also by
-// the id of its item; the id of a message names no call.
+// The echo keys of a reply of the Responses API are its id, the ids of its items, and the ids of its calls. A call has
+// a second key with the id of its item.
 func TestEchoKeysOfOutputItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
@@ -330,11 +331,11 @@ func TestEchoKeysOfOutputItems(t *testing.T) {
 	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // a stream without its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
 	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
-		t.Errorf("got %+v, want one call with the arguments {} and no text", rep)
+		t.Errorf("got reply %+v, want one call with the arguments {} and no text", rep)
 	}
 }
 
-// The anchor of words counts the equal words before them, also with results in between.
+// An anchor of words has the number of earlier messages with equal words, also if tool results are in between.
 func TestEqualWordsAreCounted(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)

@@ -7,8 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gen draws request bodies as clients write them: any dialect, any white space, members in any
-// order.
+// gen draws request bodies of any dialect, with white space and the order of members as clients choose them.
 type gen struct{ *rapid.T }
 
 func (g gen) space() string {

@@ -25,14 +25,14 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// twoParts returns a content with a text in two parts, split before the line that begins with at.
+// twoParts returns a content with the text in two parts, around an image. The second part begins with the line at.
 func twoParts(text, at string) string {
 	head, tail, _ := strings.Cut(text, "\n"+at)
 	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
 }
 
-// In a message that grows, text is inserted at the top of each observation: after its label or
-// below its head, in the right string, even if equal words come before.
+// Some agents send one message that grows with each step. Splice inserts the text for a result at the top of its
+// observation, also if the message has an equal label before the steps.
 func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	const (
 		pad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
@@ -43,7 +43,7 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		content string
-		want    []string // the text after each place
+		want    []string // text of the spliced body, with HERE for the inserted text, "" if the result accepts no text
 	}{
 		"a scratchpad":                  {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":     {twoParts(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
@@ -75,8 +75,8 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	}
 }
 
-// A step of a trajectory has the fields with its number. The head of an unknown field, a head with other text in its
-// line, and a head with a number above 65535 belong to the text of the field before.
+// The head of a field in a trajectory has the name of the field and the number of the step. A head with an unknown
+// name, with a number above 65535 or with other text in its line is part of the text above.
 func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{

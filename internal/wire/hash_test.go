@@ -140,16 +140,15 @@ func TestSystemHashIsEqualInAllDialects(t *testing.T) {
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base || system(Chat, `{"messages":[`+user+`]}`) == base {
-		t.Error("another or no system prompt: got the same SystemHash, want another")
+		t.Error("another or no system prompt: got the same SystemHash, want a different one")
 	}
 	two := system(Chat, `{"messages":[{"role":"system","content":"be"},{"role":"system","content":" brief"},`+user+`]}`)
 	if two == base {
-		t.Error("two system messages with the joined text: got the same SystemHash, want another")
+		t.Error("the system prompt in two messages: got the same SystemHash, want a different one")
 	}
 }
 
-// Tool results that an agent writes as text are not words of the user, and two different results give two
-// different hashes.
+// A tool result that an agent writes as text counts in the hash of its message.
 func TestObservationsDiffer(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {

@@ -15,7 +15,7 @@ import (
 	"precept/internal/wire"
 )
 
-// places returns the places for text in a request, as edits without text.
+// places returns an edit without text for each place of a request that accepts text.
 func places(r *wire.Request) []wire.Edit {
 	var out []wire.Edit
 	for i := range r.Len() {
@@ -50,8 +50,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// without removes a text from a body, with the bytes that were inserted around the text: none, a
-// text part, or a member or message.
+// without removes an inserted text from a body, together with the part, member or message that Splice created for the
+// text. without returns false unless the body has the text exactly once.
 func without(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
@@ -69,8 +69,8 @@ func without(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// checkInserted splices texts into some places of a body. The output is JSON. Other items keep
-// their bytes, the chosen items hold their texts, and without the texts the body is the original.
+// checkInserted splices texts into random places of a body. The output must be JSON, and items without a text must keep
+// their bytes. Without the texts the output must equal the body.
 func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
@@ -97,7 +97,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	for _, e := range edits {
 		rest, ok := without(left, e.Text)
 		if !ok {
-			t.Fatalf("got the text %q absent or more than once in %s, want exactly once", e.Text, left)
+			t.Fatalf("the text %q is absent or more than once in %s, want exactly once", e.Text, left)
 		}
 		left = rest
 	}
@@ -131,8 +131,7 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	}
 }
 
-// agentItems returns pieces of conversations of agents for each dialect: an answer and the items
-// after the answer.
+// agentItems returns parts of agents' conversations by dialect. Each part has an answer and the items after the answer.
 func agentItems(d wire.Dialect) []string {
 	return map[wire.Dialect][]string{
 		wire.Chat: {
@@ -163,7 +162,7 @@ func agentItems(d wire.Dialect) []string {
 	}[d]
 }
 
-// agentRequest returns a request of a dialect as an agent sends the request.
+// agentRequest draws a request of a dialect from the parts of agentItems.
 func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "length") {
@@ -185,7 +184,7 @@ func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 		`],"stream":true,"seed":123456789012345678901234567890,"x":-1.5E+400,"metadata":{"b":1,"a":"\/\ud800"}}` + rapid.SampledFrom([]string{"", "\n", " \r\n"}).Draw(t, "behind"))
 }
 
-// Splice inserts the given texts and changes nothing else, for any request of an agent.
+// In a random request of an agent, Splice inserts the given texts and changes nothing else.
 func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -194,8 +193,8 @@ func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	}
 }
 
-// Splice changes nothing else in recorded requests, if PRECEPT_CAPTURES names a directory with lines of JSON
-// {path, body}. The recordings are not part of the project.
+// The same holds for recorded requests, which are not part of the project. PRECEPT_CAPTURES names a directory of
+// files with lines of JSON {path, body}.
 func TestSpliceOfRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {

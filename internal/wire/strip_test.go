@@ -8,8 +8,9 @@ import (
 
 // Strip removes the texts of edits from a body: the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	// A created system message counts as an item: without the message the indices of the other
-	// items are right. Text before the words hides results that are read from the words.
+	// The order of removal is the system prompt, the words of users, the tool results. An inserted system
+	// message shifts the indices of the other items. Text before the words of a message can change which
+	// results precept reads in these words.
 	var steps [3][]insertion
 	for _, e := range edits {
 		step := &steps[2]
@@ -36,7 +37,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-// strip removes insertions from a body. No insertion of the list may hide the place of another.
+// strip removes insertions from a body. All of them must be found in the body before any is removed.
 func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	if len(spots) == 0 {
 		return bytes.Clone(body), nil
@@ -52,7 +53,7 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 			return nil, fmt.Errorf("strip: the text is not in item %d, block %d of %s", g.item, g.block, d)
 		}
 		cuts = append(cuts, cut)
-		if bytes.HasSuffix(cut.of(body), []byte(beforeNull)) && body[cut.start] == '"' { // the end of the string around a null
+		if bytes.HasSuffix(cut.of(body), []byte(beforeNull)) && body[cut.start] == '"' { // also remove the quote after the null
 			cuts = append(cuts, span{cut.end + len(null), cut.end + len(null) + 1})
 		}
 	}
@@ -65,16 +66,15 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the places where the edits of an insertion may have put their text. If the item had
-// no words at the time of the edit, and the text looks like words, the text is before another text
-// part than placeOf returns.
+// places returns the places where the inserted text of g may be. If the text itself reads as words of
+// the user, placeOf chooses a different part than at the insertion, so places returns every text part.
 func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != newMember {
 		return nil
 	}
 	out := []place{p}
-	if p.form == newMember && !ok { // or a null after the same spelling of the key
+	if p.form == newMember && !ok { // the string after the key may also surround a null of the client
 		out = append(out, place{at: p.at + len(p.head) - 1, form: aroundNull})
 	}
 	if p.form == inString {
@@ -91,7 +91,7 @@ func (r *Request) places(g insertion) []place {
 	return out
 }
 
-// inserted returns the span of the bytes that the edits of an insertion put into the body.
+// inserted returns the span of the bytes that Splice inserted for g.
 func (r *Request) inserted(g insertion) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)
@@ -114,7 +114,7 @@ func (r *Request) inserted(g insertion) (span, bool) {
 	return span{}, false
 }
 
-// holds reports whether exactly the text is at the span.
+// holds reports whether the bytes of the body at the span are the text.
 func (r *Request) holds(at span, text []byte) bool {
 	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
 }
