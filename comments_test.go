@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// A doc comment does not begin with the name of another declaration, such as the old name after a renaming.
+// A doc comment that begins with an identifier must begin with the declared name. An old name would stay after a
+// renaming.
 func TestDocCommentsBeginWithTheDeclaredName(t *testing.T) {
 	identifier := regexp.MustCompile(`^[a-z][a-zA-Z0-9]*$|^[A-Z][a-z0-9]+[A-Z][a-zA-Z0-9]*$`)
 	checked := 0
@@ -51,6 +52,6 @@ func TestDocCommentsBeginWithTheDeclaredName(t *testing.T) {
 		}
 	})
 	if checked < 3000 {
-		t.Errorf("%d comments were checked, want at least 3,000: the walk is broken", checked)
+		t.Errorf("the test checked %d comments, want at least 3,000", checked)
 	}
 }

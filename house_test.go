@@ -14,32 +14,31 @@ import (
 	"testing"
 )
 
-// The tables of goroutines and locks in ARCHITECTURE.md equal the code: each file that starts a
-// goroutine, and each mutex of a type.
-
+// The chapter Goroutines of ARCHITECTURE.md lists exactly the files that start a goroutine.
 func TestArchitecturePageListsGoroutines(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
 	compare(t, "starts a goroutine", starters(t), documented)
 }
 
+// The chapter Locks of ARCHITECTURE.md lists exactly the mutexes that are fields of types.
 func TestArchitecturePageListsLocks(t *testing.T) {
 	documented := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
 		FindAllStringSubmatch(section(t, "Locks"), -1)
 	compare(t, "is a lock", locks(t), documented)
 }
 
-// The files, directories and exported names on the page exist.
+// The files, directories and exported names that ARCHITECTURE.md mentions exist.
 func TestArchitecturePageNamesExist(t *testing.T) {
 	page := textOf(t, "docs/ARCHITECTURE.md")
 	have, packages := exported(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
 		if _, err := os.Stat(m[1]); err != nil && !have[m[1]] {
-			t.Errorf("docs/ARCHITECTURE.md names %s, which does not exist", m[1])
+			t.Errorf("docs/ARCHITECTURE.md names %s, want a file, directory or name that exists", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+)(\\.[A-Z]\\w*(?:\\.[A-Z]\\w*)?)`").FindAllStringSubmatch(page, -1) {
 		if packages[m[1]] && !have[m[1]+m[2]] {
-			t.Errorf("docs/ARCHITECTURE.md names %s%s, which does not exist", m[1], m[2])
+			t.Errorf("docs/ARCHITECTURE.md names %s%s, want a name that exists", m[1], m[2])
 		}
 	}
 }
@@ -80,12 +79,12 @@ func exported(t *testing.T) (names, packages map[string]bool) {
 	return names, packages
 }
 
-// README lists the folders by the layers of layers_test.go.
+// README.md draws the folders in the order of the layers in layers_test.go.
 func TestReadmeShowsFoldersByLayer(t *testing.T) {
 	_, picture, found := strings.Cut(textOf(t, "README.md"), "<summary>Eleven folders</summary>")
 	picture, _, closed := strings.Cut(picture, "</details>")
 	if !found || !closed {
-		t.Fatal("README.md has no section <summary>Eleven folders</summary>")
+		t.Fatal("README.md has no section <summary>Eleven folders</summary>, want one")
 	}
 	drawn := map[string]int{}
 	for _, m := range regexp.MustCompile(`(?m)^    (\d)  ((?:[a-z]+ )*[a-z]+)  `).FindAllStringSubmatch(picture, -1) {
@@ -110,7 +109,8 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 	}
 }
 
-// The table of libraries names each library, with its packages in layers_test.go.
+// The table of libraries in ARCHITECTURE.md names each library and the packages that may import it, as in
+// layers_test.go.
 func TestArchitecturePageListsLibraries(t *testing.T) {
 	documented := map[string]map[string]bool{} // packages by library
 	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
@@ -125,13 +125,13 @@ func TestArchitecturePageListsLibraries(t *testing.T) {
 	for library, where := range importers() {
 		for _, pkg := range where {
 			if pkg != "test" && !isTestSupport(pkg) && !documented[library][pkg] {
-				t.Errorf("docs/ARCHITECTURE.md does not say that %s may be imported by %s", library, pkg)
+				t.Errorf("docs/ARCHITECTURE.md does not list %[2]s as an importer of %[1]s, want it listed", library, pkg)
 			}
 		}
 	}
 }
 
-// addPackages adds the packages in the cell of a table.
+// addPackages adds the packages in the cell of a table to the set.
 func addPackages(cell string, to map[string]bool) map[string]bool {
 	if to == nil {
 		to = map[string]bool{}
@@ -142,8 +142,8 @@ func addPackages(cell string, to map[string]bool) map[string]bool {
 	return to
 }
 
-// A package that starts goroutines has a TestMain that checks for leaked goroutines. The tests of
-// the verbs run the program as a separate process.
+// A package that starts goroutines has a TestMain that checks for leaked goroutines. The exception is cmd/precept: its
+// tests run the program as a separate process.
 func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	checked := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
@@ -153,7 +153,7 @@ func TestPackagesWithGoroutinesCheckForLeaks(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(starters(t))) {
 		if !checked[path.Dir(name)] {
-			t.Errorf("%s starts a goroutine, and its package has no TestMain with goleak, want one", name)
+			t.Errorf("%s starts a goroutine, but its package has no TestMain with goleak, want one", name)
 		}
 	}
 }
@@ -163,18 +163,18 @@ func section(t *testing.T, heading string) string {
 	t.Helper()
 	_, rest, ok := strings.Cut(textOf(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")
 	if !ok {
-		t.Fatalf("docs/ARCHITECTURE.md has no chapter %q", heading)
+		t.Fatalf("docs/ARCHITECTURE.md has no chapter %q, want one", heading)
 	}
 	text, _, _ := strings.Cut(rest, "\n## ")
 	return text
 }
 
-// compare fails for each name of have that the page does not list, and for each listed name outside of have. what
-// is the predicate of the names, such as "is a lock".
+// compare fails the test for each name that only the code has or only the page lists. what is the property of the
+// names, such as "is a lock".
 func compare(t *testing.T, what string, have map[string]bool, documented [][]string) {
 	t.Helper()
 	if len(have) < 10 {
-		t.Fatalf("%d names were found in the code, want at least 10: the search is broken", len(have))
+		t.Fatalf("the test found %d names in the code, want at least 10", len(have))
 	}
 	named := map[string]bool{}
 	for _, m := range documented {
@@ -182,17 +182,17 @@ func compare(t *testing.T, what string, have map[string]bool, documented [][]str
 	}
 	for _, name := range slices.Sorted(maps.Keys(have)) {
 		if !named[name] {
-			t.Errorf("%s %s, and docs/ARCHITECTURE.md does not list this", name, what)
+			t.Errorf("%s %s, but docs/ARCHITECTURE.md does not list it, want it listed", name, what)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
 		if !have[name] {
-			t.Errorf("docs/ARCHITECTURE.md says that %s %s, and the code does not", name, what)
+			t.Errorf("docs/ARCHITECTURE.md says that %s %s, want only names for which the code agrees", name, what)
 		}
 	}
 }
 
-// starters returns the files with a go statement or a call of a method Go with one argument, as of a WaitGroup.
+// starters returns the files that start goroutines: with a go statement, or with a method Go as in sync.WaitGroup.
 func starters(t *testing.T) map[string]bool {
 	t.Helper()
 	found := map[string]bool{}
@@ -272,8 +272,8 @@ func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
 	}
 }
 
-// A template finds methods by name at run time, so the linker keeps each exported method of each
-// library: the binary was 9 MB larger (decision 48).
+// The program must not use package template. A template calls methods by name, so the linker keeps each exported method
+// of each library, and the binary was 9 MB larger (decision 48).
 func TestBinaryHasNoTemplates(t *testing.T) {
 	templates := regexp.MustCompile(`"(text|html)/template"|\.Set(Usage|Help|Version)Template\(`)
 	for _, name := range walk(t, ".go") {
@@ -281,12 +281,12 @@ func TestBinaryHasNoTemplates(t *testing.T) {
 			continue
 		}
 		if found := templates.FindString(textOf(t, name)); found != "" {
-			t.Errorf("%s: %s makes the binary larger by a quarter, want no such import", name, found)
+			t.Errorf("%s uses %s, want no template in the program", name, found)
 		}
 	}
 }
 
-// Each package has a runnable example of its main call. The exception needs the files of a release.
+// Each package has a runnable example, except for tools/sbom, whose main call needs the files of a release.
 func TestPackagesHaveAnExample(t *testing.T) {
 	without := []string{"tools/sbom"}
 	packages, examples := map[string]bool{}, map[string]bool{}

@@ -130,9 +130,8 @@ func importers() map[string][]string {
 	}
 }
 
-// separated lists pairs of packages where the first must not reach the second by any chain of imports.
-// No effect, interval or verdict contains a belief of the chooser, because the code that computes them
-// cannot ask the chooser. Recording does not depend on learning.
+// separated lists pairs of packages. The first must not import the second, directly or through other packages. The
+// packages that compute effects and verdicts must not use the beliefs of the chooser, which is package bandit.
 func separated() map[string]string {
 	return map[string]string{
 		"bandit/trial":  "bandit",
@@ -150,8 +149,8 @@ type source struct {
 	imports []string
 }
 
-// The test opens the source files, so that the go command runs the test again after a change of an import, instead
-// of answering from its cache.
+// A package imports only lower layers, permitted neighbours and permitted libraries. The test opens the source files,
+// so that the go command does not answer from its cache after a change.
 func TestImportsPointDown(t *testing.T) {
 	sources, err := read(os.DirFS("."))
 	if err != nil {
@@ -171,8 +170,7 @@ func TestImportsPointDown(t *testing.T) {
 	}
 }
 
-// reaching lists the chains of imports that lead from a package to a package that it must not
-// reach. A test may import both packages.
+// reaching returns the chains of imports that separated forbids. Imports of tests do not count.
 func reaching(sources []source) []string {
 	imports, seen := map[string][]string{}, map[string]bool{}
 	for _, s := range sources {
@@ -196,7 +194,7 @@ func reaching(sources []source) []string {
 	return out
 }
 
-// route returns a chain of imports between two packages; nil if no chain exists.
+// route returns a chain of imports from one package to another, nil if no chain exists.
 func route(imports map[string][]string, from, to string, visited map[string]bool) []string {
 	if from == to {
 		return []string{to}
@@ -229,7 +227,7 @@ func unusedImporters(sources []source) []string {
 	for library, where := range importers() {
 		for _, pkg := range where {
 			if !used[library+" "+pkg] {
-				out = append(out, pkg+" may import "+library+", and does not")
+				out = append(out, pkg+" may import "+library+", but does not")
 			}
 		}
 	}
@@ -360,7 +358,7 @@ func forbiddenLibrary(s source, imported string) string {
 	return "imports " + imported + ", a library without a row in importers"
 }
 
-// TestImportCheckFindsPlantedViolations plants one import of each forbidden kind.
+// The check finds an import of each forbidden kind in a made-up module.
 func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package p\n"
@@ -425,8 +423,7 @@ func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	}
 }
 
-// No measured effect may depend on the beliefs of the chooser: an import of the chooser, direct or
-// through another package, must be found. Tests may import the chooser.
+// The check finds a forbidden import, direct or through another package. It accepts an import in a test.
 func TestImportCheckFindsIndirectImports(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}

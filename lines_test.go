@@ -17,7 +17,7 @@ const columns = 120
 func TestCommentsFitTheColumns(t *testing.T) {
 	files := walk(t, ".go")
 	if len(files) < 300 {
-		t.Fatalf("%d files of code were found, want at least 300: the walk is broken", len(files))
+		t.Fatalf("walk found %d Go files, want at least 300", len(files))
 	}
 	for _, name := range files {
 		for n, line := range strings.Split(textOf(t, name), "\n") {
@@ -33,7 +33,7 @@ func TestCommentsFitTheColumns(t *testing.T) {
 func TestDocsFitTheColumns(t *testing.T) {
 	files := walk(t, ".md")
 	if !slices.Contains(files, "README.md") || !slices.Contains(files, "docs/EXPERIMENT.md") {
-		t.Fatalf("the documentation was not found, only %q", files)
+		t.Fatalf("walk found the pages %q, want README.md and docs/EXPERIMENT.md among them", files)
 	}
 	lone := regexp.MustCompile(`^\s*([-*>] )?\S+$`)
 	for _, name := range files {

@@ -29,8 +29,8 @@ const (
 	otherError  = "error" // of another package; the caller adds the object
 )
 
-// TestMessagesFollowTheRules holds every message to simple rules, and prints all of them with -v. Read the list as
-// an operator at 3 a.m.: each message names the object, the fact and, where there is one, the remedy.
+// Each message of the program follows the rules of messageFaults. With -v the test prints all messages. A message
+// should name the object, the fact and, if there is one, the remedy.
 func TestMessagesFollowTheRules(t *testing.T) {
 	list := messagesOf(t)
 	counts := map[string]int{}
@@ -43,7 +43,7 @@ func TestMessagesFollowTheRules(t *testing.T) {
 	}
 	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
 		if counts[kind] < least {
-			t.Errorf("%d messages of the kind %s were found, want at least %d: the collection is broken", counts[kind], kind, least)
+			t.Errorf("messagesOf found %d messages of the kind %s, want at least %d", counts[kind], kind, least)
 		}
 	}
 }
@@ -54,9 +54,9 @@ var (
 	messageGoName  = regexp.MustCompile(`^[A-Z]+[A-Z0-9_]*\b|^[A-Z][a-z]+[A-Z]|^(Redis|Sentinel|SQLite|JSON|YAML|Retry|OpenTelemetry|Kubernetes|Content-Type|Host|Basic|Bearer|Cluster)\b`)
 )
 
-// messageFaults returns the rules that a message breaks.
+// messageFaults returns the faults of a message, one for each broken rule.
 func messageFaults(m message) (faults []string) {
-	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines hold fragments and signs
+	text, isPlain := m.text, m.kind != helpText && m.kind != consoleLine // help and console lines may be fragments
 	if word := messageDialect.FindString(text); word != "" {
 		faults = append(faults, fmt.Sprintf("the message uses %q", word))
 	}
@@ -81,7 +81,7 @@ func messageFaults(m message) (faults []string) {
 	return faults
 }
 
-// messagesOf collects the messages of the source.
+// messagesOf returns the messages in the source of the program.
 func messagesOf(t *testing.T) (list []message) {
 	t.Helper()
 	files := token.NewFileSet()
@@ -187,7 +187,7 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 }
 
-// literal returns the text of a string literal or of a sum, in which ... replaces a part that is no literal.
+// literal returns the text of a string literal or of a concatenation. It replaces a part that is no literal by "...".
 func literal(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:
@@ -209,7 +209,8 @@ func literal(n ast.Expr) (string, bool) {
 	return "", false
 }
 
-// Each warning and error of the log has a row in the table of docs/OPERATIONS.md.
+// The table of docs/OPERATIONS.md has a row for each warning and error of the log, and no row for a message that the
+// program does not log.
 func TestOperationsListsTheLogMessages(t *testing.T) {
 	var listed []string
 	_, page, _ := strings.Cut(textOf(t, "docs/OPERATIONS.md"), "\n## Log messages\n")
@@ -224,7 +225,7 @@ func TestOperationsListsTheLogMessages(t *testing.T) {
 		}
 	}
 	if len(listed) < 30 {
-		t.Fatalf("only %d messages were found in docs/OPERATIONS.md, want at least 30: the reader of the table is broken", len(listed))
+		t.Fatalf("the test found %d messages in docs/OPERATIONS.md, want at least 30", len(listed))
 	}
 	source := map[string]bool{}
 	for _, m := range messagesOf(t) {
@@ -237,12 +238,12 @@ func TestOperationsListsTheLogMessages(t *testing.T) {
 			}
 		}
 		if m.kind == logWarning && !slices.ContainsFunc(listed, func(part string) bool { return strings.Contains(m.text, part) }) {
-			t.Errorf("%s: docs/OPERATIONS.md does not list the log message %q", m.place, m.text)
+			t.Errorf("%s: docs/OPERATIONS.md does not list the log message %q, want it listed", m.place, m.text)
 		}
 	}
 	for _, part := range listed {
 		if !source[part] {
-			t.Errorf("docs/OPERATIONS.md lists the log message %q, which no code writes", part)
+			t.Errorf("docs/OPERATIONS.md lists the log message %q, want only messages that the program logs", part)
 		}
 	}
 }

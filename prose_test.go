@@ -9,12 +9,12 @@ import (
 	"testing"
 )
 
-// prose counts the words in the comments of a package or in a page that make a text hard to read.
+// prose holds counts of the words in the comments of a package or in a page: all words, and the words and clauses that
+// make a text hard to read.
 type prose struct{ words, pronouns, clauses, idioms int }
 
-// The limits of one package or page, and of all together: pronouns per 100 words, clauses that
-// begin with What or Who per 1,000 words, idioms per 1,000 words. The numbers are an indicator. The
-// aim is that a reader understands a comment without the code below the comment.
+// The limits for one package or page, and, with the suffix All, for all together: pronouns per 100 words, clauses that
+// begin with What or Who per 1,000 words, and idioms per 1,000 words.
 const (
 	pronounLimit, clauseLimit, idiomLimit          = 5.0, 0.5, 2.0
 	pronounLimitAll, clauseLimitAll, idiomLimitAll = 4.0, 0.2, 1.0
@@ -59,7 +59,7 @@ func (p *prose) String() string {
 	return fmt.Sprintf("%d words, %.1f pronouns per 100, %.2f What/Who clauses and %.2f idioms per 1,000", p.words, a, b, c)
 }
 
-// commentsOf joins the consecutive comment lines of a Go file to paragraphs.
+// commentsOf returns the comments of a Go file. It joins consecutive comment lines into one paragraph.
 func commentsOf(text string) (paragraphs []string) {
 	var block []string
 	for line := range strings.Lines(text) {
@@ -129,8 +129,8 @@ func proseOf(t *testing.T) map[string]*prose {
 	return out
 }
 
-// Comments and pages are plain English. A package or page of toRewrite is over the limits; the list only
-// shrinks.
+// The comments of each package and each page are within the limits, except for those in toRewrite. A package within the
+// limits must be removed from toRewrite.
 func TestProseIsPlain(t *testing.T) {
 	all, listed := prose{}, toRewrite()
 	measured := proseOf(t)
@@ -139,18 +139,18 @@ func TestProseIsPlain(t *testing.T) {
 		good := p.words < minProse || p.within(pronounLimit, clauseLimit, idiomLimit)
 		switch {
 		case good && slices.Contains(listed, name):
-			t.Errorf("%s is within the limits: remove it from toRewrite", name)
+			t.Errorf("toRewrite lists %s, which is within the limits, want it removed", name)
 		case !good && !slices.Contains(listed, name):
-			t.Errorf("%s: %s; the limits are %.0f, %.1f and %.0f", name, p, pronounLimit, clauseLimit, idiomLimit)
+			t.Errorf("%s: got %s, want at most %.0f, %.1f and %.0f", name, p, pronounLimit, clauseLimit, idiomLimit)
 		}
 	}
 	for _, name := range listed {
 		if measured[name] == nil {
-			t.Errorf("toRewrite lists %s, which does not exist", name)
+			t.Errorf("toRewrite lists %s, which does not exist, want it removed", name)
 		}
 	}
 	if len(listed) == 0 && !all.within(pronounLimitAll, clauseLimitAll, idiomLimitAll) {
-		t.Errorf("all comments and pages: %s; the limits are %.0f, %.1f and %.0f", &all, pronounLimitAll, clauseLimitAll, idiomLimitAll)
+		t.Errorf("all comments and pages: got %s, want at most %.0f, %.1f and %.0f", &all, pronounLimitAll, clauseLimitAll, idiomLimitAll)
 	}
 	t.Logf("all comments and pages: %s", &all)
 }

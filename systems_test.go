@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// A release is also built for systems on which the tests do not run. The names of package syscall in the program
-// must exist on each system.
+// The tests do not run on all systems of a release. Each name of package syscall that the program uses must exist on
+// Linux, macOS and Windows.
 func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
 	if err != nil {
@@ -30,7 +30,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 			}
 		})
 		if !syscallNames["SIGTERM"] {
-			t.Fatalf("package syscall of %s was not read", system)
+			t.Fatalf("package syscall of %s has no SIGTERM, want it among the names", system)
 		}
 		err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
 			if err != nil || !d.IsDir() {
@@ -46,7 +46,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 						return true
 					}
 					if x, ok := s.X.(*ast.Ident); ok && x.Name == "syscall" && !syscallNames[s.Sel.Name] {
-						t.Errorf("%s: %s has no syscall.%s", set.Position(s.Pos()), system, s.Sel.Name)
+						t.Errorf("%s: %s has no syscall.%s, want a name that exists on each system", set.Position(s.Pos()), system, s.Sel.Name)
 					}
 					return true
 				})
@@ -59,7 +59,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 	}
 }
 
-// each parses the files of a directory that are built for target, without tests, and calls look for each.
+// each calls look for each Go file of a directory that is built for target, except for tests.
 func each(t *testing.T, target *build.Context, dir string, look func(*ast.File, *token.FileSet)) {
 	t.Helper()
 	entries, err := os.ReadDir(dir)

@@ -146,8 +146,8 @@ func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
 	})
 }
 
-// without removes the cuts from whole, the body with the edits. Each cut moves by the length of the text inserted before
-// the cut.
+// without removes the cuts from whole, the body with the edits. Each cut moves by the length of the bytes inserted
+// before it.
 func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
 	list := sorted(cuts)

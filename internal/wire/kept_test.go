@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Read decodes kept items as Request.Item decodes them in the list: the same words, calls, results and ids.
+// Kept.Read decodes stored items to the same values as Request.Item decodes them in the list of a request.
 func TestKeptItemsReadAsInTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -34,7 +34,7 @@ func TestKeptItemsReadAsInTheList(t *testing.T) {
 	})
 }
 
-// conversationOf returns a list whose calls have ids or none.
+// conversationOf draws a request body. Its calls may have ids or none.
 func conversationOf(t *rapid.T, d Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "items") {
@@ -92,7 +92,7 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 			t.Errorf(`%s: got %+v, want one entry in Calls, Calls[0].ID = "c" and Calls[0].Name = "f"`, d, it)
 		}
 		if DialectNamed(d.String()) != d {
-			t.Errorf("DialectNamed(%q) = %v, want the dialect itself", d.String(), DialectNamed(d.String()))
+			t.Errorf("DialectNamed(%q) = %v, want %v", d.String(), DialectNamed(d.String()), d)
 		}
 	}
 	if DialectNamed("none") != None || DialectNamed("") != None {
@@ -100,7 +100,8 @@ func TestKeptDetectsTheDialect(t *testing.T) {
 	}
 }
 
-// A call in the text of an earlier item is found for its result.
+// ModelText is the text of the model before the first stored item. A result in the stored items gets the id of the
+// call in this text.
 func TestKeptFindsTextCalls(t *testing.T) {
 	k := Kept[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
 	alone := k
@@ -110,11 +111,11 @@ func TestKeptFindsTextCalls(t *testing.T) {
 		t.Errorf("got results %+v of the kept item, want %+v", got, want)
 	}
 	if alone.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
-		t.Error("without the text of the model: got the id of the call, want another id")
+		t.Error("without ModelText the result has the id of the call, want a different id")
 	}
 }
 
-// Bytes that are not UTF-8 decode to the same string from the JSON of AppendString as from the JSON of encoding/json.
+// For bytes that are not UTF-8, the JSON of AppendString decodes to the same string as the JSON of encoding/json.
 func TestAppendStringIsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(`"\`+"\n")), rapid.ByteRange('a', 'z'))).Draw(t, "s"))
@@ -124,12 +125,12 @@ func TestAppendStringIsJSON(t *testing.T) {
 		}
 		raw, _ := json.Marshal(s)
 		if err := json.Unmarshal(raw, &want); err != nil || got != want {
-			t.Fatalf("the JSON of %q is read as %q, want %q", s, got, want)
+			t.Fatalf("the JSON of %q decodes to %q, want %q", s, got, want)
 		}
 	})
 }
 
-// CallsIn returns slices of the item, and refuses bytes that are not JSON.
+// CallsIn returns parts of the bytes of the item. It returns false for bytes that are not JSON.
 func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `\\`, `"type"`, `"x_call"`, `"tool_calls"`, `"content"`, `"tool_use"`, `"input"`, `7`, ` `, `{"type":"tool_use","input":7}`, `null`}
 	rapid.Check(t, func(t *rapid.T) {
@@ -146,7 +147,7 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	})
 }
 
-// Elements returns the elements that encoding/json decodes, and refuses the texts that encoding/json refuses.
+// Elements returns the same elements as encoding/json, and false for the texts that encoding/json refuses.
 func TestElementsAgreesWithEncodingJSON(t *testing.T) {
 	pieces := []string{`{"a" : 1.0}`, `{`, `]`, `[`, `"`, `,`, `"x"`, ` `, `null`, `[[],7]`, "\n"}
 	rapid.Check(t, func(t *rapid.T) {

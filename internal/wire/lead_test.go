@@ -8,8 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// The blocks of another precept are recognised by their exact words at the beginning of a text and
-// separated from the text; a quotation of a block is part of the text.
+// A block is text that precept inserts. If a second precept reads the request, it recognises the blocks of the first
+// by their exact words at the beginning of a text. A block after other text, or with other words, is part of the text.
 func TestBlocksOfAnotherPreceptAreRecognised(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
@@ -27,8 +27,8 @@ func TestBlocksOfAnotherPreceptAreRecognised(t *testing.T) {
 	}
 }
 
-// checkLead checks that lead and text of a result are separated in each dialect, and also the
-// blocks before a user's words.
+// checkLead parses lead+rest as a tool result in each dialect and as a user message. A result must have lead as its
+// Lead, which holds the blocks, and want as its text.
 func checkLead(t *testing.T, lead, rest, want string) {
 	t.Helper()
 	raw, err := json.Marshal(lead + rest)
@@ -46,7 +46,7 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
 		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.Lead != lead || res.Text != want {
-			t.Errorf("%s of %s: got lead %q, text %q, want %q, %q", c.body, c.d, res.Lead, res.Text, lead, want)
+			t.Errorf("%s body %s: got lead %q, text %q, want lead %q, text %q", c.d, c.body, res.Lead, res.Text, lead, want)
 		}
 	}
 	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.Lead != lead {
@@ -54,7 +54,8 @@ func checkLead(t *testing.T, lead, rest, want string) {
 	}
 }
 
-// The newest step of a trajectory is recognised by the reply with the step.
+// A trajectory is a message that grows with each step of the agent. The message has an echo key of the reply that gave
+// its newest step.
 func TestTrajectoryStepsAreRecognised(t *testing.T) {
 	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)

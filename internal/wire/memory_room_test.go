@@ -25,8 +25,8 @@ func bucketOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
 }
 
-// countCheckpoints returns the number of checkpoints in memory. The test fails unless m.size is the sum of their sizes,
-// and of two checkpoints in a bucket the shorter is first.
+// countCheckpoints returns the number of checkpoints in m. It fails the test unless m.size is the sum of their sizes
+// and each bucket has its shorter checkpoints first.
 func countCheckpoints(t *testing.T, m *Memory) (checkpoints int) {
 	t.Helper()
 	sum := 0
@@ -44,8 +44,8 @@ func countCheckpoints(t *testing.T, m *Memory) (checkpoints int) {
 	return checkpoints
 }
 
-// A growing conversation has one checkpoint, at its end, and a branch has another. The next turn resumes from the
-// checkpoint with the longest prefix of the body.
+// A checkpoint holds the parse of a prefix of a conversation. A growing conversation has one checkpoint, at its end,
+// and a branch has its own. The next turn resumes from the checkpoint with the longest prefix of its body.
 func TestMemoryFollowsAConversation(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
@@ -65,7 +65,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 			t.Fatalf("turn %d: got ListHash %x, want %x", n, r.ListHash, want)
 		}
 	}
-	parse(longConversation("one", 9)) // a retry
+	parse(longConversation("one", 9)) // the client retries the last request
 	if have := countCheckpoints(t, m); have != 1 {
 		t.Errorf("after a retry: got %d checkpoints, want 1", have)
 	}
@@ -99,7 +99,7 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	for n := range memoryBucket {
 		_, _ = m.Parse(1, Chat, one(n), 0)
 	}
-	_, _ = m.Parse(1, Chat, one(0), 0) // used once more
+	_, _ = m.Parse(1, Chat, one(0), 0) // now body 1 is the least recently used
 	_, _ = m.Parse(1, Chat, one(memoryBucket), 0)
 	if have := countCheckpoints(t, m); have != memoryBucket {
 		t.Errorf("got %d checkpoints in a full bucket, want %d", have, memoryBucket)
@@ -109,18 +109,18 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 			t.Errorf("checkpoint of body %d in memory: got %v, want %v", n, k != nil, want)
 		}
 	}
-	m.size += memoryEntries // other conversations fill the memory
+	m.size += memoryEntries // as if other conversations filled the memory
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
 	m.size -= memoryEntries
 	countCheckpoints(t, m)
 }
 
-// Two requests that continue the same checkpoint in different ways get their own items, also when both find the
-// checkpoint before either is parsed. A body with a second list does not overwrite the items of the checkpoint.
+// Two requests find the same checkpoint and continue it in different ways. Each gets its own items. A third body, whose
+// list is replaced by a second "messages", does not overwrite the items of the checkpoint.
 func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
-	for n := 1; n <= 30; n++ { // the arrays get room for later turns
+	for n := 1; n <= 30; n++ { // grows the arrays of the checkpoint beyond their length
 		if _, err := m.Parse(1, Chat, longConversation("one", n), 0); err != nil {
 			t.Fatal(err)
 		}

@@ -11,7 +11,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// checkSameParse fails the test if a parse with memory differs from a parse without memory.
+// checkSameParse fails the test if Memory.Parse and Parse give different results for the body.
 func checkSameParse(t interface {
 	Helper()
 	Fatalf(string, ...any)
@@ -41,7 +41,8 @@ func checkSameParse(t interface {
 	}
 }
 
-// A conversation that grows, branches or is truncated, or whose other members change, is parsed as without a memory.
+// Memory.Parse gives the result of Parse for conversations that grow, branch or are truncated, and for changes outside
+// of the list.
 func TestMemoryParsesAsWithoutMemory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
@@ -90,7 +91,7 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// The memory is bounded for any traffic.
+// A bucket has at most memoryBucket checkpoints. A memory beyond memoryEntries evicts whole buckets.
 func TestMemoryIsBounded(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
@@ -107,11 +108,12 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	m.size = memoryEntries + 1
 	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.checkpoints) > 1 {
-		t.Errorf("got %d buckets, error %v, want at most 1 and no error", len(m.checkpoints), err)
+		t.Errorf("Parse with a full memory leaves %d buckets and gives error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
 	}
 }
 
-// The memory counts the bytes that it holds: tools after the list are neither counted nor held.
+// A checkpoint does not keep the bytes after the list, such as the tools: 100 conversations with large tools hold at
+// most 8 KiB each.
 func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 	m := NewMemory()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
@@ -143,7 +145,7 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// The name of a model is bounded.
+// Parse cuts the name of a model to at most 1024 bytes, between two characters.
 func TestModelIsBounded(t *testing.T) {
 	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {

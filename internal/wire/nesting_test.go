@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// isWholeValue reports whether the pieces of arguments so far are one JSON value, and repeats its result.
+// isWholeValue reports whether the pieces of arguments so far are one JSON value. A second call gives the same result.
 func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
@@ -30,7 +30,8 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 	}
 }
 
-// Memory for the pieces of a call without an id is proportional to their bytes, although each piece may begin a call.
+// Each piece with a name and without an id may begin a new call. The reader allocates at most 20 times the length of a
+// stream of such pieces.
 func TestNamedPiecesAreLinear(t *testing.T) {
 	piece := func(args string) string {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)
@@ -42,6 +43,6 @@ func TestNamedPiecesAreLinear(t *testing.T) {
 	_, _ = r.Write([]byte(stream))
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 20*uint64(len(stream)) {
-		t.Errorf("%d bytes were allocated for a stream of %d, want at most 20 times the length", took, len(stream))
+		t.Errorf("the reader allocated %d bytes for a stream of %d bytes, want at most 20 times the length", took, len(stream))
 	}
 }

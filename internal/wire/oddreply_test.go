@@ -19,7 +19,8 @@ func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	return r.Reply()
 }
 
-// The reader finds error, finish, completeness and usage in unusual replies, in pieces of any size.
+// The reader finds the error, the finish reason, the completeness and the token usage of unusual replies, in pieces of
+// several sizes.
 func TestUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {

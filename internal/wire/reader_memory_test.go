@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// MemoryBytes grows with the input to at most a multiple of the limit. After Drop the reader still detects the end of
-// the reply.
+// MemoryBytes stays within 5 times the limit of the reader. After Drop, the reader frees its text and still detects the
+// end of the reply.
 func TestMemoryBytesIsBounded(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
@@ -45,13 +45,13 @@ func TestMemoryBytesIsBounded(t *testing.T) {
 		}
 		feed(k.whole)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
-			t.Errorf("%s: got complete %v, cut %v, %d bytes of text, want true, true, 0", name, rep.Complete, rep.Cut, len(rep.Text))
+			t.Errorf("%s: got complete %v, cut %v, %d bytes of text after Drop, want complete, cut, no text", name, rep.Complete, rep.Cut, len(rep.Text))
 		}
 	}
 }
 
-// A reader needs at most 10% more memory than the text of a long reply. The buffer of a reply with an announced length
-// is allocated once.
+// A reader needs at most 10% more memory than the text of a long reply. It allocates the buffer once if the server
+// announces the length of the reply.
 func TestLongReplyTakesLittleMemory(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)

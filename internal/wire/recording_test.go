@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A recording is an object with messages or input, and its list shows the dialect.
+// A recording is an object with the list messages or input. ReadRecording derives the dialect from this list.
 func TestReadRecording(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for raw, want := range map[string]string{
@@ -53,7 +53,7 @@ func TestReadRecording(t *testing.T) {
 	}
 }
 
-// CallsIn finds the calls in an item of any dialect, also of kinds that Item does not decode.
+// CallsIn finds the calls in an item of any dialect, also calls of a kind that Request.Item does not decode.
 func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
@@ -82,8 +82,8 @@ func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 	}
 }
 
-// Every wrapper of an agent around a person's words is removed and named; an unknown tag belongs to
-// the person.
+// StripWords removes the text that agents add to a person's words and returns its kind. An unknown tag is part of the
+// words.
 func TestWrappersOfAgents(t *testing.T) {
 	const tags = "system-reminder,environment_context,skills_instructions,user_instructions,current_datetime,SYSTEM_NOTICE,environment_details," +
 		"permissions instructions,apps_instructions,plugins_instructions,collaboration_mode,model_switch,turn_aborted,subagent_notification," +
@@ -94,7 +94,7 @@ func TestWrappersOfAgents(t *testing.T) {
 		piece := "<" + tag + ">\nx\n</" + tag + ">"
 		words, out := wire.StripWords("do " + piece + "it")
 		if words != "do it" || len(out) != 1 || out[0].Kind != tag || out[0].Text != piece {
-			t.Errorf("%s: got words %q, removed %v, want the words \"do it\" and one removed piece", tag, words, out)
+			t.Errorf("%s: got words %q, removed %v, want the words \"do it\" and the removed piece %q of the kind %s", tag, words, out, piece, tag)
 		}
 	}
 	for text, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestWrappersOfAgents(t *testing.T) {
 			kinds = append(kinds, s.Kind)
 		}
 		if got := strings.Join(kinds, ","); got != want || want != "observation" && want != "caveat" && !strings.Contains(words, "go") {
-			t.Errorf("%q: got words %q and removed kinds %s, want the word go (none for an observation or a caveat) and %s", text, words, got, want)
+			t.Errorf("%q: got words %q and removed kinds %q, want kinds %q and the word go (except for observation and caveat)", text, words, got, want)
 		}
 	}
 }

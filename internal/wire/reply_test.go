@@ -105,17 +105,17 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	for _, n := range []int{len(stream), 4093} {
 		small := readReply(Chat, []byte(stream), 1<<20, n)
 		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
-			t.Errorf("pieces of %d, small limit: got cut %v, complete %v, text %q, %d calls, %d input tokens, want true, true, ab, 0, 1", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
+			t.Errorf("pieces of %d, small limit: got cut %v, complete %v, text %q, %d calls, %d input tokens, want cut, complete, text ab, 0 calls, 1 token", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
 		}
 		big := readReply(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
-			t.Errorf("pieces of %d, large limit: got cut %v, complete %v, %d calls, want true, true, 1", n, big.Cut, big.Complete, len(big.Calls))
+			t.Errorf("pieces of %d, large limit: got cut %v, complete %v, %d calls, want cut, complete, 1 call", n, big.Cut, big.Complete, len(big.Calls))
 		}
 	}
 }
 
-// The last event of a response repeats the whole response. If the event is too long to keep, its name still marks the
-// end. A JSON body that is too long to keep is complete if it ends with a brace.
+// The last event of the Responses API repeats the whole response. If the event exceeds the limit of the reader, its
+// name still ends the reply. A JSON body beyond the limit is complete if it ends with a brace.
 func TestTooLongLastEventEndsTheReply(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
@@ -145,7 +145,7 @@ func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 		}
 		rep := readReply(Chat, []byte(stream.String()), limit, 1000)
 		if len(rep.Text) > max(limit, 0) || !rep.Cut || strings.ContainsRune(rep.Text, '\ufffd') {
-			t.Errorf("limit %d: got %d bytes, cut %v, text %q, want at most the limit, true, whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
+			t.Errorf("limit %d: got %d bytes, cut %v, text %q, want at most the limit, cut, whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
 		}
 		if limit >= 200 && len(rep.Text) < limit-itemCost-3 {
 			t.Errorf("limit %d: got %d bytes, want at least %d", limit, len(rep.Text), limit-itemCost-3)
@@ -160,7 +160,7 @@ func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 	}
 }
 
-// EchoReply computes the keys of a reply once.
+// EchoReply computes the echo keys, which recognise a returned reply, once.
 func TestEchoReplyCachesTheKeys(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := EchoReply(rep, "")
@@ -168,7 +168,7 @@ func TestEchoReplyCachesTheKeys(t *testing.T) {
 		t.Errorf("got %v allocations for known keys, want none", n)
 	}
 	if begun := EchoReply(rep, "it begins: "); len(begun) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
-		t.Errorf("got keys %q without and %q with a prefilled text, want one more key with the text", first, begun)
+		t.Errorf("EchoReply gives keys %q without and %q with a prefilled text, want one more key with the text", first, begun)
 	}
 }
 
@@ -210,7 +210,7 @@ func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 			}
 			replied := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
-				t.Errorf("got keys %q of the reply, want %q of the request's", replied, keys[:1])
+				t.Errorf("got keys %q of the reply, want among them the key %q of the request", replied, keys[:1])
 			}
 		})
 	}
@@ -271,7 +271,7 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// A client with several choices may continue with any of them.
+// A reply may have several choices, and the client may continue with any of them. EchoReply returns keys of each.
 func TestEchoOfFurtherChoices(t *testing.T) {
 	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
 

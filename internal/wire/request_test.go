@@ -76,7 +76,7 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
 	if r.Model != "m1" || !r.NoRun || !r.Delta {
-		t.Errorf("got model %q, NoRun %v, Delta %v, want m1, true, true", r.Model, r.NoRun, r.Delta)
+		t.Errorf("got model %q, NoRun %v, Delta %v, want model m1, NoRun true, Delta true", r.Model, r.NoRun, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
 		t.Errorf("got hints %+v, want %+v", r.Hints, want)
@@ -86,7 +86,7 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 	}
 }
 
-// Codex gives models without top-level tools an item with the tools.
+// For some models, Codex sends the tools as an item of the list instead of a member of the body.
 func TestParseReadsToolsInTheList(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"b"},{"type":"custom","name":"a"}]},{"role":"user","content":"x"}]}`:               {"a", "b"},
@@ -103,7 +103,7 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 	}
 	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
 	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
-		t.Errorf("got error %v, want an Uninspected error: the tools of the item count", err)
+		t.Errorf("got error %v, want an Uninspected error, because the tools of the item count", err)
 	}
 }
 
@@ -171,7 +171,7 @@ func TestToolNamesAreEqualInAllDialects(t *testing.T) {
 		t.Errorf("equal tool names: got hashes %x and %x, want equal hashes", chat.ToolsHash, messages.ToolsHash)
 	}
 	if none := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[]}`); len(none.Tools) != 0 || none.ToolsHash == chat.ToolsHash {
-		t.Errorf("got tools %q, hash %x of an empty list, want none and another hash", none.Tools, none.ToolsHash)
+		t.Errorf("an empty list of tools: got tools %q, hash %x, want no tools and a different hash", none.Tools, none.ToolsHash)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestRawIsTheItemsBytes(t *testing.T) {
 	}
 }
 
-// walk calls the methods of a request for the fuzzers. No call may panic, and anchors must find their own items.
+// walk calls the methods of a fuzzed request. No call may panic, and the anchor of each item must find the item.
 func walk(t *testing.T, r *Request) {
 	t.Helper()
 	_, _, _ = r.NewWords(), r.NewResults(), r.LastUser()

@@ -22,7 +22,7 @@ func TestValidIsAsStrictAsEncodingJSON(t *testing.T) {
 	}
 }
 
-// A special byte is found at any place of the words that are compared together.
+// The scanner compares 8 bytes of a string at once. It finds a special byte at each of the 8 places.
 func TestStringEndAtEveryOffset(t *testing.T) {
 	for _, end := range []string{`"`, `\n"`, "\x01\"", "\x80\"", "\xff\"", "\x1f\"", "!\"", "]\"", "#\""} {
 		for n := range 40 {

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// A scratchpad, the one message of a ReAct agent with all steps so far, is split into question and steps. Rules and
-// examples in the form of steps belong to the question.
+// A ReAct agent sends its question and all steps so far as one message, the scratchpad. The parser separates question
+// and steps. Rules and examples that look like steps belong to the question.
 func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
 	for text, want := range map[string]string{
@@ -37,8 +37,8 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	}
 }
 
-// Words returns the same question in each request of a growing scratchpad, and text is inserted at the top of each
-// observation.
+// While a scratchpad grows, the words of the user stay the same, and Splice inserts the text for a result at the top of
+// its observation.
 func TestScratchpadSplicePlaces(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"
 	var words string

@@ -45,8 +45,8 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// Parse reads unusual bodies of SDKs and people. want is the result in the notation of shape. Splice without edits
-// returns the body unchanged, and a second parse gives the same hashes.
+// Parse reads unusual bodies; want is the result in the notation of shape. Splice without edits returns the body
+// unchanged, and a second parse gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect
@@ -104,7 +104,7 @@ func TestParseUnusualBodies(t *testing.T) {
 	}
 }
 
-// Changes that agents make to an item do not change its hash; other words do.
+// The hash of an item depends on its words. Changes that agents make to a returned item do not change the hash.
 func TestHashOfReturnedItemsIsStable(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]

@@ -10,7 +10,7 @@ import (
 
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
-// escaped is block inside of a JSON string.
+// escaped is the text of block as the inside of a JSON string.
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
 func TestSpliceInsertsAtEachPlace(t *testing.T) {
@@ -218,7 +218,7 @@ func TestStripRefusesAnAbsentText(t *testing.T) {
 		}
 	}
 	if _, err := Strip(Chat, body[1:], []Edit{{0, -1, "words"}}); err == nil {
-		t.Error("Strip accepted a body that is not JSON")
+		t.Error("Strip accepted a body that is not JSON, want an error")
 	}
 	if out, err := Strip(None, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
 		t.Errorf("Strip without a dialect: got %s, error %v, want the body unchanged", out, err)
@@ -252,8 +252,8 @@ func TestStripUndoesSplice(t *testing.T) {
 	})
 }
 
-// An agent sends its history without the blocks of precept, and the upstream gets the history with the blocks. Hash and
-// Words of each item are equal in both.
+// A block is text that precept inserts. Each item has the same Hash and Words in the agent's request, which has no
+// blocks, and in the upstream's, which has them.
 func TestBlocksDoNotCountInTheHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}

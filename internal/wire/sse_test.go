@@ -68,7 +68,7 @@ func TestSSEEvents(t *testing.T) {
 	}
 }
 
-// Events are read as written, with any line ends and any cuts.
+// The events of a stream are read as they were written, with any line ends and in pieces of any size.
 func TestSSERoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var stream strings.Builder

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// valid and stringEnd agree with encoding/json on long strings: runs of backslashes over the borders of 8-byte words,
-// escapes across a border, and wrong bytes at any place.
+// valid and stringEnd scan 8 bytes at once. They agree with encoding/json on long strings with backslashes and escapes
+// across the borders of these words, and with invalid bytes at any place.
 func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"a", "bcdefgh", strings.Repeat("x", 61), strings.Repeat("y", 64), "\u00e9", "\U0001F600", "\x7f", "\xff", "!", "#", "[", "]",

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A stream gives the same reply whether an event is compared with the event before (type template) or parsed.
+// The reader compares an event with the event before, the template, and parses only an event of a different form. The
+// reply is the same as if it parsed every event.
 func TestTemplateKeepsTheReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {

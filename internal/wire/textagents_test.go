@@ -36,8 +36,8 @@ func chatOf(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText prints the words of the user, the calls and the results of a list. Ids of calls are numbered in the order
-// of their appearance.
+// callsText prints the words of the user, the calls and the results of a list. It replaces the ids of calls by their
+// numbers in the order of appearance.
 func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -66,8 +66,8 @@ func callsText(r *wire.Request) string {
 	return out.String()
 }
 
-// Calls and results that an agent writes as prose are read as calls and results. An unlisted form is read only if the
-// list repeats a call and its result.
+// Some agents write calls and results as text. The parser reads them as calls and results. It reads a form that it does
+// not know only if the list repeats a call and its result.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"smolagents", `
@@ -433,7 +433,7 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 	}
 }
 
-// checkEchoes checks that each answer of the model has a key of its reply.
+// checkEchoes checks that each answer in the list has an echo key of the reply with the same text.
 func checkEchoes(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -445,13 +445,13 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 		_, _ = reader.Write(raw)
 		known := wire.EchoReply(reader.Reply(), "")
 		if !slices.ContainsFunc(r.Echo(i), func(key string) bool { return slices.Contains(known, key) }) {
-			t.Errorf("answer %d: got keys %v, want one of the reply's %v", i, r.Echo(i), known)
+			t.Errorf("answer %d has the echo keys %v, want one of the reply's %v", i, r.Echo(i), known)
 		}
 	}
 }
 
-// checkOwnResults checks that the anchor of each result is found in its item, and that text for a result in the message
-// of its call is inserted directly before the result.
+// checkOwnResults checks that the anchor of each result finds the item of the result. For a result in the message of
+// its call, Splice must insert text directly before the result.
 func checkOwnResults(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -459,7 +459,7 @@ func checkOwnResults(t *testing.T, r *wire.Request) {
 			a := r.AnchorAt(i, res.CallID)
 			item, block, ok := r.Find(a)
 			if !ok || item != i || res.WithCall && block != res.Block {
-				t.Errorf("result %q of item %d, block %d: got item %d, block %d, found %v", res.Text, i, res.Block, item, block, ok)
+				t.Errorf("the anchor of result %q gives item %d, block %d, found %v, want item %d, block %d, found", res.Text, item, block, ok, i, res.Block)
 			}
 			if !res.WithCall || res.Block < 0 {
 				continue

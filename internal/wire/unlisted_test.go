@@ -9,15 +9,15 @@ import (
 	"precept/internal/wire"
 )
 
-// repeatedCall returns a conversation with two answers of the model and the same text of the user after each. answer
-// returns the answer with the index n.
+// repeatedCall returns a conversation with two answers of the model, answer(0) and answer(1), and the same text of the
+// user after each.
 func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return chatOf(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// If an agent of an unknown form repeats a call and its result, the calls are read from the object at the end of its
-// answers. The object may name the tool under several keys, and hold thoughts next to the call.
+// If an unknown agent repeats a JSON object and the text after it, the parser infers that the object is a call and the
+// text its result. The object may name the tool under several keys and may have thoughts, which can differ.
 func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
@@ -35,7 +35,7 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 	for _, key := range []string{"thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation"} {
 		r := repeatedCall(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
 		if !r.Item(4).ResultInferred() {
-			t.Errorf("different texts under %q: got no inferred result, want a repeated call", key)
+			t.Errorf("different texts under %q: got no inferred result, want one", key)
 		}
 	}
 	for name, answer := range map[string]func(n int) string{
@@ -54,11 +54,11 @@ U nothing after 3 seconds
 A {"tool":"search"}
 U nothing after 9 seconds`)
 	if !counted.Item(4).ResultInferred() {
-		t.Error("results that differ only in the number of seconds: got no inferred result, want a repeated call")
+		t.Error("results that differ only in the number of seconds: got no inferred result, want one")
 	}
 }
 
-// Each removed piece of a text is named, and only the words are left.
+// StripWords returns the words of a text, and each removed piece with its kind.
 func TestStrippedPiecesAreNamed(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
@@ -102,7 +102,7 @@ func TestStrippedPiecesAreNamed(t *testing.T) {
 	}
 }
 
-// The results of a growing message (see step) have the ids of their calls.
+// Some agents send one message that grows with each step. Each result in such a message has the id of its call.
 func TestCallsOfAGrowingMessage(t *testing.T) {
 	for name, k := range map[string]struct{ text, calls string }{
 		"a trajectory": {
@@ -135,7 +135,7 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
 			if !ok || !c.IsText() || !wire.Unnamed(res.CallID) {
-				t.Errorf("%s: the call of result %q is not found", name, res.Text)
+				t.Errorf("%s: result %q has the id %q and the call %+v, found %v, want a call in text under an id made by precept", name, res.Text, res.CallID, c, ok)
 			}
 			if body != "" {
 				body += " | "

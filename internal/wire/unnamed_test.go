@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// parse returns the request with a valid body.
+// parse parses a valid body.
 func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
@@ -43,10 +43,10 @@ func TestResultsWithoutIDs(t *testing.T) {
 	for _, i := range []int{2, 3, 5, 6} {
 		a := r.AnchorAt(i, r.Item(i).Results[0].CallID)
 		if item, block, ok := longer.Find(a); !ok || item != i+1 || block != 0 {
-			t.Errorf("result %d in the longer list: found at item %d, block %d, %v, want item %d (anchor %+v)", i, item, block, ok, i+1, a)
+			t.Errorf("the anchor %+v of result %d gives item %d, block %d, found %v in the longer list, want item %d, block 0, found", a, i, item, block, ok, i+1)
 		}
 		if item, _, ok := r.Find(a); !ok || item != i {
-			t.Errorf("result %d: got item %d, found %v, want its own item", i, item, ok)
+			t.Errorf("the anchor of result %[1]d gives item %d, found %v, want item %[1]d, found", i, item, ok)
 		}
 	}
 	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
@@ -55,7 +55,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A call without an id is recognised by its content, with any white space and order.
+// A call without an id has an echo key of its name and arguments. White space and the order of members do not matter.
 func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
@@ -78,8 +78,8 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 	}
 }
 
-// A reply is recognised when the agent sends the text back without the thoughts, without the prefilled words, or with
-// text of the agent at the end.
+// A returned reply has an echo key of the reply, also if the agent left out the thoughts or the prefilled words, or
+// appended text.
 func TestReturnedTextsAreRecognised(t *testing.T) {
 	reply := func(text, begun string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
@@ -104,14 +104,14 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := reply(c.answered, c.begun)
 		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("%q after the prefilled %q and returned as %q: got known = %v, want %v", c.answered, c.begun, c.back, got, c.known)
+			t.Errorf("answer %q after the prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.begun, c.back, got, c.known)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
 		"role": "assistant", "content": "Calling tools:\n[{'id': 'call_1', 'type': 'function'}, {'id': 'call_2'}, {'id': '" + strings.Repeat("x", 300) + "'}]",
 	}}})))
 	if echo := listed.Echo(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {
-		t.Errorf("got keys %v, want call_1, call_2 and one bounded key", echo)
+		t.Errorf("got keys %v, want c:call_1, c:call_2 and a third key", echo)
 	}
 }
 
