@@ -21,7 +21,7 @@ func (r *rig) calls(op string) (n int) {
 	return n
 }
 
-// Later sessions close after a whole batch of sessions that cannot be closed.
+// The closing of each session in a whole batch panics. The session after this batch closes in the same pass.
 func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
@@ -43,7 +43,7 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	same(t, "sessions set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
-// A panic of a step in the last correction is recorded, too.
+// A correction panics while the program stops. The session is recorded as set aside.
 func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &panickingStep{step: "correct", id: sessionOf("s")}
@@ -55,8 +55,8 @@ func TestPanicAtTheStopIsRecorded(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "panics", p.met.Load(), 1)
-	if m := r.marks(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
-		t.Errorf("got the marks %+v, want one of the session at the step correct", m)
+	if m := r.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
+		t.Errorf("got the dead letters %+v, want one of the session at the step correct", m)
 	}
 }
 
@@ -73,7 +73,8 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	}
 }
 
-// A reward that arrives with the closing itself counts towards the next fit of the priors.
+// A reward that the learner first reads at the closing counts towards the next fit of the priors. The fit is due after
+// two rewards.
 func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -87,7 +88,7 @@ func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
 		r.Deliver(r.ctx())
 		r.be.takeCalls()
 		r.closeDue(r.ctx())
-		same(t, "the session closed with a reward", r.applied(id).Rewarded, true)
-		same(t, "priors are written", slices.Contains(r.be.takeCalls(), "priors"), fitted)
+		same(t, fmt.Sprintf("session s%d: closed with a reward", i), r.applied(id).Rewarded, true)
+		same(t, fmt.Sprintf("session s%d: priors written", i), slices.Contains(r.be.takeCalls(), "priors"), fitted)
 	}
 }

@@ -42,7 +42,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), 2)
 	same(t, "rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 1)
 	if a := r.applied(silent); a.Rewarded || a.Reward != 0 {
-		t.Errorf("the silent session has the reward %+v, want none", a)
+		t.Errorf("the session without feedback: got %+v, want no reward", a)
 	}
 	r.closeDue(r.ctx())
 	same(t, "closed sessions in the tally after a second pass", r.Learner.Tally.Closed.Load(), 2)
@@ -71,7 +71,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	r.be.failNext("samples", 1, errDown)
 	r.age()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "settle") {
-		t.Errorf("the counters moved without the samples: %v", calls)
+		t.Errorf("after a failed write of samples: got the calls %v, want no settle", calls)
 	}
 	same(t, "counters without the samples", r.counters(tenantA), none)
 	sameList(t, "failures", r.failed(), []string{"samples"})
@@ -99,12 +99,12 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	sameList(t, "samples", seen, []string{sample.DialogResponse})
 }
 
-// A closing fails, and the session continues. Later writes keep the closing due until it succeeds,
-// in this process or after a crash.
+// A closing fails, and the session has another turn. The session remains due: the next search closes
+// the session, in the same process or after a restart.
 func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"samples", "settle"} {
-		for _, crash := range []bool{false, true} {
+		for _, restart := range []bool{false, true} {
 			r := newRig(t, nil)
 			id := r.played("s", picked(true))
 			r.be.failNext(step, 1, errDown)
@@ -115,7 +115,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 			ses.Record.Mutex.Unlock()
 			r.Release(ses, store.Decided)
 			r.record()
-			if crash {
+			if restart {
 				r = r.reopen(nil)
 			}
 			same(t, step+" failed: version", r.applied(id).Version, 0)
@@ -127,6 +127,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 	}
 }
 
+// Feedback after the closing of a session leads to the same counters as the same feedback before the closing.
 func TestLateFeedbackIsACorrection(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return score(id, minute, y) }
@@ -149,7 +150,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 		"user, then verifier":           {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
 		"verifier, then user":           {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
 		"a verifier alone":              {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
-		"an id with a higher score":     {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
+		"a later entry with an old id":  {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
 			early := newRig(t, nil)
@@ -194,7 +195,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	same(t, "definition", r.Definition(), "verifier@1h0m0s")
 }
 
-func TestExcludedContributesNothing(t *testing.T) {
+func TestExcludedSessionContributesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	a := picked(true)
@@ -292,7 +293,7 @@ func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	sameList(t, "failures of the second pass", r.failed(), nil)
 }
 
-func TestRunClosesSessionsOfTheirAge(t *testing.T) {
+func TestRunClosesDueSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = time.Second })
 	id := r.played("s", picked(true))
@@ -324,8 +325,9 @@ func TestCloseTickIsBounded(t *testing.T) {
 	}
 }
 
-// The step of a faster replica is not overwritten, and the next step builds on it.
-func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
+// Another replica settles a session while this replica closes the session. This replica does not overwrite the
+// settlement; its later correction uses the assignment of the other replica.
+func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -354,8 +356,9 @@ func TestClosingBuildsOnAnotherReplicasStep(t *testing.T) {
 	same(t, "injected sessions (the assignment of this replica)", r.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
-// A correction that was accepted before a kill of the program is counted by the next run.
-func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
+// Feedback on a closed session is stored, and the program stops before the correction. The next run makes the
+// correction.
+func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
@@ -372,7 +375,7 @@ func TestAcceptedCorrectionSurvivesAKill(t *testing.T) {
 	same(t, "rewarded sessions", r.counter("", "told"), 1)
 	same(t, "version", r.applied(id).Version, 2)
 
-	// Feedback arrives during the settlement of a correction, and the process dies before the next pass.
+	// Feedback arrives during the settlement of a correction, and the program stops before the next pass.
 	e.At, e.Score = e.At.Add(time.Hour), .5
 	r.be.hook = func(op string) {
 		if op == "settle" {
@@ -418,7 +421,7 @@ func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
 	r.closeDue(r.ctx())
 	for _, op := range r.be.takeCalls() {
 		if op == "unsettled" {
-			t.Error("the only writer reads the unsettled sessions, want no such call")
+			t.Error("closeDue calls unsettled after a successful listing, want no second listing")
 		}
 	}
 }

@@ -41,15 +41,17 @@ const (
 	dayHot      = 6 * time.Hour // learning.hot
 	dayStep     = 10 * time.Minute
 	daySteps    = int(24 * time.Hour / dayStep)
-	partitioned = 3                                // this replica reaches no Redis ...
-	cutFrom     = int(10 * time.Hour / dayStep)    // ... from this step
-	cutUntil    = cutFrom + int(time.Hour/dayStep) // ... until this step
+	partitioned = 3                                // number of the replica without Redis for an hour
+	cutFrom     = int(10 * time.Hour / dayStep)    // first step without Redis
+	cutUntil    = cutFrom + int(time.Hour/dayStep) // first step with Redis again
 )
 
-// Ten replicas on one Redis and one process on SQLite serve the same sessions of a day: sessions that move to
-// another replica, feedback within the closing age, hours later and corrected, a replica that restarts every hour,
-// and a replica without Redis for an hour. Every three hours the samples are exported, and the exchanges of sessions
-// older than six hours leave Redis. The counters of both are equal.
+// Ten replicas on one Redis serve the sessions of one day, and one process on SQLite serves the same sessions. At the
+// end, the counters of both are equal. During the day:
+//   - some sessions continue at another replica;
+//   - rewards arrive before the closing of their session or hours later, and some rewards change;
+//   - every hour one replica restarts, and one replica is without Redis for an hour;
+//   - every three hours the samples are exported, and exchanges of sessions older than dayHot are deleted from Redis.
 //
 // A session has dayRequests requests. The first request, and the request at another replica, are exchanges; the
 // other requests are only counted in the record of the session.
@@ -90,13 +92,13 @@ func TestADayOfAFleet(t *testing.T) {
 		tenant := fmt.Sprint("tenant-", i)
 		have, want := d.fleet[0].counters(tenant), d.single.counters(tenant)
 		if have != want {
-			t.Errorf("counters of %s differ: the fleet has %d bytes, one process has %d bytes", tenant, len(have), len(want))
+			t.Errorf("counters of %s: the fleet (%d bytes) differs from one process (%d bytes), want equal text", tenant, len(have), len(want))
 		}
 		counters += strings.Count(have, `"Key"`)
 	}
 	t.Logf("%d counters", counters)
 	if d.moved == 0 || d.late == 0 || d.restarts < 20 || d.left == 0 {
-		t.Errorf("%d sessions moved, %d rewards came late, %d restarts, %d exchanges left Redis, want some of each", d.moved, d.late, d.restarts, d.left)
+		t.Errorf("%d sessions moved, %d rewards came late, %d restarts, %d exchanges left Redis, want at least 1, 1, 20 and 1", d.moved, d.late, d.restarts, d.left)
 	}
 	d.report(server)
 	d.reportKinds(server)
@@ -125,7 +127,7 @@ type day struct {
 	begun, moved, rewards, late, restarts, left, samples int
 }
 
-// dayEvent is a planned request, with y < 0, or a planned reward of a session.
+// dayEvent is a planned event of a session: a request if y < 0, otherwise a reward of y.
 type dayEvent struct {
 	session      int32
 	tenant, home int8
@@ -191,7 +193,7 @@ func (d *day) begin(step int) {
 	switch n := d.rng.IntN(10); {
 	case n < 5 && !alone:
 		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
-	case n < 7: // after the closing; the rows of the partitioned replica have arrived
+	case n < 7: // a reward after the closing, when the rows of the partitioned replica are in Redis
 		d.late++
 		reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+10), float64(i%2))
 	}
@@ -254,7 +256,7 @@ func (d *day) happen(step int, e dayEvent) {
 func (d *day) continued(r *rig, tenant, name string) {
 	ses, late := r.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 	if ses == nil || late {
-		d.t.Errorf("session %s is unknown at another replica (late: %v), want it known", name, late)
+		d.t.Errorf("session %s at another replica: found %v, timed out %v, want the session in time", name, ses != nil, late)
 		return
 	}
 	ses.Record.Lock()
@@ -264,7 +266,7 @@ func (d *day) continued(r *rig, tenant, name string) {
 	d.turn(r, tenant, name, 2)
 }
 
-// step makes the events of one dayStep, and the work of all processes at once.
+// step runs the events of one step. All processes do their work of the step at the same time.
 func (d *day) step(step int) {
 	d.link.set(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
@@ -386,7 +388,8 @@ func (d *day) report(server *storetest.Redis) {
 	d.t.Logf("%s", text)
 }
 
-// reportKinds logs the keys of Redis by kind: the number of keys, and the bytes of all, from a sample of 500 keys.
+// reportKinds logs for each kind of key in Redis the number of keys, their mean size in a sample of at most 500 keys,
+// and the estimated size of all keys of the kind.
 func (d *day) reportKinds(server *storetest.Redis) {
 	count, sampled, bytes := map[string]int{}, map[string]int{}, map[string]int64{}
 	for cursor := "0"; ; {

@@ -12,9 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// Another definition of reward starts new counters. The old counters stay, are mentioned, and
-// return with the old definition; feedback on a session corrects the counters under which the
-// session closed.
+// A changed definition of the reward starts new counters, and the report names the number of sessions
+// under the old definition. The old definition brings back the old counters. Late feedback corrects
+// the counters of the definition under which the session closed.
 func TestCountersBelongToADefinition(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -29,7 +29,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			open := func(tiers ...int) *rig {
 				return openRig(t, dir, clk, func(o *options) { o.Reward.Tiers = tiers; backend(o, dir) })
 			}
-			rewardedSessions := func(r *rig) (told int64) {
+			rewardedSessions := func(r *rig) int64 {
 				t.Helper()
 				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
@@ -68,10 +68,10 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			tests.postFeedback(tenantA, b, score("f", 1, 0))
 			tests.age()
 			same(t, "sessions rewarded by tests", rewardedSessions(tests), 1)
-			mine := tests.Beliefs(tenantA).Posterior(looked)
+			belief := tests.Beliefs(tenantA).Posterior(looked)
 			tests.postFeedback(tenantA, a, score("f", 2, 0)) // the user of the first session changes the score
 			tests.resettle(tests.ctx())
-			same(t, "belief after a correction under another definition", tests.Beliefs(tenantA).Posterior(looked), mine)
+			same(t, "belief after a correction under another definition", tests.Beliefs(tenantA).Posterior(looked), belief)
 			same(t, "sessions rewarded by tests, after a correction under another definition", rewardedSessions(tests), 1)
 			same(t, "sum of the rewards by tests", tests.counter("", "sumy"), 1)
 			sameList(t, "failures", tests.failed(), nil)
@@ -100,7 +100,7 @@ func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	r.closeDue(r.ctx())
 	list, err := r.be.Counters(r.ctx(), tenantA)
 	if err != nil || len(list) == 0 {
-		t.Fatalf("got %d entries in list, error %v, want no error and a list with entries", len(list), err)
+		t.Fatalf("Counters: got %d counters, error %v, want some counters and no error", len(list), err)
 	}
 	for _, d := range list {
 		if d.Key.Scope != "" && d.Key.Scope != string(looked.Arm) && d.Key.Scope != "x:coder" {

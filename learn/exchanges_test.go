@@ -24,7 +24,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns offers turns of three sessions, and delivers each turn.
+// offerTurns offers the turns from, ..., to of three sessions, and writes them to the backend.
 func (r *rig) offerTurns(from, to int) {
 	r.t.Helper()
 	const last = 6
@@ -56,7 +56,7 @@ func (r *rig) samplesText() string {
 	return string(text)
 }
 
-func TestClosingReadsNoExchangeBack(t *testing.T) {
+func TestClosingTakesExchangesFromMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, withCache(t, 1<<20))
 	r.offerTurns(1, 6)
@@ -68,7 +68,7 @@ func TestClosingReadsNoExchangeBack(t *testing.T) {
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
 	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
 	r.record()
-	same(t, "read back after closing", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
+	same(t, "exchanges are read from the backend, after the session left memory", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
 }
 
 // The samples do not depend on the place from which closing takes the exchanges.
@@ -123,7 +123,7 @@ func killed(r *rig) *rig {
 	dir := r.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
 	if err != nil || len(files) < 2 {
-		r.t.Fatalf("got files %q, error %v, want no error and at least two entries in files", files, err)
+		r.t.Fatalf("files of the rig: got %q, error %v, want at least two files and no error", files, err)
 	}
 	for _, name := range files {
 		data, err := os.ReadFile(name)

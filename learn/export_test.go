@@ -54,7 +54,7 @@ func (l *Learner) Recalled() bool { return l.open.recalled }
 // TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }
 
-// CheckedSince returns the number of tenants in memory that the learner has checked for use at when or later.
+// CheckedSince returns the number of tenants in memory whose last check for idleness was at when or later.
 func (l *Learner) CheckedSince(when time.Time) (n int) {
 	for _, t := range l.beliefs.tenants {
 		if t.checked >= when.UnixNano() {

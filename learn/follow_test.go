@@ -71,36 +71,37 @@ func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *optio
 	}
 }
 
-// mined is a shared backend that panics in the calls that a test selects.
-type mined struct {
+// panickingRedis is a Redis backend that panics in the calls that a test selects.
+type panickingRedis struct {
 	remoteBackend
 	moved    atomic.Bool            // Moved panics
 	counters atomic.Pointer[string] // Counters panics for this tenant
 }
 
-func (m *mined) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
+func (m *panickingRedis) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	if m.moved.Load() {
 		panic("moved")
 	}
 	return m.remoteBackend.Moved(ctx, follow)
 }
 
-func (m *mined) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
+func (m *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	if of := m.counters.Load(); of != nil && *of == tenant {
 		panic("counters")
 	}
 	return m.remoteBackend.Counters(ctx, tenant)
 }
 
-// A replica panics while following: at a session of another replica, at the counters of a tenant,
-// or at the poll itself. The panic affects that session, tenant or poll alone.
+// A replica follows the sessions and counters of another replica. Following panics at one session, at
+// the counters of one tenant, and at the poll itself. Each panic affects only that session, tenant or
+// poll.
 func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	t.Parallel()
-	const them = "them"
+	const otherTenant = "other"
 	server := storetest.StartRedis(t)
 	bad := sessionOf("bad")
 	p := &panickingStep{step: "follow", id: bad}
-	var m *mined
+	var m *panickingRedis
 	open := func(change func(o *options)) *rig {
 		dir := t.TempDir()
 		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
@@ -110,7 +111,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	}
 	a := open(func(*options) {})
 	b := open(func(o *options) {
-		m = &mined{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
+		m = &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
 		o.Backend, o.Fleet, o.Hooks.Before = m, m, p.before
 	})
 	ctx, cancel := context.WithCancel(t.Context())
@@ -137,7 +138,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 		t.Helper()
 		eventually(t, what, func() bool { return mean(tenant) > from })
 	}
-	prior, theirs := mean(tenantA), mean(them)
+	prior, otherPrior := mean(tenantA), mean(otherTenant)
 
 	playRewarded(tenantA, "bad", 1)
 	playRewarded(tenantA, "good", 1)
@@ -147,37 +148,37 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
-		t.Errorf("got the marks %+v, error %v, want one of the session at the step follow", marks, err)
+		t.Errorf("got the dead letters %+v, error %v, want one of the session at the step follow", marks, err)
 	}
 
 	of := tenantA
 	m.counters.Store(&of)
 	a.age() // the counters of this replica change, and cannot be read
 	eventually(t, "the panic of the counters", func() bool { return slices.Contains(b.failed(), "panic follow") })
-	playRewarded(them, "other", 1)
-	rises("another tenant", them, theirs)
+	playRewarded(otherTenant, "other", 1)
+	rises("another tenant", otherTenant, otherPrior)
 
 	m.moved.Store(true)
 	eventually(t, "the panic of the poll", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	m.moved.Store(false)
 	m.counters.Store(nil)
-	before := mean(them)
-	playRewarded(them, "third", 1)
-	rises("a reward after the panics", them, before)
+	before := mean(otherTenant)
+	playRewarded(otherTenant, "third", 1)
+	rises("a reward after the panics", otherTenant, before)
 }
 
-// A start with a Redis whose data make a step panic uses the priors.
-func TestPanicAtTheStartUsesThePriors(t *testing.T) {
+// A read of Redis panics while the learner starts. The learner starts nevertheless, and reports the panic.
+func TestPanicAtTheStartIsReported(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
 	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 		inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
-		m := &mined{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
+		m := &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)
 		o.Backend, o.Fleet = m, m
 	})
 	if got := r.failed(); !slices.Contains(got, "panic load") {
-		t.Errorf("got the failures %v, want one with: panic load", got)
+		t.Errorf("got the failures %v, want a failure \"panic load\"", got)
 	}
 }

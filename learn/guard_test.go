@@ -20,12 +20,12 @@ import (
 	"precept/store"
 )
 
-// panickingStep panics at every step of one kind on one session or exchange.
+// panickingStep makes one step of a worker panic for one session or for one exchange.
 type panickingStep struct {
 	step     label.Step
 	id       session.ID
 	exchange string
-	met      atomic.Int64
+	met      atomic.Int64 // number of panics
 }
 
 // before panics at the chosen step of a session or exchange, and counts the panics.
@@ -53,18 +53,18 @@ func (r *rig) running() (stop func()) {
 	}
 }
 
-// eventually waits for work of the background workers.
+// eventually waits until ok returns true, and fails the test after a minute. what names the expected event.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: the event did not occur", what)
+			t.Fatalf("%s: not seen within a minute, want the event", what)
 		}
 	}
 }
 
-// marks returns the sessions and exchanges set aside.
-func (r *rig) marks() []session.DeadLetter {
+// deadLetters returns the sessions and exchanges that are set aside after a panic.
+func (r *rig) deadLetters() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.be.backend.(interface {
 		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
@@ -102,16 +102,16 @@ func (r *rig) unsampled() int64 {
 	return n
 }
 
-// Each step of each worker panics at one session or at one exchange. The panic is reported; all
-// other sessions close, count and have samples.
+// One step of a worker panics for one session or for one exchange. The panic is reported, and the
+// other session closes with a reward and samples.
 func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
 	badExchange := exchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, c := range []struct {
 		step   label.Step
-		of     string // the exchange, if the step has one
-		stored int    // exchanges of the bad session
+		of     string // the exchange that panics; empty: the session panics
+		stored int    // stored exchanges of the bad session
 		closed bool   // the bad session closes
 	}{
 		{step: "record", of: badExchange, stored: 1, closed: true},
@@ -140,32 +140,33 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				}
 				r.clk.add(2 * time.Second)
 				eventually(t, "the session without a panic to close", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
-				eventually(t, "the settlement", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
+				eventually(t, "the panic and its dead letter", func() bool { return p.met.Load() > 0 && len(r.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
 				same(t, "exchanges of the session with the panic", r.exchanges(bad), c.stored)
 				same(t, "panics", p.met.Load(), 1)
-				m := r.marks()
+				m := r.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("got the marks %+v, want one of the session at the step %s, redacted", m, c.step)
+					t.Errorf("got the dead letters %+v, want one of the session at the step %s, redacted", m, c.step)
 				}
 				same(t, "Tally.SetAside", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
-					t.Errorf("the session %[2]s of the panic is open: %[1]v, want %[3]v", !c.closed, bad, c.closed)
+					t.Errorf("session %s is closed: got %v, want %v", bad, r.applied(bad).Version > 0, c.closed)
 				}
-				if !slices.Contains(r.failed(), "panic "+string(c.step)) {
-					t.Errorf("the failures are %v, want the panic of %s", r.failed(), c.step)
+				if failed := r.failed(); !slices.Contains(failed, "panic "+string(c.step)) {
+					t.Errorf("got the failures %v, want the panic of the step %s among them", failed, c.step)
 				}
 			})
 		})
 	}
 }
 
-// The backend panics at one row, one exchange, one feedback or the samples of one session.
+// A call of the backend panics for the data of one session. The other session closes with a reward
+// and a sample.
 func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
-	for _, what := range []string{"row", "exchange", "echo", "signal", "sample", "settle", "heard", "applied"} {
+	for _, what := range []string{"row", "exchange", "echo", "add feedback", "sample", "settle", "read feedback", "applied"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(o *options) {
@@ -183,14 +184,14 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
-				t.Errorf("the echo of the good session finds the sessions %v (late: %v), want that session at once", ids, late)
+				t.Errorf("the echo of the good session finds the sessions %v (timed out: %v), want one session in time", ids, late)
 			}
 			if what == "exchange" {
 				same(t, "dropped exchanges", r.Store.Tally.DroppedBad.Load(), 1)
 			}
 			r.Guard().Keep(r.ctx(), r.be)
 			if m := r.inside().marks; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("got the marks %+v, want one of the session with the panic", m)
+				t.Errorf("got the dead letters %+v, want one of the session with the panic", m)
 			}
 		})
 	}
@@ -207,7 +208,7 @@ type panickingBackend struct {
 	marks []session.DeadLetter
 }
 
-// at panics if the backend is to panic at this value of this session.
+// at panics if what and id are the operation and the session that the test selected.
 func (e *panickingBackend) at(what string, id session.ID) {
 	if e.what == what && id == e.id {
 		panic("the backend: " + what)
@@ -233,7 +234,7 @@ func (e *panickingBackend) Write(ctx context.Context, b session.Batch) error {
 
 func (e *panickingBackend) AddFeedback(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	for id := range m {
-		e.at("signal", id)
+		e.at("add feedback", id)
 	}
 	return e.backend.AddFeedback(ctx, tenant, m)
 }
@@ -246,7 +247,7 @@ func (e *panickingBackend) Settle(ctx context.Context, steps []session.Settlemen
 }
 
 func (e *panickingBackend) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	e.at("heard", id)
+	e.at("read feedback", id)
 	return e.backend.SessionFeedback(ctx, tenant, id)
 }
 
@@ -266,8 +267,8 @@ func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// A session whose closing panics is tried once in each of the next starts, three times in total,
-// and then skipped. After a Readmit, a learner without the panic closes the session.
+// The closing of a session panics in every attempt. Each start of the program makes one attempt; after
+// three attempts the session is skipped. Readmit ends this, and a learner without the panic closes the session.
 func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
@@ -286,9 +287,9 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 		same(t, "unsampled exchanges", r.unsampled(), 1)
 		r = r.reopen(hook)
 	}
-	m := r.marks()
+	m := r.deadLetters()
 	if len(m) != 1 || m[0].Tries != guard.Tries {
-		t.Errorf("got the marks %+v, want one with %d tries", m, guard.Tries)
+		t.Errorf("got the dead letters %+v, want one with %d tries", m, guard.Tries)
 	}
 	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
 		t.Fatalf("Readmit returned %d and the error %v, want 1 and no error", n, err)
@@ -296,12 +297,12 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	p.step = "none"
 	r.closeDue(r.ctx())
 	same(t, "applied version", r.applied(bad).Version, 1)
-	same(t, "number of marks", len(r.marks()), 0)
+	same(t, "number of dead letters", len(r.deadLetters()), 0)
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
-// A session is forgotten during its closing. The deletion never happens between the read and the
-// write of the closing: the samples would remain without their session.
+// A session is deleted (forgotten) while the session closes. The deletion waits for the end of the
+// closing: otherwise the closing would write samples of a deleted session.
 func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -323,7 +324,7 @@ func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 		}()
 		select {
 		case err := <-forgotten:
-			t.Errorf("the session was forgotten during the closing: %v", err)
+			t.Errorf("ForgetSession returned during the closing with the error %v, want a return after the closing", err)
 			forgotten <- err
 		case <-time.After(10 * learn.CorrectEvery):
 		}

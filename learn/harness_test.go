@@ -29,7 +29,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 const (
 	tenantA  = "default"
 	closeAge = time.Hour
-	none     = "null" // the text of no counters
+	none     = "null" // the JSON of an empty list of counters
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
@@ -60,12 +60,12 @@ type backend interface {
 	learn.Backend
 }
 
-// faulty is a backend that records its calls, and fails as a test sets.
+// faulty is a backend that records its calls. A test makes calls fail with failNext.
 type faulty struct {
 	backend
 	mu    sync.Mutex
 	calls []string
-	fail  map[string]int // how many of the next calls fail
+	fail  map[string]int // by operation: the number of next calls that fail
 	err   error
 	hook  func(op string) // before every call, without the lock
 }
@@ -235,7 +235,7 @@ func newRig(t testing.TB, change func(o *options)) *rig {
 	return openRig(t, t.TempDir(), clk, change)
 }
 
-// openRig opens store and learner in a directory; change may change the options before.
+// openRig opens a store and a learner in a directory. change alters the options of both; nil leaves them.
 func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -393,8 +393,8 @@ func (r *rig) counters(tenant string) string {
 	return string(text)
 }
 
-// sums returns the counters without the values that are read once when a session closes, such as
-// the number of rewarded sessions at closing: later feedback must not change them.
+// sums returns the counters as text, without the numbers of rewards at the closing (heard) and after
+// the closing (late). These two depend on the time at which feedback arrives.
 func (r *rig) sums(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)

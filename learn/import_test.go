@@ -15,6 +15,7 @@ import (
 	"precept/learn"
 )
 
+// pastHead is a transcript in JSON without its end.
 const pastHead = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
 
 // transcriptOf reads a transcript from its text.
@@ -83,7 +84,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	same(t, "the repeated import", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
-			t.Errorf("%s has the time %v, want %v as before and %v of the import", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
+			t.Errorf("sample %s: got the time %v after the second import and %v before, want the time of the import %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
 	same(t, "the import of a longer transcript", take(tenantA, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
@@ -108,7 +109,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	r3 := newRig(t, func(opts *options) { opts.Content.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {tenantA, "quiet-1"}} {
 		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (learn.Imported{OptedOut: 1}) {
-			t.Errorf("%v: got %+v, error %v, want no error and %+v", who, got, err, (learn.Imported{OptedOut: 1}))
+			t.Errorf("import for the tenant and agent %v: got %+v, error %v, want no error and %+v", who, got, err, (learn.Imported{OptedOut: 1}))
 		}
 	}
 	same(t, "samples of the opted-out session", len(r3.allSamples()), 0)

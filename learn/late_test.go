@@ -76,8 +76,8 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
 }
 
-// A session does not close while its exchanges wait: in the queue, for an unavailable backend, or
-// in the outbox.
+// A session does not close while one of its exchanges is not stored: first the exchange is in the
+// queue, then the backend refuses the exchange.
 func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -98,7 +98,7 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
-// The program dies between an exchange and the row of its session.
+// The backend has an exchange without the row of its session, as after a crash between the two writes.
 func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -111,8 +111,8 @@ func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// A session has text first and tool calls later: the sample of the whole session replaces that of
-// the first words.
+// A session closes with text only, and later calls a tool. The sample of the whole session replaces
+// the first sample.
 func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -132,7 +132,7 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// A stop builds each missing sample that can be built.
+// An exchange arrives after the closing of its session. The stop of the program builds the missing sample.
 func TestStopBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -18,7 +18,8 @@ import (
 // migrateURL is set in the environment of a process that migrates a store for the test of its parent.
 const migrateURL = "PRECEPT_TEST_MIGRATE_URL"
 
-// TestMigrationChild is the child process of TestReportDuringAMigration, and does nothing without a parent.
+// TestMigrationChild migrates a store in the child process of TestReportDuringAMigration. Without this parent the test
+// is skipped.
 func TestMigrationChild(t *testing.T) {
 	url := os.Getenv(migrateURL)
 	if url == "" {
@@ -31,8 +32,8 @@ func TestMigrationChild(t *testing.T) {
 	t.Log(err)
 }
 
-// killedMigration starts a migration in a process, and kills the process as soon as the process has written some lines
-// and ready returns true.
+// killedMigration starts a migration in a child process. killedMigration kills the child after the child has printed
+// the given number of lines "copied" and ready returns true.
 func killedMigration(t *testing.T, url string, lines int, ready func() bool) {
 	t.Helper()
 	child := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestMigrationChild$", "-test.v")
@@ -90,7 +91,7 @@ func TestReportDuringAMigration(t *testing.T) {
 
 	server := storetest.StartRedis(t)
 	server.Must(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
-	same := func(when, wantReport, wantNumbers string) {
+	checkReport := func(when, wantReport, wantNumbers string) {
 		t.Helper()
 		report, numbers := reportOf(t, openStore(t, server.URL()))
 		if numbers != wantNumbers {
@@ -101,9 +102,9 @@ func TestReportDuringAMigration(t *testing.T) {
 		}
 	}
 	send(server.URL(), 0, sessions/2, 0, func() {})
-	same("before the migration", halfReport, halfNumbers)
+	checkReport("before the migration", halfReport, halfNumbers)
 	killedMigration(t, server.URL(), 5, func() bool { return true })
-	same("after a killed copy", halfReport, halfNumbers)
+	checkReport("after a killed copy", halfReport, halfNumbers)
 	endLease := func() { server.Must(t, "DEL", "precept:{precept}:lock:claim:migrate") }
 	endLease()
 	batches.Store(0)
@@ -121,7 +122,7 @@ func TestReportDuringAMigration(t *testing.T) {
 		ended := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")) == "256"
 		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.Migration{Owner: "parent", Pause: time.Second})
 		if err != nil || done.Sessions == 0 && !ended {
-			t.Errorf("migrate: got %+v, error %v, want some sessions", done, err)
+			t.Errorf("migrate: got %+v, error %v, want some sessions and no error", done, err)
 		}
 		t.Logf("%+v; %d batches before the first freeze", done, frozen)
 		if n := batches.Load(); n >= sessions/2/trafficBatch {
@@ -131,5 +132,5 @@ func TestReportDuringAMigration(t *testing.T) {
 	if n := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")); n != "256" {
 		t.Errorf("the store has %s shards, want 256", n)
 	}
-	same("after the migration", wantReport, wantNumbers)
+	checkReport("after the migration", wantReport, wantNumbers)
 }

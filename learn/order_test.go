@@ -19,7 +19,7 @@ type feedbackLine struct {
 	entry   feedback.Entry
 }
 
-// drawLine draws from few ids, times and raters, so that lines collide in all ways.
+// drawLine draws a line of a feedback log. Ids, times and raters are few, so that many lines share them.
 func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	return rapid.Custom(func(rt *rapid.T) feedbackLine {
 		e := score(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
@@ -30,7 +30,7 @@ func drawLine(sessions int) *rapid.Generator[feedbackLine] {
 	})
 }
 
-// drawAssignment draws an assignment of a session that closes, decided by a chooser without data.
+// drawAssignment draws the assignment of a session. A chooser without data decides the picks.
 func drawAssignment() *rapid.Generator[trial.Assignment] {
 	return rapid.Custom(func(rt *rapid.T) trial.Assignment {
 		a := trial.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
@@ -49,9 +49,9 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// For any order and repetition of feedback, before or after closing, the counters are the same,
-// byte for byte. The running maxima are exempt, because they depend on the path, and so is the
-// number of rewarded sessions at closing.
+// For any order and repetition of feedback, before or after the closing, the counters are the same.
+// Values that depend on the order are not compared: the running maxima, and the numbers of rewards at
+// and after the closing.
 func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
@@ -110,7 +110,8 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine
 	r.resettle(r.ctx())
 }
 
-// inMemory prints the state of a tenant in the chooser and the report, without the maxima and the clock.
+// inMemory returns the counters and beliefs of a tenant in memory as text, without the values that depend on the order
+// of feedback.
 func inMemory(r *rig, tenant string) string {
 	believed := r.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)

@@ -14,7 +14,7 @@ import (
 	"precept/learn"
 )
 
-// playSessions plays and closes sessions, most of them with a reward; injected sessions have higher rewards.
+// playSessions plays and closes n sessions, each with the reward 0 or 1. Injected sessions have the higher mean reward.
 func (r *rig) playSessions(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
@@ -64,7 +64,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	r.refit(0, 60)
 	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
-		t.Fatalf("the report is %s with the priors %+v, want at least 500 bytes for this test", before, priors)
+		t.Fatalf("the report is %s with the priors %+v, want at least 500 bytes and fitted priors", before, priors)
 	}
 	if st := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
 		t.Error("the arm has no maxima before the restart, want some for this test")
@@ -83,7 +83,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// The recorded evidence stays after a correction and after a restart.
+// The maxima of the evidence (Proof.LogUp, Proof.LogDown) do not fall after corrections and a restart.
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Content.Keep = false })

@@ -10,8 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Two replicas close a session at the same time. The replica that comes second does nothing more: the session is
-// settled, and a rebuild of its samples would make a third replica come second, and so on.
+// Two replicas close a session at the same time, and the other replica settles the session first. The second replica
+// does not settle again and does not write the samples again.
 func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -40,7 +40,7 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	one.resettle(t.Context())
 	for _, op := range one.be.takeCalls() {
 		if op == "write" || op == "settle" {
-			t.Errorf("the second replica calls %q, want no write", op)
+			t.Errorf("the second replica calls %q, want no write and no settlement", op)
 		}
 	}
 	same(t, "settlements", one.applied(id).Version, version)

@@ -32,7 +32,7 @@ type shardedTraffic struct {
 	end      int // number after the last session
 	text     string
 	between  func(done int) // called before each batch
-	part, of int            // send every of-th batch, starting with batch number part; if both are 0, send all batches
+	part, of int            // send one batch of each group of "of" batches: batch number part of the group; both 0: send all
 }
 
 const trafficBatch = 20
@@ -101,7 +101,8 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// reportOf returns the report of a store, and the numbers of stored values.
+// reportOf returns the report of a store as JSON, and the numbers of stored values as text. The test fails if a sample
+// is stored twice.
 func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
 	t.Helper()
 	now := func() time.Time { return trafficStart().Add(time.Hour) }
@@ -193,7 +194,7 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	}
 }
 
-// moveShards moves the slots of half of a node's shards to another node.
+// moveShards moves half of the shards of a node to another node. A shard is one slot; each shard has a key *:all:t.
 func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	list, err := from.Do("KEYS", "*:all:t")
 	if err != nil {
@@ -228,7 +229,7 @@ func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 		mean := sum / float64(len(list))
 		for i, v := range list {
 			if math.Abs(v/mean-1) > .15 {
-				t.Errorf("node %d has %.0f %s, want within 15%% of the mean %.0f: %.0f", i, v, what, mean, list)
+				t.Errorf("node %d has %.0f %s, want within 15%% of the mean %.0f of all nodes %.0f", i, v, what, mean, list)
 			}
 		}
 		t.Logf("%s of the nodes: %.0f", what, list)
