@@ -23,8 +23,8 @@ func ran(command, output string, code int) event {
 	return call("bash", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// A harmful workaround gives no lesson, or a lesson that repairs the cause: a skipped check, a missing
-// permission, discarded work, the rights of another role.
+// An agent that works around an error, for example by skipping a check or discarding work, gives no lesson, or a lesson
+// that repairs the cause.
 func TestHarmfulWorkaroundsAreNotTaught(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"a hook skipped", "mend-what-a-commit-hook-reports", []event{
@@ -93,7 +93,7 @@ func TestHarmfulWorkaroundsAreNotTaught(t *testing.T) {
 	})
 }
 
-// An error in another language than English gives the same lesson as in English.
+// Errors in languages other than English give lessons.
 func TestErrorsInOtherLanguagesGiveLessons(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"Spanish, a form", "give-piso-as-a-number-to-reservar-sala", []event{
@@ -141,7 +141,7 @@ func checkLearned(t *testing.T, cases []lessonCase) {
 	equal(t, "lessons", strings.Join(b.slugs(), "\n"), strings.Join(want, "\n"))
 	for _, l := range b.lessons() {
 		if text := l.Raw; strings.Contains(text, "W77812") || strings.Contains(text, "evil.example") || len(l.Evidence) != 2 {
-			t.Errorf("the lesson has evidence of %d sessions, want 2, and the text\n%s\nwant no W77812 and no evil.example", len(l.Evidence), text)
+			t.Errorf("the lesson %s has evidence of %d sessions, want 2, and must not have W77812 or evil.example in the text\n%s", l.Slug, len(l.Evidence), text)
 		}
 	}
 }

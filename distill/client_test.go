@@ -21,7 +21,8 @@ type reply struct {
 	body   string
 }
 
-// server is the server of a judge. server sends the replies in order, repeats the last reply, and keeps the requests.
+// server answers the requests of a judge with the replies in order, and then with the last reply. It keeps the
+// requests.
 type server struct {
 	replies []reply
 	headers []http.Header
@@ -42,7 +43,7 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession lets a model judge a session without content. waits are the waits before retries.
+// judgeEmptySession judges a session without content. It returns the waits before retries.
 func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -62,8 +63,8 @@ func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change fun
 
 var skip = reply{200, "", completionOf(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
-// Transient errors of a server are retried after the requested wait, within limits; permanent
-// errors are returned at once.
+// After a transient error the client sends the request again, after the wait that the server asks for, within limits.
+// It returns a permanent error at once.
 func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, c := range map[string]struct {
@@ -104,7 +105,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 		s := &server{replies: c.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
 		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("%s: got the error %v, want an error: %v, with the text %q", name, err, (c.fails != ""), c.fails)
+			t.Errorf("%s: got the error %v, want an error with %q (empty: no error)", name, err, c.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: the server got %d requests, want %d", name, len(s.bodies), want)
@@ -112,9 +113,9 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	}
 }
 
-// The request is JSON to the configured URL, with the key if there is one. If the server has no
-// structured output, later prompts include the schema.
-func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
+// A request has the schema of the answer in response_format. After a refusal of response_format, the prompt has the
+// schema. A configured key is sent in the header Authorization.
+func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	s := &server{replies: []reply{{400, "", "bad"}, {200, "", completionOf(`{"outcome":"success","reason":"r"}`)}, {200, "", completionOf(noLessons)}}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, nil); err != nil {
 		t.Fatal(err)
@@ -125,10 +126,10 @@ func TestJudgeRequestHasURLKeyAndSchema(t *testing.T) {
 			Messages []struct{ Role, Content string }
 		}
 		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
-			t.Errorf("request %d (decoded with the error %v) is\n%s\nwant the schema in response_format: %v, else in the prompt", i, err, s.bodies[i], structured)
+			t.Errorf("request %d is decoded with the error %v, want the schema in response_format: %v, else in the prompt; the body is\n%s", i, err, structured, s.bodies[i])
 		}
 		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
-			t.Errorf("request %d has the header %v, want JSON without a credential", i, h)
+			t.Errorf("request %d has the header %v, want Content-Type application/json and no Authorization", i, h)
 		}
 	}
 	s = &server{replies: []reply{skip}}
@@ -155,8 +156,8 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 	}
 }
 
-// An answer is refused if it is too long or the server marks it as truncated or refused. Its tokens count, and
-// are estimated if the server does not report them.
+// The usage of an answer has the reported tokens, or an estimate if the server reports none. An answer that is too
+// long, truncated or refused is an error, but its tokens count.
 func TestTokensOfAnswersAreCounted(t *testing.T) {
 	completion := func(finish, refusal, usage string, pad int) string {
 		return fmt.Sprintf(`{"choices":[{"finish_reason":%q,"message":{"content":"{\"outcome\":\"skip\"}","refusal":%q}}],"usage":{%s}}`, finish, refusal, usage) + strings.Repeat(" ", pad)
@@ -182,7 +183,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 		got, _, err := s.judgeEmptySession(t.Context(), t, nil)
 		if c.fails != "" {
 			if !errors.Is(err, distill.ErrUnusable) || !strings.Contains(err.Error(), c.fails) || got.Usage.Input == 0 {
-				t.Errorf("%s: got error %v, usage %+v, want ErrUnusable with %q, and input tokens", name, err, got.Usage, c.fails)
+				t.Errorf("%s: got error %v, usage %+v, want ErrUnusable with %q, and more than 0 input tokens", name, err, got.Usage, c.fails)
 			}
 			continue
 		}
@@ -196,7 +197,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 	}
 }
 
-// A stop of the run ends the wait for a server that is down.
+// The client stops waiting for a failing server when its context is canceled.
 func TestStopEndsTheWaitForAJudge(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
@@ -206,8 +207,7 @@ func TestStopEndsTheWaitForAJudge(t *testing.T) {
 	}
 }
 
-// After a refusal of temperature the next request still has cache_control, and after a refusal of cache_control still
-// temperature 0.
+// A server refuses one of the parameters temperature and cache_control. The next request still has the other.
 func TestOnlyTheRefusedParameterIsDropped(t *testing.T) {
 	for refused, kept := range map[string]string{"temperature": `"cache_control"`, "cache_control": `"temperature":0`} {
 		s := &server{replies: []reply{{400, "", "Unsupported parameter: '" + refused + "'"}, skip}}

@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// edit returns an edit of a file that is refused with a message; without a message the edit succeeds.
+// edit returns an edit of a file with the given result. With an empty message the edit succeeds.
 func edit(file, message string) event {
 	if message == "" {
 		message = "The file was updated."
@@ -22,8 +22,8 @@ func storeSessions(b *bench, name string, n int, events ...event) {
 	}
 }
 
-// A lesson is proposed if the sessions that followed the advice ended the failure more often than
-// the sessions that did not. Otherwise the summary has the counts.
+// A lesson is not proposed if its failure ends as often in sessions that did not follow the advice as in sessions that
+// did. With too few sessions to compare, the lesson is proposed.
 func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 	const refusal = "Error: old_string not found in rows.go"
 	read := call("read_file", `{"path":"/srv/rows.go"}`, "gamma")
@@ -59,8 +59,8 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 	}
 }
 
-// A refused edit gives the lesson of its class, in the wordings of many harnesses. An error with other
-// words gives none.
+// Coding agents word the refusal of an edit differently. Each wording gives the lesson of its kind of refusal. An
+// unrelated error gives none.
 func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 	for refusal, slug := range map[string]string{
 		"Error: String to replace not found in file.":                                    "copy-the-text-to-replace-exactly-from-the-file",
@@ -88,8 +88,7 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 	}
 }
 
-// Coincidences give no lesson: an edit before a program that then works, an unrelated tool, and a
-// person's words about other programs.
+// A success that the call before it did not cause gives no lesson. Neither do a person's words about other programs.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

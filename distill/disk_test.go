@@ -11,8 +11,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// The other tests keep sessions in memory. With a store on disk, repeated runs of the rules and of a model
-// give the same results.
+// The other tests keep sessions and lessons in memory. With a store and a bank on disk, runs of the rules and of a
+// model give the same results.
 func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	onDisk := func(b *bench) *bench {
 		s, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})
@@ -47,6 +47,6 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	}
 	got, want := scene(onDisk(newBench(t))), scene(newBench(t))
 	for i := range max(len(got), len(want)) {
-		equal(t, fmt.Sprint("result ", i, " on disk, want as in memory"), got[i], want[i])
+		equal(t, fmt.Sprint("result ", i, " on disk (got) and in memory (want)"), got[i], want[i])
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A lesson names the accepted form of a value, not the value. If the accepted value differs in more than its form,
-// there is no lesson.
+// If a tool accepts the same value in a different form, the lesson names this form and not the value. If the accepted
+// value differs in more than its form, there is no lesson.
 func TestLessonNamesTheFormOfAValue(t *testing.T) {
 	for _, c := range []struct{ name, from, to, form string }{
 		{"digits for words", `"four"`, `"4"`, "a-whole-number"},
@@ -47,7 +47,7 @@ func TestLessonNamesTheFormOfAValue(t *testing.T) {
 	}
 }
 
-// If a value is accepted with a leading #, @ or $, the lesson asks for the leading sign.
+// If a tool accepts a value only with a leading #, @ or $, the lesson asks for the leading sign.
 func TestLessonAsksForALeadingSign(t *testing.T) {
 	for sign, value := range map[string]string{"#": "W77812", "@": "marlo", "$": "HOME"} {
 		b := newBench(t)

@@ -9,8 +9,8 @@ import (
 	"precept/inject/bank"
 )
 
-// Proposals beyond the quota of the bank are made by a later run: by the rules from their notes, by a model
-// with a second judgement of the session.
+// The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals: the rules from
+// their notes, a model after it judges the session again.
 func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	fill := func(b *bench) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {

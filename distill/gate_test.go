@@ -9,14 +9,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// callerSession is one session of a caller, from which the judge proposes a lesson.
+// callerSession is one session of a caller. A caller is the credential of a client.
 type callerSession struct {
 	caller string
 	events []event
 }
 
-// gateState lets a judge propose the same draft for every session, and returns the state of the lesson and
-// the reason why the lesson waits for a person. A draft that the checks refuse has the state "refused".
+// gateState lets a judge propose the same draft for every session. It returns the state of the lesson and the reason
+// why it waits for a person. If the checks refuse the draft, gateState returns "refused" and the refusals.
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	b := newBench(t)
@@ -48,7 +48,7 @@ func advised(title string, advice ...string) distill.Draft {
 	return distill.Draft{Slug: "x-" + slug, Title: title, Applies: "A deployment fails.", Advice: advice, Errors: []string{"deployment has failed"}, Outcome: "mixed"}
 }
 
-// Thirty sessions of one caller leave a lesson in quarantine; a session of a second caller starts its trial.
+// Thirty sessions of one caller leave a lesson quarantined. A session of a second caller starts its trial.
 func TestTrialNeedsTwoCallers(t *testing.T) {
 	honest := advised("Migrate the schema ahead of the suite.", "The suite reads the new columns.")
 	session := func(caller string) callerSession {
@@ -69,7 +69,8 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 	}
 }
 
-// A session with another advice under the same slug does not count as a second caller of the first advice.
+// Two callers propose lessons with the same slug and different advice. The second caller does not count as a caller of
+// the first advice, so the lesson stays quarantined.
 func TestAnotherAdviceIsNoSecondCaller(t *testing.T) {
 	b := newBench(t)
 	answers := judgeByWords{}
@@ -84,12 +85,12 @@ func TestAnotherAdviceIsNoSecondCaller(t *testing.T) {
 	sum := b.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 	l := b.lesson("warm-the-disk-cache")
 	if sum.Merged != 1 || len(l.Evidence) != 2 || l.State != lesson.Quarantined {
-		t.Errorf("after another advice the run ends with %+v, the lesson has the state %s and evidence of %d sessions; want 1 merged draft, quarantined and 2", sum, l.State, len(l.Evidence))
+		t.Errorf("the run ends with %+v, the lesson has the state %s and evidence of %d sessions; want 1 merged draft, the state quarantined and 2 sessions", sum, l.State, len(l.Evidence))
 	}
 }
 
-// Advice that the agent or a person states in the session passes the gate, also next to tool output on the same
-// subject.
+// Advice that the agent or a person states in the sessions of two callers starts a trial, although the output of tools
+// is about the same subject.
 func TestHonestAdvicePassesTheGate(t *testing.T) {
 	for _, c := range []struct {
 		title, advice string

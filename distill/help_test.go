@@ -17,9 +17,9 @@ import (
 	"precept/internal/session"
 )
 
-// event is one event of an invented session: "user: words", "agent: words", or a call.
+// event is one event of a test session: words of a role, or a call of a tool with its result.
 type event struct {
-	say                string // role: words
+	say                string // "role: words", "" for a call
 	tool, args, result string
 }
 
@@ -62,13 +62,13 @@ func (b *bench) openBank(place bank.Place, limits bank.Limits) {
 
 func (b *bench) clock() time.Time { return b.now }
 
-// session stores a conversation. A longer conversation under the same name continues the session.
+// session stores a conversation. A second conversation with the same name replaces or continues the first.
 func (b *bench) session(name string, events ...event) session.ID {
 	b.Helper()
 	return b.of("default", name, nil, events...)
 }
 
-// of is session with a tenant and the lessons of the session.
+// of stores a conversation of a tenant, as session does, with the lessons that the session received.
 func (b *bench) of(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	b.Helper()
 	var id session.ID
@@ -140,7 +140,7 @@ func (b *bench) lessons() []*lesson.Lesson {
 	b.Helper()
 	book, problems, err := b.bank.List(b.Context())
 	if err != nil || len(problems) > 0 {
-		b.Fatalf("got problems %v, error %v, want none", problems, err)
+		b.Fatalf("List of the bank gives the problems %v and the error %v, want neither", problems, err)
 	}
 	return book.Lessons()
 }

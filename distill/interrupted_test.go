@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByWords is a judge whose answer depends on the first words of the user.
+// judgeByWords is a judge that answers with the judgement for the first text of the session that it has as a key.
 type judgeByWords map[string]distill.Judgement
 
 func (judgeByWords) Name() string { return "spoken" }
@@ -35,7 +35,8 @@ func drafted(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank is a bank that calls before ahead of each write, and fails with its error.
+// crashingBank is a bank that calls before with the name of each write, and returns the error of before if there is
+// one.
 type crashingBank struct {
 	distill.Bank
 	before func(step string) error
@@ -64,8 +65,8 @@ func (m crashingBank) Cite(ctx context.Context, slug string, e []lesson.Evidence
 
 var errDead = errors.New("the process is dead")
 
-// After a kill at any step of a run, the next run completes the work with the same lessons, states and
-// evidence as a run without a kill. A third run changes nothing.
+// The process dies at each step of a run in turn. The next run gives the same lessons, states and evidence as a run
+// that was not interrupted. A third run changes nothing.
 func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	judge := judgeByWords{
 		"Find hotels, one.":   {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
@@ -74,7 +75,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// run counts steps, and fails at the step failAt and all later steps; 0: no step fails.
+			// run distils once and counts the steps. From step failAt each step fails; with 0 none does.
 			run := func(b *bench, owner string, failAt int) (steps int, err error) {
 				store := b.store.(*memory)
 				step := func(string) error {
@@ -121,7 +122,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 			}
 			want := results(complete)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
-				t.Fatalf("the bank has the states %s, want trial and quarantined for this test", all)
+				t.Fatalf("the results of the run without a kill are %s, want lessons in trial and quarantined lessons", all)
 			}
 			for killed := 1; killed <= steps; killed++ {
 				b := scene()
@@ -152,19 +153,19 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	b.session("one", user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	store := b.store.(*memory)
 	store.before = func(step string) error {
-		if step == "exchanges" { // reading took three minutes, and another distiller claimed the tenant
+		if step == "exchanges" { // another distiller claims the tenant while this distiller reads
 			store.claimant, store.until = "distill:defaultanother", b.now.Add(time.Hour)
 		}
 		return nil
 	}
 	_, err := b.tryDistil(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("a run that lost its claim ended with %v, lessons %v, %d marks and the claimant %s; want an error, none, 0 and the other", err, b.slugs(), len(store.sessionNotes), store.claimant)
+		t.Errorf("a run that lost its claim ended with error %v, lessons %v, %d session notes and the claimant %s; want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 
-// A long run saves the marks of read sessions after every 64 sessions, so that few sessions are read again after a
-// crash.
+// A run writes a note for each session that it has read, after every 64 sessions. After a crash the next run reads only
+// sessions without a note.
 func TestLongRunSavesItsProgress(t *testing.T) {
 	b := newBench(t)
 	for i := range 150 {
@@ -179,7 +180,7 @@ func TestLongRunSavesItsProgress(t *testing.T) {
 		return nil
 	}
 	sum := b.distil()
-	if equal(t, "marks before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
-		t.Errorf("the run ends with %+v and %d marks, want 150 judged sessions and 150 marks", sum, len(store.sessionNotes))
+	if equal(t, "session notes before each write", noted, []int{0, 64, 128}); sum.Judged != 150 || len(store.sessionNotes) != 150 {
+		t.Errorf("the run ends with %+v and %d session notes, want 150 judged sessions and 150 notes", sum, len(store.sessionNotes))
 	}
 }

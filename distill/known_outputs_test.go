@@ -15,7 +15,7 @@ import (
 //go:embed testdata/known.txt
 var knownOutputs string
 
-// output is the output of a failed call, with the slug of the known failure; "": no known failure.
+// output is a call with the output of its failure, and the slug of the expected lesson, "" for none.
 type output struct {
 	tool, args, text, slug string
 }
@@ -49,8 +49,8 @@ func outputs(t *testing.T) []output {
 	return list
 }
 
-// Each known failure is recognised in the output of its program, and its lesson matches the error in that
-// output. testdata/known.txt has an output for each entry of known.json.
+// known.json lists known failures and their lessons. Each output of testdata/known.txt gives the lesson of its failure,
+// and the lesson matches the error in the output. known.txt has an output for each entry of known.json.
 func TestKnownFailureMatchesItsOutput(t *testing.T) {
 	for _, o := range outputs(t) {
 		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
@@ -99,9 +99,8 @@ func TestKnownFailureMatchesItsOutput(t *testing.T) {
 	}
 }
 
-// Words of a known failure, without an error code, count only in a short result of their own command. They
-// do not count in the result of another tool or program, which may have read the words, in a long result, or in a
-// result with exit code 0.
+// The words of a known failure give its lesson only in a short result of the command that fails this way. They do not
+// count in a long result, in a result with exit code 0, or in the result of a tool that may only have read the words.
 func TestFailureWordsCountOnlyForTheirCommand(t *testing.T) {
 	const words = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

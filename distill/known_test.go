@@ -22,8 +22,8 @@ func failed(command, result, then string) []event {
 	return []event{user("Do it."), run(command, result), run(then, "done")}
 }
 
-// The output of a failed command gives a lesson whose trigger matches the output. Words of a failure in a file that a
-// command prints give no lesson.
+// The output of a failed command gives a lesson whose trigger matches the output. The words of a failure in a printed
+// file give no lesson.
 func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	for _, c := range []struct{ command, result, then, slug string }{
 		{"git push", "fatal: The current branch feature/x has no upstream branch.\nTo push the current branch and set the remote as upstream, use\n\n    git push --set-upstream origin feature/x\n[exit code: 128]", "git push -u origin feature/x", "name-the-upstream-at-the-first-push"},
@@ -63,14 +63,14 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		{"cat NOTES.md", "Your local changes would be overwritten by checkout: then stash them.", "git status", ""},
 		{"grep -rn upstream docs", "docs/git.md:4: fatal: The current branch x has no upstream branch.", "ls", ""},
 
-		// a command that turns off a check is no advice, and neither is an unrelated command
+		// no lesson advises a command that turns off a check, or an unrelated command
 		{"curl https://localhost:8443/x", "curl: (35) TLS connect error\n[exit code: 35]", "curl -k https://localhost:8443/x", ""},
 		{"cargo build --locked", "error: failed to parse lock file, version not understood\n[exit code: 101]", "cargo build", ""},
 		{"psql -d shop -f a.sql", "psql: error: some unknown thing about roles is not permitted\n[exit code: 2]", "psql -h localhost -d shop -f a.sql", ""},
 		{"python3 load.py", "ValueError: could not convert string to float: '1,2'\n[exit code: 1]", "sed -i s/,// load.py", ""},
 		{"node a.js", "ReferenceError: require is not defined in ES module scope, you can use import instead\n[exit code: 1]", "mv a.js a.cjs", ""},
 
-		// the command that the error names, and a missing variable
+		// the error names the command or the variable that is missing
 		{"cargo fmt --check", "error: 'cargo-fmt' is not installed for the toolchain 'stable'.\nTo install, run `rustup component add rustfmt`\n[exit code: 1]", "rustup component add rustfmt && cargo fmt --check", "run-rustup-component-add-before-cargo-fmt"},
 		{"pytest a", "E   ImproperlyConfigured: Requested setting X, but settings are not configured.\n[exit code: 2]", "DJANGO_SETTINGS_MODULE=s.t pytest a", "set-django-settings-module-for-pytest"},
 	} {
@@ -96,8 +96,8 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// The lesson of a command that a person rejected names the command with its option. A later command that only
-// reads is no accepted alternative.
+// A person rejects a command. The lesson names the command with its option. It does not recommend a later command that
+// only reads.
 func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	b := newBench(t)
@@ -110,8 +110,8 @@ func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// A correction of a person gives a lesson also if the agent only called tools. A numeric value belongs to its
-// option; another value of an option is in no lesson.
+// The correction of a person gives a lesson, although the agent only called tools and wrote no text. The lesson has the
+// numeric value of an option, and no other value.
 func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	run := func(line, output string) event {
 		args, err := json.Marshal(map[string]string{"command": line})
@@ -172,8 +172,8 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	}
 }
 
-// The advice of a known failure has at most MaxAdvice bytes, so that the block shows all of it, and contains none of
-// its trigger phrases, so that an agent that quotes the advice matches no lesson.
+// The advice of a known failure fits the block, and it has none of its own trigger phrases. Otherwise an agent that
+// repeats the advice would match the lesson.
 func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string

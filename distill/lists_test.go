@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// lists.txt defines exactly the lists that the rules name, because a misspelt name would be an empty list.
+// lists.txt defines exactly the lists that the rules name; a rule with a misspelt name would use an empty list.
 // drafts.json has a wording for each kind of fix, and no unused wording.
 func TestListsNamedByTheRulesExist(t *testing.T) {
 	var code strings.Builder
@@ -33,7 +33,7 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 		defined[m[1]] = true
 	}
 	maps.DeleteFunc(defined, func(name string, _ bool) bool { return strings.HasPrefix(name, "family ") })
-	equal(t, "defined lists, want the lists that rules name", slices.Sorted(maps.Keys(defined)), slices.Sorted(maps.Keys(named)))
+	equal(t, "lists defined in lists.txt (got) and named by rules (want)", slices.Sorted(maps.Keys(defined)), slices.Sorted(maps.Keys(named)))
 
 	var wordings map[string]struct{ Title, Advice, Slug string }
 	if err := json.Unmarshal(read(t, "drafts.json"), &wordings); err != nil {

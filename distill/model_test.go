@@ -21,14 +21,15 @@ import (
 	"precept/internal/sample"
 )
 
-// scripted is a judge over HTTP with prepared answers that records the requests.
+// scripted is the HTTP server of a judge. It calls answer for each request, with the number of the request, and keeps
+// the requests.
 type scripted struct {
 	mu       sync.Mutex
 	requests []judgeRequest
 	answer   func(n int, a judgeRequest) (status int, header map[string]string, body string) // status 0: no answer
 }
 
-// judgeRequest is a request to a judge: the texts of the messages, the decoded body, and the header Authorization.
+// judgeRequest is a request to a judge: the texts of its two messages, the decoded body, and the header Authorization.
 type judgeRequest struct {
 	System, User string
 	Body         map[string]any
@@ -77,8 +78,8 @@ const (
 	noLessons  = `{"lessons":[]}`
 )
 
-// routine returns a judge that gives a valid answer to each question: on the effect of shown lessons, on the outcome,
-// and on lessons.
+// routine returns a function that gives a valid answer to each of the three questions to a judge: the effect of the
+// lessons that the session received, the outcome of the session, and new lessons.
 func routine(outcome, lessons string) func(a judgeRequest) string {
 	return func(a judgeRequest) string {
 		switch {
@@ -112,13 +113,13 @@ func judged(t *testing.T, b *bench, s *scripted, change ...func(*distill.Options
 	return sum, waits, err
 }
 
-// storeBenchmarkRun stores one session, with a system prompt and a block of precept.
+// storeBenchmarkRun stores one session with a system prompt and a block, which is text that precept inserted.
 func storeBenchmarkRun(b *bench) {
 	b.session("one", event{say: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// A judge gets three requests in order: on shown lessons, on the outcome, and on lessons. Each has structured
-// output and temperature 0, and no system prompt and no block of precept.
+// A judge gets three requests: for its opinion of the received lessons, for the outcome, and for new lessons. Each asks
+// for structured output at temperature 0. None has the session's system prompt or text that precept inserted.
 func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
@@ -138,14 +139,14 @@ func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 			t.Errorf("request %d is %+v, want %q, temperature 0, a response format and the key k-123", i, a, want)
 		}
 		if all := a.System + a.User; strings.Contains(all, "SECRET-SYSTEM") || strings.Contains(all, "INSERTED") {
-			t.Errorf("request %d contains a system prompt or a block, want neither:\n%s", i, all)
+			t.Errorf("request %d has the session's system prompt or inserted text, want neither:\n%s", i, all)
 		}
 	}
 	var id [16]byte
 	copy(id[:], fmt.Sprintf("%-16s", "one"))
 	data, err := b.store.SessionNote(t.Context(), "default", id)
 	if err != nil || !strings.Contains(string(data), `"old-advice":"followed"`) || strings.Contains(string(data), "never-shown") {
-		t.Errorf("the note of the session is %s (error %v), want the opinion followed on old-advice and none on never-shown", data, err)
+		t.Errorf("the note of the session is %s, error %v, want the opinion followed on old-advice and none on never-shown", data, err)
 	}
 	if n := len(s.requests); n > 0 {
 		_, _, _ = judged(t, b, s)
@@ -171,8 +172,8 @@ func TestJudgedLessonHasTheSectionsOfAIP11(t *testing.T) {
 	}
 }
 
-// A trigger that has only common words of errors, or a host, a path or an id of one session, is dropped. A
-// draft without another trigger is refused.
+// An error pattern of a draft is dropped if it has only common words, or a host, a path or an id of one session. A
+// draft without any other trigger is refused.
 func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 	for _, c := range []struct{ errors, want string }{
 		{`"Error"`, ""},
@@ -203,8 +204,8 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 	}
 }
 
-// If a server refuses one session for its length and accepts no temperature, the session is skipped, and the
-// other sessions are judged without temperature.
+// The server refuses one session for its length, and all requests with a temperature. The run skips the session and
+// judges the others without temperature.
 func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	b := newBench(t)
 	for i := range 6 {
@@ -251,9 +252,9 @@ func writeLesson(t *testing.T, b *bench, slug string) {
 	}
 }
 
-// After an invalid answer of a judge the session fails and is judged again by the next run. Harmful drafts are
-// refused, and every lesson is quarantined.
-func TestInvalidAnswersAndHarmfulDraftsGiveNoLesson(t *testing.T) {
+// If the answers of a judge are invalid, the session fails, and the next run judges it again. If a retry succeeds, its
+// answer counts. Harmful drafts are refused, and every proposed lesson is quarantined.
+func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 	good := routine("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
 		answer := routine("failure", text)
@@ -380,7 +381,8 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	}
 }
 
-// An unresolved run gives at most one caution; an impossible run gives no lesson.
+// A judge returns two drafts. A session with the outcome unresolved gives one lesson with outcome failure, a session
+// with the outcome impossible or skip gives none.
 func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
@@ -389,7 +391,7 @@ func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
 		answer := routine(outcome, two)
 		sum, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil || sum.Proposed != want {
-			t.Errorf("outcome %s: %d drafts are proposed, want %d; the refusals are %v, the error is %v", outcome, sum.Proposed, want, sum.Refused, err)
+			t.Errorf("outcome %s: got %d proposed drafts, refusals %v and error %v, want %d drafts and no error", outcome, sum.Proposed, sum.Refused, err, want)
 		}
 		for _, l := range b.lessons() {
 			if outcome == "unresolved" && l.Outcome != "failure" {
@@ -399,8 +401,8 @@ func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
 	}
 }
 
-// A session on which the judge always fails does not stop the run. If the judge fails on every session, the run ends
-// with an error.
+// If the judge fails on one session, the run judges the others. If the judge fails on every session, the run ends with
+// an error.
 func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	b := newBench(t)
 	for _, words := range []string{"One thing", "THE POISON", "Another thing"} {
@@ -422,7 +424,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	}
 	n := len(s.requests)
 	if _, _, err = judged(t, b, s); err == nil || len(s.requests)-n > 15 {
-		t.Errorf("a judge that always fails got %d requests, want at most 15; the run ends with the error %v, want one", len(s.requests)-n, err)
+		t.Errorf("a judge that always fails got %d requests and the run ends with error %v, want at most 15 requests and an error", len(s.requests)-n, err)
 	}
 }
 
@@ -443,7 +445,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 	equal(t, "evidence of the merged lesson", len(b.lesson("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
 	if err := b.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
-		t.Errorf("%d notes record that two lessons are different, want at least 1: %v", n, err)
+		t.Errorf("got %d notes that two lessons are different and error %v, want at least 1 note and no error", n, err)
 	}
 }
 
@@ -451,7 +453,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
-		t.Errorf("LoadPrompts of a missing directory returns %v, want an error with --print-prompts", err)
+		t.Errorf("LoadPrompts of a missing directory returns error %v, want one with --print-prompts", err)
 	}
 	if err := distill.PrintPrompts(dir); err != nil {
 		t.Fatal(err)
@@ -468,7 +470,7 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	}
 }
 
-// A redirect of a judge is not followed, because the sessions would go to a server that is not
+// The client does not follow a redirect of a judge's server, because it would send sessions to a server that is not
 // configured.
 func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 	var reached atomic.Int64
@@ -501,7 +503,7 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || sum.Untroubled != 38 || len(s.requests) != 2 {
-		t.Errorf("the judge got %d requests, want 2; %d sessions are untroubled, want 38; the error is %v", len(s.requests), sum.Untroubled, err)
+		t.Errorf("got %d requests to the judge, %d untroubled sessions and error %v, want 2 requests, 38 sessions and no error", len(s.requests), sum.Untroubled, err)
 	}
 	again, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || again.Unchanged != 40 {
@@ -530,8 +532,8 @@ func TestLongSessionIsShownAroundItsFailures(t *testing.T) {
 	}
 }
 
-// A draft of a model is refused if its trigger matches too many captured sessions, with the number of sessions, or if
-// the draft has data of one session.
+// A draft of a model is refused if its trigger matches too many stored sessions, or if it has data of one session. The
+// refusal of a broad trigger has the number of matched sessions.
 func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 	for name, c := range map[string]struct{ title, pattern, refused string }{
 		"a broad trigger":  {"Mend the rows.", "rows target failed badly", "fires in 24 of 25 captured sessions"},
@@ -551,7 +553,7 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			sum, _, err := judged(t, b, s)
 			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(b.slugs()) == 1) || !strings.Contains(text, c.refused) {
-				t.Errorf("got the lessons %v, the refusals %s and the error %v, want a refusal with %q; empty: one lesson", b.slugs(), text, err, c.refused)
+				t.Errorf("got the lessons %v, the refusals %s and the error %v, want a refusal with %q (empty: one lesson)", b.slugs(), text, err, c.refused)
 			}
 		})
 	}
@@ -584,7 +586,8 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	}
 }
 
-// The prompt of a question is equal for all sessions and precedes the session, so that a provider caches the prompt.
+// The prompt of a question is the same for all sessions, and the session follows in the last message. So a provider can
+// cache the prompt.
 func TestPromptIsEqualForAllSessions(t *testing.T) {
 	b := newBench(t)
 	for i := range 3 {
@@ -599,7 +602,7 @@ func TestPromptIsEqualForAllSessions(t *testing.T) {
 	for _, a := range s.requests {
 		first, _ := a.Body["messages"].([]any)[0].(map[string]any)
 		if first["role"] != "system" || strings.Contains(a.System, "quay") || !strings.Contains(a.User, "quay") {
-			t.Errorf("got the prompt %.80q and the session %.80q, want the session in the last message alone", a.System, a.User)
+			t.Errorf("the system message is %.80q and the user message is %.80q, want the session only in the user message", a.System, a.User)
 		}
 		sessions[a.System]++
 	}

@@ -10,8 +10,8 @@ import (
 	"precept/distill"
 )
 
-// oddEvents returns events that a session may hold in any order: calls of tools and commands that
-// fail, work, are refused or print nothing, arguments of every shape, and corrections by users.
+// oddEvents returns unusual events: calls that fail, work, are refused or print nothing, arguments of many shapes, and
+// corrections by users.
 func oddEvents() []event {
 	refused := "The user doesn't want to proceed with this tool use. The tool use was rejected"
 	return []event{
@@ -47,7 +47,7 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 		}
 	})
 	if sum.Judged != sessions || sum.Failed != 0 {
-		t.Errorf("%d sessions were judged, want %d; %d failed, want 0", sum.Judged, sessions, sum.Failed)
+		t.Errorf("got %d judged and %d failed sessions, want %d judged and none failed", sum.Judged, sum.Failed, sessions)
 	}
 }
 
@@ -62,9 +62,9 @@ func TestParameterMayHaveAnEmptyName(t *testing.T) {
 	}
 }
 
-// A known failure that occurs once, without a repair, gives no lesson. A second failure, in the same or another
-// session, or a success of the same tool soon after gives the lesson.
-func TestKnownFailureGivesALessonAtTheSecondOccurrence(t *testing.T) {
+// A known failure that occurs once gives no lesson. A second occurrence in any session gives the lesson, and so does a
+// success of the same tool soon after the failure.
+func TestKnownFailureNeedsASecondOccurrenceOrASuccess(t *testing.T) {
 	const slug = "look-at-the-body-before-parsing-json"
 	failure := call("run_query", `{"sql":"W77812"}`, "json.decoder.JSONDecodeError: Expecting value: line 1 column 1 (char 0)")
 	other, success := call("run_query", `{"sql":"other"}`, "Error: no"), call("run_query", `{"sql":"another"}`, "12 rows")

@@ -9,8 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// Opinions are summed per text of a lesson. A session that is distilled a second time counts with the newer opinion
-// only. A dry run counts nothing.
+// A judge gives an opinion on each lesson that a session received, such as followed or ignored. ReadOpinions returns
+// the sums for each text of a lesson. A session counts with its newest opinion only, and a dry run counts nothing.
 func TestOpinionsAreSummedByText(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
@@ -41,7 +41,7 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 	wantOpinions(map[string]report.Opinions{})
 	addSession("two", 2)
 	judgeOpinion("ignored")
-	judgeOpinion("followed") // no new evidence
+	judgeOpinion("followed") // the sessions are unchanged, so the judge gets no request
 	wantOpinions(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
 	addSession("one", 4)
 	judgeOpinion("contradicted")

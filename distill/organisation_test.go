@@ -12,8 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonText distils a session in which a tool refuses a call with a message and another parameter makes the call
-// work, and returns the text of the lesson. Without a lesson the text is empty.
+// lessonText distils a session in which a tool refuses a call with the message, and accepts the call with a further
+// parameter. It returns the text of the lessons.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	b := newBench(t)
@@ -29,8 +29,8 @@ func lessonText(t *testing.T, tenants int, message string) string {
 	return text
 }
 
-// In a store with one tenant, a lesson quotes the words of the organisation. In a store with several tenants, a lesson
-// has public words only.
+// If a store has one tenant, its lessons quote error messages with the words of the organisation. If a store has
+// several tenants, lessons have public words only.
 func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 	for _, c := range []struct{ message, words string }{
 		{"the release train is locked by another job", "the release train is locked by another job"},
@@ -59,13 +59,14 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 	for _, word := range []string{"train", "canary", "soak", "shard", "rota", "guild", "rebake"} {
 		for _, message := range []string{"the release train is locked by another job", "the canary soak of the shard is not found, window is required", "the guild rota does not exist, rebake is required"} {
 			if text := lessonText(t, 2, message); strings.Contains(text, word) {
-				t.Errorf("the lesson of one of two tenants holds %q of %q, want public words only:\n%s", word, message, text)
+				t.Errorf("with two tenants the lesson has the word %q of the message %q, want public words only:\n%s", word, message, text)
 			}
 		}
 	}
 }
 
-// Secrets, names of persons, ids, hosts, paths and orders to a model stay out of the lessons of any store.
+// A lesson has no secret, name of a person, id, host, path or order to a model from an error message, also in a store
+// with one tenant.
 func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 	for _, c := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
@@ -101,14 +102,14 @@ func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 	} {
 		for tenants := range 2 {
 			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.private) {
-				t.Errorf("the lesson of %q holds %q, want no secret and no person:\n%s", c.message, c.private, text)
+				t.Errorf("the lesson of the message %q has %q, want no private text:\n%s", c.message, c.private, text)
 			}
 		}
 	}
 }
 
-// A lesson quotes a word that may be the name of a customer only if two sessions have the word: then the word
-// belongs to the organisation.
+// A word in the error message of one session may be the name of a customer. A lesson quotes such a word only if two
+// sessions have it.
 func TestWordOfOneSessionStaysOutOfALesson(t *testing.T) {
 	for _, c := range []struct {
 		systems []string
@@ -126,12 +127,12 @@ func TestWordOfOneSessionStaysOutOfALesson(t *testing.T) {
 		}
 		b.distil()
 		if l := b.lesson("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
-			t.Errorf("sessions with %v: the lesson is\n%s\nwant the words %q", c.systems, l.Body, c.holds)
+			t.Errorf("sessions with %v: the body of the lesson is\n%s\nwant the words %q", c.systems, l.Body, c.holds)
 		}
 	}
 }
 
-// The programs, packages and variables of a single tenant are named in its lessons.
+// If a store has one tenant, its lessons name the programs, packages and variables of the tenant.
 func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []event
@@ -168,7 +169,8 @@ func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 	}
 }
 
-// A lesson of a store that gained a second tenant has public words only, also if its session was read before.
+// A run reads a session, but the bank accepts no lesson. Then the store gets a second tenant. The lesson that the next
+// run proposes has public words only.
 func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	b := newBench(t)
 	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), accepted("ship_change", `{"change":"C","window":"next"}`)}
@@ -177,7 +179,7 @@ func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	b.of("another", "two", nil, user("Hello."))
 	b.distil()
 	if l := b.lesson("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
-		t.Errorf("the lesson holds a word of the organisation, want public words only:\n%s", l.Raw)
+		t.Errorf("the lesson has the word train of the organisation, want public words only:\n%s", l.Raw)
 	}
 }
 
@@ -188,7 +190,7 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
 
-// An error that repeats a value of the call, at any depth, is quoted without the value.
+// A lesson quotes an error without the values of the call, also if they are nested in the arguments.
 func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find it."), refused("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
@@ -196,23 +198,23 @@ func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	b.distil()
 	l := b.lesson("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
-		t.Errorf("got the lesson below, want the words of the error without the values of the call:\n%s", l.Raw)
+		t.Errorf("the lesson must have \"titles need a region\" and must not have zorvex or gloomy, got\n%s", l.Raw)
 	}
 }
 
-// If the error contains the value, inside of a list, with which the call then works, the lesson says to take the value
-// from the error.
+// The call works with a value from its error message. The lesson says to take the value from the error, also if the
+// value is inside of a list in the arguments.
 func TestErrorOffersAValueInsideOfAList(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
 		b := newBench(t)
 		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), accepted("pay_order", pay(next)))
 		b.distil()
-		equal(t, "lessons after "+next, b.slugs(), slug)
+		equal(t, "lessons after the amount "+next, b.slugs(), slug)
 	}
 }
 
-// The trigger of a known failure has each wording of the error in the sessions.
+// Two sessions have the same known failure with different error messages. The trigger of the lesson has both.
 func TestKnownFailureHasEachWordingOfTheSessions(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("News."), refused("news", `{"q":"rows"}`, "API key is required"))

@@ -18,7 +18,8 @@ func (panickingJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson)
 	panic("The secret of this session.")
 }
 
-// A session on which the judge panics fails, the run continues, and the reported error has no content of the session.
+// If the judge panics on a session, the session fails and the run continues. The reported error has no text of the
+// session.
 func TestJudgePanicFailsOneSessionWithoutDetails(t *testing.T) {
 	b := newBench(t)
 	id := b.session("one", user("The secret of this session."), call("bash", `{"command":"make"}`, "ok"))

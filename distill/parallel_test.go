@@ -10,8 +10,8 @@ import (
 	"precept/distill"
 )
 
-// A judge judges several sessions in parallel, up to its limit. The lessons and the summary equal those of a
-// sequential run, although the answer for the second session precedes the answer for the first.
+// With Parallel 4, a run has up to four open requests. Its lessons and summary equal those of a sequential run,
+// although the second session gets its answer before the first.
 func TestParallelJudgingGivesTheSequentialResult(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		b := newBench(t)
@@ -61,14 +61,14 @@ func TestParallelJudgingGivesTheSequentialResult(t *testing.T) {
 	one, want, _ := run(1)
 	four, got, most := run(4)
 	if most != 4 || one.Judged != 12 {
-		t.Errorf("at most %d requests were open at a time, want 4; the sequential run ends with %+v, want 12 judged sessions", most, one)
+		t.Errorf("the parallel run had at most %d open requests and the sequential run ends with %+v, want 4 requests and 12 judged sessions", most, one)
 	}
 	equal(t, "lessons of the parallel run", got, want)
 	equal(t, "summary of the parallel run", four, one)
 }
 
-// Answers to requests that were open when the budget was spent are counted and kept. A 401 of the judge ends the
-// run.
+// A run stops when its budget is spent. It still counts and keeps the answers to the open requests. A 401 of the judge
+// also ends a run with open requests.
 func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	b := newBench(t)
 	for i := range 20 {
@@ -102,7 +102,7 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	}
 }
 
-// The budget holds for a judge that reports no token usage, or an impossible one.
+// The budget ends a run also if the judge's server reports no token usage or an impossible one.
 func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 	answer := routine("success", noLessons)
 	for name, usage := range map[string]string{

@@ -7,8 +7,8 @@ func declined(command string) event {
 	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
 }
 
-// Rejections and corrections by people give lessons if their words are public, and no lessons if the words belong
-// to the project.
+// A command that a person rejects or corrects gives a lesson if its words are public. Words that only the project uses
+// give no lesson.
 func TestRefusalsAndConventionsOfPeopleBecomeLessons(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"a correction from npm to pnpm", "use-pnpm-instead-of-npm", []event{

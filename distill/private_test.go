@@ -8,8 +8,8 @@ import (
 	"precept/distill"
 )
 
-// draftReasons lets a judge over HTTP propose each advice for a session that names persons, and returns the
-// reasons of the refusals, empty for a proposed lesson.
+// draftReasons lets a judge propose a draft with each advice, for a session that names persons. It returns the reason
+// of each refusal, empty for a proposed lesson.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	b := newBench(t)
@@ -99,7 +99,7 @@ func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
 	}
 	for i, reason := range draftReasons(t, advice) {
 		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {
-			t.Errorf("the draft %q is refused for %q, want the reason %q; empty: not refused", cases[i].advice, reason, want)
+			t.Errorf("the draft %q is refused for the reason %q, want the reason %q (empty: not refused)", cases[i].advice, reason, want)
 		}
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-// injected returns lessons that a session received.
+// injected returns the record of lessons that a session received.
 func injected(slugs ...string) (list []sample.Lesson) {
 	for _, s := range slugs {
 		list = append(list, sample.Lesson{Slug: s, State: "injected"})
@@ -19,7 +19,8 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// proposeDrafts lets a judge propose drafts, each in a separate session, one run after the other.
+// proposeDrafts lets a judge propose each draft in a session and a run of its own. It returns the summaries of the
+// runs.
 func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	b.Helper()
 	for i, d := range drafts {
@@ -30,8 +31,8 @@ func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Opt
 	return sums
 }
 
-// Drafts with a similar slug and enough equal triggers are one lesson. Drafts with only a similar slug or only
-// equal triggers are two lessons.
+// A draft is merged into a lesson with a similar slug and enough equal triggers. A similar slug alone, or equal
+// triggers alone, are not enough.
 func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
 	first := drafted("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
@@ -58,7 +59,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
 		sum := proposeDrafts(b, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: the run ends with %+v, the lessons are %v; want the second draft merged: %v, else proposed", c.name, sum, b.slugs(), c.merged)
+			t.Errorf("%s: the second run ends with %+v and the lessons %v, want the draft merged: %v (otherwise proposed)", c.name, sum, b.slugs(), c.merged)
 		}
 		if c.merged {
 			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
@@ -69,8 +70,8 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	}
 }
 
-// A lesson references at most 50 of its sessions and counts each session once, over several runs, with the rules and
-// with a model.
+// A lesson counts each of its sessions once, and references at most 50 of them, over several runs with the rules or a
+// model.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{drafted("warm-the-cache", "cold cache")}} {
 		b := newBench(t)
@@ -96,7 +97,7 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	}
 }
 
-// everyRun is a model that drafts one lesson of every session.
+// everyRun is a judge that returns the same draft for every session.
 type everyRun struct{ draft distill.Draft }
 
 func (everyRun) Name() string { return "model:test" }
@@ -105,8 +106,8 @@ func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (di
 	return distill.Judgement{Drafts: []distill.Draft{e.draft}}, nil
 }
 
-// A draft with the triggers of a lesson and the opposite outcome is proposed with the slug of that lesson, whether
-// the lesson is active or waits for approval.
+// A draft has the triggers of a lesson and the opposite outcome. The proposal names the slug of that lesson, which is
+// active or waits for approval.
 func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 	for _, active := range []bool{false, true} {
 		b := newBench(t)
@@ -127,8 +128,8 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 	}
 }
 
-// A lesson that a person rejected or retired is not proposed again in the same tenant. An approved lesson gets the
-// new evidence.
+// A draft is refused if a person rejected or retired the same lesson in this tenant. It is merged into an approved
+// lesson. In a different tenant it is proposed.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {
@@ -176,8 +177,8 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	}
 }
 
-// Sessions of two callers start a trial, unless the sessions belong to one run or a person has decided about the
-// lesson.
+// With Auto, sessions of two callers start a trial, unless the sessions belong to one run. A lesson that a person
+// paused stays paused.
 func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	type seen struct{ caller, task, run string }
 	for name, c := range map[string]struct {
@@ -218,8 +219,7 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	equal(t, "state of the lesson that a person paused", b.lesson("warm-the-cache").State, paused)
 }
 
-// A trigger that matches errors of many programs is dropped, and a draft without another trigger is not
-// proposed.
+// A trigger is dropped if it matches the errors of many programs. A draft without any other trigger is not proposed.
 func TestTriggerThatMatchesManyErrorsIsDropped(t *testing.T) {
 	for others, want := range map[int]string{3: "[run-make-with-offline]", 4: "[]"} {
 		b := newBench(t)
@@ -235,14 +235,14 @@ func TestTriggerThatMatchesManyErrorsIsDropped(t *testing.T) {
 	}
 }
 
-// A dry run reports the result of each draft, also of drafts that merge with each other, and writes nothing. A
-// summary has at most 500 drafts.
+// A dry run counts proposed and merged drafts, also drafts that merge with each other, and writes nothing. A summary
+// lists at most 500 drafts.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b := newBench(t)
 	proposeDrafts(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
 	b.session("many", user("All of it."))
 	store := b.store.(*memory)
-	marks, log := len(store.sessionNotes), b.log()
+	notes, log := len(store.sessionNotes), b.log()
 	answers := distill.Judgement{Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}
 	for i := range 501 {
 		answers.Drafts = append(answers.Drafts, drafted(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
@@ -250,7 +250,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
 	equal(t, "candidates, proposed, merged and listed drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
-	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != marks || b.log() != log {
-		t.Errorf("after a dry run the lessons are %v, want the bank, marks and log unchanged", b.slugs())
+	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || b.log() != log {
+		t.Errorf("after a dry run the lessons are %v, the log is %s, and there are %d session notes; want the lesson warm-the-cache with evidence of 1 session, the log %s and %d notes", b.slugs(), b.log(), len(store.sessionNotes), log, notes)
 	}
 }

@@ -2,7 +2,7 @@ package distill_test
 
 import "testing"
 
-// A lesson states only a repair that the session shows. A change of a call that does not explain the success gives no
+// A lesson states only a repair that the sessions show. A change of the call that does not explain its success gives no
 // lesson.
 func TestLessonStatesOnlyTheObservedRepair(t *testing.T) {
 	for name, c := range map[string]rule{

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each kind of repair gives a lesson of its kind. Similar changes give no lesson.
+// Each kind of repair gives its own lesson. A similar change that is no repair gives none.
 func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, c := range []struct {
 		name       string
@@ -78,7 +78,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	}
 }
 
-// Transient and uninformative errors give no lesson, also if they recur.
+// An error that is transient or says nothing about its cause gives no lesson.
 func TestTransientErrorsGiveNoLesson(t *testing.T) {
 	for _, refusal := range []string{
 		"it took a strange and silent turn", "something went wrong", "internal server error", "the harbour is closed until the tide is back", "unknown error, please try again later",
@@ -95,7 +95,7 @@ func TestTransientErrorsGiveNoLesson(t *testing.T) {
 	}
 }
 
-// Borderline repairs: of two similar sessions, one gives a lesson and the other gives none.
+// Pairs of similar cases: one gives a lesson, the other gives none.
 func TestBorderlineRepairs(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"another lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
@@ -135,7 +135,7 @@ func TestBorderlineRepairs(t *testing.T) {
 	})
 }
 
-// A form is proposed only if the accepted value has the form and the failed value does not.
+// A lesson about a form needs an accepted value that has the form and equals the failed value in all else.
 func TestOnlyAnotherFormGivesALesson(t *testing.T) {
 	for _, c := range []struct{ name, form, failed, worked string }{
 		{"a number in words", "as-a-whole-number", `"five"`, `"5"`},
@@ -166,7 +166,7 @@ func TestOnlyAnotherFormGivesALesson(t *testing.T) {
 	}
 }
 
-// Pairs of calls that look like a repair give no lesson if the second call is unrelated.
+// A failed call and a later success give no lesson if the second call is unrelated to the first.
 func TestUnrelatedCallsAreNoRepair(t *testing.T) {
 	const missing = "the order was not found for this customer"
 	checkLearned(t, []lessonCase{

@@ -16,8 +16,7 @@ func wordList(output string, code int, words ...string) event {
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
 
-// A command line in any notation is reduced to its command, without wrappers, output options and
-// changes of directory.
+// A command line is reduced to its command: without wrappers, redirections and changes of directory.
 func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"a further option", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
@@ -46,8 +45,8 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 	})
 }
 
-// A wrapper such as time or sudo, a redirection and an installer do not change the lesson about a command. A lesson
-// leaves out an option that may be private.
+// A wrapper such as time or sudo, a redirection and an installer do not change the lesson about a command. An option
+// that may be private is in no lesson.
 func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	const layout = ": the layout engine is missing, nothing was written"
 	notFound := func(what string) string { return "error: the " + what + " was not found for this command" }
@@ -72,8 +71,8 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 	})
 }
 
-// The lessons of random sessions are valid and have no private word. Private words are values, names, paths, and the
-// words of an error that are not in a vocabulary.
+// The lessons of random sessions are valid and have no private word. The private words of the sessions are invented
+// syllables in values, names, paths and errors.
 func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }

@@ -7,7 +7,7 @@ import (
 	"precept/distill"
 )
 
-// judgePromptOf returns the text of a session in the prompt of a judge.
+// judgePromptOf returns a session as the prompt of a judge shows it.
 func judgePromptOf(t *testing.T, events ...event) string {
 	t.Helper()
 	b := newBench(t)
@@ -24,8 +24,8 @@ func judgePromptOf(t *testing.T, events ...event) string {
 	return run
 }
 
-// The prompt of a judge has the speakers, the calls and their results of a session. It has no text of precept, no
-// system message, and no </run> within the session.
+// The prompt of a judge has the words, calls and results of a session. It has no text that precept inserted and no
+// system message. A </run> in the session is changed, because it would end the session in the prompt.
 func TestJudgePromptShowsSpeakersCallsAndResults(t *testing.T) {
 	run := judgePromptOf(t,
 		event{say: "system: SYSTEM-PROMPT"},
@@ -46,8 +46,7 @@ func TestJudgePromptShowsSpeakersCallsAndResults(t *testing.T) {
 	}
 }
 
-// A long text, and a long session, is cut in its middle, between characters, so that the cost of a request is
-// limited.
+// The prompt of a judge has a limited size. It cuts a long text, and a long session, in the middle.
 func TestLongTranscriptIsCutInItsMiddle(t *testing.T) {
 	long := "BEGIN" + strings.Repeat("ü", 20_000) + "END"
 	run := judgePromptOf(t, user(long), call("bash", `{"command":"`+long+`"}`, long))
@@ -64,8 +63,8 @@ func TestLongTranscriptIsCutInItsMiddle(t *testing.T) {
 	}
 }
 
-// Only valid parts of an answer are used: a session with an unknown outcome fails, an unresolved session gives one
-// lesson, and an incomplete draft is dropped.
+// Only the valid parts of a judge's answer are used. An incomplete draft is dropped, and an unknown outcome fails the
+// session.
 func TestInvalidPartsOfAnAnswerAreIgnored(t *testing.T) {
 	one := func(title string) string {
 		return `{"title":"` + title + `","applies_when":"it is run","advice":["Do it."],"error_patterns":["no such bench ` + title + `"],"keywords":[]}`
@@ -93,7 +92,7 @@ func TestInvalidPartsOfAnAnswerAreIgnored(t *testing.T) {
 		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Failed = func(string, error) {} })
 		if got := strings.Join(b.slugs(), " "); err != nil || got != c.want || sum.Failed != c.failed {
-			t.Errorf("%s: the lessons are %q, want %q; %d sessions failed, want %d; the error is %v", c.name, got, c.want, sum.Failed, c.failed, err)
+			t.Errorf("%s: got lessons %q, %d failed sessions, error %v, want lessons %q, %d failed sessions and no error", c.name, got, sum.Failed, err, c.want, c.failed)
 		}
 		for _, l := range b.lessons() {
 			if want := map[bool]string{true: "success", false: "failure"}[c.outcome == "success"]; l.Outcome != want {

@@ -16,8 +16,8 @@ import (
 	"precept/internal/session"
 )
 
-// counting is a judge that records, for each session, the name, the agent and the number of active lessons, and
-// proposes no lesson.
+// counting is a judge that proposes no lesson. It records the name, the agent and the number of received lessons of
+// each session.
 type counting struct{ ids []string }
 
 func (*counting) Name() string { return "counting" }
@@ -32,8 +32,8 @@ func unhex(s string) (out []byte) {
 	return out
 }
 
-// A run judges the sessions with content that have changed since the last run: those since a time, or only closed
-// ones, if configured.
+// A run judges only sessions with content that changed since the last run. Options limit a run to sessions since a time
+// or to closed sessions.
 func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
@@ -86,7 +86,7 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	equal(t, "sessions with unreadable notes", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
-// The budget of a run holds over all tenants. The usage of an answer is counted before the next request.
+// The tenants of a run share its budget. The usage of an answer counts before the next request.
 func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget distill.Budget
@@ -106,7 +106,7 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		}
 		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &counting{}, c.budget })
 		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.reason) || (sum.Stopped == "") != (c.reason == "") || sum.Tokens != int64(15*c.judged) {
-			t.Errorf(`%s: the run ends with %+v, want %d judged sessions, %d tokens, and Stopped with the prefix %q (empty: an empty Stopped)`, name, sum, c.judged, 15*c.judged, c.reason)
+			t.Errorf(`%s: the run ends with %+v, want %d judged sessions, %d tokens, and Stopped with the prefix %q (empty: Stopped is empty)`, name, sum, c.judged, 15*c.judged, c.reason)
 		}
 	}
 }
@@ -120,12 +120,12 @@ func TestRunOverSomeTenantsLeavesTheOthers(t *testing.T) {
 	distilTenants := func(names ...string) distill.Summary {
 		return b.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &counting{}, append([]string{}, names...) })
 	}
-	equal(t, "no tenant", distilTenants().Judged, 0)
-	equal(t, "one tenant", distilTenants("red").Judged, 1)
-	equal(t, "all tenants", b.distil(func(o *distill.Options) { o.Judge = &counting{} }).Judged, 2)
+	equal(t, "judged sessions of no tenant", distilTenants().Judged, 0)
+	equal(t, "judged sessions of the tenant red", distilTenants("red").Judged, 1)
+	equal(t, "judged sessions of a later run over all tenants", b.distil(func(o *distill.Options) { o.Judge = &counting{} }).Judged, 2)
 }
 
-// A session that has a failure twice, and is judged four times because it continues, counts once for the lesson.
+// A session has a failure twice and continues, so that four runs judge it. It counts once as evidence of the lesson.
 func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
@@ -139,11 +139,11 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 		events = append(events, user(fmt.Sprint("And more, ", i)))
 	}
 	if l := b.lesson("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
-		t.Errorf("the lesson counts %d sessions and has %d references, want 1 and 1", l.Support(), len(l.Evidence))
+		t.Errorf("the lesson counts %d sessions and has %d references, want 1 session and 1 reference", l.Support(), len(l.Evidence))
 	}
 }
 
-// panickingBank is a bank that panics at one lesson.
+// panickingBank is a bank that panics when the lesson break-the-bank is proposed.
 type panickingBank struct{ distill.Bank }
 
 func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Result, error) {
@@ -153,8 +153,8 @@ func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 	return f.Bank.Propose(ctx, p)
 }
 
-// A fault in the judgement of one session fails that session only. A run with an unreliable judge continues, until
-// the judge fails on three sessions in a row or on all sessions.
+// A panic while a session is judged fails only this session. A run with a failing judge continues until the judge fails
+// on three sessions in a row or on all sessions.
 func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	b := newBench(t)
 	judge := judgeByWords{"Task 1": {Drafts: []distill.Draft{drafted("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}}
@@ -175,12 +175,12 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 		}
 		sum, err := b.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
-			t.Errorf("failures %s: the run ends with %+v and the error %v, want an error: %v; without an error, %d failed sessions", pattern, sum, err, fails, strings.Count(pattern, "!"))
+			t.Errorf("failures %s: the run ends with %+v and the error %v, want an error: %v (if not, %d failed sessions)", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }
 
-// slowJudge is a judge that exceeds the time limit at each session that has a ! in the pattern.
+// slowJudge is a judge with a pattern of answers: at each ! in the pattern, the judge exceeds its time limit.
 type slowJudge struct {
 	pattern string
 	asked   int

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// testdata/wordings.txt has the whole lesson of each kind of repair: title, advice, condition and trigger.
-// PRECEPT_GOLDEN=1 writes the file.
+// The lesson of each kind of repair has the title, description, triggers and advice of testdata/wordings.txt. With
+// PRECEPT_GOLDEN=1 the test writes the file.
 func TestWordingOfEachKindOfRepair(t *testing.T) {
 	const layout = "the layout engine is missing, nothing was written"
 	b := newBench(t)
@@ -65,7 +65,7 @@ func TestWordingOfEachKindOfRepair(t *testing.T) {
 		t.Errorf("the lessons are\n%s\nwant those of %s\n%s", got.String(), golden, want)
 	}
 
-	// Each wording of drafts.json occurs in a lesson, in the parts between the inserted names.
+	// The lessons have each title and each advice of drafts.json, with any text in place of its {names}.
 	var wordings map[string]struct{ Title, Advice string }
 	if err := json.Unmarshal(read(t, "drafts.json"), &wordings); err != nil {
 		t.Fatal(err)
