@@ -205,8 +205,8 @@ func (a *agent) responsesItems() []obj {
 	return list
 }
 
-// messagesOf returns the messages of a body as a prefix cache compares them: text parts joined, without
-// the parts that agents move.
+// messagesOf returns the messages of a body as a prefix cache compares them. Text parts are joined;
+// cache_control and reminders, which agents move between messages, are left out.
 func messagesOf(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
@@ -214,7 +214,7 @@ func messagesOf(t tb, body []byte) []string {
 		Input    any
 	}
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("the body cannot be parsed: %v: %s", err, body)
+		t.Fatalf("parsing the body %s: got error %v, want none", body, err)
 	}
 	switch in := b.Input.(type) {
 	case string:
@@ -249,7 +249,8 @@ func flatten(m obj) obj {
 	return out
 }
 
-// joined returns an array of parts; one string if all parts are text.
+// joined joins the text parts of a message, without reminders, into one string. If the message has other parts, joined
+// returns a list of these parts and the string.
 func joined(list []any) any {
 	var s strings.Builder
 	var others []any
@@ -323,7 +324,7 @@ func (r *testSession) plan(body []byte) Plan {
 	r.now = r.now.Add(time.Second)
 	req, err := wire.Parse(r.a.dialect(), body)
 	if err != nil {
-		r.t.Fatalf("the body cannot be parsed: %v: %s", err, body)
+		r.t.Fatalf("parsing the body %s: got error %v, want none", body, err)
 	}
 	p := r.in.Plan(r.rec, Input{Meaning: r.meaning, Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
 	r.body, err = req.Splice(nil, p.Edits)

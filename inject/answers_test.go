@@ -32,8 +32,8 @@ func quoted(s string) string {
 	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
 }
 
-// The hint about commands and the result of a command are shown once, each at the top of the new
-// messages of its turn; from then on they stay in place.
+// The first turn gets the hint about /lesson commands before the user's words. The next turn gets the
+// answers to commands before its tool result, and the hint at its old place. A retry inserts both again.
 func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		h := newHop("s", inject.Advice)
@@ -58,8 +58,8 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	}
 }
 
-// A task in the system prompt is searched only for the agents that the operator names; the block is
-// placed at the new messages.
+// Lessons match the system prompt only if the configuration names the agent. The block is inserted
+// before the user's words.
 func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 	const body = `{"model":"m","messages":[{"role":"system","content":"You deploy it."},{"role":"user","content":"begin"}]}`
 	for pattern, searched := range map[string]bool{"": false, "*": true, "coder": true, "CO*": true, "code?": true, "writer": false, "[": false} {

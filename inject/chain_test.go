@@ -117,6 +117,6 @@ func TestChainedProxiesWarnOnceOfALoop(t *testing.T) {
 		t.Fatalf("the first precept sends %s, want [LOOP DETECTED] once", one)
 	}
 	if two := newHop("b", inject.Advice).sendThrough(t, chainBook(), wire.Chat, one); two != one {
-		t.Errorf("the second precept warns again, want one warning:\n%s", two)
+		t.Errorf("the second precept sends\n%s\nwant the request of the first\n%s", two, one)
 	}
 }

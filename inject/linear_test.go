@@ -24,7 +24,7 @@ type shape struct {
 	body    func(n int) string
 }
 
-// many joins n pieces with commas; %d in a piece is its number.
+// many joins n copies of piece with commas. In each copy, the number of the copy replaces %d.
 func many(n int, piece string) string {
 	var b strings.Builder
 	for i := range n {
@@ -36,8 +36,8 @@ func many(n int, piece string) string {
 	return b.String()
 }
 
-// calls returns a request with n calls and their results, in one answer or one after the other,
-// with ids in the format id.
+// calls returns a request with n calls and their results. If alone is true, each call is followed by its
+// result; otherwise all calls precede all results. id is the format of the call ids.
 func calls(d wire.Dialect, n int, id string, alone bool) string {
 	call, result := `{"id":"`+id+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+id+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
@@ -121,7 +121,7 @@ func shapes() []shape {
 	return all
 }
 
-// turns holds the parts that process a turn of a request.
+// turns holds the injector and the lessons with which a test processes requests.
 type turns struct {
 	injector *inject.Injector
 	book     *lesson.Book
@@ -140,7 +140,7 @@ func newTurns() turns {
 	}
 }
 
-// work does the whole processing of a request twice: first as a new request, then with a known history.
+// work processes a request twice: first as a new request, then with a known history.
 func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -173,12 +173,12 @@ func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	}
 }
 
-// best returns the shortest of several durations of work.
+// best returns the shortest of several durations of work on a request of size n.
 func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	t.Helper()
 	body := []byte(s.body(n))
 	least, spent := time.Duration(1<<62), time.Duration(0)
-	for n := 0; n < 2 || n < 50 && spent < 50*time.Millisecond; n++ {
+	for runs := 0; runs < 2 || runs < 50 && spent < 50*time.Millisecond; runs++ {
 		begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
 		w.work(t, s.dialect, body)
 		took := time.Since(begin)
@@ -187,13 +187,13 @@ func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	return least
 }
 
-// A request four times as long costs four times as much, not sixteen times. The test allows twice
-// the cost and 5 ms for caches, other processes and the scheduler, and repeats the measurement
+// A request four times as long takes four times as long, not sixteen times. The test allows twice
+// that time and 5 ms for caches, other processes and the scheduler, and repeats the measurement
 // before it fails.
 func TestCostIsLinear(t *testing.T) {
 	const n, times, allowed = 1500, 4, 8
 	if testing.Short() {
-		t.Skip("it measures times")
+		t.Skip("the test measures times")
 	}
 	w := newTurns()
 	for _, s := range shapes() {

@@ -94,8 +94,8 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	return spot{}, false, false
 }
 
-// flipsWarning reports whether the session's coin is for the warning. The coin is flipped at the first loop, and
-// holds for all warnings of the session.
+// flipsWarning reports whether the coin of the session, a random decision, lets the session get warnings. The coin is
+// flipped at the first loop and decides for all warnings of the session.
 func (w *work) flipsWarning(size int, first bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick

@@ -34,8 +34,9 @@ func (r *testSession) answered(input, output int) {
 	r.rec.Active(r.now)
 }
 
-// The outcomes are measured after the pick, and alike with and without an injection: the failed call
-// that triggers the pick does not count, and each failed call after the pick counts once.
+// The outcomes of a pick (errors, tokens and others) are counted after the pick. The failed call that
+// triggers the pick does not count, and each later failed call counts once. An injected and a withheld
+// pick have the same outcomes.
 func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 	for _, form := range forms() {
 		var seen [2]trial.Watch
@@ -68,7 +69,9 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 			r.a.user("No, that is wrong. Undo it.", false)
 			r.send()
 			seen[arm] = r.outcomesAtClosing(t, "wait")
-			if got, want := seen[arm].After, [trial.OutcomeCount]int64{1, 2, 0, 1, 4, 880, 12_000}; got != want {
+			if got, want := seen[arm].After, [trial.OutcomeCount]int64{
+				trial.Recurrence: 1, trial.Errors: 2, trial.Loops: 0, trial.Corrections: 1, trial.Turns: 4, trial.Tokens: 880, trial.Seconds: 12_000,
+			}; got != want {
 				t.Errorf("%s, epsilon %v: the outcomes after the pick are %v, want %v", form, epsilon, got, want)
 			}
 		}
@@ -78,7 +81,8 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 	}
 }
 
-// A session that the upstream refuses is observed to its end. Otherwise the treated arm would look better.
+// A session is observed to its end, even after the upstream refused a request with a block. Without the later failures
+// of such sessions, the lesson would seem better than it is.
 func TestRefusedSessionsAreObserved(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), book(aboutErrors("wait", "omega lock")), "s")
 	r.a.user("build", false)
@@ -97,8 +101,8 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 	}
 }
 
-// Only lessons about an error have a recurrence: lessons with an error trigger or a list of prevented
-// errors, and distilled lessons.
+// A recurrence is an error that the lesson is about and that occurs again. A distilled lesson is about
+// an error and has a recurrence; a lesson about words has none.
 func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"

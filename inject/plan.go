@@ -111,8 +111,8 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 	return p
 }
 
-// idleReason returns the reason for inserting nothing at all, old or new. A session outside of the
-// experiment gets no new lessons, and keeps the blocks that are known.
+// idleReason returns the reason for a request without any block, earlier or new; empty if blocks may be
+// inserted. An excluded session keeps its earlier blocks and gets no new lesson.
 func (w *work) idleReason() string {
 	switch {
 	case w.rec.State.Refused:
@@ -125,7 +125,7 @@ func (w *work) idleReason() string {
 	return ""
 }
 
-// bare reports whether the session is excluded and has no blocks.
+// bare reports whether the session is excluded from the experiment and has no blocks.
 func (w *work) bare() bool { return len(w.rec.Lessons.Blocks) == 0 && w.excluded() }
 
 // losesSection reports whether a coin of the unit cuts a section.

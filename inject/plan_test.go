@@ -47,7 +47,7 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 	}
 }
 
-func TestLessonFiresOncePerSession(t *testing.T) {
+func TestLessonMatchesOncePerSession(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
 	r.a.user("deploy", false)
 	r.send()
@@ -67,7 +67,7 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 		r.replied()
 		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
 		if p := r.send(); len(p.Edits) != 1 {
-			t.Fatalf("turn %d: %d edits, want 1", i, len(p.Edits))
+			t.Fatalf("turn %d: got %d edits, want 1, the earlier block", i, len(p.Edits))
 		}
 	}
 }
@@ -221,7 +221,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 	})
 }
 
-func TestWithheldKeepsItsSlot(t *testing.T) {
+func TestWithheldLessonKeepsItsSlot(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
 	r := newTestSession(t, plainChat, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
@@ -384,6 +384,9 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 	}
 }
 
+// A delta request holds only the new items, because the provider keeps the history. The block of a turn
+// is in the delta request of this turn and its repetitions, and not in later delta requests. A request
+// with the full list holds all blocks.
 func TestDeltaInsertsOnce(t *testing.T) {
 	cfg := injectAll()
 	r := newTestSession(t, responses, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
@@ -423,7 +426,7 @@ func TestDeltaInsertsOnce(t *testing.T) {
 
 func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 	l := activeLesson("a", "deploy", "x")
-	l.FailureCount, l.SuccessCount = 9, 1 // of the file: not believed
+	l.FailureCount, l.SuccessCount = 9, 1 // counts in the file have no effect
 	for _, c := range []struct {
 		better, worse float64
 		want          bool
@@ -442,6 +445,7 @@ func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 	}
 }
 
+// published is a chooser with fixed counts of sessions above (better) and below (worse) expectation.
 type published struct {
 	*bandit.Chooser
 	better, worse float64

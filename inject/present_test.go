@@ -79,14 +79,14 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 		l   *lesson.Lesson
 		p   publisher
 	}{
-		"a@0123456789ab":                          {Config{}, l, nil},
-		"a@0123456789ab.caution":                  {Config{}, l, worse},
-		"a@0123456789ab.pitfalls":                 {Config{Style: Pitfalls}, l, nil},
-		"a@0123456789ab.pitfalls.system":          {Config{Style: Pitfalls, Placement: InSystem}, l, nil},
-		"a@0123456789ab.system.caution":           {Config{Placement: InSystem}, l, worse},
-		"a@0123456789ab.cut":                      {Config{BudgetBytes: 600}, l, nil},
-		"a@0123456789ab (a failure of its own)":   {Config{}, failed, nil},
-		"a@0123456789ab (whatever it did before)": {Config{}, failed, worse},
+		"a@0123456789ab":                                  {Config{}, l, nil},
+		"a@0123456789ab.caution":                          {Config{}, l, worse},
+		"a@0123456789ab.pitfalls":                         {Config{Style: Pitfalls}, l, nil},
+		"a@0123456789ab.pitfalls.system":                  {Config{Style: Pitfalls, Placement: InSystem}, l, nil},
+		"a@0123456789ab.system.caution":                   {Config{Placement: InSystem}, l, worse},
+		"a@0123456789ab.cut":                              {Config{BudgetBytes: 600}, l, nil},
+		"a@0123456789ab (outcome: failure)":               {Config{}, failed, nil},
+		"a@0123456789ab (outcome: failure, worse counts)": {Config{}, failed, worse},
 	} {
 		text := c.l.Text()
 		got := c.cfg.Present(c.l, &text, c.p)

@@ -63,7 +63,7 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-// For any text of a lesson, each line of a block is a fixed line, an entry, or has the prefix.
+// For any title and advice, each line of a block is a fixed line, or begins with "- [slug]" or with linePrefix.
 func TestNoLessonEscapesItsLines(t *testing.T) {
 	fixed := map[string]bool{}
 	for _, s := range []string{adviceHead, adviceEnd, pitfallsHead, pitfallsEnd, cautionsHead} {
@@ -82,7 +82,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 			block := style.block([]line{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
-					t.Fatalf("%q is outside of the block, want every line inside:\n%s", part, block)
+					t.Fatalf("the block has the line %q, want only fixed lines and lines of the lesson s:\n%s", part, block)
 				}
 			}
 			if strings.Count(block, "End of lessons.")+strings.Count(block, "[END KNOWN PITFALLS]") != 1 {

@@ -45,7 +45,7 @@ func measured(t *testing.T, texts ...string) *rules.Registry {
 	return r
 }
 
-// sectionRun is a session whose agent brings a rules file.
+// sectionRun is a session whose requests can contain a rules file in the system prompt.
 type sectionRun struct {
 	t     *testing.T
 	in    *Injector
@@ -67,7 +67,7 @@ func newSectionRun(t *testing.T, name string, control float64, registry *rules.R
 	}
 }
 
-// send plans a request with a system prompt and user messages, and returns the sent body.
+// send plans a request with a system prompt and messages, and returns the sent system prompt and the plan.
 func (r *sectionRun) send(system string, words ...string) (string, Plan) {
 	r.t.Helper()
 	r.now = r.now.Add(time.Second)
@@ -85,7 +85,7 @@ func (r *sectionRun) send(system string, words ...string) (string, Plan) {
 	return sent.Head()[0].Text, p
 }
 
-// sendBody plans a request, and returns the sent body.
+// sendBody plans a request, and returns the sent body and the plan.
 func (r *sectionRun) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	r.t.Helper()
 	req, err := wire.Parse(d, body)
@@ -100,7 +100,7 @@ func (r *sectionRun) sendBody(d wire.Dialect, body []byte) ([]byte, Plan) {
 	return out, p
 }
 
-// cutBy returns the prompt without the sections of the session's coins.
+// cutBy returns rulesFile without the sections that the coins of the session cut.
 func cutBy(r *sectionRun) string {
 	text := rulesFile
 	for _, p := range r.rec.Assignment.Picks {
@@ -266,7 +266,9 @@ func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
 	}
 }
 
-func TestMeasuredSectionsTakeBothArmsOutOfTheComparisonOfLessons(t *testing.T) {
+// A session with a section under measurement is marked (Assignment.Rules), with and without control. A marked session
+// is in no comparison of treated and control.
+func TestSessionWithAMeasuredSectionIsMarked(t *testing.T) {
 	registry := measured(t, testSection)
 	for _, control := range []float64{0, 1} {
 		with, without := newSectionRun(t, "x", control, registry), newSectionRun(t, "x", control, registry)

@@ -55,7 +55,7 @@ func TestWarningNamesCallAndReason(t *testing.T) {
 		}
 		for _, form := range []string{"<|", "|>", "INST]", "System:", "Assistant:", "</", "###"} {
 			if strings.Contains(w, form) {
-				t.Errorf("the warning holds %q, want no marker of a role: %s", form, w)
+				t.Errorf("the warning contains %q, want no marker of a role; the warning is %s", form, w)
 			}
 		}
 		b.WriteString(w)

@@ -26,8 +26,8 @@ type beliefs struct {
 	// tenantsMu.
 	mu                sync.Mutex
 	openRewards       openRewards
-	positions         map[string]string // by tenant in memory with counters of other replicas: the position to which the counters were read
-	feedbackPositions map[string]string // by tenant in memory: the place to which the feedback on open sessions was read
+	positions         map[string]string // by tenant in memory: the position up to which the counters of other replicas were read
+	feedbackPositions map[string]string // by tenant in memory: the place up to which the feedback on open sessions was read
 
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
@@ -122,7 +122,8 @@ func (b *beliefs) addSettled(ctx context.Context, name string, deltas []trial.De
 	b.publish(ctx, name)
 }
 
-// publish stores the raised maxima of a tenant in memory, and new priors after enough rewards. The caller holds b.mu.
+// publish stores the maxima (the largest evidence of each arm so far) of a tenant in memory that have risen, and after
+// enough rewards new priors. The caller holds b.mu.
 func (b *beliefs) publish(ctx context.Context, name string) {
 	t, read := b.get(name)
 	if !read {

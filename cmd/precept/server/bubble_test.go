@@ -68,7 +68,7 @@ type bubbled struct {
 	ports ports
 }
 
-// inBubble runs a server and do in a bubble, and stops the server.
+// inBubble starts a server in a bubble, calls do, and stops the server.
 func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
 	t.Helper()
 	source := flagSource(t, injectAll(options))

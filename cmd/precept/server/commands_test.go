@@ -147,7 +147,8 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 	}
 }
 
-// OpenStored opens the configured store read-only and does not create a missing store; OpenStore does.
+// OpenStored opens the configured store read-only and does not create a missing store. OpenStore creates a missing
+// store.
 func TestOnlyOpenStoreCreatesAMissingStore(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	tools := testTools()

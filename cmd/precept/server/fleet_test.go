@@ -115,7 +115,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 		t.Errorf("/readyz: got status %d, body %s, want status 200 and a body with degraded", status, body)
 	}
 	if lessonInjected(l) {
-		t.Error("a session got a lesson before the fleet's salt was known")
+		t.Error("a session got a lesson before the fleet's salt was known, want no lesson")
 	}
 	tools := testTools()
 	if db, err := tools.OpenStored(t.Context(), configOf(t, source)); err == nil {
@@ -132,11 +132,11 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	known := keysOf(t, source)
 	redis.Kill()
 	again := startServer(t, source)
-	if again.console.contains("the salt of the fleet is unknown") || !lessonInjected(again) {
-		t.Error("with the copy of the keys and without Redis a session gets no lesson, or the log says that the salt is unknown")
+	if unknown, injected := again.console.contains("the salt of the fleet is unknown"), lessonInjected(again); unknown || !injected {
+		t.Errorf("with the copy of the keys and without Redis: the log says that the salt is unknown: %v, a session gets a lesson: %v; want false and true", unknown, injected)
 	}
 	if keysOf(t, source) != known {
-		t.Error("the second start without Redis changed the copy of the keys")
+		t.Errorf("after the second start without Redis the copy of the keys is %+v, want %+v", keysOf(t, source), known)
 	}
 	if err := redis.Start(); err != nil { // the stop writes the exchanges of the outbox to Redis
 		t.Fatal(err)
@@ -168,19 +168,19 @@ func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 // A bank in Redis that is unavailable at the start does not prevent a start: the log reports the
 // fault, and the lessons take effect when Redis is available.
 func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
-	server := storetest.StartRedis(t)
-	server.Kill()
+	redis := storetest.StartRedis(t)
+	redis.Kill()
 	m := newLastRequest(t)
-	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": server.URL()}))
+	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
 	l := startServer(t, source)
 	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log lacks the line on the unreadable lessons")
 	}
 	lessonInjected := func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
-		t.Error("a session got a lesson from an unavailable bank")
+		t.Error("a session got a lesson from an unavailable bank, want no lesson")
 	}
-	if err := server.Start(); err != nil {
+	if err := redis.Start(); err != nil {
 		t.Fatal(err)
 	}
 	tools := testTools()

@@ -72,7 +72,7 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 			write("admin: {tokens: [" + token + "]}\n")
 			advance(2 * time.Second)
 			if !accepts(token) {
-				t.Errorf("2 s after the file with the token %s the server refuses the token", token)
+				t.Errorf("2 s after the file with the token %s the server refuses the token, want the token accepted", token)
 			}
 		}
 		if accepts("first") || accepts("second") {

@@ -81,7 +81,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 		t.Errorf("the page of the lesson is %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
 	if m.newSessionGets(l, "coder", "a zebra", "Use grep first.") {
-		t.Error("a session got the lesson before the approval")
+		t.Error("a session got the lesson before the approval, want no lesson")
 	}
 	act := func(action string) int {
 		status, _ := send(t, http.MethodPost, l.admin+"/api/lessons/"+action, token, "")
@@ -95,7 +95,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	}
 	eventually(t, "the lesson in a session after the approval", func() bool { return m.newSessionGets(l, "coder", "a zebra", "Use grep first.") })
 	if m.newSessionGets(l, "other", "a zebra", "Use grep first.") {
-		t.Error("a session of another agent got the lesson")
+		t.Error("a session of another agent got the lesson, want no lesson")
 	}
 	if status := act(made.ID + "/retire"); status != http.StatusOK {
 		t.Fatalf("the retirement of the lesson got status %d, want 200", status)

@@ -196,7 +196,7 @@ func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
 	raw := writeExport(t, cfg, "parquet", nil)
 	rows, err := parquet.Read[lake.Row](strings.NewReader(raw), int64(len(raw)))
 	if err != nil || len(rows) != len(lines) {
-		t.Fatalf("the parquet file has %d rows, want %d: %v", len(rows), len(lines), err)
+		t.Fatalf("the parquet file: got %d rows, error %v, want %d rows", len(rows), err, len(lines))
 	}
 	for i, line := range lines {
 		var s sample.Sample

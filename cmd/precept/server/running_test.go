@@ -81,9 +81,9 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	if answer := l.postAdmin("/api/forget", `{"tenant":"default","session":"s-3"}`); !strings.Contains(answer, `"forgotten":1`) {
 		t.Errorf("the answer to forget is %s, want \"forgotten\":1", answer)
 	}
-	for path, gone := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
-		if strings.Contains(l.page(path), gone) {
-			t.Errorf("%s still shows the forgotten session", path)
+	for path, forgotten := range map[string]string{"/api/sessions": `"s-3"`, "/api/export?format=openai": `"hello"`} {
+		if strings.Contains(l.page(path), forgotten) {
+			t.Errorf("%s contains %s of the forgotten session, want no such text", path, forgotten)
 		}
 	}
 	if err := l.stopAndWait(); err != nil {
@@ -221,7 +221,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	got := <-spans
 	for _, want := range []string{"Bearer spans /v1/traces ", "chat m", "gen_ai.request.model", "coder"} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the span lacks %q: %q", want, got)
+			t.Errorf("the span is %q, want a span with %q", got, want)
 		}
 	}
 	if strings.Contains(got, "a word that no span holds") {

@@ -120,9 +120,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		RegisterCache(registry, "exchanges", exchanges)
 		storeOptions.Exchanges = exchanges
 	}
-	var meant *meaning.Matcher // set below; nil: no embeddings
+	var embeddings *meaning.Matcher // set below; nil: no embeddings
 	if cfg.Match.Embeddings.Upstream != "" {
-		storeOptions.Hooks.Kept = func(x *sample.Exchange) { meant.Offer(x) }
+		storeOptions.Hooks.Kept = func(x *sample.Exchange) { embeddings.Offer(x) }
 	}
 	st, err := store.Open(ctx, storeOptions)
 	if err != nil {
@@ -150,31 +150,33 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.work("lesson watcher", lessons.open(ctx))
 
-	// Read the registered sections of rules files, and follow their measurements.
+	// Read the registered sections: sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
+	// measured. The worker ends and starts the measurements.
 	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), atOnce: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	registered.open(ctx)
 	s.work("sections of rules files", registered.run)
 
-	// Delete old exchanges whose samples are in a lake.
+	// Delete old exchanges whose samples are in the lake, the files of precept export --follow.
 	old := &cooling{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
 	s.work("old exchanges", old.run)
 
-	// Compare lessons that ask for likeness with the captured sessions.
+	// Compile the lessons for matching by likeness: a lesson can also match words that resemble the
+	// lesson. The captured sessions give the thresholds.
 	similar := &likeness{lessons: lessons, backend: backend, config: s.effective.Load}
 	s.work("likeness", similar.run)
 
 	// Embed lessons and user words, where the configuration names an API of embeddings.
 	var matches func(session.ID) []lesson.Resemblance
 	if cfg.Match.Embeddings.Upstream != "" {
-		if meant, err = newMeaning(cfg, similar, failures); err != nil {
+		if embeddings, err = newMeaning(cfg, similar, failures); err != nil {
 			return err
 		}
 		s.onStop("embeddings", func() error {
-			meant.Close()
+			embeddings.Close()
 			return nil
 		})
-		s.work("embeddings", meant.Run)
-		matches = meant.Matches
+		s.work("embeddings", embeddings.Run)
+		matches = embeddings.Matches
 	}
 
 	// Follow the ledger file: its entries become proposals of lessons.
@@ -192,16 +194,17 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		s.work("tracer", tracer.Run)
 	}
 
-	// Open the counts of consulted lessons. Without a data directory the counts stay in memory.
+	// Open the counts of consulted lessons, which are lessons that matched. With the backend in memory
+	// (opened.notice gives the reason) the counts stay in memory, too.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
 	if opened.notice != "" {
 		countsFile = ""
 	}
-	tally := shared[proxy.Tally](backend)
-	if tally == nil && fleetBank != nil {
-		tally = fleetBank
+	fleetCounts := shared[proxy.Tally](backend)
+	if fleetCounts == nil && fleetBank != nil {
+		fleetCounts = fleetBank
 	}
-	consulted, err := proxy.NewConsulted(countsFile, tally, tools.Now)
+	consulted, err := proxy.NewConsulted(countsFile, fleetCounts, tools.Now)
 	if err != nil {
 		log.Warn("the counts of consulted lessons cannot be read; they restart at zero", "error", err)
 	}
@@ -232,7 +235,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Make the distiller and the gate that ends the trials of proposals.
 	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
-		distiller, err := tools.NewDistiller(cfg, cachedSource{notes, st}, st.OptOut, lessons.place) //nolint:contextcheck // a check has no context; the look-up is bounded
+		distiller, err := tools.NewDistiller(cfg, cachedSource{notes, st}, st.OptOut, lessons.place) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 		if err != nil {
 			return err
 		}
