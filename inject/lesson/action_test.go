@@ -72,8 +72,8 @@ func TestActSetsTheState(t *testing.T) {
 	}
 }
 
-// Earlier versions wrote a paused lesson as quarantined with the hash of its text, and wrote no
-// former_state for paused and archived lessons.
+// Files of earlier versions have no former_state for paused and archived lessons, and have a paused lesson as
+// quarantined with the hash of its text. Load reads the state, and Resume and Restore accept the files.
 func TestResumeAndRestoreOfFilesOfEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {
@@ -108,7 +108,7 @@ func TestResumeAndRestoreOfFilesOfEarlierVersions(t *testing.T) {
 	}
 }
 
-// A lesson that is paused, then retired, returns through both states to its first state.
+// A lesson is paused and then retired. Restore and Resume return it to the paused state and to its first state.
 func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
 	for _, first := range []State{Trial, Active, Caution, Benched, Quarantined, Candidate, Rejected} {
 		l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: "+string(first)+"}}\nevidence:", 1)))
@@ -122,7 +122,7 @@ func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
 			if l, err = Act(l, step.action, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != step.want {
 				t.Fatalf("%s: %s gives lesson %+v, error %v, want state %s", first, step.action, l, err, step.want)
 			}
-			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file keeps the states
+			if l, err = Parse("look-twice.md", []byte(l.Raw)); err != nil || l.State != step.want { // the file has the same state
 				t.Fatalf("%s: the file after %s is parsed as %+v, error %v, want state %s", first, step.action, l, err, step.want)
 			}
 		}
@@ -136,10 +136,10 @@ func TestRetirementOfAPausedLessonKeepsTheStateBeforeThePause(t *testing.T) {
 func TestApprovalCoversTheCurrentText(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(lookTwiceFile, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {
-		t.Fatalf("Parse of a text with another approved hash gives %v, error %v, want state %s", l, err, Quarantined)
+		t.Fatalf("Parse of a text that differs from the approved text gives %+v, error %v, want state %s", l, err, Quarantined)
 	}
 	if l, err = Act(l, Approve, TrialPlan{}, "kim", time.Unix(0, 0)); err != nil || l.State != Active {
-		t.Errorf("Approve of the text gives %v, error %v, want state %s", l, err, Active)
+		t.Errorf("Approve of the text gives %+v, error %v, want state %s", l, err, Active)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestActRefusesImpossibleActions(t *testing.T) {
 	}
 	for _, a := range []Action{Resume, Restore} {
 		if _, err := Act(l, a, TrialPlan{}, "kim", at); err == nil || !strings.Contains(err.Error(), "look-twice is active, and only") {
-			t.Errorf("%s of an active lesson: got error %v, want \"look-twice is active, and only\"", a, err)
+			t.Errorf("%s of an active lesson: got error %v, want one with \"look-twice is active, and only\"", a, err)
 		}
 	}
 	if _, err := Act(l, StartTrial, TrialPlan{Epsilon: 1}, "kim", at); err == nil {

@@ -17,7 +17,7 @@ func textOf(l *Lesson) *Text {
 	return &t
 }
 
-// block returns a block with one lesson, in the form that a request contains.
+// block returns the text with which precept inserts one lesson into a request.
 func block(l *Lesson) string {
 	shown := l.Text()
 	var b strings.Builder
@@ -28,7 +28,8 @@ func block(l *Lesson) string {
 	return b.String() + closing + "\n\n"
 }
 
-// checkSafe checks the properties that the block of every lesson must have, for any content of the file.
+// checkSafe fails the test unless the block of the lesson is safe: each line of advice has its prefix, and no line has
+// a delimiter of a block, a hidden character or a role marker.
 func checkSafe(tb testing.TB, l *Lesson) {
 	tb.Helper()
 	text := block(l)
@@ -40,11 +41,11 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	}
 	for _, line := range lines[1 : len(lines)-1] {
 		if hasDelimiter(line) {
-			tb.Fatalf("the line %q of the block holds a delimiter, want none", line)
+			tb.Fatalf("the line %q of the block has a delimiter, want none", line)
 		}
 	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || invisible(r)) }) {
-		tb.Fatalf("the block %q holds hidden characters or invalid UTF-8, want neither", text)
+		tb.Fatalf("the block %q has hidden characters or invalid UTF-8, want neither", text)
 	}
 	size := 0
 	for _, line := range textOf(l).Lines(MaxAdvice) {
@@ -55,7 +56,7 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	}
 	for _, token := range []string{"<|", "[INST]", "[/INST]", "<<SYS>", "<system>", "</system>", "<assistant>", "System:", "Assistant:", "Human:", "\n  | ### ", "### Instruction", "<!--", "\x1b"} {
 		if strings.Contains(text, token) {
-			tb.Fatalf("the block holds %q, want it removed: %q", token, text)
+			tb.Fatalf("the block has the role marker %q, want none: %q", token, text)
 		}
 	}
 }
@@ -156,7 +157,7 @@ func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	}
 }
 
-// markerVariants returns disguised forms of the closing line of a block that people and models still recognise.
+// markerVariants returns variants of the closing line of a block, in other spellings that a model still recognises.
 func markerVariants() []string {
 	m := "End of lessons."
 	out := []string{
@@ -175,6 +176,7 @@ func markerVariants() []string {
 	return out
 }
 
+// A lesson that has the closing line of a block, in any variant, does not end the block, and the checks refuse it.
 func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 	variants := markerVariants()
 	if len(variants) < 60 {
@@ -235,7 +237,7 @@ func roleTokens() []string {
 	}
 }
 
-// disguises returns variants of a token that look the same or similar.
+// disguises returns variants of a token that look similar to it.
 func disguises(token string) []string {
 	cyrillic := strings.NewReplacer("a", "а", "e", "е", "o", "о", "s", "ѕ", "y", "у", "c", "с", "S", "Ѕ", "I", "І", "A", "А", "H", "Н", "i", "і")
 	wide := func(r rune) rune {
@@ -251,13 +253,13 @@ func disguises(token string) []string {
 	}
 }
 
-// hasRoleMarker reports whether any shown part of a lesson has a role marker that the scan refuses.
+// hasRoleMarker reports whether the slug, the title or the advice of a block has a role marker, such as "System:".
 func hasRoleMarker(l *Lesson) bool {
 	shown := l.Text()
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
 
-// A rendered lesson holds no role marker that the scan refuses, also if markers are cut and joined.
+// A block has no role marker, also if the lesson has pieces of markers that become a marker when precept removes text.
 func TestRenderingBreaksMarkersThatTheScanRefuses(t *testing.T) {
 	tokens := rapid.SampledFrom(roleTokens())
 	rapid.Check(t, func(rt *rapid.T) {
@@ -270,7 +272,7 @@ func TestRenderingBreaksMarkersThatTheScanRefuses(t *testing.T) {
 		l := &Lesson{Slug: "a-b", Title: s, Advice: s}
 		checkSafe(t, l)
 		if hasRoleMarker(l) {
-			rt.Fatalf("%q is rendered with the marker of a role, want none:\n%s", s, block(l))
+			rt.Fatalf("the block of %q has a role marker, want none:\n%s", s, block(l))
 		}
 	})
 }
@@ -286,7 +288,7 @@ func FuzzText(f *testing.F) {
 		l := &Lesson{Slug: "a-b", Title: title, Advice: advice}
 		checkSafe(t, l)
 		if hasRoleMarker(l) {
-			t.Fatalf("%q and %q are rendered with the marker of a role, want none:\n%s", title, advice, block(l))
+			t.Fatalf("the block of the title %q and the advice %q has a role marker, want none:\n%s", title, advice, block(l))
 		}
 	})
 }

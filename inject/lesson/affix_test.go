@@ -2,8 +2,8 @@ package lesson
 
 import "testing"
 
-// A keyword matches its word with the particles, articles and punctuation of the language. It does not match a longer
-// word that only begins or ends with the keyword.
+// A keyword matches a word with an attached particle, article or punctuation of its language. It does not match a
+// different word that begins or ends with the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string
@@ -66,7 +66,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 	}
 }
 
-// A tag matches as a word of a text and as a tag of a request. Width, hyphens and case of the spelling do not count.
+// A tag matches a word of a text and a tag of a request, with any width, hyphen and case of the letters.
 func TestTagsMatchInAnySpelling(t *testing.T) {
 	b := NewBook([]*Lesson{withTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
@@ -82,7 +82,7 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 	}
 }
 
-// A Korean word of two syllables is long enough for a keyword. A word of two Latin letters is too short.
+// The checks accept a keyword of two Korean syllables. They report a keyword of two Latin letters as too broad.
 func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
 	if got := broad(keyworded("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: got findings %v, want none", got)

@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// found is one match of a scan.
+// found is one match of a scan: the id of the word and the offset after it.
 type found struct {
 	id  int32
 	end int
@@ -23,8 +23,8 @@ func scanAll(m *automaton, text []byte) []found {
 	return out
 }
 
-// The automaton reports every word at every place, with transition tables for all states, for three states
-// and for the root alone.
+// The automaton finds each occurrence of each word. The result does not depend on the number of states that have a
+// transition table.
 func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.ByteRange(1, 3), 1, 5)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -50,7 +50,7 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	})
 }
 
-// The automaton of ten thousand phrases has at most 8 MiB. Most of its states have no transition table.
+// The automaton of ten thousand phrases has at most 8 MiB.
 func TestAutomatonMemoryIsBounded(t *testing.T) {
 	var lessons []*Lesson
 	for i := range 10_000 {
@@ -64,7 +64,7 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
 		if got := fired(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
-			t.Errorf("%q fires %q, want only l%05d@", text, got, i)
+			t.Errorf("%q matches the lessons %q, want only l%05d@", text, got, i)
 		}
 	}
 }
@@ -74,12 +74,12 @@ func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
 	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
 	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {
-		t.Errorf("a word of %d characters without z fires %q, want no lesson", len(long), got)
+		t.Errorf("a word of %d characters without z matches the lessons %q, want none", len(long), got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
 		if got := fired(b, &Query{Words: []string{text}}); len(got) != want {
-			t.Errorf("a star over %d characters: the lessons %q fire, want %d lessons", 2*n, got, want)
+			t.Errorf("a star over %d characters: got the lessons %q, want %d lessons", 2*n, got, want)
 		}
 	}
 }

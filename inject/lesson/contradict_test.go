@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// A book indexes its triggers once, so that Contradicts does not compare a lesson with all lessons.
+// A book has an index of its triggers, so that Contradicts does not compare a lesson with all lessons.
 func TestContradictionsAreIndexedOnce(t *testing.T) {
 	var list []*Lesson
 	for i := range 50 {
@@ -22,7 +22,7 @@ func TestContradictionsAreIndexedOnce(t *testing.T) {
 	}
 }
 
-// Titles that order and forbid the same act are opposite.
+// Two titles are opposite if one orders what the other forbids.
 func TestOppositeTitlesContradict(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
@@ -55,8 +55,8 @@ func TestOppositeTitlesContradict(t *testing.T) {
 	}
 }
 
-// Two lessons with one trigger and opposite titles contradict each other, for any author and with
-// or without approval. A rejected, archived, superseded or expired lesson contradicts no other lesson.
+// Two lessons with the same trigger and opposite titles contradict each other, with or without approval. A rejected,
+// archived, superseded or expired lesson contradicts no lesson.
 func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 	lessonOf := func(slug, title, outcome, source string, state State) *Lesson {
 		l := keyworded(slug, "load more")
@@ -84,7 +84,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 			lessonOf("never-wait", "Never wait for the page", "failure", "", state),
 		})
 		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
-			t.Errorf("always-wait contradicts %d lessons beside a lesson in the state %s, want 0", len(got), state)
+			t.Errorf("always-wait contradicts %d lessons if the other lesson has the state %s, want 0", len(got), state)
 		}
 	}
 }

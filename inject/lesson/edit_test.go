@@ -43,8 +43,7 @@ func changes() []change {
 	}
 }
 
-// Any sequence of edits gives a file with the intended values, and keeps comments and unknown
-// fields.
+// After any sequence of edits a file has the intended values and still has its comments and unknown fields.
 func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 	flow := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
 	commented := strings.Replace(sample, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)
@@ -59,7 +58,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 			got, err := Edit(l, c.do)
 			if l.State == Quarantined && isApprovalStale(want) {
 				if err == nil {
-					rt.Fatalf("%s: an unapproved text is active, want an error:\n%s", c.name, got.Raw)
+					rt.Fatalf("%s: Edit activates a text that is not approved, want an error:\n%s", c.name, got.Raw)
 				}
 				continue
 			}
@@ -67,7 +66,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 				rt.Fatalf("%s: got error %v, want none, for the file\n%s", c.name, err, l.Raw)
 			}
 			if isApprovalStale(want) {
-				want.State = Quarantined // the approval was for another text
+				want.State = Quarantined // the text differs from the approved text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
 				rt.Fatalf("%s: the fields %v differ from the edited lesson, or the body differs; want neither:\n%s", c.name, left, got.Raw)
@@ -85,12 +84,12 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 	})
 }
 
-// isApprovalStale reports whether the lesson is active by an approval of another text.
+// isApprovalStale reports whether the lesson is active, but its approval is for a different text.
 func isApprovalStale(l *Lesson) bool {
 	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// An edit and its reversal leave all lines of the file, and add at most lines of metadata.precept.
+// After an edit and its reversal, a file has all its lines. It may have further lines of metadata.precept.
 func TestRevertedEditAddsOnlyLinesOfPrecept(t *testing.T) {
 	l := mustParse(t, "x.md", sample)
 	for _, pair := range [][2]func(*Lesson){

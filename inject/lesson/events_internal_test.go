@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// If the kernel refuses to watch a folder, as at the limit of watches, the watcher walks the directory at
-// each poll and calls Polling once.
+// The kernel refuses to watch a folder, for example beyond its limit of watches. The watcher then walks the directory
+// at each poll, and calls Polling once with the reason.
 func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -28,7 +28,7 @@ func TestRefusedWatchFallsBackToPolls(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !w.events.isWalkDue() {
-			t.Errorf("poll %d does not walk the directory", n)
+			t.Errorf("poll %d does not walk the directory, want a walk at each poll", n)
 		}
 		w.reload(t.Context())
 	}

@@ -10,9 +10,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// withKernelEvents runs fn next to a watcher that waits for the events of the kernel, in real time. The
-// watcher walks the directory without an event only every 6 s, so await fails for a change that
-// neither the kernel nor the comparison of links reports.
+// withKernelEvents runs fn next to a watcher that waits for the events of the kernel, in real time. Without an event
+// the watcher walks the directory only every 6 s. So await, which waits 2 s, fails for a change that neither an event
+// nor the comparison of links reports.
 func withKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) {
 	t.Helper()
 	updates := make(chan update, 100)
@@ -43,7 +43,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	writeFile(t, file, titled("one-a", "One"))
 	withKernelEvents(t, dir, func(updates <-chan update) {
 		await(t, updates, "One")
-		time.Sleep(time.Second) // the polls at which the texts are read again are over
+		time.Sleep(time.Second) // now the watcher reads the files only after an event
 		for _, step := range []struct {
 			how    string
 			change func() error

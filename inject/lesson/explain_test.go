@@ -17,8 +17,8 @@ func activeLesson(slug string, t lesson.Trigger) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, Title: slug, State: lesson.Active, Outcome: "success", Trigger: t}
 }
 
-// The explanation of a match names its cause. The explanation of a lesson that does not fire names the
-// obstacle as well.
+// The explanation of a match names its cause, for example a keyword. If a condition of the lesson prevents the match,
+// the explanation also names this obstacle.
 func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	build := lesson.Trigger{Keywords: []string{"mend the build"}}
 	changed := func(fn func(l *lesson.Lesson)) *lesson.Lesson {
@@ -121,7 +121,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 		q.Now = explainNow()
 		all := lesson.NewBook(c.lessons).Explain(&q)
 		if len(all) != 1 || all[0].Lesson.Slug != "one" || all[0].Fires != c.fires {
-			t.Errorf(`%s: the explanations are %+v, want only that of the lesson one, with Fires = %v`, c.name, all, c.fires)
+			t.Errorf(`%s: the explanations are %+v, want one of the lesson one with Fires = %v`, c.name, all, c.fires)
 			continue
 		}
 		var by []string
@@ -137,7 +137,8 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 	}
 }
 
-// For any lesson and turn, an explanation agrees with the match and names a reason.
+// For random lessons and queries, Explain agrees with Match: each match has a cause, and each lesson that does not
+// match has an obstacle.
 func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		phrase := rapid.SampledFrom([]string{"mend the build", "golang", "no such stage", "bash", "parser"})
@@ -182,7 +183,7 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 			fired = slices.DeleteFunc(fired, func(s string) bool { return s == e.Lesson.Slug })
 		}
 		if len(fired) > 0 {
-			t.Fatalf("Explain does not return the matching lessons %v, want all matching lessons", fired)
+			t.Fatalf("Explain omits the matching lessons %v, want all matching lessons", fired)
 		}
 	})
 }

@@ -1,6 +1,7 @@
 package lesson
 
-// Overlooked returns the patterns that match a text although the text contains none of their words.
+// Overlooked returns the injection patterns that match a text although the text has none of their words. The scan skips
+// such patterns.
 func Overlooked(text string) (patterns []string) {
 	shown := visible(stripANSI(text))
 	plain := plainly(shown)

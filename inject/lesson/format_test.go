@@ -57,7 +57,7 @@ func mustParse(tb testing.TB, path, raw string) *Lesson {
 	tb.Helper()
 	l, err := Parse(path, []byte(raw))
 	if err != nil {
-		tb.Fatalf("parse %s: %v", path, err)
+		tb.Fatalf("Parse of %s: got error %v, want none", path, err)
 	}
 	return l
 }
@@ -250,11 +250,11 @@ func TestFormatNewRoundTrip(t *testing.T) {
 		}
 		raw, err := Format(l)
 		if err != nil {
-			rt.Fatalf("format: %v\n%+v", err, l)
+			rt.Fatalf("Format of %+v: got error %v, want none", l, err)
 		}
 		got, err := Parse("new.md", raw)
 		if err != nil {
-			rt.Fatalf("parse: %v\n%s", err, raw)
+			rt.Fatalf("Parse of the formatted lesson: got error %v, want none:\n%s", err, raw)
 		}
 		if left := diff(got, l, got.Form); len(left) > 0 || got.Advice != l.Advice {
 			rt.Fatalf("after a round trip the fields %v or the advice %q differ, want %q:\n%s", left, got.Advice, l.Advice, raw)

@@ -7,13 +7,13 @@ import (
 	"time"
 )
 
-// gptmeText returns a gptme file with lines below match.
+// gptmeText returns a lesson file in the format of gptme, with the given lines below the key match.
 func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// A * between blanks means one word in the gptme form and is a literal in the AIP-11 form, also where
-// both forms share a book.
+// A * between blanks matches one word in a gptme file. In an AIP-11 file, the format of precept, it matches a *. One
+// book may have lessons of both formats.
 func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := keyworded("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
@@ -34,18 +34,19 @@ func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 	} {
 		q := &Query{Words: []string{text}}
 		if got := fired(book, q); !slices.Equal(got, want) {
-			t.Errorf("%q fires %q, want %q", text, got, want)
+			t.Errorf("%q matches the lessons %q, want %q", text, got, want)
 		}
 		if got := book.Explain(q); len(got) != len(want) {
 			t.Errorf("%q: %d lessons are explained, want %d", text, len(got), len(want))
 		}
 	}
 	if got := book.Contradicts(gptme); len(got) != 0 {
-		t.Errorf("the same words with another meaning contradict: %v, want none", got)
+		t.Errorf("the gptme lesson contradicts %v, want none, because its stars have a different meaning", got)
 	}
 }
 
-// Findings about a gptme file name the fields of the file, and the keys of match that are not read.
+// A finding about a gptme file names a field of the gptme format. The keys of match that precept does not read are
+// findings.
 func TestGptmeFindingsNameTheirFields(t *testing.T) {
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
 	checks := Checks{
@@ -65,7 +66,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		{gptmeText("keywords: [read the log]"), "match.keywords[0]"},
 		{gptmeText("keywords: [look again, sk-secret]"), "match.keywords[1]"},
 		{gptmeText("keywords: []"), "match"},
-		{gptmeText("keywords: [look again]"), "match"}, // fires in most sessions
+		{gptmeText("keywords: [look again]"), "match"}, // matches 90 of 100 sessions
 		{gptmeText("keywords: [look again]\npatterns: ['a.*b']"), "match.patterns"},
 		{gptmeText("patterns: ['a.*b']"), "match.patterns"},
 		{gptmeText("keywords: [look again]\ntools: [shell]"), "match.tools"},
@@ -86,18 +87,19 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		}
 	}
 	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checks{}).Book(got)) > 0 {
-		t.Errorf("a good file has findings: %v, want none", (Checks{}).Book(got))
+		t.Errorf("a valid file has the findings %v, want none", (Checks{}).Book(got))
 	}
 }
 
-// GptmeText keeps the keywords of a lesson. A keyword with a literal * becomes a regular expression of gptme.
+// GptmeText writes a lesson in the format of gptme, with the same keywords. A keyword with a literal * becomes a
+// regular expression, because gptme reads the * as a word.
 func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 	text, err := GptmeText(mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "load more", "select * from", 1)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if !strings.Contains(string(text), `select \\* from`) || !strings.Contains(string(text), "patterns:") {
-		t.Errorf("the literal star is lost, want \\\\*:\n%s", text)
+		t.Errorf("the gptme file is\n%s\nwant the pattern select \\\\* from", text)
 	}
 	l := mustParse(t, "verify-page-id.md", string(text))
 	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {

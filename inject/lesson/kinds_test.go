@@ -9,7 +9,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// kinded returns the file of a lesson with these error kinds.
+// kinded returns the file of a lesson that matches errors of these kinds. A kind, such as command-not-found, groups the
+// wordings of one error in different tools.
 func kinded(slug, kinds string, replaced ...string) string {
 	return written(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
@@ -90,7 +91,7 @@ func TestErrorKindsAreEditedInPlace(t *testing.T) {
 		t.Fatalf("the edited lesson is %+v, error %v, want the kind timeout", edited, err)
 	}
 	if edited.ContentHash == l.ContentHash {
-		t.Error("with another kind the content hash of the approval is the same, want another")
+		t.Error("after a change of the kinds the content hash is the same, want a different one")
 	}
 }
 

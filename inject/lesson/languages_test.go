@@ -11,7 +11,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// language has some words of a language.
+// language has words of one language.
 type language struct {
 	name  string
 	words []string
@@ -54,8 +54,8 @@ func spelled(rt *rapid.T, word string) string {
 	}
 }
 
-// A phrase matches exactly where its words follow each other, in any case, composition and white
-// space, in languages of many scripts.
+// A phrase matches a text that has its words in order, in any case and Unicode composition, and with any white space
+// between the words.
 func TestPhrasesInManyLanguages(t *testing.T) {
 	for _, lang := range languages() {
 		t.Run(lang.name, func(t *testing.T) {

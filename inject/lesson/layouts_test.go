@@ -8,8 +8,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// An edit changes only the lines of its field, in any layout of the file. Other text, comments and
-// the order do not change.
+// An edit changes only the lines of the edited field, in many layouts of the frontmatter. Other lines, comments and the
+// order stay the same.
 func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 	const state = "\nmetadata:\n  precept:\n    state: quarantined\n    source: import\n"
 	quarantine := func(l *lesson.Lesson) { l.State = lesson.Quarantined }
@@ -60,7 +60,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 	}
 }
 
-// replacementFor returns the arguments with which written replaces its lines of the same key by these lines.
+// replacementFor returns arguments for written that replace the lines with the same key by the given lines.
 func replacementFor(lines string) []string {
 	first, _, _ := strings.Cut(strings.TrimSpace(lines), " ")
 	for _, original := range []string{"outcome: success\nevidence:", "outcome: success", "title: Check the page before clicking", "      keywords: [load more]", "  - kind: run\n    ref: r1"} {
@@ -71,7 +71,7 @@ func replacementFor(lines string) []string {
 	return nil
 }
 
-// Keys in single or double quotes are keys: their values are edited, and the quotes stay.
+// A file may have keys in quotes. An edit finds these keys and keeps the quotes.
 func TestEditsFindQuotedKeys(t *testing.T) {
 	for _, quote := range []string{`"`, "'"} {
 		key := quote + "outcome" + quote

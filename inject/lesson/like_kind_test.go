@@ -5,7 +5,8 @@ import (
 	"testing"
 )
 
-// A lesson whose keywords have a kind of request resembles requests of this kind in other words.
+// A kind of request, such as a release, groups requests in different words. A lesson whose keywords have a kind also
+// matches other requests of this kind.
 func TestLessonsResembleRequestsOfTheirKind(t *testing.T) {
 	lesson := func(slug string, keywords ...string) *Lesson {
 		return &Lesson{Slug: slug, Title: "Follow the checklist of " + slug + ".", State: Active, Trigger: Trigger{Keywords: keywords, Like: true}}
@@ -20,10 +21,10 @@ func TestLessonsResembleRequestsOfTheirKind(t *testing.T) {
 		return out
 	}
 	if got := slugs("3.1.0 should go out to everybody today"); !slices.Equal(got, []string{release.Slug}) {
-		t.Errorf("a request for a release fires %v, want %s", got, release.Slug)
+		t.Errorf("a request for a release matches %v, want %s", got, release.Slug)
 	}
 	if got := slugs("the colour of the invoices is odd"); len(got) > 0 {
-		t.Errorf("a request of another kind fires %v, want no lesson", got)
+		t.Errorf("an unrelated request matches %v, want no lesson", got)
 	}
 	if got := phraseKinds(fonts); len(got) > 0 {
 		t.Errorf("the lesson about fonts has the kinds %v, want none", got)

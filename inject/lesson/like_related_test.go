@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// The requests of related.tsv share few words with their lessons, so that mostly related terms match.
+// The requests of related.tsv share few words with their lessons. Likeness finds most of them by related terms, such as
+// "takes forever" for "slow".
 func TestRelatedTermsFindParaphrasesWithoutCommonWords(t *testing.T) {
 	const lessons = 40 // of one book
 	all := paraphrasesOf(t, "related.tsv")
@@ -35,7 +36,7 @@ func TestRelatedTermsFindParaphrasesWithoutCommonWords(t *testing.T) {
 		}
 	}
 	if 100*found < 45*len(all) || 100*others > 20*len(all) || fired > 4 {
-		t.Errorf("%d of %d paraphrases found, %d other lessons, and %d other requests that match by related terms alone; want at least 45%%, and at most 20%% and 4", found, len(all), others, fired)
+		t.Errorf("got %d of %d requests that match their lesson, %d matches of other lessons, and %d matches of unrelated requests without a shared word; want at least 45%%, at most 20%%, and at most 4", found, len(all), others, fired)
 	}
 }
 
@@ -54,7 +55,7 @@ func TestRelatedTermCountsLessThanTheWordItself(t *testing.T) {
 	}
 	equal, related, other := score("the import is slow"), score("the import takes forever"), score("the import is green")
 	if !(equal > related && related > other) {
-		t.Errorf("scores %.2f of the word, %.2f of a related phrase and %.2f of another word, want a descending order", equal, related, other)
+		t.Errorf("got the scores %.2f of the word, %.2f of a related phrase and %.2f of another word, want a descending order", equal, related, other)
 	}
 }
 
@@ -69,7 +70,8 @@ func TestShapesOfNumbersAndFiles(t *testing.T) {
 	}
 }
 
-// A term without a token, or a phrase longer than maxPhraseWords, would never match.
+// Each group of related terms has at least two terms and none twice, and each term has a token that the stems of a text
+// can have. Otherwise a term would never match.
 func TestEachRelatedTermCanMatch(t *testing.T) {
 	for line := range strings.Lines(relatedLines) {
 		line = strings.TrimSpace(line)

@@ -10,7 +10,8 @@ import (
 	"precept/detect"
 )
 
-// paraphrase is a lesson with a user's words that contain none of its phrases literally.
+// paraphrase is a lesson, and words of a user that mean a keyword of the lesson but do not contain it. Likeness matches
+// such words.
 type paraphrase struct {
 	lesson *Lesson
 	words  string
@@ -40,7 +41,8 @@ func paraphrasesOf(t testing.TB, name string) (all []paraphrase) {
 	return all
 }
 
-// captured returns the traffic of sessions whose requests concern no lesson of the test data.
+// captured returns the traffic of sessions with requests about other subjects than the lessons of the tests. Likeness
+// compares lessons with the traffic to set their thresholds.
 func captured(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := linesOf(t, "likeness_requests.txt"), NewTraffic()
@@ -60,7 +62,8 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	return NewBook(lessons).WithLikeness(captured(t, sessions), 0.005), all
 }
 
-// The bounds hold for each half of likeness.tsv: the weights of like.go do not depend on one half of the file.
+// Likeness finds at least 40% of the paraphrases. The bound holds for each half of likeness.tsv, so that the weights of
+// like.go do not fit one half only.
 func TestLikenessFindsParaphrases(t *testing.T) {
 	b, all := likeBook(t, 210)
 	for name, half := range map[string][]paraphrase{"first": all[:len(all)/2], "second": all[len(all)/2:]} {
@@ -219,7 +222,7 @@ func TestWindowsEndAtSentencesAndLines(t *testing.T) {
 	}
 }
 
-// Comparing a text takes bounded work, however long the text and however many the lessons are.
+// The comparison of a text with the lessons stops at a work limit, for any length of the text and number of lessons.
 func TestLikenessStopsWithinItsWorkLimit(t *testing.T) {
 	lessons := make([]*Lesson, 0, 10_000)
 	for i := range 10_000 {
@@ -267,7 +270,7 @@ func BenchmarkLikeness(b *testing.B) {
 	}
 }
 
-// A lesson with many exact matches has no threshold above all similar texts.
+// Exact matches in the traffic do not raise the threshold of a lesson. A paraphrase still matches.
 func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	all, traffic := paraphrases(t), captured(t, 190)
 	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
@@ -281,7 +284,8 @@ func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
 	}
 }
 
-// A pattern of one wording of an error also matches other wordings of the same kind of error.
+// A lesson with an error pattern also matches other wordings of the same kind of error, if they share a word with the
+// lesson.
 func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 	port := &Lesson{
 		Slug: "free-the-port", Title: "Find the process that holds the port.", State: Active,
@@ -300,15 +304,15 @@ func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 		frequent.Add([]Query{{Errors: []ErrorText{{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}}}})
 	}
 	if hits := matchError(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
-		t.Errorf("a kind of error that is frequent in the traffic fires %+v, want none", hits)
+		t.Errorf("an error of a kind that is frequent in the traffic has the matches %+v, want none", hits)
 	}
 	if hits := matchError(captured(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
-		t.Errorf("an error of the kind without a word of the lesson fires %+v, want none", hits)
+		t.Errorf("an error of the kind without a word of the lesson has the matches %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
 	if hits := matchError(captured(t, 210), named, other); len(hits) != 0 {
-		t.Errorf("a lesson that names its kinds fires on another kind: %+v, want none", hits)
+		t.Errorf("a lesson that names the error kind dns has the matches %+v for an error of a different kind, want none", hits)
 	}
 }
 
@@ -379,7 +383,8 @@ func TestNotKeywordsOfTheNewestWordsForbidAMatchByMeaning(t *testing.T) {
 	}
 }
 
-// A sentence of other domains fires its lesson more often than another lesson.
+// Likeness finds paraphrases of domains other than programming. At least 10 sentences match their lesson, and at most 8
+// match a different one.
 func TestLikenessFindsSentencesOfOtherDomains(t *testing.T) {
 	all := paraphrasesOf(t, "likeness_domains.tsv")
 	lessons := make([]*Lesson, 0, len(all))

@@ -9,8 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// checked parses a lesson and returns the findings of a check over a book with the lesson, as "code
-// field", without the findings of other lessons.
+// checked checks a book with the lesson the-one and others. It returns the findings about the-one as "code field".
 func checked(t *testing.T, c lesson.Checks, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}
@@ -31,7 +30,7 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 	return out
 }
 
-// Each check finds one lesson, and does not find a similar borderline lesson.
+// Each check reports one lesson and does not report a similar lesson at the other side of its limit.
 func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
@@ -44,8 +43,8 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	for _, c := range []struct {
 		name                  string
 		want                  string        // the finding
-		hit, miss             string        // the lesson with the finding, and the lesson without
-		hitChecks, missChecks lesson.Checks // checks of the two lessons; missChecks without Backtest: as hitChecks
+		hit, miss             string        // the file of the lesson with the finding, and of the lesson without
+		hitChecks, missChecks lesson.Checks // checks for hit and miss; hitChecks apply to both if missChecks has no Backtest
 		others                []string
 	}{
 		{name: "a stop word", want: "trigger_overbroad keywords[0]", hit: keywords("please"), miss: keywords("please sir")},
@@ -59,7 +58,7 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 		{name: "vetoed by itself", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
 		{name: "its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
 		{name: "its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
-		{name: "its own error pattern", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that quotes the lesson makes no tool error
+		{name: "its own error pattern", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that repeats the advice causes no tool error
 		{name: "its advice beyond what is shown", hit: one("Read the page", strings.Repeat("Look at each of them. ", 40)+"Load more. Read the page"), miss: one()},
 		{name: "empty advice", want: "no_advice", hit: one("Read the page id again.", "  "), miss: one("Read the page id again.", ".")},
 		{name: "expired", want: "expired expires_at", hit: one("outcome", "expires_at: 2030-01-01T12:00:00Z\noutcome"), miss: one("outcome", "expires_at: 2030-01-01T12:00:01Z\noutcome"), hitChecks: lesson.Checks{Now: noon}},
@@ -88,7 +87,7 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	}
 }
 
-// A file name is the slug, a text from which the slug can be made, or LESSON.
+// The name of a lesson file is the slug, a text that becomes the slug in lower case with hyphens, or LESSON.
 func TestFileNameMustMatchTheSlug(t *testing.T) {
 	t.Parallel()
 	for name, matches := range map[string]bool{
@@ -102,7 +101,7 @@ func TestFileNameMustMatchTheSlug(t *testing.T) {
 	}
 }
 
-// Two lessons contradict each other only if one agent may see both.
+// Two lessons contradict each other only if the same agent can receive both.
 func TestContradictionsNeedOneAudience(t *testing.T) {
 	t.Parallel()
 	scoped := func(tenant, agent string) string {
@@ -131,7 +130,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 			file := strings.Replace(written(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
 			draft, err := lesson.Parse(slug+".md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s without the hash has error %v, want none", c.name, slug, err)
+				t.Fatalf("%s: Parse of %s without its hash: got error %v, want none", c.name, slug, err)
 			}
 			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
 			if err != nil {

@@ -69,7 +69,7 @@ func TestLoadReadsFoldersAndReportsFaults(t *testing.T) {
 		}
 	}
 	if l, _ := b.Get("two-b"); l.Title != "Other" {
-		t.Errorf("of two files with one slug %q is kept, want the first by path, collides.md", l.Path)
+		t.Errorf("of two files with the slug two-b the book has %q, want the first by path, collides.md", l.Path)
 	}
 	wantFaults := []string{
 		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
@@ -108,7 +108,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := mkfifo(filepath.Join(dir, "pipe.md")); err != nil {
-		t.Skip("no named pipes here:", err)
+		t.Skip("this system has no named pipes, error", err)
 	}
 	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.md")); err != nil {
 		t.Fatal(err)
@@ -119,7 +119,7 @@ func TestLoadRefusesHugeAndIrregularFiles(t *testing.T) {
 	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
 	b, problems, err := lesson.Load(dir) // blocks if Load opens the pipe
 	if err != nil || b.Len() != 1 {
-		t.Errorf("Load gives the book %v, error %v, want a book of one lesson", b, err)
+		t.Errorf("Load gives %d lessons, error %v, want one lesson and no error", b.Len(), err)
 	}
 	var files []string
 	for _, p := range problems {
@@ -190,7 +190,7 @@ func TestLessonInUseSurvivesItsFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if b, _, err := bank.Load(); err != nil || b.Len() != 0 {
-		t.Fatalf("after the removal the book has %d lessons, error %v, want neither", b.Len(), err)
+		t.Fatalf("after the removal Load gives %d lessons, error %v, want no lesson and no error", b.Len(), err)
 	}
 	if got := old.Match(&lesson.Query{Words: []string{"load more"}}); len(got) != 1 {
 		t.Errorf("in the old book %d lessons match, want 1 as before", len(got))
@@ -211,8 +211,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// A lesson file can carry an injection like any other input: a text that the injection scan refuses
-// waits for the approval of a person.
+// A lesson file with text that the injection scan refuses is quarantined. The lesson is active after the approval of a
+// person, until its text changes.
 func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "evil.md")
@@ -226,7 +226,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 		t.Fatalf("Load gives the problems %+v, error %v, want one with Quarantined and the slug evil", problems, err)
 	}
 	if l, ok := book.Get("evil"); !ok || l.State != lesson.Quarantined || len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
-		t.Error("the suspicious lesson is active, want quarantined")
+		t.Errorf("the suspicious lesson is %+v or matches, want the state quarantined and no match", l)
 	}
 	l, _ := book.Get("evil")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -239,11 +239,11 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	}
 	writeFile(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
 	if book, _, _ := lesson.Load(dir); len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
-		t.Error("the approval of another text activates the lesson, want no match")
+		t.Error("the lesson matches after a change of its approved text, want no match")
 	}
 }
 
-// A secret in a person's file reaches no model and no provider until the approval of that text.
+// A lesson file with a secret is quarantined until a person approves the text.
 func TestLoadQuarantinesSecrets(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "deploy.md")
@@ -257,7 +257,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	query := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, findSecrets)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "the file holds a secret (some_key)") || len(book.Match(query)) > 0 {
-		t.Fatalf("Load gives the problems %+v, error %v, want no match and one problem, quarantined, with \"the file holds a secret (some_key)\"", problems, err)
+		t.Fatalf("Load gives the problems %+v, error %v and %d matches, want no match and one problem, quarantined, with \"the file holds a secret (some_key)\"", problems, err, len(book.Match(query)))
 	}
 	l, _ := book.Get("deploy")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))

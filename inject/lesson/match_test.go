@@ -221,18 +221,18 @@ func TestBookHashFollowsTheLessons(t *testing.T) {
 	a, b := keyworded("a-a", "x y"), keyworded("b-b", "y z")
 	same := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != same {
-		t.Error("another order of the files gives another hash, want the same")
+		t.Error("a different order of the lessons gives a different hash, want the same hash")
 	}
 	c := *b
 	c.State = Benched
 	if NewBook([]*Lesson{a, &c}).Hash() == same {
-		t.Error("with another state the hash is the same, want another")
+		t.Error("a change of a state gives the same hash, want a different one")
 	}
 	if NewBook(nil).Hash() == same || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
 		t.Error("the empty book has the hash of another book or matches, want neither")
 	}
 	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
-		t.Error("of two lessons with one slug, another than the first by path is kept, want the first")
+		t.Errorf("of two lessons with the slug a-a the book has %+v, want the first by path", l)
 	}
 }
 
@@ -268,9 +268,8 @@ func TestMatchAllocatesOnlyItsHits(t *testing.T) {
 	}
 }
 
-// naive reports whether a phrase occurs in a text, by the definition: fold both, try every position
-// and every length of a star. naive shares with the matcher only the functions that fold and classify
-// characters.
+// naive is a slow matcher for comparison. It folds phrase and text, and tries every position and every length of a
+// star. It shares only the functions that fold and classify characters with the real matcher.
 func naive(phrase, text string) bool {
 	fold1 := func(s string) []rune {
 		var out []rune
@@ -329,7 +328,7 @@ func naive(phrase, text string) bool {
 	return false
 }
 
-// compare checks a book of phrases against the naive matcher.
+// compare fails the test unless a book of the phrases matches the text as the naive matcher does.
 func compare(tb testing.TB, phrases []string, text string) {
 	tb.Helper()
 	var lessons []*Lesson
@@ -359,15 +358,15 @@ func TestMatchAgreesWithTheReferenceMatcher(t *testing.T) {
 func FuzzMatch(f *testing.F) {
 	f.Add("go test*|cargo test|*Error", "run GO\n testing; ImportError")
 	f.Add("a*b|ab|b a|İi|ß", "aXb ab a i̇ı ẞ")
-	f.Add("a*b|a\x00b", "aXb") // a NUL in a phrase is no star
+	f.Add("a*b|a\x00b", "aXb") // a NUL in a phrase is not a star
 	f.Add("测试|x", "运行测试 x")
 	f.Add("aa|aaa|a*aa*a", "aaaaaaaa aaa aa")
 	f.Fuzz(func(t *testing.T, list, text string) {
 		if len(list) > 200 || len(text) > blobMixed {
-			return // longer runs may be cut out as blobs, which the naive matcher does not know
+			return // the matcher skips long encoded data, but the naive matcher does not
 		}
 		if strings.ContainsFunc(list+text, func(r rune) bool { return scriptOf(r) != otherScript }) {
-			return // the naive matcher does not know articles and particles that are part of a word
+			return // the naive matcher does not know attached articles and particles
 		}
 		phrases := strings.Split(strings.ToValidUTF8(list, ""), "|")
 		for i := range phrases {
@@ -387,19 +386,18 @@ func FuzzGlob(f *testing.F) {
 		}
 		if strings.ContainsAny(pattern, "?*") {
 			if glob(pattern, name) && !glob("*"+pattern+"*", name) {
-				t.Errorf("%q matches %q only without stars around it", pattern, name)
+				t.Errorf("*%s* does not match %q, but %s does, want both to match", pattern, name, pattern)
 			}
 			return
 		}
 		if got := glob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
-			t.Errorf("the literal %q matches %q: %v, want a match of equal names only", pattern, name, got)
+			t.Errorf("glob(%q, %q) = %v, want true only for equal names", pattern, name, got)
 		}
 	})
 }
 
-// A match has a work limit, whatever the phrases and the text of a client. Beyond the limit no lesson
-// matches, and Match sets Spent. A phrase of 3000 lessons in a text that repeats the phrase is below the
-// limit.
+// Match has a work limit for any phrases and any text. Beyond the limit Match sets Spent, and no lesson matches. A text
+// that repeats the one phrase of 3000 lessons is below the limit.
 func TestMatchCostIsBounded(t *testing.T) {
 	const lessons = 3000
 	book := func(phrase func(i int) string) *Book {
@@ -424,7 +422,7 @@ func TestMatchCostIsBounded(t *testing.T) {
 		q := Query{Words: []string{c.text}}
 		hits := book(c.phrase).Match(&q)
 		if q.Spent != c.spent || len(hits) != c.hits {
-			t.Errorf("%s: got Spent = %v and %d hits, want %v and %d", name, q.Spent, len(hits), c.spent, c.hits)
+			t.Errorf("%s: got Spent = %v and %d matches, want Spent = %v and %d matches", name, q.Spent, len(hits), c.spent, c.hits)
 		}
 	}
 }

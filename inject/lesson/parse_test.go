@@ -224,7 +224,7 @@ func TestContentHashCoversTheRelevantFields(t *testing.T) {
 	}
 	a, b := Lesson{Slug: "a", Title: "bc"}, Lesson{Slug: "ab", Title: "c"}
 	if a.Hash() == b.Hash() {
-		t.Error("the same text in another field gives the same hash, want another")
+		t.Error("the same letters in other fields give the same hash, want a different one")
 	}
 }
 
@@ -244,11 +244,11 @@ func FuzzParse(f *testing.F) {
 		}
 		out, err := Format(l)
 		if err != nil || !bytes.Equal(out, raw) {
-			t.Fatalf("an unedited lesson is written as\n%[3]q\nwant\n%[2]q: %[1]v", err, raw, out)
+			t.Fatalf("Format of an unedited lesson gives error %v and\n%q\nwant no error and\n%q", err, out, raw)
 		}
 		if edited, err := Edit(l, func(l *Lesson) { l.State = Trial }); err == nil {
 			if edited.State != Trial || edited.ContentHash != l.ContentHash || edited.Body != l.Body {
-				t.Fatalf("an edit of the state changed more, want only the state:\n%s\n%s", raw, edited.Raw)
+				t.Fatalf("an edit of the state changed the file\n%s\nto\n%s\nwant state %s and the same text", raw, edited.Raw, Trial)
 			}
 		}
 		checkSafe(t, l)

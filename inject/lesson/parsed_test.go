@@ -6,8 +6,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// Two readers of a bank parse an equal text once. A text with a fault is not shared, because its last valid
-// version belongs to one reader.
+// Two readers of a bank share the parsed lesson of an equal text. For a text with a fault each reader keeps its own
+// last valid version.
 func TestReadersOfABankShareParsedTexts(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"

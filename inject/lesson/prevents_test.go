@@ -25,8 +25,8 @@ metadata: {precept: {prevents: [port-in-use, "address already taken"]}}
 Stop the old server first.
 `
 
-// A lesson that matches words names the errors that the lesson prevents, by kind or by phrase. The
-// list belongs to the measurement and not to the text: a change of the list keeps the approval.
+// The key prevents lists the errors that a lesson should prevent, as kinds or phrases. A change of the list does not
+// change the content hash, so that an approval stays valid.
 func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 	l, err := lesson.Parse("free-the-port.md", []byte(preventing))
 	if err != nil || !l.AboutError() {
@@ -58,7 +58,7 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
 	} {
 		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", began); err == nil {
-			t.Errorf("%s is accepted, want an error", name)
+			t.Errorf("StartTrial accepts a plan with %s, want an error", name)
 		}
 	}
 	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", began); err == nil || !strings.Contains(err.Error(), "prevents") {

@@ -15,7 +15,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// Headings of Markdown, with closing signs, and similar lines.
+// Heading returns the level and the text of a Markdown heading, and level 0 for other lines.
 func TestMarkdownHeadings(t *testing.T) {
 	for line, want := range map[string]string{
 		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
@@ -28,7 +28,7 @@ func TestMarkdownHeadings(t *testing.T) {
 	}
 }
 
-// Code fences: the lines that open a fence, and the lines that close a fence.
+// Fence returns the code fence that is open after a line, given the fence that is open before.
 func TestCodeFences(t *testing.T) {
 	for _, c := range []struct{ open, line, want string }{
 		{"", "```", "```"},
@@ -55,8 +55,8 @@ func TestCodeFences(t *testing.T) {
 	}
 }
 
-// The advice is the section of that name, in common notations, up to the next heading of its level;
-// a heading within code is code.
+// The advice of a lesson is the section "What to do", in common notations, up to the next heading of the same level. A
+// heading within code does not end the section.
 func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	for body, want := range map[string]string{
 		"## What to do (or avoid)\n\nA.\n\n### Why\nB.\n\n## Next\nC.\n":      "A.\n\n### Why\nB.",
@@ -74,7 +74,7 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	}
 }
 
-// The limits of slugs and of file names.
+// IsLessonPath, IsSlug and Hyphenated limit the characters and the length of names.
 func TestSlugAndFileNameLimits(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.md": true, "a/b.md": true, "a/b.MD": true, "1/2/3/4/5/6/a.md": true, "1/2/3/4/5/6/7/a.md": false, "README.md": false, "a/readme.MD": false, "a.mdc": false, "a.txt": false,
@@ -106,7 +106,7 @@ func TestSlugAndFileNameLimits(t *testing.T) {
 	}
 }
 
-// Invisible characters split no word, neither of a text nor of a phrase.
+// An invisible character in a text or a phrase does not end a word.
 func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	matches := func(phrase, text string) bool {
@@ -129,7 +129,7 @@ func TestInvisibleCharactersDoNotSplitWords(t *testing.T) {
 	}
 }
 
-// An empty title is replaced by the slug, and an empty slug by a fixed word.
+// A headline is the title, the slug if the title has no text to show, or else the word "lesson".
 func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	for _, c := range []struct{ title, slug, want string }{
 		{"Look  twice.\nAlways.", "a-b", "Look twice. Always."},
@@ -152,8 +152,8 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	}
 }
 
-// A bank of texts: an invalid text keeps its last valid version active, a removed text removes its
-// lesson, and only new texts are reported as changes.
+// In a bank of texts, the last valid version of an invalid text stays active, and a removed text removes its lesson.
+// Load reports a change only if a text changed.
 func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 	texts := lesson.NewTexts("redis://r")
 	load := func(all map[string]string) (slugs []string, problems []lesson.Problem, changed bool) {
@@ -166,7 +166,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			slugs = append(slugs, l.Slug+" "+l.Category+" "+l.Title)
 		}
 		if current, _ := texts.Current(); current.Hash() != book.Hash() {
-			t.Error("the current book is not the last loaded book")
+			t.Errorf("Current returns the book %s, want the last loaded book %s", current.Hash(), book.Hash())
 		}
 		return slugs, problems, changed
 	}
@@ -199,8 +199,8 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 	}
 }
 
-// A second load of a directory returns its current files: a removed lesson is inactive, and an
-// unreadable file is reported each time.
+// Each load of a directory reads its current files. An invalid file is reported each time, and a removed file has no
+// lesson.
 func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
@@ -242,7 +242,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	}
 }
 
-// A shortened advice ends with a sentence, also in scripts with their own full stop.
+// Advice that is cut ends with a whole sentence, also in a script with its own full stop.
 func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}
@@ -257,7 +257,7 @@ func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 	}
 }
 
-// A label within a line is a role only if the label looks like a name; prose stays as it is.
+// A word before a colon is a role only if it looks like a label. Ordinary text with a colon does not change.
 func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
 	for title, want := range map[string]string{
 		"Check the file system: ext4 is slow here": "Check the file system: ext4 is slow here",
@@ -271,7 +271,7 @@ func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
 	}
 }
 
-// The version of a directory changes with each lesson file, and not with other files.
+// The version of a directory changes with a change of a lesson file, and not with a change of other files.
 func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -320,7 +320,7 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	}
 }
 
-// The lines of several concurrent writers in the log of a bank do not mix.
+// Concurrent writers append whole lines to the log of a bank, each in its order.
 func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	dir := t.TempDir()
 	const writers, each = 8, 25
@@ -341,12 +341,12 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	}
 	next := map[string]int{}
 	for line := range strings.Lines(string(raw)) {
-		if line == "\n" { // a reader skips a line that two writers have mixed
+		if line == "\n" { // a writer that finds an unfinished line first ends it
 			continue
 		}
 		var e lesson.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("the line %q of the log is not JSON: %v, want an event", line, err)
+			t.Fatalf("the line %q of the log is decoded with error %v, want an event", line, err)
 		}
 		writer, n, _ := strings.Cut(e.Slug, "-")
 		if n != strconv.Itoa(next[writer]) || len(e.By) != 10*next[writer] {
@@ -360,7 +360,8 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	}
 }
 
-// An unreadable file or directory keeps its own old lessons, if a valid version existed.
+// The lessons of a file or folder that became unreadable stay active. Removed files and files without a valid version
+// have no lesson.
 func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
@@ -389,8 +390,8 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	}
 }
 
-// A planned trial has at least 20 picks with and without the lesson, at most 100,000 picks, and one way to
-// end.
+// Picks is the number of picks, with and without the lesson, after which a trial ends. Validate accepts a number that
+// gives at least 20 picks on each side and is at most 100,000. Picks and Until exclude each other.
 func TestTrialPlanLimits(t *testing.T) {
 	for _, c := range []struct {
 		plan lesson.TrialPlan

@@ -12,7 +12,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// compileSchema compiles the published schema of the format. Tests compare the rules of precept with the schema.
+// compileSchema compiles the published JSON schema of the lesson format.
 func compileSchema(tb testing.TB) *jsonschema.Schema {
 	tb.Helper()
 	c := jsonschema.NewCompiler()
@@ -29,7 +29,7 @@ func asJSON(tb testing.TB, raw string) any {
 	tb.Helper()
 	front, _, ok := split(raw)
 	if !ok {
-		tb.Fatal("no frontmatter")
+		tb.Fatal("the file has no frontmatter, want one")
 	}
 	js, err := yaml.YAMLToJSON([]byte(front))
 	if err != nil {
@@ -42,7 +42,7 @@ func asJSON(tb testing.TB, raw string) any {
 	return v
 }
 
-// instance returns a valid frontmatter as values, for mutations.
+// instance returns the values of a valid frontmatter, which mutations change.
 func instance() map[string]any {
 	return map[string]any{
 		"schema": "learning/v1", "slug": "do-this", "title": "Do this.",
@@ -59,7 +59,7 @@ func instance() map[string]any {
 	}
 }
 
-// toFile writes values as a file. JSON is YAML.
+// toFile returns a lesson file with the values as its frontmatter, in JSON, which is valid YAML.
 func toFile(tb testing.TB, v any) string {
 	tb.Helper()
 	js, err := json.Marshal(v)
@@ -162,8 +162,7 @@ func mutations() []mutation {
 	return out
 }
 
-// Each single mutation of a valid file is accepted or refused by the parser and the published
-// schema alike.
+// Parse accepts a file with one changed field if and only if the published schema accepts the file.
 func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 	schema := compileSchema(t)
 	refused := 0
@@ -183,7 +182,7 @@ func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 	}
 }
 
-// The parser and the schema agree also on files with up to four mutations.
+// Parse and the schema also agree on files with up to four changed fields.
 func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 	schema, all := compileSchema(t), mutations()
 	rapid.Check(t, func(rt *rapid.T) {
@@ -191,7 +190,7 @@ func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 		for _, m := range rapid.SliceOfN(rapid.SampledFrom(all), 1, 4).Draw(rt, "mutations") {
 			v = m.apply(v)
 		}
-		v = roundJSON(t, v) // the values of the table are shared
+		v = roundJSON(t, v)
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {

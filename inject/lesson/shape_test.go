@@ -7,7 +7,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// Each match of a pattern of orders.txt contains one of the words of its section: a text without them is not searched.
+// The scan runs a pattern of orders.txt only if a text has one of the words of the pattern's section. So each text that
+// a pattern matches must have one of these words.
 func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {
@@ -15,7 +16,7 @@ func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	}
 	for _, a := range attacks {
 		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {
-			t.Errorf("%s: the patterns %q match without their words, want no such pattern", a.Name, p)
+			t.Errorf("%s: the patterns %q match, but none of their words occurs, want no such pattern", a.Name, p)
 		}
 	}
 }

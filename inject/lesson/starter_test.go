@@ -17,7 +17,7 @@ func starter(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("the starter lessons have the problems %[2]v, want none: %[1]v", err, problems)
+		t.Fatalf("Load of the starter lessons gives the problems %v, error %v, want neither", problems, err)
 	}
 	if b.Len() < 12 {
 		t.Fatalf("%s has %d lessons, want at least 12", starterDir, b.Len())
@@ -31,7 +31,7 @@ func TestStarterLessonsLintClean(t *testing.T) {
 	}
 }
 
-// The advice of a starter lesson is not cut: its last sentence often says what not to do.
+// The advice of each starter lesson fits a block, because its last sentence often says what not to do.
 func TestStarterLessonsFitTheBlock(t *testing.T) {
 	for _, l := range starter(t).Lessons() {
 		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
@@ -85,7 +85,7 @@ func TestStarterLessonsFire(t *testing.T) {
 				q.Errors = []ErrorText{failure("c1", s.err)}
 			}
 			if hits := b.Match(&q); !slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == l }) {
-				t.Errorf("%s does not match, want a match of %+v", l.Slug, s)
+				t.Errorf("%s does not match the sample %+v, want a match", l.Slug, s)
 			}
 		}
 	}
@@ -99,7 +99,7 @@ func TestStarterLessonsFire(t *testing.T) {
 		Errors: []ErrorText{failure("c1", "Exit code 1\n--- a/x.txt\n+++ b/x.txt\n@@ -1 +1 @@\n-old\n+new"), failure("c2", "expected 4, got 5")},
 	}
 	for _, h := range b.Match(&neutral) {
-		t.Errorf("%s fires on neutral text, want no match", h.Lesson.Slug)
+		t.Errorf("%s matches neutral text, want no match", h.Lesson.Slug)
 	}
 }
 
@@ -107,18 +107,18 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
 	for _, l := range starter(t).Lessons() {
 		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
-			t.Errorf("%s does not follow the schema: %v, want no error", l.Slug, err)
+			t.Errorf("the schema refuses %s with error %v, want no error", l.Slug, err)
 		}
 		if back, err := Format(l); err != nil || string(back) != l.Raw {
 			t.Errorf("Format of %s gives error %v or another text, want the bytes of the file", l.Slug, err)
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {
-		t.Error("the evidence of the lessons names a missing file:", err)
+		t.Errorf("the evidence of the lessons names README.md, which gives error %v, want a file that exists", err)
 	}
 }
 
-// Failures in the words of other tools fire the starter lesson of their kind, and rarely another one.
+// An error in the words of other tools matches the starter lesson of its kind, and rarely a different lesson.
 func TestStarterLessonsFireOnParaphrasedErrors(t *testing.T) {
 	b := starter(t)
 	raw, err := os.ReadFile("../../detect/testdata/kind_paraphrases.tsv")
@@ -146,6 +146,6 @@ func TestStarterLessonsFireOnParaphrasedErrors(t *testing.T) {
 		}
 	}
 	if wanted < 60 || fired*10 < wanted*9 || others*20 > wanted {
-		t.Errorf("the lesson of the kind fires on %d of %d failures, want 90%% of at least 60; other lessons fire %d times, want at most 5%%", fired, wanted, others)
+		t.Errorf("got %d matches of the lesson of the kind and %d of other lessons for %d errors, want at least 90%% and at most 5%% of at least 60 errors", fired, others, wanted)
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// written returns the file of a lesson in the learning/v1 form, with some texts replaced: replaced has
-// pairs of an old and a new text.
+// written returns a lesson file in the learning/v1 format. replaced has pairs of an old and a new text.
 func written(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
@@ -34,11 +33,11 @@ Read the page id again.
 `)
 }
 
-// gptmeFile returns the file of a lesson in the gptme form.
+// gptmeFile returns a lesson file in the format of gptme.
 func gptmeFile(front, body string) string { return "---\n" + front + "---\n" + body }
 
-// Unusual files: each is active, or its fault names the file, the line and a remedy. The lessons of
-// other files are active in any case.
+// An unusual file has an active lesson or a fault with the file, the line and a remedy. In both cases the lesson of a
+// second file is active.
 func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
@@ -90,7 +89,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("with %s the load has the error %v or lacks the lesson good, want the lesson and no error", c.name, err)
+			t.Errorf("%s: Load gives error %v and the lessons %v, want no error and the lesson good", c.name, err, slugs(book))
 		}
 		report := ""
 		for _, p := range problems {
@@ -115,8 +114,8 @@ func writeFile(t testing.TB, path, text string) {
 	}
 }
 
-// Links that loop, dangle or lead back, deep folders, and unreadable folders: the other lessons are
-// active once, and each omission is reported.
+// A directory has links that loop, dangle or lead back, and a folder that is too deep. Each other lesson is active
+// once. The deep folder and the link that cannot be read are reported.
 func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -151,7 +150,7 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 		t.Errorf("the reports are %q, want a folder that is too deep and a file that cannot be read", report)
 	}
 	if strings.Contains(strings.Join(report, ""), "stays in effect") {
-		t.Errorf("the report names an old version that does not exist: %q", report)
+		t.Errorf("the reports are %q, want none about a previous version, because no file has one", report)
 	}
 }
 

@@ -11,9 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// A lesson is superseded while an active lesson replaces it, directly or through others, unless the
-// two lessons replace each other in a circle. The state, the successors and the matches follow this rule
-// for any relations.
+// A lesson is superseded while an active lesson replaces it, directly or through others. Lessons that replace each
+// other in a circle do not count. For random relations, StateAt, Successors and Match follow this rule.
 func TestSupersededLessonIsInactive(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	rapid.Check(t, func(rt *rapid.T) {
@@ -25,7 +24,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 			if rapid.IntRange(0, 4).Draw(rt, "expires") == 0 {
 				l.ExpiresAt = now
 			}
-			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the last number is no lesson
+			for _, old := range rapid.SliceOfN(rapid.IntRange(0, n), 0, 3).Draw(rt, "supersedes") { // the last number names a missing lesson
 				l.Supersedes = append(l.Supersedes, fmt.Sprintf("lesson-%d", old))
 			}
 			lessons[i] = l
@@ -73,7 +72,7 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 				rt.Fatalf("%s has the state %s, want %s", l.Slug, got, want)
 			}
 			if fires[l.Slug] != want.Fires() {
-				rt.Fatalf("%s has the state %s and fires: %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
+				rt.Fatalf("%s with the state %s matches: %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
 			}
 		}
 	})

@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// titled returns the file of a lesson with the given title.
+// titled returns a lesson file with the given title.
 func titled(slug, title string) string {
 	return written(slug, "Check the page before clicking", title)
 }
@@ -25,7 +25,7 @@ type update struct {
 	book     *lesson.Book
 }
 
-// withWatcher runs fn next to a watcher of a directory, with a synthetic clock.
+// withWatcher runs fn next to a watcher of a directory, with the fake clock of synctest.
 func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update), secrets ...lesson.Secrets) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -84,7 +84,7 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// Any kind of change of a file takes effect within two seconds.
+// The watcher reports each kind of change of a file within two seconds.
 func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -133,7 +133,7 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 	})
 }
 
-// A volume of Kubernetes changes by the swap of a link, under constant names.
+// Kubernetes updates the files of a volume by replacing the link ..data. The watcher reports the new files.
 func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -152,8 +152,8 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	})
 }
 
-// A missing directory is empty until the directory appears. If the directory becomes another kind
-// of file, its lessons stay active, and the update has one problem.
+// A missing directory has no lessons until it appears. If a file takes the place of the directory, the lessons stay
+// active and the update has one problem.
 func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
@@ -233,13 +233,13 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // a directory: the file certainly does not exist any more
+		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // a directory in its place proves that the file is gone
 		await(t, updates, all[:4]...)
 	})
 }
 
-// A writer that truncates and writes in two steps must not be read in between, even if the first
-// half is a valid lesson.
+// A program truncates a file and writes it in two steps. The watcher does not read the file between the steps, although
+// the first part is a valid lesson.
 func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -249,7 +249,7 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 		t.Helper()
 		await(t, updates, "One")
 		silent(t, updates)
-		time.Sleep(950 * time.Millisecond) // the next poll comes between the two steps
+		time.Sleep(950 * time.Millisecond) // the next poll is between the two steps
 		whole := titled("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
 		must(t, err)
@@ -266,7 +266,7 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	})
 }
 
-// A directory that changes without a pause is read within two seconds.
+// The watcher waits for a pause of the writer, but at most two seconds.
 func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -281,13 +281,13 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 			select {
 			case <-updates:
 				if took := time.Since(began); took > 2*time.Second {
-					t.Errorf("a file that changes all the time is active after %s, want within 2s", took)
+					t.Errorf("the first update of a file that changes all the time is after %s, want within 2s", took)
 				}
 				return
 			default:
 			}
 		}
-		t.Error("a file that changes for 3 seconds is never active, want active within 2s")
+		t.Error("a file that changes for 3 seconds has no update, want one within 2s")
 	})
 }
 
@@ -307,7 +307,7 @@ func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 	})
 }
 
-// Lessons loaded before the start of the watcher are not reported again; later changes are.
+// After Load, Run reports only a change since the load.
 func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -318,7 +318,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			w := lesson.NewWatcher(dir, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
 			book, problems, err := w.Load()
 			if err != nil || len(problems) > 0 || book.Len() != 1 {
-				t.Fatalf("the load gives problems %v, error %v, want one lesson and neither", problems, err)
+				t.Fatalf("Load gives problems %v, error %v, want one lesson, no problem and no error", problems, err)
 			}
 			if changes {
 				writeFile(t, filepath.Join(dir, "two-b.md"), titled("two-b", "Two"))
@@ -327,14 +327,14 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 			defer cancel()
 			must(t, w.Run(ctx))
 			if close(books); changes != (len(books) == 1) || changes && (<-books).Len() != 2 {
-				t.Errorf("changed after Load: %v: got %d more calls of onBook, want one call with 2 lessons after a change, else none", changes, len(books))
+				t.Errorf("changed after Load: %v: Run makes %d calls of onBook, want one call with 2 lessons after a change, otherwise none", changes, len(books))
 			}
 		})
 	}
 }
 
-// A file that makes the parser panic is an invalid file. The other lessons are active, and the next
-// version of the file is read.
+// If a file makes the parser panic, the watcher reports the file as a problem. The other lessons are active, and the
+// next version of the file is read.
 func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -355,7 +355,7 @@ func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	})
 }
 
-// A panic of the callback is reported to Panicked once, and the watcher continues.
+// If the callback panics, the watcher calls Panicked with the value and continues.
 func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
