@@ -4,6 +4,7 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -27,7 +28,7 @@ func golden(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs (go test -update rewrites the file):\n%s", name, got)
+		t.Errorf("got another text than testdata/%s (go test -update rewrites the file):\n%s", name, got)
 	}
 }
 
@@ -49,7 +50,7 @@ func kinds() report.Input {
 	addArm(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
 	addArm(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
 	addArm(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
-	for i := range 12 { // other lessons, so that a claim is no proof
+	for i := range 12 { // other lessons: among many lessons, an interval without 0 is no proof
 		addArm(
 			c,
 			"other-"+string(rune('a'+i)),
@@ -60,7 +61,7 @@ func kinds() report.Input {
 		return trial.Name(time.Date(2026, 2, 20, 0, 0, 0, 0, time.UTC), picks, "")
 	}
 	addTrialSessions(c, "ended@abc", name(400), 200, 130, 100)
-	addTrialSessions(c, "running@abc", name(400), 100, 60, 50) // long ago: no picks come in
+	addTrialSessions(c, "running@abc", name(400), 100, 60, 50)
 	in := input(
 		c,
 		"helps",
@@ -84,9 +85,9 @@ func kinds() report.Input {
 	return in
 }
 
-// Each kind of row is explained in 5 to 12 lines, as in the golden file.
-// TestExplanationNumbersEqualTheRow checks the numbers.
-func TestExplainEachKind(t *testing.T) {
+// Explain describes each kind of row in 5 to 12 lines, as in the golden file. Only the row of the lesson in question has
+// the numbers of an explanation.
+func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
 	for _, l := range kinds().Lessons {
 		in := kinds()
@@ -97,19 +98,19 @@ func TestExplainEachKind(t *testing.T) {
 			t.Fatal(err)
 		}
 		if n := strings.Count(b.String(), "\n"); n > 12 || n < 5 {
-			t.Errorf("%s: got %d lines, want 5 to 12", l.Slug, n)
+			t.Errorf("%s: got an explanation of %d lines, want 5 to 12", l.Slug, n)
 		}
 		all.WriteString(b.String() + "\n")
 		for _, row := range r.Lessons {
 			if (row.Explain != nil) != (row.Slug == l.Slug) {
-				t.Errorf("with the question %s the row %s has an explanation: %v, want only the row of the question", l.Slug, row.Slug, row.Explain != nil)
+				t.Errorf("explain %s: row %s has an explanation: %v, want %v", l.Slug, row.Slug, row.Explain != nil, row.Slug == l.Slug)
 			}
 		}
 	}
 	golden(t, "explain.txt", all.String())
 }
 
-// On a narrow terminal the lines are wrapped below their text, and no word is lost.
+// In 60 columns the explanation has the same words as in 1,000 columns, in lines of at most 60 bytes.
 func TestExplainFitsANarrowTerminal(t *testing.T) {
 	in := kinds()
 	in.Explain = "ended"
@@ -123,30 +124,15 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 	}
 	narrow := written(60)
 	golden(t, "explain-60.txt", narrow)
-	if got, want := strings.Fields(
-		narrow,
-	), strings.Fields(
-		written(1000),
-	); strings.Join(
-		got,
-		" ",
-	) != strings.Join(
-		want,
-		" ",
-	) {
-		t.Errorf("in 60 columns the text is\n%q\nwant the words of 1000 columns\n%q", got, want)
+	if got, want := strings.Fields(narrow), strings.Fields(written(1000)); !slices.Equal(got, want) {
+		t.Errorf("in 60 columns: got the words\n%q\nwant the words of 1000 columns\n%q", got, want)
 	}
 	for line := range strings.Lines(narrow) {
 		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
 			t.Errorf("got the line %q of %d bytes, want at most 60 bytes and no space at the end", line, len(line))
 		}
 	}
-	if err := r.Explain(
-		broken{},
-		"ended",
-		60,
-	); err == nil ||
-		!strings.Contains(err.Error(), "the pipe is closed") {
+	if err := r.Explain(broken{}, "ended", 60); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Errorf("a failed write: got error %v, want: the pipe is closed", err)
 	}
 }
@@ -165,12 +151,12 @@ func TestExplanationCountsOpenSessions(t *testing.T) {
 		r.Open = &report.Open{Sessions: 9, CloseAfter: "24h0m0s", Matched: map[trial.Arm]int{"fresh@1": matched}}
 		var b strings.Builder
 		if err := r.Explain(&b, "fresh", 1000); err != nil || !strings.Contains(b.String(), want) || strings.Contains(b.String(), "none arrive") != (matched == 0) {
-			t.Errorf("%d open sessions: got error %v and the explanation\n%s\nwant no error and %q", matched, err, b.String(), want)
+			t.Errorf("%d open sessions with a match: got error %v and the explanation\n%s\nwant no error and %q", matched, err, b.String(), want)
 		}
 	}
 }
 
-// The numbers of an explanation are those of the row and follow from each other as stated.
+// An explanation has the numbers from which the row is computed. The test recomputes the row from these numbers.
 func TestExplanationNumbersEqualTheRow(t *testing.T) {
 	for _, l := range kinds().Lessons {
 		in := kinds()
@@ -185,32 +171,32 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				rewarded, assigned = rewarded+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.RewardedInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
-					t.Errorf("%s: got %+v, want EValue > 0 and a mean of the injected rewards, if there are any, from 0 to 1", l.Slug, p)
+					t.Errorf("%s: got the propensity %+v, want EValue > 0, and MeanInjected from 0 to 1 if there are injected rewards", l.Slug, p)
 				}
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
-				t.Errorf("%s: the propensities have %d rewarded picks (N = %v) of %d, want %d of %d as in the row", l.Slug, rewarded, e.N, assigned, row.Rewarded, row.Picked)
+				t.Errorf("%s: got %d rewarded of %d picks in the propensities and N = %v, want %d of %d picks as in the row and an equal N", l.Slug, rewarded, assigned, e.N, row.Rewarded, row.Picked)
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.Half != nil || e.P != nil {
-					t.Errorf("%s: the explanation of too few sessions has numbers, want none: %+v", l.Slug, e)
+					t.Errorf("%s has no effect: got the explanation %+v, want no Mean, Half and P", l.Slug, e)
 				}
 				continue
 			}
 			n, mean := e.N, e.SumZ/e.N
 			s2 := e.SumZZ/n - mean*mean
-			for what, x := range map[string][2]float64{
+			for number, x := range map[string][2]float64{
 				"mean": {*e.Mean, mean}, "effect": {*row.Effect, mean}, "s2": {*e.Variance, s2}, "error": {*e.Error, math.Sqrt(s2 / n)},
 				"score": {*e.Score, mean / math.Sqrt(s2/n)}, "half": {*e.Half, trial.HalfWidth(n, s2, 1000)}, "lo": {*row.Lo, mean - *e.Half}, "hi": {*row.Hi, mean + *e.Half},
 				"one look": {*e.PlannedHalf, 1.959964 * math.Sqrt(s2/n)}, "p": {*e.P, trial.Exclusion(mean, n, s2, 1000)},
 				"difference": {*e.Difference, *row.MeanInjected - *row.MeanWithheld},
 			} {
 				if math.Abs(x[0]-x[1]) > 1e-6*max(1, math.Abs(x[1])) {
-					t.Errorf("%s: %s is %v, want %v", l.Slug, what, x[0], x[1])
+					t.Errorf("%s, %s: got %v, want %v", l.Slug, number, x[0], x[1])
 				}
 			}
 			if e.Smallest > *e.P && row.NInjected >= 50 && row.NWithheld >= 50 || e.Smallest > 1 {
-				t.Errorf("%s: got the smallest p %v and the present p %v, want the smallest not above", l.Slug, e.Smallest, *e.P)
+				t.Errorf("%s: got the smallest p-value %v and the present one %v, want a smallest of at most 1 and, with 50 rewards in each arm, at most the present one", l.Slug, e.Smallest, *e.P)
 			}
 		}
 	}
@@ -250,13 +236,13 @@ func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 				continue
 			}
 			if row.Verdict != want {
-				t.Errorf("the verdict of %s is %s, want %s by its numbers", l.Slug, row.Verdict, want)
+				t.Errorf("%s: got the verdict %s, want %s by the numbers of the explanation", l.Slug, row.Verdict, want)
 			}
 		}
 	}
 	for _, v := range []report.Verdict{report.Invalid, report.ProvenHelps, report.Helps, report.Harms, report.NoEffect, report.TrialHelps, report.Benched, report.Unproven} {
 		if !seen[v] {
-			t.Errorf("no row has the verdict %s, want a row of each verdict", v)
+			t.Errorf("got no row with the verdict %s, want a row of each verdict", v)
 		}
 	}
 }

@@ -12,9 +12,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// play runs sessions of hidden difficulty through chooser, counters and report, and calls see with
-// a report after each number of sessions in every. Each lesson has a true effect. Every other lesson
-// matches hard sessions more often.
+// play runs sessions of hidden difficulty through chooser, counters and report. effects holds the true effect of each
+// lesson. Every other lesson, beginning with the first, matches hard sessions more often. After every so many sessions
+// as the parameter every says, play builds a report and calls see.
 func play(seed string, effects []float64, sessions, every int, see func(report.Report)) {
 	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
@@ -82,7 +82,7 @@ func TestNoClaimWithoutAnEffect(t *testing.T) {
 				}
 			}
 			if !r.SRM.OK || !r.Reporting.OK || r.Global.Verdict == report.Helps || r.Global.Verdict == report.Harms {
-				t.Errorf("run %d: got %+v, %+v and %s, want both checks passed and no claim", run, r.SRM, r.Reporting, r.Global.Verdict)
+				t.Errorf("run %d: got the checks %+v and %+v and the verdict %s for all lessons, want both checks passed and neither helps nor harms", run, r.SRM, r.Reporting, r.Global.Verdict)
 			}
 		})
 	}
@@ -92,9 +92,9 @@ func TestNoClaimWithoutAnEffect(t *testing.T) {
 			wrong++
 		}
 	}
-	t.Logf("%d of %d intervals ever missed", wrong, len(judged))
+	t.Logf("%d of %d intervals ever excluded 0", wrong, len(judged))
 	if len(judged) < 200 || float64(wrong) > 0.06*float64(len(judged)) || len(claims) > 0 {
-		t.Errorf("%d of %d intervals ever excluded 0, and the verdicts %v were given; want at least 200 intervals, at most 6%% that exclude 0, and no proven or invalid lesson", wrong, len(judged), claims)
+		t.Errorf("%d of %d intervals ever excluded 0, and the proven or invalid lessons are %v; want at least 200 intervals, at most 6%% that ever exclude 0, and no such lesson", wrong, len(judged), claims)
 	}
 }
 
@@ -106,16 +106,16 @@ func TestRealEffectsAreFound(t *testing.T) {
 	play("found", effects, 6000, 3000, func(r report.Report) { last = r })
 	helps, harms := last.Lessons[0], last.Lessons[1]
 	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
-		t.Errorf("got %s for the helping and %s for the harming lesson, want %s and no help", helps.Verdict, harms.Verdict, report.ProvenHelps)
+		t.Errorf("got the verdicts %q for the helpful and %q for the harmful lesson, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
 	}
 	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
-		t.Errorf("got effect %v and the leave-one-out difference %v, want 0.25 within the interval, and a smaller difference", *helps.Effect, *helps.LOODelta)
+		t.Errorf("helpful lesson: got the effect %v in [%v, %v] and the leave-one-out difference %v, want 0.25 within half a width of the effect, and a difference of at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)
 	}
 	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
 		t.Errorf("the harmful lesson has the posterior mean %v and %d picks, want at most 0 and at most half of the %d picks of the helpful lesson", harms.Posterior, harms.Picked, helps.Picked)
 	}
 	if g := last.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
-		t.Errorf("all lessons together: got %s with the effect %v, want %s up to 0.25", g.Verdict, *g.Effect, report.Helps)
+		t.Errorf("all lessons together: got the verdict %q and the lower bound %v, want %q and at most 0.25", g.Verdict, *g.Lo, report.Helps)
 	}
 	for _, l := range last.Lessons[2:] {
 		if l.Verdict == report.ProvenHelps || l.Verdict == report.ProvenHarms {

@@ -17,23 +17,18 @@ func believed(mean float64) impossibleChooser {
 	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
 }
 
-// costed returns the report of a tenant whose lesson a has 100 rewarded picks of 200, on one day of the
-// last week. mean is the chooser's belief about the effect of every lesson.
+// costed returns the report of a tenant. Lesson a has 200 picks on one day of the last week, and 100 of the picks have a
+// reward. The lesson new has no pick. mean is the chooser's belief about the effect of every lesson.
 func costed(mean float64) report.Report {
 	c := bandit.New()
-	addArm(
-		c,
-		"a",
-		arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6},
-	)
+	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})
 	in := input(c, "a", "new")
 	in.Chooser = believed(mean)
 	return report.Build(in)
 }
 
-// The cost of a planned trial is computed from the row: the sessions with a pick if half of them
-// are rewarded, the days at the current rate, the withheld reward by the belief of the chooser, and
-// the tokens.
+// A forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a
+// trial of 400 rewarded picks takes 800 sessions. The lost reward follows from the belief of the chooser.
 func TestForecastComputesTheCostOfATrial(t *testing.T) {
 	r := costed(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
@@ -42,35 +37,29 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 	}
 	row := r.Lessons[0]
 	v := row.Variance / (0.4 * 0.6) // 1/(1-eps) + 1/eps
-	for what, x := range map[string][2]float64{
+	for field, x := range map[string][2]float64{
 		"sessions": {float64(f.Sessions), 800}, "withheld": {f.Withheld, 320}, "reward": {f.Reward, 32}, "more than without": {f.Extra, 16},
 		"tokens": {float64(f.Tokens), 480 * 40}, "picks": {float64(f.Picks), 400}, "days": {*f.Days, 7 * 400 / row.PerWeek}, "a week": {f.PerWeek, row.PerWeek},
 		"width": {f.Width, 1.959964 * math.Sqrt(v/400)}, "anytime": {f.Anytime, trial.HalfWidth(400, v, 1000)},
 		"detects": {f.Detect, (1.959964 + 0.841621) * math.Sqrt(v/400)}, "believed": {f.Believed, 0.1},
 	} {
 		if math.Abs(x[0]-x[1]) > 1e-5*max(1, x[1]) {
-			t.Errorf("%s: got %v, want %v", what, x[0], x[1])
+			t.Errorf("forecast of 400 picks, %s: got %v, want %v", field, x[0], x[1])
 		}
 	}
 	// The new lesson has no reward yet: its forecast uses the share of rewarded sessions of the tenant.
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
-		t.Errorf("got f %+v, error %v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", f, err)
+		t.Errorf("new lesson: got error %v and the forecast %+v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", err, f)
 	}
-	if text := strings.Join(
-		f.Text(),
-		"\n",
-	); !strings.Contains(
-		text,
-		"the duration is unknown",
-	) {
+	if text := strings.Join(f.Text(), "\n"); !strings.Contains(text, "the duration is unknown") {
 		t.Errorf(`got %q, want a text with "the duration is unknown"`, text)
 	}
 }
 
-// The forecast has a text, also for a lesson that is believed to harm, which names the cost and the
-// purpose.
+// The text of a forecast names the effect that the trial can detect and the cost, for a lesson that the chooser
+// believes to help and for one that it believes to harm.
 func TestForecastTextNamesCostAndPurpose(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {
@@ -84,8 +73,7 @@ func TestForecastTextNamesCostAndPurpose(t *testing.T) {
 	golden(t, "forecast.txt", all.String())
 }
 
-// A goal is a number of picks or an effect, and shares are between 0 and 1; each error names a
-// valid goal.
+// A goal has either a number of picks or an effect. Power and epsilon are between 0 and 1. Any other goal is an error.
 func TestInvalidGoalsAreRefused(t *testing.T) {
 	r := costed(0.1)
 	nan := math.NaN()
@@ -109,7 +97,7 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 	} {
 		_, err := r.Forecast("a", c.g)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("%+v: got the error %v, want an error with %q, or none if that is empty", c.g, err, c.wantError)
+			t.Errorf("goal %+v: got the error %v, want an error with %q (empty: no error)", c.g, err, c.wantError)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
@@ -117,29 +105,29 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 	}
 }
 
-// Each further planned evaluation uses a smaller level, unless the earlier ones were proofs;
-// running trials are named.
+// A third planned trial is tested at a smaller level than 0.05, because only one of the two earlier trials was a proof.
+// The forecast has the running trial of the lesson, and the text names it.
 func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	in := kinds() // two planned evaluations: one proven, one running
 	r := report.Build(in)
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Rewarded != 200 {
-		t.Fatalf("got f %+v, error %v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", f, err)
+		t.Fatalf("got error %v and the forecast %+v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
 		t.Errorf("the forecast has %d picks, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
 		!strings.Contains(text[len(text)-1], "ends without a look") {
-		t.Errorf(`got %q, want the last line with "200 of 400 picks" and "ends without a look"`, text)
+		t.Errorf(`got the text %q, want "200 of 400 picks" and "ends without a look" in the last line`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
-		t.Errorf("after the last evaluation: got %+v, error %v, want no running trial", f.Running, err)
+		t.Errorf("lesson with an ended trial: got error %v and the running trial %+v, want neither", err, f.Running)
 	}
 }
 
-// A forecast is about the current text, in whatever order the report lists the texts.
+// Lesson old has two texts with picks. The forecast is about the active text, for each of the two.
 func TestForecastUsesTheCurrentText(t *testing.T) {
 	for _, arms := range [][2]string{{"old@1", "old@2"}, {"old@2", "old@1"}} {
 		c := bandit.New()
@@ -160,7 +148,7 @@ func TestForecastUsesTheCurrentText(t *testing.T) {
 		in.Chooser = halfPointBelief{arms[0]}
 		r := report.Build(in)
 		if f, err := r.Forecast("old", report.Goal{Picks: 10}); err != nil || f.Believed != 0.5 {
-			t.Errorf("%s active: got %+v, error %v, want a belief of 0.5", arms[0], f, err)
+			t.Errorf("%s active: got error %v and the believed effect %v, want no error and 0.5", arms[0], err, f.Believed)
 		}
 	}
 }
@@ -177,8 +165,8 @@ func (h halfPointBelief) Belief(l report.Lesson) report.Belief {
 func (halfPointBelief) BelievedAt(report.Lesson, int32) float64 { return 0 }
 func (halfPointBelief) Sigma2() float64                         { return 0.25 }
 
-// With 6% more than the needed picks of a row, at the same rates of reward, the row has a verdict.
-// With 85% of the needed picks the row has none yet.
+// NeedsPicks of a row is the number of further picks until a verdict, at the same rates of reward. With 6% more picks
+// than that, the row has a verdict. With 85% of them, the row has no verdict yet.
 func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	row := func(a arm, others int) report.Row {
 		c := bandit.New()
@@ -186,11 +174,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 		}
 		addArm(c, "a", a)
-		return only(
-			t,
-			c,
-			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} },
-		)
+		return only(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
 	}
 	for _, a := range []arm{
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},
@@ -200,7 +184,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	} {
 		r := row(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
-			t.Fatalf("%+v: got %s, want %q and NeedsPicks > 0", a, r.Verdict, report.Unproven)
+			t.Fatalf("%+v: got the verdict %q and %d needed picks, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
 		}
 		grown := func(part float64) report.Row {
 			by := (float64(r.Rewarded) + part*float64(r.NeedsPicks)) / float64(r.Rewarded)
@@ -209,22 +193,18 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			return row(b, 0)
 		}
 		if later := grown(1.06); later.Verdict == report.Unproven {
-			t.Errorf("%+v: after the %d picks of the forecast the verdict is %s with [%v, %v], want another than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
+			t.Errorf("%+v: after 1.06 times %d picks, got the verdict %q with the interval [%v, %v], want another than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
 		}
-		if soon := grown(
-			0.85,
-		); soon.Verdict == report.Helps || soon.Verdict == report.Harms ||
-			soon.Verdict == report.NoEffect {
-			t.Errorf("%+v: got %s after 85%% of %d picks, want no verdict yet", a, soon.Verdict, r.NeedsPicks)
+		if soon := grown(0.85); soon.Verdict == report.Helps || soon.Verdict == report.Harms || soon.Verdict == report.NoEffect {
+			t.Errorf("%+v: after 85%% of %d picks, got the verdict %q, want neither helps, harms nor no effect", a, r.NeedsPicks, soon.Verdict)
 		}
 	}
-	// The day follows from the present rate of picks.
+	// The date of the verdict follows from the present rate of picks: 400 picks in two weeks.
 	a := arm{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5, day: today() - 13}
 	r := row(a, 0)
-	if want := float64(
-		r.NeedsPicks,
-	) / 200; math.Abs(*r.Weeks-want) > 0.01 ||
-		r.Expected != noon.Add(time.Duration(want*7*24*float64(time.Hour))).Format(time.DateOnly) {
-		t.Errorf("%d picks at 200 a week: got %v weeks and the date %s, want %v weeks", r.NeedsPicks, *r.Weeks, r.Expected, want)
+	weeks := float64(r.NeedsPicks) / 200
+	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)
+	if math.Abs(*r.Weeks-weeks) > 0.01 || r.Expected != date {
+		t.Errorf("%d picks at 200 a week: got %v weeks and the date %s, want %v weeks and %s", r.NeedsPicks, *r.Weeks, r.Expected, weeks, date)
 	}
 }

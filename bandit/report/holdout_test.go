@@ -19,15 +19,16 @@ import (
 
 // tally holds the results of a holdout rule in one world.
 type tally struct {
-	gained, possible float64 // reward from the injected lessons, and from the best choice
-	helpers, found   int     // lessons that help, and those of them that the report calls helpful
-	claims, wrong    int     // lessons that the report calls helpful or harmful, and the wrong ones of them
+	gained   float64 // reward from the injected lessons
+	possible float64 // reward from the best choice of lessons
+	helpers  int     // lessons that help
+	found    int     // lessons that help and that the report calls helpful
+	claims   int     // lessons that the report calls helpful or harmful
+	wrong    int     // claims that are wrong
 }
 
-// demoWorld is a set of twenty lessons with known effects: four help by 2 to 12 points, four harm by 2
-// to 10, and the others have no effect. The matches of a lesson depend on the difficulty of the
-// session, not on the effect. Four of five sessions have a reward, which the counters get 400
-// sessions later; until then only the chooser uses the reward.
+// demoWorld is a set of twenty lessons with known effects: four help by 2 to 12 points, four harm by 2 to 10, and the
+// others have no effect. Some lessons match hard or easy sessions more often, whatever their effect.
 type demoWorld struct {
 	r       *rand.Rand
 	lessons []report.Lesson
@@ -36,9 +37,10 @@ type demoWorld struct {
 	called  []report.Verdict // the latest verdict of each lesson that says helps or harms
 }
 
-const closedAfter = 400 // sessions
+// closedAfter is the number of later sessions after which a session closes.
+const closedAfter = 400
 
-// newDemoWorld returns 20 lessons: 4 help, 4 harm, 12 have no effect; some match harder or easier sessions.
+// newDemoWorld returns a world with effects and match rates that follow from the seed.
 func newDemoWorld(seed string) *demoWorld {
 	w := &demoWorld{r: seeded(seed), effects: make([]float64, 20), hard: make([]float64, 20), called: make([]report.Verdict, 20)}
 	for i, j := range w.r.Perm(20) {
@@ -56,8 +58,8 @@ func newDemoWorld(seed string) *demoWorld {
 	return w
 }
 
-// session draws the difficulty of a session and its matching lessons. best is the gain of its
-// helpful lessons, at most as many as may be picked.
+// session draws a session: its category, its probability of success without a lesson and the matching lessons. best is
+// the largest possible gain from at most so many lessons as most says.
 func (w *demoWorld) session(most int) (category string, success, best float64, matched []bandit.Action) {
 	kind := w.r.IntN(5)
 	hard := -1 + 0.5*float64(kind) + 0.5*w.r.NormFloat64()
@@ -76,7 +78,7 @@ func (w *demoWorld) session(most int) (category string, success, best float64, m
 	return strconv.Itoa(kind), min(max(0.5-0.13*hard, 0.15), 0.85), best, matched
 }
 
-// recordVerdicts builds a report and records the verdicts that say helps or harms.
+// recordVerdicts builds a report and records its claims, the verdicts that say helps or harms.
 func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	c.Maxima(noon)
 	c.SetPriors(c.Refit())
@@ -89,7 +91,7 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	}
 }
 
-// judge compares the recorded verdicts with the true effects, and adds the counts to t.
+// judge compares the recorded claims with the true effects, and adds the counts to t.
 func (w *demoWorld) judge(t *tally) {
 	for j, v := range w.called {
 		if w.effects[j] > 0 {
@@ -108,7 +110,9 @@ func (w *demoWorld) judge(t *tally) {
 	}
 }
 
-// playHoldout plays one world through chooser, counters and report, and reads the report every 200 sessions.
+// playHoldout plays one world through chooser, counters and report, and records the verdicts after every 200 sessions.
+// Four of five sessions have a reward. The counters get the reward when the session closes, closedAfter sessions later;
+// until then only the chooser uses the reward.
 func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	w, c := newDemoWorld(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
@@ -167,7 +171,7 @@ func playWorlds(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tal
 	return all, sum
 }
 
-// standardError returns the standard error of a ratio of sums over worlds.
+// standardError returns the standard error of the ratio of two sums over worlds.
 func standardError(all []tally, numerator, denominator func(tally) float64) float64 {
 	var sum, below float64
 	for _, x := range all {
@@ -181,9 +185,9 @@ func standardError(all []tally, numerator, denominator func(tally) float64) floa
 	return math.Sqrt(squares*n/max(n-1, 1)) / below
 }
 
-// The properties of the holdouts, in worlds with a known truth: Prove finds more helpful lessons
-// than Earn, Earn gains more than Prove, Fixed gains least, and wrong verdicts are rare. The table
-// of docs/EXPERIMENT.md is this test with WORLDS=120, and with WORLDS=80 and SESSIONS=40000.
+// In worlds with known effects, the rule prove finds more helpful lessons than the rule earn, earn gains more reward than
+// prove, and fixed gains least. Wrong claims are rare with each rule. The table of docs/EXPERIMENT.md is from this test
+// with WORLDS=120, and with WORLDS=80 and SESSIONS=40000.
 func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 180,000 sessions")
@@ -204,11 +208,11 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d of %d claims false",
 			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpers), 100*found, x.helpers, x.wrong, x.claims)
 		if others := 20*worlds - x.helpers; x.wrong > 2+others/100 {
-			t.Errorf("%s: got %d wrong verdicts, want at most %d with %d lessons that do not help", rule, x.wrong, 2+others/100, others)
+			t.Errorf("rule %s: got %d wrong claims, want at most %d with %d lessons that do not help", rule, x.wrong, 2+others/100, others)
 		}
 	}
 	prove, earn, fixed := got[bandit.Prove], got[bandit.Earn], got[bandit.Fixed]
 	if prove.found <= earn.found || earn.gained <= prove.gained || prove.gained <= fixed.gained {
-		t.Errorf("the holdouts have the results %+v, want more findings of prove than of earn, and gains in the order earn, prove, fixed", got)
+		t.Errorf("got the results %+v, want more found lessons with prove than with earn, and gains in the order earn, prove, fixed", got)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// addPicksOf adds picks of sessions with one model. The lesson raises the share of successes from 0.2
-// to 0.9. Each pick has a reward, or only the outcome that the lesson's error recurred or not.
+// addPicksOf adds picks of sessions with one model. The lesson raises the share of successes from 0.2 to 0.9. The
+// error of the lesson recurs in each session without success. The sessions have rewards if rewarded is true.
 func addPicksOf(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, rewarded bool) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
@@ -40,8 +40,8 @@ func TestVerdictNamesItsModels(t *testing.T) {
 	for _, k := range []struct {
 		name     string
 		rewarded bool
-		seen     int // picks of model-a
-		open     int // picks of model-b
+		picksA   int // picks of model-a
+		picksB   int // picks of model-b
 		text     string
 	}{
 		{"a proof on one model", true, 400, 12, "proven on model-a, open on model-b"},
@@ -51,12 +51,12 @@ func TestVerdictNamesItsModels(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
-		addPicksOf(r, c, "in@abc", "model-a", k.seen, k.rewarded)
-		addPicksOf(r, c, "in@abc", "model-b", k.open, k.rewarded)
+		addPicksOf(r, c, "in@abc", "model-a", k.picksA, k.rewarded)
+		addPicksOf(r, c, "in@abc", "model-b", k.picksB, k.rewarded)
 		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in"), Explain: "in"})
 		row := &out.Lessons[0]
 		if got := row.OnModels(); got != k.text {
-			t.Errorf("%s: got %q, want %q; the verdict is %q", k.name, got, k.text, row.Verdict)
+			t.Errorf("%s: got the models %q, want %q; the verdict is %q", k.name, got, k.text, row.Verdict)
 		}
 		var table, explained strings.Builder
 		if err := out.Table(&table, report.Narrow); err != nil {
@@ -66,12 +66,12 @@ func TestVerdictNamesItsModels(t *testing.T) {
 			t.Fatal(err)
 		}
 		if open := strings.Contains(k.text, "open on"); strings.Contains(table.String(), "open on") != open || !strings.Contains(explained.String(), k.text) {
-			t.Errorf("%s: want %q in the report and the explanation:\n%s\n%s", k.name, k.text, table.String(), explained.String())
+			t.Errorf("%s: got the table\n%s\nand the explanation\n%s\nwant \"open on\" in the table: %t, and %q in the explanation", k.name, table.String(), explained.String(), open, k.text)
 		}
 	}
 }
 
-// The field models of a row always has the lists seen and open.
+// The JSON field models of a row always has the lists seen and open, also for a lesson without a pick.
 func TestModelsOfARowAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()

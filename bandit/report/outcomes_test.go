@@ -48,8 +48,9 @@ func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 	return report.Outcome{}
 }
 
-// A lesson that prevents its error and costs tokens has a finding for each outcome and a guardrail, and
-// the verdict of the reward stays. A lesson without an effect has no such finding.
+// The lesson good prevents its error and costs tokens. Its row has findings about outcomes and a guardrail, but no
+// verdict on the reward, because no session has a reward. The lesson idle has no effect, and its row has no finding
+// with a direction.
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -64,28 +65,31 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		"turns": report.NoChange, "loops": report.NoChange,
 	} {
 		if x := outcomeOf(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
-			t.Errorf("%s is %q with %d missing picks, want %q: %+v", name, x.Verdict, x.NeedsPicks, want, x)
+			t.Errorf("outcome %s: got the finding %q with %d needed picks, want %q with 0", name, x.Verdict, x.NeedsPicks, want)
 		}
 	}
 	if x := outcomeOf(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
-		t.Errorf("the recurrence falls by 40 points: got %+v, want -0.4 within the interval of 400 sessions", x)
+		t.Errorf("outcome recurrence: got %+v, want the unit share, 400 picks and -0.4 within the interval", x)
 	}
 	if x := outcomeOf(t, good, "tokens"); x.Unit != "percent" || *x.Effect < 30 || *x.Effect > 60 || *x.MeanInjected < 1500 || *x.MeanInjected > 2100 {
-		t.Errorf("the tokens rise by half: got %+v, want an effect of 30 to 60 percent", x)
+		t.Errorf("outcome tokens: got %+v, want the unit percent, an effect of 30 to 60 and 1500 to 2100 tokens with the lesson", x)
 	}
-	if good.Guardrail != "dearer" || good.Verdict != report.Unproven || idle.Guardrail != "" {
-		t.Errorf("guardrails %q and %q, verdict %q: want dearer, none, and no verdict without a reward", good.Guardrail, idle.Guardrail, good.Verdict)
+	if good.Guardrail != "dearer" || good.Verdict != report.Unproven {
+		t.Errorf("lesson good: got the guardrail %q and the verdict %q, want dearer and %q", good.Guardrail, good.Verdict, report.Unproven)
+	}
+	if idle.Guardrail != "" {
+		t.Errorf("lesson idle: got the guardrail %q, want none", idle.Guardrail)
 	}
 	for _, x := range idle.Outcomes {
 		if x.Verdict.Direction() != 0 || x.Name == "seconds" {
-			t.Errorf("a lesson without an effect: got %+v, want no direction, and no outcome seconds", x)
+			t.Errorf("lesson idle: got the outcome %+v, want a finding without a direction, and no outcome seconds", x)
 		}
 	}
 	if x := outcomeOf(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
-		t.Errorf("20 picks: got %+v, want no effect and at least 30 needed picks", x)
+		t.Errorf("after 20 picks: got the outcome %+v, want no effect, the finding %q and at least 30 needed picks", x, report.NotProven)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("%v: got a verdict of the reward in %s, want none", err, data)
+		t.Errorf("got error %v and the outcomes %s, want no error and no word helps", err, data)
 	}
 	var b strings.Builder
 	if err := got.Table(&b, report.Narrow); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
@@ -97,7 +101,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	}
 }
 
-// A guardrail lists each guarded outcome that rises.
+// The guardrail of a row names each rise of an outcome that the operator guards.
 func TestGuardrailsListEachRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -122,23 +126,23 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
-		t.Errorf("with broken coins the outcome is %+v, want the verdict %q", x, report.Broken)
+		t.Errorf("with broken coins: got the outcome %+v, want the verdict %q", x, report.Broken)
 	}
 }
 
-// A planned trial on recurrence has about 120 picks for 25 points, and one look with a finding of the
-// outcome, never with a verdict of the reward.
+// A planned trial on the outcome recurrence needs about 120 picks to detect a change by 25 points. Its one evaluation
+// gives a finding about the outcome, and the verdict on the reward stays unproven.
 func TestTrialOnRecurrence(t *testing.T) {
 	blank := report.Build(report.Input{Lessons: lessonsOf("good")})
 	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
 	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
-		t.Fatalf(`got error %v, plan %+v, want no error, Picks >= 110, Picks <= 130 and Outcome = "recurrence"`, err, plan)
+		t.Fatalf("got error %v and the forecast %+v, want no error and 110 to 130 picks on recurrence", err, plan)
 	}
 	if _, err := blank.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
-		t.Errorf("an unknown outcome: got error %v, want the known names", err)
+		t.Errorf("an unknown outcome: got error %v, want an error with the known names", err)
 	}
 	if more, err := blank.Forecast("good", report.Goal{Outcome: "tokens", Picks: 400}); err != nil || !(more.Detect > 0.05 && more.Detect < 1) {
-		t.Errorf("400 picks detect a change of tokens by %+v, want 0.05 to 1: %v", more, err)
+		t.Errorf("400 picks on tokens: got error %v and the detectable change %v, want no error and 0.05 to 1", err, more.Detect)
 	}
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -154,30 +158,33 @@ func TestTrialOnRecurrence(t *testing.T) {
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: l})
 	row := &got.Lessons[0]
-	look := row.PlannedTrials[0]
-	if !look.Taken || look.Verdict != report.Verdict(report.Prevents) || *look.Effect > -0.5 || got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
-		t.Errorf("got the planned evaluation %+v, want taken with the verdict prevents; the row is %+v, want an ended trial", look, row)
+	planned := row.PlannedTrials[0]
+	if !planned.Taken || planned.Verdict != report.Verdict(report.Prevents) || *planned.Effect > -0.5 {
+		t.Errorf("got the planned trial %+v, want Taken, the verdict %q and an effect of at most -0.5", planned, report.Prevents)
+	}
+	if got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
+		t.Errorf("got %d proven trials and the state %q of the trial, want 1 and ended", got.PlannedTrials.Proven, row.Trial)
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
-		t.Errorf("got outcome %+v and verdict %s, want %s and %s", x, row.Verdict, report.Prevents, report.Unproven)
+		t.Errorf("got the finding %q and the verdict %q, want %q and %q", x.Verdict, row.Verdict, report.Prevents, report.Unproven)
 	}
 }
 
-// All outcomes and directions share one error budget: evidence of 600 proves the fall of a recurrence among
-// twenty lessons with two outcomes each, and does not prove a fall of errors.
+// All lessons, outcomes and directions share one error budget. Falls of recurrence have the largest part of the
+// budget, so the same e-value of 600 proves a fall of recurrence and does not prove a fall of errors.
 func TestProvenOutcomesAreOneFamily(t *testing.T) {
 	c := trial.NewCounters()
 	names := make([]string, 20)
 	for i := range names {
 		names[i] = fmt.Sprintf("l%02d", i)
 		for _, o := range []string{"recurrence", "errors"} {
-			evidence := 0.0 // as the logarithm, in each bet
+			logE := 0.0 // logarithm of the e-value for a fall
 			if i == 0 {
-				evidence = math.Log(600)
+				logE = math.Log(600)
 			}
 			sums := map[string]float64{"n1": 50, "n0": 50, "y1": 5, "y0": 10, "z": -10, "zz": 20}
-			for k := range 4 {
-				sums[fmt.Sprintf("w-%d", k+1)] = evidence
+			for k := range 4 { // the e-value is a mean of bets of several sizes, with one field for each size
+				sums[fmt.Sprintf("w-%d", k+1)] = logE
 			}
 			for field, v := range sums {
 				c.Add([]trial.Delta{{Key: trial.Key{Scope: names[i] + "@abc", Field: o + "." + field}, Value: trial.Fixed(v)}})
@@ -186,21 +193,22 @@ func TestProvenOutcomesAreOneFamily(t *testing.T) {
 	}
 	row := &report.Build(report.Input{Counters: c, Lessons: lessonsOf(names...)}).Lessons[0]
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents {
-		t.Errorf("recurrence is %q with evidence of %.0f, want %q", x.Verdict, x.EFewer, report.Prevents)
+		t.Errorf("recurrence with an e-value of %.0f: got the finding %q, want %q", x.EFewer, x.Verdict, report.Prevents)
 	}
 	if x := outcomeOf(t, row, "errors"); x.Verdict.Proven() {
-		t.Errorf("errors are %q with evidence of %.0f, want no proof", x.Verdict, x.EFewer)
+		t.Errorf("errors with an e-value of %.0f: got the finding %q, want no proven finding", x.EFewer, x.Verdict)
 	}
 }
 
-// The forecast of a trial on an outcome that hardly varies is a trial that can be started.
-func TestTrialOnASteadyOutcomeHasTheLeastPicks(t *testing.T) {
+// The error of the lesson never recurs, so the formula gives fewer picks than a trial may have. The forecast has the
+// minimum number of picks.
+func TestTrialOnASteadyOutcomeHasTheMinimumOfPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
 	observed(r, c, "never@abc", 400, &effects{})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("never")})
 	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
 	if err != nil || f.Picks != trial.MinTrialPicks(0.5) {
-		t.Errorf("got %d picks and error %v, want %d picks", f.Picks, err, trial.MinTrialPicks(0.5))
+		t.Errorf("got error %v and %d picks, want no error and %d picks", err, f.Picks, trial.MinTrialPicks(0.5))
 	}
 }

@@ -10,8 +10,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// flipCoins counts n sessions, withheld with probability p and rewarded with the probability of their arm. After
-// every 20 sessions flipCoins calls check, and returns true when check does.
+// flipCoins plays up to n sessions with the stated propensity eps. A session is withheld with probability p, and has a
+// reward with the probability rewarded1 if injected and rewarded0 if withheld. After every 20 sessions flipCoins calls
+// check, and returns true as soon as check returns true.
 func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check func(s trial.Stratum) bool) (alarmed bool) {
 	s := trial.Stratum{Eps: eps}
 	for i := range n {
@@ -30,17 +31,20 @@ func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check 
 	return false
 }
 
-// The alarm thresholds of a report with one lesson, and of a report with 200 lessons.
+// Logarithms of the alarm thresholds of a report with one lesson, and of a report with 200 lessons, which has 402 checks:
+// two for each lesson and two for all sessions.
 var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
-// srmFails reports whether the withheld share of s deviates too far from its propensity, at the alarm of a
-// report with one lesson.
+// srmFails reports whether the check of the sample ratio (SRM) fails: the withheld share of s deviates too far from the
+// propensity.
 func srmFails(s trial.Stratum) bool { return coinsLog([]trial.Stratum{s}) >= singleAlarm }
 
-// reportingFails reports whether the check of the rewarded shares fails for a lesson alone.
+// reportingFails reports whether the check of reporting fails: the share of sessions with a reward differs too much
+// between the injected and the withheld sessions of s.
 func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= singleAlarm }
 
-// wantShare fails the test unless run returns true in a share of at least atLeast of the runs.
+// wantShare calls run so many times as runs says, and fails the test unless run returns true in a share of at least
+// atLeast of the calls.
 func wantShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
@@ -52,11 +56,11 @@ func wantShare(t *testing.T, what string, runs int, atLeast float64, run func() 
 	got := float64(hit) / float64(runs)
 	t.Logf("%s: found in %.1f%% of %d runs", what, 100*got, runs)
 	if got < atLeast {
-		t.Errorf("%s: found in %.1f%%, want %.0f%%", what, 100*got, 100*atLeast)
+		t.Errorf("%s: found in %.1f%% of %d runs, want at least %.0f%%", what, 100*got, runs, 100*atLeast)
 	}
 }
 
-// A broken ratio is found within the given number of picks, in the given share of the runs.
+// The checks find coins with a wrong probability, and rewards that depend on the coin, in most runs.
 func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	r := seeded("broken")
 	wantShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
@@ -69,9 +73,9 @@ func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	wantShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// reportingFailsAtAnyTime counts n sessions of one to three picks, 5% of them control. An injected lesson
-// changes the probability of a reward from without to withOne. The result reports whether the check of all
-// sessions failed at any time.
+// reportingFailsAtAnyTime plays up to n sessions with one to three picks each; 5% of the sessions are control. A session
+// has a reward with the probability withOne if a lesson is injected, and with the probability without otherwise. The
+// function evaluates the check of reporting over all sessions after every 20 sessions, and returns true if it fails.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -108,8 +112,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 	return false
 }
 
-// Uneven reporting means that lessons change which sessions have a reward. With 5% of control sessions, the
-// comparison with control needs 6,000 sessions to reveal uneven reporting. The coins of the lessons need fewer.
+// Uneven reporting means that lessons change which sessions have a reward. The control sessions alone need 6,000 sessions
+// to reveal uneven reporting. With the coins of the lessons, the check needs 3,000 sessions.
 func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
 	wantShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
@@ -117,19 +121,19 @@ func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {
-			t.Errorf("run %d, %v rewarded in both groups: the check of all sessions failed", run, rewarded)
+			t.Errorf("run %d, a share of %v rewarded with and without a lesson: the check of reporting fails, want it passed", run, rewarded)
 		}
 	}
 }
 
-// A sound ratio is never called broken: 400 runs with 150 evaluations each.
-func TestSoundRatioRaisesNoAlarm(t *testing.T) {
+// With coins and rewards as stated, no check fails in 400 runs with 150 evaluations each.
+func TestSoundCoinsRaiseNoAlarm(t *testing.T) {
 	r := seeded("sound")
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		rewarded := []float64{1, 0.5, 0.1}[run/3%3]
 		if flipCoins(r, 3000, eps, eps, rewarded, rewarded, func(s trial.Stratum) bool { return srmFails(s) || reportingFails(s) }) {
-			t.Errorf("run %d, epsilon %v, rewarded %v: false alarm, want none for a sound ratio", run, eps, rewarded)
+			t.Errorf("run %d, epsilon %v, a share of %v rewarded: a check fails, want both passed", run, eps, rewarded)
 		}
 	}
 }
@@ -141,35 +145,36 @@ func TestUnevenTierSharesFailTheReportingCheck(t *testing.T) {
 	s.RewardedAtClose[0] = [4]int64{0, 300, 0, 200}
 	s.RewardedAtClose[1] = [4]int64{0, 300, 0, 200}
 	if reportingFails(s) {
-		t.Error("equal shares of the tiers fail the check, want it passed")
+		t.Error("equal shares of the tiers in both arms: the check of reporting fails, want it passed")
 	}
 	s.RewardedAtClose[0] = [4]int64{0, 400, 0, 100}
 	if !reportingFails(s) {
-		t.Error("unequal shares of the tiers pass the check, want it failed")
+		t.Error("unequal shares of the tiers: the check of reporting passes, want it failed")
 	}
 }
 
-// Pooled over propensities these coins look broken; each propensity alone is sound.
+// The withheld share equals the propensity in each of two strata, so the check of the coins passes. The sum of both
+// strata as one stratum would fail the check.
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
-		t.Errorf("two sound propensities: got the check %+v, want it passed with an e-value of at most 1", got)
+		t.Errorf("two strata: got the check %+v, want it passed with an e-value of at most 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
-		t.Error("the pooled counts pass the check, want a failed check: otherwise the test does not distinguish pooling")
+		t.Errorf("the sum of two strata with one propensity: got the check %+v, want it failed (otherwise this test proves nothing)", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
-		t.Errorf("withheld with propensity 0: got %+v, want OK = false", got)
+		t.Errorf("a pick withheld with propensity 0: got the check %+v, want it failed", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
-		t.Errorf("all picks withheld with a chance of 1 give %+v, want no alarm", got)
+		t.Errorf("all picks withheld with propensity 1: got the check %+v, want it passed", got)
 	}
 	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
-		t.Errorf("no coin: got %+v, want OK = true and EValue = 1", got)
+		t.Errorf("no coin: got the check %+v, want it passed with an e-value of 1", got)
 	}
 }
 
-// An e-value is a fair bet: its mean over all outcomes of n coins is 1.
+// The mean of an e-value over all outcomes of n coins is 1.
 func TestRatioIsAnEValue(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		n := rapid.Int64Range(1, 60).Draw(t, "n")
@@ -183,7 +188,7 @@ func TestRatioIsAnEValue(t *testing.T) {
 			sum += chance * math.Exp(ratio(k, n, p))
 		}
 		if math.Abs(sum-1) > 1e-6 {
-			t.Fatalf("got a mean of the e-values of %v, want 1", sum)
+			t.Fatalf("%d coins with probability %v: got the mean e-value %v, want 1", n, p, sum)
 		}
 	})
 	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
@@ -194,39 +199,39 @@ func TestRatioIsAnEValue(t *testing.T) {
 	}
 }
 
-// The bounds of an effect assume the worst and the best reward for each session without a reward.
+// The lower bound of an effect assumes the least favourable reward for each session without a reward, the upper bound
+// the most favourable one.
 func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
 	rewarded := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
-		t.Errorf("got the bounds %v and %v, want %v and %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
+		t.Errorf("one stratum: got the bounds %v and %v, want %v and %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
-		t.Error("worstCase without strata returned bounds, want nil")
+		t.Errorf("no stratum: got the bounds %v and %v, want nil", lo, hi)
 	}
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
-		t.Error("worstCase of an empty stratum returned bounds, want nil")
+		t.Errorf("a stratum without sessions: got the bounds %v and %v, want nil", lo, hi)
 	}
-	// With the small holdout the sessions went well, with the large holdout badly; all have a
-	// reward. Within each stratum the lesson has no effect, and the pooled difference would be 36
-	// points.
+	// The sessions with the small holdout succeeded, the sessions with the large holdout failed, and all have a reward.
+	// The lesson has no effect in either stratum. The difference of the sums would be 45 points.
 	simpson := []trial.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Rewarded: rewarded(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
-		t.Errorf("two strata without an effect have the bounds %v and %v, want 0 and 0", *lo, *hi)
+		t.Errorf("two strata without an effect: got the bounds %v and %v, want 0 and 0", *lo, *hi)
 	}
-	// The reward of an arm without any reward can have any value.
+	// Without a withheld session, the mean reward of the withheld arm may have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
-		t.Errorf("got the bounds %v and %v, want -0.5 and 0.5", *lo, *hi)
+		t.Errorf("no withheld session: got the bounds %v and %v, want -0.5 and 0.5", *lo, *hi)
 	}
 }
 
-// addSessions adds n sessions to the strata, four in five of them to the first. The share of withheld sessions is
-// the propensity of the stratum times epsFactor. rewarded holds the rewarded shares of withheld and of injected
-// sessions.
+// addSessions adds n sessions to the three strata, four in five of them to the first. The probability to withhold is the
+// propensity of the stratum times epsFactor. rewarded holds the probabilities of a reward for withheld and for injected
+// sessions. The tier of a reward is random, from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

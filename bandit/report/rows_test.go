@@ -11,8 +11,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Sooner names a remedy that brings the verdict at least a quarter sooner: a trial, more feedback or
-// wider triggers; otherwise more traffic.
+// The field Sooner of a row lists remedies for a late verdict. A trial or more feedback is a remedy if the verdict comes
+// at least a quarter sooner. The last remedy is wider triggers for a lesson with few picks, else more traffic.
 func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	usual := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
 	muted := func(mute1, mute0 int) arm {
@@ -37,60 +37,35 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		counters := bandit.New()
 		addArm(counters, "a", c.a)
 		if c.others > 0 {
-			addArm(
-				counters,
-				"others",
-				arm{eps: 0.5, n1: c.others / 2, n0: c.others / 2, y1: 0.5, y0: 0.5},
-			)
+			addArm(counters, "others", arm{eps: 0.5, n1: c.others / 2, n0: c.others / 2, y1: 0.5, y0: 0.5})
 		}
-		r := only(
-			t,
-			counters,
-			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} },
-		)
+		r := only(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
 		if !slices.Equal(r.Sooner, c.want) {
-			t.Errorf("%s: got %q, want %q", name, r.Sooner, c.want)
+			t.Errorf("%s: got the remedies %q, want %q", name, r.Sooner, c.want)
 		}
-		if want := math.Ceil(
-			float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.others) / float64(r.Rewarded),
-		); math.Abs(
-			float64(r.NeedsSessions)-want,
-		) > 1 {
-			t.Errorf(
-				"%s: got %d needed sessions for %d needed picks, want %v sessions",
-				name,
-				r.NeedsSessions,
-				r.NeedsPicks,
-				want,
-			)
+		want := math.Ceil(float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.others) / float64(r.Rewarded))
+		if math.Abs(float64(r.NeedsSessions)-want) > 1 {
+			t.Errorf("%s: got %d needed sessions for %d needed picks, want %v sessions", name, r.NeedsSessions, r.NeedsPicks, want)
 		}
 	}
 	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
 	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
-	r := only(
-		t,
-		old,
-		func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} },
-	)
+	r := only(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
-		t.Errorf("got %v weeks, date %q, advice %q, want no date and more traffic", r.Weeks, r.Expected, r.Sooner)
+		t.Errorf("without recent sessions: got Weeks %v, the date %q and the remedies %q, want no Weeks, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
 	}
 }
 
-// A time of more than ten years has no date.
+// A verdict that is more than 520 weeks away has no date.
 func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 	for rewarded, want := range map[int]bool{400: true, 4: false} {
 		c := bandit.New()
 		addArm(c, "a", arm{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
 		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
-		r := only(
-			t,
-			c,
-			func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} },
-		)
+		r := only(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
-			t.Errorf("%d in each arm: the date is %q in %v weeks, want a date only below 520 weeks", rewarded, r.Expected, *r.Weeks)
+			t.Errorf("%d recent rewards in each arm: got the date %q, want a date: %v", rewarded, r.Expected, want)
 		}
 	}
 }
@@ -104,13 +79,8 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 		t.Errorf("never injected: got %d tokens, cost %v, want 33 and 0.0033", r.Tokens, r.Cost)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
-	if r := only(
-		t,
-		c,
-		priced,
-	); r.Tokens != 40 || r.TokensTotal != 1200 ||
-		math.Abs(r.Cost-0.004) > 1e-12 {
-		t.Errorf("thirty injections: %d tokens each, want 40; %d in total, want 1200; cost %v, want 0.004", r.Tokens, r.TokensTotal, r.Cost)
+	if r := only(t, c, priced); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
+		t.Errorf("30 injections: got %d tokens each, %d in total and the cost %v, want 40, 1200 and 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
 		Decided: true,
@@ -124,62 +94,57 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	}
 }
 
-// The difference to the sessions without the lesson is shown only if there are such sessions.
-func TestObservationNeedsAComparisonGroup(t *testing.T) {
+// LOODelta compares the sessions with the lesson and the other sessions. LOODelta is nil if there are no other sessions.
+func TestLeaveOneOutDifferenceNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
-	if r := only(
-		t,
-		c,
-	); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 ||
-		r.MeanWithheld != nil {
-		t.Errorf("injected in every session: got difference %v, gap %v, want none", r.LOODelta, r.LOOGap)
+	if r := only(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
+		t.Errorf("injected in every session: got the difference %v, the gap %v and the means %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
 	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
 	if r := only(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
-		t.Errorf("withheld once: got difference %v, gap %v, want -0.5 and none", r.LOODelta, r.LOOGap)
+		t.Errorf("withheld once: got the difference %v and the gap %v, want a difference of -0.5 and no gap", r.LOODelta, r.LOOGap)
 	}
 }
 
 // A window includes the whole of its first day, and excludes earlier days.
 func TestWindowBeginsWithAWholeDay(t *testing.T) {
 	c := bandit.New()
-	for back, n := range []int{10, 20, 40, 80} { // of today, yesterday, and so on
+	for back, n := range []int{10, 20, 40, 80} { // rewarded sessions in each arm today, yesterday, and so on
 		addArm(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
 		r := only(t, c, func(in *report.Input) { in.Window = window })
-		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want ||
-			r.MeanInjected != nil ||
-			r.LOODelta != nil ||
-			r.LOOGap != nil {
-			t.Errorf("%v: got %d injected, %d withheld, %d rewarded, difference %v, want %d, %d, %d and none", window, r.NInjected, r.NWithheld, r.Rewarded, r.LOODelta, want, want, 2*want)
+		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want {
+			t.Errorf("window %v: got %d injected, %d withheld and %d rewarded, want %d, %d and %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
+		}
+		if r.MeanInjected != nil || r.LOODelta != nil || r.LOOGap != nil {
+			t.Errorf("window %v: got the mean %v, the difference %v and the gap %v, want none in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
 		}
 		if (r.Effect != nil) != (2*want >= 50) {
-			t.Errorf("%v: got effect %v with %d rewarded sessions, want an effect from 50", window, r.Effect, r.Rewarded)
+			t.Errorf("window %v: got an effect: %t, with %d rewarded sessions; want an effect from 50 sessions", window, r.Effect != nil, r.Rewarded)
 		}
 	}
 	for window, want := range map[time.Duration]string{0: "", 24 * time.Hour: "1d", 30 * 24 * time.Hour: "30d", 36 * time.Hour: "36h0m0s", time.Minute: "1m0s"} {
 		in := input(c, "a")
 		in.Window = window
 		if got := report.Build(in).Window; got != want {
-			t.Errorf("%v: got the text %q, want %q", window, got, want)
+			t.Errorf("window %v: got the text %q, want %q", window, got, want)
 		}
 	}
 }
 
-// A check fails at odds of 1,000 to 1, and more checks need higher odds: the 402 checks of 200
-// lessons need 8,040 to 1. An e-value that fails among few checks may pass among many.
+// A check of the coins fails at an e-value of 1,000. With more lessons the threshold is higher: 200 lessons have 402
+// checks, two for each lesson and two for all sessions, and a threshold of 8,040. The same e-value fails the check of a
+// single lesson and passes among 200 lessons.
 func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
-	// 122 of 400 withheld instead of 80: about 5,000 to 1
+	// 122 of 400 picks withheld instead of 80: an e-value of about 5,000
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
-	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number
+	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
 	alone := only(t, c)
-	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 ||
-		alone.SRM.OK ||
-		alone.Verdict != report.Invalid {
-		t.Fatalf("one lesson alone: got %+v and %s, want a failed check and %s", alone.SRM, alone.Verdict, report.Invalid)
+	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 || alone.SRM.OK || alone.Verdict != report.Invalid {
+		t.Fatalf("one lesson alone: got the check %+v and the verdict %q, want a failed check at the threshold 1000, an e-value of 1000 to 8040 and %q", alone.SRM, alone.Verdict, report.Invalid)
 	}
 	var slugs []string
 	for i := range 199 {
@@ -188,18 +153,11 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 		slugs = append(slugs, slug)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
-	if r := only(
-		t,
-		c,
-	); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK ||
-		r.Verdict == report.Invalid {
-		t.Errorf("among 200 lessons: got %+v and %s, want a passed check", r.SRM, r.Verdict)
+	if r := only(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
+		t.Errorf("among 200 lessons: got the check %+v and the verdict %q, want a passed check at the threshold 8040 with the e-value %v", r.SRM, r.Verdict, alone.SRM.EValue)
 	}
-	if r := report.Build(
-		input(c, append(slugs, "a", "never")...),
-	); r.SRM.Alarm != 8040 ||
-		r.Reporting.Alarm != 8040 {
-		t.Errorf("with a lesson without coins: got the alarms %v and %v, want 8040 as without that lesson", r.SRM.Alarm, r.Reporting.Alarm)
+	if r := report.Build(input(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
+		t.Errorf("with one more lesson that was never picked: got the thresholds %v and %v, want 8040", r.SRM.Alarm, r.Reporting.Alarm)
 	}
 }
 

@@ -32,7 +32,8 @@ func fleet() report.Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-// text returns the full table, and fails the test for a line that is too long.
+// text returns the table at full width. text fails the test if a line has more than 100 columns, unless the line holds
+// the long slug.
 func text(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
@@ -48,11 +49,11 @@ func text(t *testing.T, r report.Report) string {
 }
 
 func TestTableMatchesTheGoldenFiles(t *testing.T) {
-	what := fleet()
-	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
-	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
+	whatIf := fleet()
+	whatIf.WhatIf, whatIf.Window, whatIf.Provisional = 0.5, 14*24*3600e9, true
+	whatIf.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
 	for name, r := range map[string]report.Report{
-		"table.txt": report.Build(fleet()), "table-what-if.txt": report.Build(what),
+		"table.txt": report.Build(fleet()), "table-what-if.txt": report.Build(whatIf),
 		"table-empty.txt": report.Build(report.Input{Now: noon}), "table-alarms.txt": alarming(),
 	} {
 		got := text(t, r)
@@ -67,12 +68,13 @@ func TestTableMatchesTheGoldenFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got != string(want) {
-			t.Errorf("%s differs (go test -update rewrites the file):\n%s", name, got)
+			t.Errorf("got another table than testdata/%s (go test -update rewrites the file):\n%s", name, got)
 		}
 	}
 }
 
-// A table of lessons without a match has their names only, once for each lesson. A lesson on trial keeps its row.
+// Lessons without a match have no rows. One sentence of the table names each of them once, although first has two rows in
+// the report. A lesson on trial keeps its row.
 func TestTableNamesLessonsWithoutAMatchOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {
@@ -111,8 +113,8 @@ func alarming() report.Report {
 	r.SRM, r.Reporting.OK, r.Reporting.EValue = report.SRM{EValue: 12345}, false, 67890
 	r.PlannedTrials = report.PlannedTrials{Planned: 4, Taken: 2, Proven: 1}
 	e, lo, hi, p := 0.12, 0.05, 0.19, 0.004
-	look := report.PlannedTrial{Began: noon, Planned: 400, Rewarded: 400}
-	early, young, taken, thin := look, look, look, look
+	full := report.PlannedTrial{Began: noon, Planned: 400, Rewarded: 400}
+	early, young, taken, thin := full, full, full, full
 	early.Rewarded, early.Effect, early.Lo, early.Hi = 399, &e, &lo, &hi
 	young.Rewarded = 12
 	taken.Taken, taken.Effect, taken.Lo, taken.Hi, taken.P = true, &e, &lo, &hi, &p
@@ -136,16 +138,15 @@ func alarming() report.Report {
 	return r
 }
 
-// Below the full width no line has more than 80 columns. The plot is left out, and all numbers are
-// shown.
+// Below the full width, a table has lines of at most 80 columns and no plot, and keeps the numbers.
 func TestTableFits80Columns(t *testing.T) {
-	what := fleet()
-	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
-	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
-	what.RewardDefinition = strings.Repeat("user>verifier ", 20)
-	what.Policy = report.Policy{Objective: "raw", Holdout: "earn"}
-	what.Explain = "verify-page-id"
-	r := report.Build(what)
+	in := fleet()
+	in.WhatIf, in.Window, in.Provisional = 0.5, 14*24*3600e9, true
+	in.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
+	in.RewardDefinition = strings.Repeat("user>verifier ", 20)
+	in.Policy = report.Policy{Objective: "raw", Holdout: "earn"}
+	in.Explain = "verify-page-id"
+	r := report.Build(in)
 	for _, columns := range []int{0, 40, report.Narrow, report.Full - 1} {
 		var b strings.Builder
 		if err := r.Table(&b, columns); err != nil {
@@ -153,7 +154,7 @@ func TestTableFits80Columns(t *testing.T) {
 		}
 		for line := range strings.Lines(b.String()) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-				t.Errorf("a line for a width of %[2]d has %[1]d columns, want at most %[4]d: %[3]s", n, columns, line, report.Narrow)
+				t.Errorf("table for %d columns: got a line of %d columns, want at most %d: %s", columns, n, report.Narrow, line)
 			}
 		}
 		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {
@@ -171,12 +172,12 @@ func TestTableFits80Columns(t *testing.T) {
 	}
 	for line := range strings.Lines(b.String()) {
 		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
-			t.Errorf("got a line of %d columns, want at most 80: %s", n, line)
+			t.Errorf("explanation: got a line of %d columns, want at most %d: %s", n, report.Narrow, line)
 		}
 	}
 }
 
-// A long name is shown whole, and a name cannot control the terminal.
+// The table shows a long slug in full, and replaces the control characters of a slug by spaces.
 func TestTableKeepsNamesWholeAndEscaped(t *testing.T) {
 	r := report.Build(fleet())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
@@ -188,7 +189,7 @@ func TestTableKeepsNamesWholeAndEscaped(t *testing.T) {
 	}
 }
 
-// An edited text and a removed lesson get no more picks: the row names the state and no forecast.
+// An older text of a lesson and a removed lesson get no more picks. Their rows state the reason and forecast no picks.
 func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	r := report.Build(fleet())
 	r.Lessons = r.Lessons[:2]
@@ -197,40 +198,41 @@ func TestRowsOfOldTextsHaveNoForecast(t *testing.T) {
 	}
 	got := text(t, r)
 	if !strings.Contains(got, "    an earlier text of this lesson") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
-		t.Errorf(`got %q, want a text with " an earlier text of this lesson", a text with " no longer in the bank" and a text without "more picks"`, got)
+		t.Errorf("got the table\n%s\nwant \"an earlier text of this lesson\", \"no longer in the bank\" and no \"more picks\"", got)
 	}
 }
 
+// broken is a writer that fails.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
 func TestTableReturnsAWriteError(t *testing.T) {
 	if err := report.Build(fleet()).Table(broken{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
-		t.Errorf(`got %v, want an error with "the pipe is closed"`, err)
+		t.Errorf(`got error %v, want an error with "the pipe is closed"`, err)
 	}
 }
 
-// The numbers of a fleet with another holdout than usual are labelled.
-func TestUnusualHoldoutIsLabelled(t *testing.T) {
-	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} {
+// The table names the holdout rule earn or fixed, and says nothing about the default rule prove.
+func TestTableNamesAnUnusualHoldoutRule(t *testing.T) {
+	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} { // "": no line
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
 		r := report.Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
-			t.Errorf("holdout rule %q: got the label %q, want the name of the rule", rule, r.Holdout)
+			t.Errorf("holdout rule %q: got Holdout = %q, want the name of the rule, and prove by default", rule, r.Holdout)
 		}
 		var b strings.Builder
 		if err := r.Table(&b, report.Full); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
-			t.Errorf(`%q: got %s, want %q in the text; "" means no line "Holdout:"`, rule, out, want)
+			t.Errorf("holdout rule %q: got the table\n%s\nwant the text %q (empty: no line \"Holdout:\")", rule, out, want)
 		}
 	}
 }
 
-// An interval of few sessions may exceed the possible effects. Points returns at most 100 points.
-func TestPointsEndAtAHundred(t *testing.T) {
+// An interval from few sessions may be wider than any possible effect. Points limits its result to -100 to 100 points.
+func TestPointsAreLimitedToAHundred(t *testing.T) {
 	for effect, want := range map[float64]float64{0.05: 5, 1.5: 100, -1.02: -100, 0: 0} {
 		if got := report.Points(effect); got < want-1e-9 || got > want+1e-9 {
 			t.Errorf("Points(%v) = %v, want %v", effect, got, want)
