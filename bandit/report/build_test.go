@@ -20,20 +20,19 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// arm describes sessions of one lesson, which addArm adds to the counters.
+// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means withheld.
 type arm struct {
-	eps        float64
-	n1, n0     int     // rewarded sessions, injected and withheld
-	y1, y0     float64 // shares of success
-	mute1      int     // closed sessions without a reward
-	mute0      int
-	day        int32
-	tier1      int // tier of the rewards with the lesson
-	controlled bool
+	eps          float64
+	n1, n0       int     // sessions with a reward
+	y1, y0       float64 // shares of success
+	mute1, mute0 int     // closed sessions without a reward
+	day          int32   // 0: today
+	tier1        int     // tier of the rewards of injected sessions; 0: 1
+	controlled   bool    // the sessions are control sessions
 }
 
-// addArm adds the sessions of a. Equal sessions have equal deltas: addArm computes the deltas of each
-// kind of session once and multiplies the deltas.
+// addArm adds the sessions of a. Equal sessions have equal deltas, so addArm computes the deltas of each kind of session
+// once and multiplies them by the number of sessions.
 func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -41,7 +40,7 @@ func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []trial.Delta // The deltas are added at once: good sessions before bad sessions would be a change for the worse.
+	var all []trial.Delta // added in one step, because the chooser reads successes before failures as a change for the worse
 	add := func(ds []trial.Delta, times int) {
 		many := slices.Clone(ds)
 		for i := range many {
@@ -83,7 +82,7 @@ func input(c *bandit.Chooser, slugs ...string) report.Input {
 	return with(report.Input{Now: noon, Lessons: lessonsOf(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// only returns the row of lesson a; change may change the input before.
+// only returns the row of lesson a in a report on this lesson. The functions in change edit the input of the report.
 func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := input(c, "a")
@@ -120,28 +119,28 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 			addArm(counters, "a", c.a)
 			r := only(t, counters)
 			if r.Verdict != c.want {
-				t.Errorf("the verdict is %s, want %s: effect %v, %+v %+v, posterior %v", r.Verdict, c.want, r.Effect, r.SRM, r.Reporting, r.Posterior)
+				t.Errorf("got the verdict %s, want %s; the checks are %+v and %+v", r.Verdict, c.want, r.SRM, r.Reporting)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
-				t.Errorf("the row with the verdict %s has worst-case bounds: %t, want bounds for invalid rows only", r.Verdict, r.WorstLo != nil)
+				t.Errorf("verdict %s: got worst-case bounds: %t, want bounds for invalid rows only", r.Verdict, r.WorstLo != nil)
 			}
 			if undecided := c.want == report.Unproven || c.want == report.Benched; undecided != (r.NeedsPicks > 0) {
-				t.Errorf("verdict %s: got %d needed picks, want some only without a final verdict", r.Verdict, r.NeedsPicks)
+				t.Errorf("verdict %s: got %d needed picks, want more than 0: %t", r.Verdict, r.NeedsPicks, undecided)
 			}
 		})
 	}
 }
 
-// A proof stays when the interval widens because less is withheld; the row says so.
+// The verdict proven stays when a smaller holdout widens the interval beyond 0. The row has a note with the reason.
 func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
-		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, Note %q, want Verdict = %q, an empty r.ZeroNote() and empty Note", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
+		t.Fatalf("got the verdict %s with the notes %q and %q, want %s without a note", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
 	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
-		t.Errorf("got %s with the interval [%v %v], note %q, want %s and the note of an earlier proof", r.Verdict, *r.Lo, *r.Hi, r.Note, report.ProvenHelps)
+		t.Errorf("with a wider interval: got the verdict %s with the notes %q and %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
 
@@ -150,90 +149,91 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect {
-		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
+		t.Fatalf("got the verdict %s with the interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
 	if r := only(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
-		t.Errorf("got %s with the interval [%v %v], want %s with a wide interval", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
+		t.Errorf("with a smaller holdout: got the verdict %s with the lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
 	}
 }
 
-// An interval that excludes 0 is no proof if many lessons were tested: the threshold of a proof
-// grows with the number of lessons.
+// The threshold of a proof grows with the number of tested lessons. A lesson that is proven alone has the weaker verdict
+// helps among 21 lessons.
 func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
-		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q or Verdict = %q", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
+		t.Fatalf("one lesson alone: got the verdict %s with the interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	if r.Verdict == report.Helps {
-		t.Fatalf("a single lesson has the evidence %v, want proven without the other lessons", r.EHelps)
+		t.Fatalf("one lesson alone: got the verdict %s with the e-value %v, want %s", r.Verdict, r.EHelps, report.ProvenHelps)
 	}
 	for i := range 20 { // other lessons without an effect
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
-		t.Errorf("among 21 lessons, E = %v: got %s (%s), want %s with a caution", r.EHelps, r.Verdict, r.Note, report.Helps)
+		t.Errorf(`among 21 lessons: got the verdict %s with the note %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
 	}
 }
 
-// Among many lessons some intervals exclude 0 by chance: a single interval without 0 is no claim.
+// Among many lessons some intervals exclude 0 by chance. So one interval without 0 among 21 lessons gives no verdict that
+// the lesson helps.
 func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
-		t.Fatalf("one lesson alone: got %s with the interval [%v %v], want a help above 0", r.Verdict, *r.Lo, *r.Hi)
+		t.Fatalf("one lesson alone: got the verdict %s with the interval [%v, %v], want %s or %s above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = only(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
-		t.Errorf("among 21 lessons: got %s with the interval [%v %v] and %d needed picks, want no claim and some needed picks", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
+		t.Errorf("among 21 lessons: got the verdict %s with the interval [%v, %v] and %d needed picks, want no help, an interval above 0 and more than 0 picks", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
 	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
-		t.Errorf(`got the note %q, want one with "by chance" below the verdict unproven`, r.Note)
+		t.Errorf(`among 21 lessons: got the verdict %s with the note %q, want a note with "by chance"`, r.Verdict, r.Note)
 	}
 }
 
-// A claim needs 50 rewarded sessions in each arm. The claim stays when a smaller holdout widens the
-// interval, because the interval holds at all times simultaneously. The claim ends when the effect
-// changes its sign.
-func TestClaimStaysUntilTheEffectChangesSign(t *testing.T) {
+// The verdict helps needs 50 rewarded sessions in each arm. The verdict stays when a smaller holdout widens the interval
+// beyond 0, because the intervals of all times hold together. The verdict ends when the effect changes its sign.
+func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
-		t.Errorf("with 40 withheld: got %s with the interval [%v %v] (%s), want no claim below 50 rewarded sessions", r.Verdict, *r.Lo, *r.Hi, r.Note)
+		t.Errorf(`40 withheld sessions: got the verdict %s, the lower bound %v and the note %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
-	for i := range 20 { // no proof among so many
+	for i := range 20 { // with so many lessons, lesson a is not proven
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
 	r := only(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
-		t.Fatalf("got Verdict %s, *r.Lo %v, *r.Hi %v, want Verdict = %q and *r.Lo > 0", r.Verdict, *r.Lo, *r.Hi, report.Helps)
+		t.Fatalf("got the verdict %s with the lower bound %v, want %s above 0", r.Verdict, *r.Lo, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
 	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
-		t.Errorf("with a wider interval: got %s with [%v %v] (%s), want %s and the note of the earlier interval", r.Verdict, *r.Lo, *r.Hi, r.Note, report.Helps)
+		t.Errorf(`with a wider interval: got the verdict %s, the lower bound %v and the note %q, want %s, at most 0 and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
 	if r = only(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
-		t.Errorf("with a negative effect %v: got %s, want another verdict", *r.Effect, r.Verdict)
+		t.Errorf("after many failures: got the verdict %s with the effect %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
 	}
 }
 
-func TestLikelyIsTheModelsProbability(t *testing.T) {
+// The interval of the lesson includes 0, but the model of the chooser uses the control sessions as well and finds the
+// effect likely. The verdict is likely helps, with a note that names the model.
+func TestLikelyHelpsIsAVerdictOfTheModel(t *testing.T) {
 	c := bandit.New()
-	// Many control sessions give a precise expected reward; the holdout has few sessions.
 	addArm(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
-		t.Errorf("got %s with the interval [%v %v], posterior %v, note %q, want %s by the model", r.Verdict, *r.Lo, *r.Hi, r.Posterior, r.Note, report.LikelyHelps)
+		t.Errorf("got the verdict %s with the note %q and %d needed picks, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		"effect", "lo", "hi", "posterior_mean", "p_helps", "loo_delta", "success_count", "failure_count", "tokens", "verdict", "needs_picks", "srm")
 	for _, m := range []map[string]any{row, r.Global} {
 		if m["effect"] != nil || m["lo"] != -1.0 || m["hi"] != 1.0 {
-			t.Errorf("before the first effect the fields are %v, %v and %v; want null, -1 and 1", m["effect"], m["lo"], m["hi"])
+			t.Errorf("before the first effect: got effect %v, lo %v and hi %v, want null, -1 and 1", m["effect"], m["lo"], m["hi"])
 		}
 	}
 	if row["n_injected"] != 20.0 || row["n_withheld"] != 4.0 || row["told"] != 24.0 || row["success_count"] != 10.0 || row["tokens"] != 40.0 {
@@ -305,7 +305,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		Lessons []struct{ Lo, Hi float64 }
 	}
 	if err := json.Unmarshal(b, &plain); err != nil || plain.Lessons[0].Hi-plain.Lessons[0].Lo < 1.99 {
-		t.Errorf("got error %v, plain %+v, want no error and Lessons[0].Hi - Lessons[0].Lo >= 1.99", err, plain)
+		t.Errorf("decoded as numbers: got error %v and the intervals %+v, want no error and an interval from -1 to 1", err, plain.Lessons)
 	}
 	if b, _ = json.Marshal(report.Build(report.Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
 		t.Errorf("an empty report encodes to %s, want lessons as an empty list", b)
@@ -326,13 +326,13 @@ func TestReportJSONRoundTripIsLossless(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(r, back) {
-			t.Errorf("after JSON the report is %+v, want %+v", back, r)
+			t.Errorf("decoded: got the report %+v, want %+v", back, r)
 		}
 	}
 	var r report.Report
 	for _, bad := range []string{`{"global":{"n_treated":"x"}}`, `{"lessons":[{"told":"x"}]}`} {
 		if err := json.Unmarshal([]byte(bad), &r); err == nil || !strings.Contains(err.Error(), "report") {
-			t.Errorf(`%s: got %v, want an error with "report"`, bad, err)
+			t.Errorf(`decoding %s: got error %v, want an error with "report"`, bad, err)
 		}
 	}
 }
@@ -346,11 +346,12 @@ func TestEffectIsTheDifferenceOfTheArms(t *testing.T) {
 		t.Errorf("got effect %v and means %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
 	if *r.Lo > *r.Effect || *r.Hi < *r.Effect || r.PHelps < 0.99 {
-		t.Errorf("got *r.Lo %v, *r.Hi %v, PHelps %v, want *r.Lo <= %v, *r.Hi >= %v and PHelps >= 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect, *r.Effect)
+		t.Errorf("got the interval [%v, %v] and PHelps %v, want the effect %v within the interval and at least 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect)
 	}
 }
 
-// Without coins, a helpful lesson that matches hard sessions looks harmful.
+// LOODelta is the mean reward of the sessions with the lesson less that of all other sessions. A helpful lesson that
+// matches hard sessions has a negative LOODelta, and LOOGap shows the difference to the effect by the coins.
 func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
@@ -358,7 +359,7 @@ func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	r := only(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
-		t.Errorf("got difference %v, gap %v and effect %v, want a negative difference and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect)
+		t.Errorf("got LOODelta %v, LOOGap %v and the effect %v, want %v, the difference of the two, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
 	}
 }
 
@@ -368,37 +369,39 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(input(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
-		t.Errorf("the row of all lessons is %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and Verdict = %q", g.Global, report.Helps)
+		t.Errorf("all lessons together: got %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and the verdict %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
-		t.Errorf(`got %+v, want one entry in Global.Days, Global.Days[0].Date = "2026-03-01", *g.Global.Days[0].MeanControl = 0.25 and *g.Global.MeanTreated = 0.75`, g.Global.Days)
+		t.Errorf("all lessons together: got the days %+v and the treated mean %v, want one day 2026-03-01 with the control mean 0.25, and 0.75", g.Global.Days, *g.Global.MeanTreated)
 	}
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
-		t.Errorf("got SRM %+v, Reporting %+v, want SRM.OK = true, Reporting.OK = true, Reporting.RewardedControl = 200 and Reporting.AssignedTreated = 3800", g.SRM, g.Reporting)
+		t.Errorf("got the checks SRM %+v and Reporting %+v, want both passed, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
-		t.Errorf("too many control sessions: got %+v and %v, want a failed check and %s", g.SRM, g.Global.Verdict, report.Invalid)
+		t.Errorf("too many control sessions: got the check %+v, the verdict %s of all lessons and %s of the lesson; want a failed check, %s and another verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
 }
 
-func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
+// With a window, the numbers of a row cover the sessions of the window. The verdict covers all sessions.
+func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
 	all := only(t, c)
 	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
-		t.Errorf("the row of the last week is %+v, want NInjected = 80, NWithheld = 20, no effect and an interval at least %v wide", week, *all.Hi-*all.Lo)
+		t.Errorf("last week: got the row %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
-		t.Errorf("the week has the verdict %s and all sessions have %s with %d injections; want %s both times and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
+		t.Errorf("got the verdict %s for the last week and %s for all %d injected sessions, want %s twice and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
 	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
-		t.Errorf("the row of the last hour is %+v, want no effect and Rewarded = 0", empty)
+		t.Errorf("last hour: got the row %+v, want no effect and Rewarded = 0", empty)
 	}
 }
 
+// With Bands a row has the effect and the interval at the end of each day.
 func TestBandsNarrowOverTheDays(t *testing.T) {
 	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
@@ -406,22 +409,24 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	r := only(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
-		t.Fatalf(`got %+v, want 30 entries in Days and Days[0].Date = "2026-01-30"`, r.Days)
+		t.Fatalf("got the days %+v, want 30 days from 2026-01-30 on", r.Days)
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
-			t.Errorf("the interval of %s is wider than the day before, want narrower", d.Date)
+			t.Errorf("%s: got an interval %v wide, want less than %v as on the day before", d.Date, d.Hi-d.Lo, r.Days[i].Hi-r.Days[i].Lo)
 		}
 	}
 	if last := r.Days[29]; last.Effect != *r.Effect || last.Lo != *r.Lo {
-		t.Errorf("the last day is %+v, want the numbers of the row", last)
+		t.Errorf("last day: got %+v, want the effect %v and the lower bound %v of the row", last, *r.Effect, *r.Lo)
 	}
 	if math.Abs(r.PerWeek-7*100*27/28.0) > 1 {
 		t.Errorf("got %v picks a week, want %v", r.PerWeek, 7*100*27/28.0)
 	}
 }
 
-func TestUnlistedLessonsHaveRows(t *testing.T) {
+// Arms that were tested and belong to no listed lesson have rows: an older text of a listed lesson, removed lessons and
+// the loop warning. An arm that only matched has no row.
+func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
 		addArm(c, s, arm{eps: 0.2, n1: 8, n0: 2, y1: 1})
@@ -442,22 +447,22 @@ func TestUnlistedLessonsHaveRows(t *testing.T) {
 
 func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
-		t.Error("Caution is wrong for one of four inputs, want true for the outcome failure and for more failures than successes")
+		t.Error("Caution: got a wrong result for one of four inputs, want true for the outcome failure, and for more failures than successes")
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
 	if r := only(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
-		t.Errorf("60 failures with the lesson and 80%% success without: got %+v, want a caution", r)
+		t.Errorf("60 failures with the lesson and 80%% success without: got Caution = %v, %d failures and %d successes, want true, 60 and 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
 	if r := only(t, c); r.Caution || r.Failure != 60 {
-		t.Errorf("60 failures with the lesson and no success without: got %+v, want no caution", r)
+		t.Errorf("60 failures with the lesson and no success without: got Caution = %v and %d failures, want false and 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
 	if r := only(t, c); r.Caution || r.Failure <= r.Success {
-		t.Errorf("24 successes of 50 with an expected reward of 0.5: got %+v, want no caution and more failures than successes", r)
+		t.Errorf("24 successes of 50 with an expected reward of 0.5: got Caution = %v, %d failures and %d successes, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
 }
 
@@ -481,11 +486,11 @@ func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := only(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: got the reason %q, want a reason with %q, or none if that is empty", name, got, c.want)
+			t.Errorf("%s: got the reason %q to retire the lesson, want %q in the reason (empty: no reason)", name, got, c.want)
 		}
 	}
 	if got := only(t, short).Retire; strings.Contains(got, "60 days") {
-		t.Errorf("benched for three days: got the reason %q, want none of 60 days", got)
+		t.Errorf("benched for three days: got the reason %q, want no reason with 60 days", got)
 	}
 }
 
@@ -493,31 +498,31 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
 	fresh := only(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
-		t.Errorf("the row of a new lesson is %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
+		t.Errorf("new lesson: got the row %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
-		t.Errorf("got %d needed picks, %v a week, %v weeks, want 500 to 3000 and their quotient", r.NeedsPicks, r.PerWeek, r.Weeks)
+		t.Errorf("got the row %+v, want 500 to 3000 needed picks, and as many weeks as their number divided by the picks of a week", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
-		t.Errorf("a larger holdout needs %+v, want fewer picks and a narrower interval than %+v", r.WhatIf, r)
+		t.Errorf("epsilon 0.5: got the projection %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
 	}
 	if less := only(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
-		t.Errorf("a smaller holdout: got %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
+		t.Errorf("epsilon 0.05: got the projection %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
 		if got := only(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
-			t.Errorf("holdout %v: got %+v, want no answer", nonsense, got.WhatIf)
+			t.Errorf("epsilon %v: got the projection %+v, want none", nonsense, got.WhatIf)
 		}
 	}
 	off := only(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
-		t.Errorf("without a holdout: got %d needed picks, note %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
+		t.Errorf("without a holdout: got %d needed picks and the note %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
 }
 
-// For any counters the report can be written, and the bounds of each interval are in order.
+// With random counters, a report is reproducible and can be encoded and printed. Each effect is within its interval.
 func TestAnyCountersMakeAReport(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.New()
@@ -542,7 +547,7 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 		}
 		for _, l := range r.Lessons {
 			if l.Lo != nil && !(*l.Lo <= *l.Effect && *l.Effect <= *l.Hi) {
-				t.Fatalf("got the row %+v, want no interval, or the effect inside of its interval", l)
+				t.Fatalf("%s: got the effect %v and the interval [%v, %v], want the effect within the interval", l.Slug, *l.Effect, *l.Lo, *l.Hi)
 			}
 		}
 		if err := r.Table(new(strings.Builder), report.Full); err != nil {
@@ -565,13 +570,13 @@ func BenchmarkBuild(b *testing.B) {
 	}
 }
 
-// The cost of sessions with the lesson and without, and the change in the cached tokens.
-func TestSpendingComparesCostsOfBothArms(t *testing.T) {
+// A row compares the input tokens and the cached share of the sessions with and without the lesson.
+func TestRowComparesTheTokensOfBothArms(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := only(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
-		t.Errorf("without token usage: got %+v, want no input, cached share or cost", r)
+		t.Errorf("without token usage: got the row %+v, want no input tokens, cached share or cost", r)
 	}
 	for _, injected := range []bool{true, false, false} {
 		x := trial.Assignment{Picks: []trial.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}
@@ -583,6 +588,6 @@ func TestSpendingComparesCostsOfBothArms(t *testing.T) {
 	}
 	r = only(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
-		t.Errorf("got input %v with and %v without the lesson, cached share %v and its change %v, want 500, 1000, 0.4 and -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
+		t.Errorf("got %v input tokens with the lesson and %v without, the cached share %v and its change %v; want 500, 1000, 0.4 and -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}
 }

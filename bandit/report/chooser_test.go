@@ -19,6 +19,7 @@ func with(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
 	return in
 }
 
+// fixedChooser has the beliefs of a bandit.Chooser under a fixed configuration.
 type fixedChooser struct {
 	c   *bandit.Chooser
 	cfg bandit.Config
@@ -40,15 +41,15 @@ func (b fixedChooser) BelievedAt(l report.Lesson, day int32) float64 {
 }
 func (b fixedChooser) Sigma2() float64 { return b.c.Priors().Sigma2 }
 
-// impossibleChooser has the same belief about every lesson, for example an impossible one.
+// impossibleChooser has the same belief about every lesson, whatever the counters hold.
 type impossibleChooser struct{ belief report.Belief }
 
 func (m impossibleChooser) Belief(report.Lesson) report.Belief      { return m.belief }
 func (m impossibleChooser) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
 func (m impossibleChooser) Sigma2() float64                         { return 0.25 }
 
-// The beliefs of the chooser change no effect, interval, e-value, planned evaluation or verdict,
-// only the columns of the chooser.
+// The beliefs of the chooser change only the fields of the chooser and the verdicts likely and benched. All other fields
+// of the report are equal with any chooser and without one.
 func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
@@ -87,11 +88,11 @@ func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	} {
 		got, rest := measured(x)
 		if !reflect.DeepEqual(rest, whole) {
-			t.Errorf("with the belief %+v the report of all sessions changed, want an equal report", x)
+			t.Errorf("with the chooser %+v: got the report without its rows\n%+v\nwant\n%+v", x, rest, whole)
 		}
 		for i := range got {
 			if !reflect.DeepEqual(got[i], want[i]) {
-				t.Errorf("with the belief %+v the measurement of %v is\n%v\nwant\n%v", x, got[i]["slug"], got[i], want[i])
+				t.Errorf("with the chooser %+v: got the measured fields of %v\n%v\nwant\n%v", x, got[i]["slug"], got[i], want[i])
 			}
 		}
 	}

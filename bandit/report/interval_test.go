@@ -16,8 +16,8 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// null plays sessions of hidden difficulty in which the lesson has no effect, and calls see with
-// the sums after each session.
+// null plays sessions of hidden difficulty in which the lesson has no effect. After each session null calls see with the
+// sums and with the summed rewards of the injected (y1) and the withheld (y0) sessions.
 func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
@@ -44,9 +44,10 @@ func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float
 	}
 }
 
-// An operator evaluates after every ten sessions and stops at the first finding. The interval of the
-// report must hold. The Wald interval does not, which shows that this test can fail.
-func TestIntervalsHoldUnderDailyEvaluation(t *testing.T) {
+// An operator evaluates after every ten sessions and stops at the first finding. The interval of the report ever excludes
+// the true effect for at most 6% of the lessons. The Wald interval does so for at least 20%, which shows that this test
+// can fail.
+func TestIntervalsHoldUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
 	r := seeded("peek")
@@ -69,7 +70,7 @@ func TestIntervalsHoldUnderDailyEvaluation(t *testing.T) {
 			wald++
 		}
 	}
-	t.Logf("ever missed: %.1f%%, Wald %.1f%%", 100*missed/lessons, 100*wald/lessons)
+	t.Logf("ever excluded the true effect: %.1f%% of the intervals, %.1f%% of the Wald intervals", 100*missed/lessons, 100*wald/lessons)
 	if missed/lessons > 0.06 {
 		t.Errorf("at some evaluation the interval of %.1f%% of the lessons excluded the true effect, want at most 6%%", 100*missed/lessons)
 	}
@@ -82,17 +83,17 @@ func TestHalfWidthMatchesTheFormulaAndNarrows(t *testing.T) {
 	// By hand: n = 1000, variance 1: sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
 	want := math.Sqrt(2 * 9.7832 / (1e6 * 0.0087832) * math.Log(math.Sqrt(9.7832)/0.05))
 	if got := trial.HalfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {
-		t.Errorf("half-width %v, want %v", got, want)
+		t.Errorf("1000 sessions: got the half-width %v, want %v", got, want)
 	}
 	for n := 60.0; n < 1e6; n *= 1.3 {
 		if trial.HalfWidth(n, 1, 1000) <= trial.HalfWidth(n*1.3, 1, 1000) {
-			t.Fatalf("with 1.3 times as many sessions as %v the interval is not narrower, want narrower", n)
+			t.Fatalf("1.3 times %v sessions: got the half-width %v, want less than %v", n, trial.HalfWidth(n*1.3, 1, 1000), trial.HalfWidth(n, 1, 1000))
 		}
 	}
 }
 
-// The operator's guide: +10 points take about 1,100 picks at a holdout of 0.2, +5 about 4,500, or
-// 2,900 at 0.5.
+// The operator's guide says: an effect of 10 points takes about 1,100 picks at a holdout of 0.2. An effect of 5 points
+// takes about 4,500 picks at 0.2, and 2,900 at 0.5.
 func TestSessionsForMatchesTheGuide(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
 		n := sessionsFor(c.target, 0.2*trial.Spread(c.eps))
@@ -100,14 +101,14 @@ func TestSessionsForMatchesTheGuide(t *testing.T) {
 			t.Errorf("%+v: got %v picks, want %v to %v", c, n, c.lo, c.hi)
 		}
 		if trial.HalfWidth(n, 0.2*trial.Spread(c.eps), trial.TightLesson) > c.target || trial.HalfWidth(n-1, 0.2*trial.Spread(c.eps), trial.TightLesson) <= c.target {
-			t.Errorf("%+v: got %v picks, want the smallest number with the target width", c, n)
+			t.Errorf("%+v: got %v picks, want the smallest number with a half-width of at most the target", c, n)
 		}
 	}
 	if n := sessionsFor(0, 1); n != 1e9 {
-		t.Errorf("an unreachable width: got %v sessions, want 1e9", n)
+		t.Errorf("the half-width 0: got %v sessions, want 1e9", n)
 	}
 	if n := sessionsFor(10, 1); n > trial.MinPicks {
-		t.Errorf("a wide target: got %v sessions, want at most %d", n, trial.MinPicks)
+		t.Errorf("the half-width 10: got %v sessions, want at most %d", n, trial.MinPicks)
 	}
 }
 
@@ -119,12 +120,12 @@ func TestNoiseExcludesTheVarianceOfTheCoin(t *testing.T) {
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
 		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
-			t.Errorf("epsilon %v: the variance of a binary reward is %v, want 0.18 to 0.28", eps, got)
+			t.Errorf("epsilon %v: got the variance %v of a binary reward, want 0.18 to 0.28", eps, got)
 		}
 	}
 	for _, s := range []sums{{}, {n: 60, n1: 50, n0: 10, zz: 60}} {
 		if got := noise(s, nil, 0.24); got != 0.24 {
-			t.Errorf("without strata the variance of %+v is %v, want the assumed 0.24", s, got)
+			t.Errorf("sums %+v without strata: got the variance %v, want the assumed 0.24", s, got)
 		}
 	}
 }

@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// rewardedLater counts sessions of a lesson that close without a reward. The sessions of an arm get
-// a reward later with the given probability.
+// rewardedLater counts n sessions of a lesson that close without a reward. A session gets a late reward with the
+// probability chance[1] if the lesson was injected, and chance[0] if it was withheld.
 func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	r := seeded(string(arm))
 	for range n {
@@ -35,23 +35,24 @@ func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	}
 }
 
-// Late rewards count, and the row has their number. If a lesson changes which sessions get a late
-// reward, the row is invalid, and the row says that the estimate from all sessions is off.
-func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
+// A late reward arrives after the closing of its session. Late rewards count, and the row has their number. If a lesson
+// changes which sessions get a late reward, the row is invalid, and the row has no estimate from all sessions, but the
+// reason for the absence.
+func TestUnevenLateRewardsMakeTheRowInvalid(t *testing.T) {
 	c := trial.NewCounters()
 	rewardedLater(c, "fair@abc", 1000, [2]float64{0.3, 0.3})
 	rewardedLater(c, "unfair@abc", 1000, [2]float64{0.1, 0.5})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("fair", "unfair"), Explain: "fair"})
 	fair, unfair := &got.Lessons[0], &got.Lessons[1]
 	if fair.Late != fair.Rewarded || fair.Late < 250 || !fair.LateReporting.OK {
-		t.Errorf("%d of %d rewards are late, reporting %+v, want all of them and a sound check", fair.Late, fair.Rewarded, fair.LateReporting)
+		t.Errorf("lesson fair: got %d late of %d rewards and the check %+v, want at least 250, all of them late, and a passed check", fair.Late, fair.Rewarded, fair.LateReporting)
 	}
 	s := fair.AllSessions
 	if s == nil || s.Off != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Rewarded || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
-		t.Errorf("the estimate from all sessions is %+v, want a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
+		t.Errorf("lesson fair: got the estimate from all sessions %+v, want one of 1000 sessions with a gain of at least 0.1 and a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
 	}
 	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.Off, "which sessions have a reward") {
-		t.Errorf("with late rewards of one arm the verdict is %q, want invalid; late reporting %+v, want a fault; the estimate is %+v, want off", unfair.Verdict, unfair.LateReporting, unfair.AllSessions)
+		t.Errorf("lesson unfair: got the verdict %q, the check of rewards %+v, of late rewards %+v and the estimate %+v; want %q, the first passed, the second failed and no estimate but a reason", unfair.Verdict, unfair.Reporting, unfair.LateReporting, unfair.AllSessions, report.Invalid)
 	}
 	var out strings.Builder
 	if err := got.Explain(&out, "fair", 300); err != nil {
@@ -59,14 +60,14 @@ func TestLateRewardsByOneArmTurnTheEstimateOff(t *testing.T) {
 	}
 	for _, want := range []string{"rewarded sessions got the reward after the closing", "less variance); no verdict uses this estimate"} {
 		if !strings.Contains(out.String(), want) {
-			t.Errorf("the explanation lacks %q:\n%s", want, out.String())
+			t.Errorf("got the explanation\n%s\nwant %q", out.String(), want)
 		}
 	}
 }
 
-// If a lesson changes the outcomes of rewarded sessions only, the other sessions carry no
-// information about the reward, and the estimate is off.
-func TestEstimateIsOffWhereRewardedSessionsDiffer(t *testing.T) {
+// The lesson prevents errors in rewarded sessions only. The errors of the other sessions do not predict a reward, and the
+// row has no estimate from all sessions.
+func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seeded("differ"), trial.NewCounters()
 	for i := range 2000 {
 		w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: 1}
@@ -87,12 +88,13 @@ func TestEstimateIsOffWhereRewardedSessionsDiffer(t *testing.T) {
 	}
 	row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
 	if s := row.AllSessions; s == nil || s.Effect != nil || !strings.Contains(s.Off, "differently") {
-		t.Errorf("the estimate is %+v, want it off", s)
+		t.Errorf("got the estimate from all sessions %+v, want no effect and a reason with the word differently", s)
 	}
 }
 
-// The share of the explained variance is that of the centres: centres at the true expectation of two kinds of
-// sessions, 0.9 and 0.1, explain 0.64 of the variance, and one centre explains nothing.
+// The centre of a pick is the predicted reward of its session. The field Explained is the share of the variance of the
+// reward that the centres explain: 0.64 with centres at the true expectations 0.9 and 0.1 of two kinds of sessions, and
+// 0 with equal centres.
 func TestExplainedIsTheShareOfTheCentres(t *testing.T) {
 	for _, k := range []struct {
 		centres [2]float64
@@ -110,10 +112,10 @@ func TestExplainedIsTheShareOfTheCentres(t *testing.T) {
 		}
 		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
 		if row.Explained == nil || math.Abs(*row.Explained-k.want) > 0.02 {
-			t.Fatalf("centres %v explain %v of the variance, want %g", k.centres, row.Explained, k.want)
+			t.Fatalf("centres %v: got the row %+v, want Explained = %g", k.centres, row, k.want)
 		}
-		if saved := 20_000 * *row.Explained / (1 - *row.Explained); math.Abs(float64(row.PicksSaved)-max(saved, 0)) > 1 {
-			t.Errorf("centres %v save %d picks, want %.0f", k.centres, row.PicksSaved, saved)
+		if saved := max(20_000**row.Explained/(1-*row.Explained), 0); math.Abs(float64(row.PicksSaved)-saved) > 1 {
+			t.Errorf("centres %v: got PicksSaved = %d, want %.0f", k.centres, row.PicksSaved, saved)
 		}
 	}
 }

@@ -15,21 +15,21 @@ import (
 	"precept/bandit/trial"
 )
 
-// narrowWorld is a world without an effect on the reward.
+// narrowWorld is a simulated world in which no lesson has an effect on the reward.
 type narrowWorld struct {
 	facts    float64 // share of the variance of the reward that the facts before the coin explain
 	rewarded float64 // share of the sessions with a reward
 	prevents float64 // share of the errors that a lesson prevents
-	learns   bool    // use the regression
+	learns   bool    // the chooser predicts rewards from the facts by a regression
 	lessons  int
 	sessions int
 }
 
-// found counts the intervals of a world. The names with All are about the estimate from all sessions,
-// the others about the estimate from rewarded sessions.
+// found counts the intervals of worlds. The fields with All are about the estimate from all sessions, the other fields
+// about the estimate from rewarded sessions.
 type found struct {
 	lessons           int
-	missed, missedAll int     // intervals that excluded 0 at any evaluation
+	missed, missedAll int     // intervals that excluded 0, the true effect, at any evaluation
 	half, halfAll     float64 // sums of the final half-widths
 	explained         float64 // sum of the explained shares of the variance in the report
 }
@@ -158,10 +158,10 @@ func worldsOf(few int) int {
 	return few
 }
 
-// Facts before the coin that explain a tenth and three tenths of the variance of the reward save
-// picks, at least a quarter of that share less two points. Facts without information cost at most
-// two points. The intervals hold at every evaluation. WORLDS sets the number of worlds: 60 for the
-// figures of docs/decisions.
+// Facts that are known before the coin (agent, hour, tools) explain a share of the variance of the reward. A regression
+// on the facts saves at least a quarter of this share of the picks, less two points. At most about one interval in
+// twenty ever excludes the true effect. The environment variable WORLDS sets the number of worlds: 60 gives the figures
+// of docs/decisions.
 func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
 	worlds := worldsOf(2)
 	for _, facts := range []float64{0, 0.1, 0.3} {
@@ -177,19 +177,20 @@ func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
 		t.Logf("facts explain %.0f%%: the report says %.1f%% (category alone %.1f%%); picks saved against the category alone %.1f%%; ever missed %d of %d with the regression, %d without",
 			100*facts, 100*with.explained/n, 100*without.explained/n, 100*saved, with.missed, with.lessons, without.missed)
 		if got := with.explained / n; got < facts/2-0.05 || got > facts+0.05 {
-			t.Errorf("the report explains %[2]v of the variance, want about %[1]v", facts, got)
+			t.Errorf("facts that explain %g of the variance: got an explained share of %v in the report, want %v to %v", facts, got, facts/2-0.05, facts+0.05)
 		}
 		if saved < facts/4-0.02 {
-			t.Errorf("facts that explain %g of the variance save %.3f of the picks against the mean of the category, want at least a quarter of the share", facts, saved)
+			t.Errorf("facts that explain %g of the variance: got %.3f of the picks saved by the regression, want at least %.3f", facts, saved, facts/4-0.02)
 		}
 		if float64(with.missed) > 0.05*n+2*math.Sqrt(0.05*n) {
-			t.Errorf("facts that explain %g: %d of %d intervals missed the truth, want at most one in twenty", facts, with.missed, with.lessons)
+			t.Errorf("facts that explain %g of the variance: got %d of %d intervals that ever excluded 0, want at most about one in twenty", facts, with.missed, with.lessons)
 		}
 	}
 }
 
-// Few sessions have a reward, and the outcomes of the others narrow the interval. The interval holds at
-// every look, also for a lesson that prevents errors without an effect on the reward.
+// The outcomes of the sessions without a reward narrow the interval, the more the fewer sessions have a reward. At most
+// about one interval in twenty ever excludes the true effect, also for a lesson that prevents errors and has no effect on
+// the reward.
 func TestSessionsWithoutRewardNarrowTheInterval(t *testing.T) {
 	worlds := worldsOf(2)
 	for _, prevents := range []float64{0, 0.3} {
@@ -204,10 +205,10 @@ func TestSessionsWithoutRewardNarrowTheInterval(t *testing.T) {
 			t.Logf("prevents %.0f%% of the errors, %.0f%% rewarded: variance saved %.1f%%; ever missed %d of %d with all sessions, %d with the rewarded ones",
 				100*prevents, 100*share, 100*gain, got.missedAll, got.lessons, got.missed)
 			if gain < 0.2*(1-share) {
-				t.Errorf("with %g of the sessions rewarded the outcomes of the others save %.3f of the variance, want at least %.3f", share, gain, 0.2*(1-share))
+				t.Errorf("%g of the sessions rewarded: got %.3f of the variance saved by the other sessions, want at least %.3f", share, gain, 0.2*(1-share))
 			}
 			if float64(got.missedAll) > 0.05*n+2*math.Sqrt(0.05*n) {
-				t.Errorf("with %g of the sessions rewarded %d of %d intervals missed the truth, want at most one in twenty", share, got.missedAll, got.lessons)
+				t.Errorf("%g of the sessions rewarded: got %d of %d intervals that ever excluded 0, want at most about one in twenty", share, got.missedAll, got.lessons)
 			}
 		}
 	}

@@ -10,7 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Opinions are shown next to the measurements and change none of them.
+// Annotate adds the opinions of a judge to the rows. The opinions change no other field, no table, and add one line to an
+// explanation.
 func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	build := func() report.Report {
 		c := trial.NewCounters()
@@ -37,25 +38,25 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	withOpinions.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
 	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
 	if got := strings.Replace(text(withOpinions), ","+field, "", 1); got != text(plain) || !strings.Contains(text(withOpinions), field) || withOpinions.Lessons[0].Rewarded != 60 {
-		t.Errorf("opinions changed another field of the report: with\n%s\nwithout\n%s", text(withOpinions), text(plain))
+		t.Errorf("got the report with opinions\n%s\nwant the field %s added to\n%s", text(withOpinions), field, text(plain))
 	}
-	var table, table0, why strings.Builder
+	var table, plainTable, why strings.Builder
 	if err := withOpinions.Table(&table, report.Full); err != nil {
 		t.Fatal(err)
 	}
-	if err := plain.Table(&table0, report.Full); err != nil {
+	if err := plain.Table(&plainTable, report.Full); err != nil {
 		t.Fatal(err)
 	}
-	if table.String() != table0.String() { // the table has measurements only
-		t.Errorf("opinions changed the table: got\n%s\nwant\n%s", table.String(), table0.String())
+	if table.String() != plainTable.String() { // the table has measurements only
+		t.Errorf("got the table with opinions\n%s\nwant\n%s", table.String(), plainTable.String())
 	}
 	const opinion = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
 	if err := withOpinions.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), opinion) != 1 {
-		t.Errorf("got error %v, explanation %s, want no error and the opinion once", err, why.String())
+		t.Errorf("got error %v and the explanation\n%s\nwant no error and the opinion once", err, why.String())
 	}
 }
 
-// A withdrawn opinion leaves no number below 0, and other words count nothing.
+// Withdrawing an opinion that was never added leaves the count at 0. Add ignores a word that is not an opinion.
 func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	var o report.Opinions
 	for _, opinion := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {
@@ -64,6 +65,6 @@ func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	o.Add("contradicted", -1)
 	o.Add("ignored", -1)
 	if want := (report.Opinions{Followed: 1, Contradicted: 1}); o != want || o.Total() != 2 {
-		t.Errorf("the opinions are %+v with the total %d, want %+v and 2", o, o.Total(), want)
+		t.Errorf("got the opinions %+v with the total %d, want %+v and 2", o, o.Total(), want)
 	}
 }

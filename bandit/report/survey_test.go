@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// surveyed returns a survey of n sessions of two agents; the lesson helps the first agent by 30
-// points and the second by 0.
+// surveyed returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points, and has no effect
+// on the agent writer.
 func surveyed(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
@@ -39,18 +39,18 @@ func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 	for seed := range uint64(20) {
 		cells, shown := surveyed(4000, seed).Cells(report.OfAgent)
 		if shown != 2 || len(cells) != 2 {
-			t.Fatalf("got %d cells, %d of them shown, want 2 and 2", len(cells), shown)
+			t.Fatalf("seed %d: got %d cells, %d of them shown, want 2 and 2", seed, len(cells), shown)
 		}
 		for _, c := range cells {
 			want := map[string]float64{"coder": 0.3, "writer": 0}[c.Value]
 			if c.Lo > want || c.Hi < want {
-				missed++ // one of 40 intervals at 97.5% is expected to miss
+				missed++ // at 97.5%, one of 40 intervals is expected to exclude the true effect
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
-				t.Errorf("got the cell %+v, want an effect of about %v, and an interval above 0 for an effect above 0", c, want)
+				t.Errorf("%s: got the cell %+v, want an effect within 0.12 of %v, and an interval above 0 if the effect is above 0", c.Value, c, want)
 			}
 			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
-				t.Errorf("%s: the effect %v is shrunk to %v, want a value nearer to the other group", c.Value, c.Effect, c.Shrunken)
+				t.Errorf("%s: got the effect %v shrunk to %v, want a value nearer to %v, the effect on the other agent", c.Value, c.Effect, c.Shrunken, other)
 			}
 		}
 	}
@@ -59,26 +59,26 @@ func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 	}
 	s := surveyed(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
-		t.Errorf("got rewards %+v, want 4000 sessions, at least 1000 injected with reward 1", r)
+		t.Errorf("got the rewards %+v of the lesson, want 4000 sessions, at least 1000 of them injected with the reward 1", r)
 	}
 	if r := s.Rewards("unknown"); r != nil || s.Sessions != 4000 {
 		t.Errorf("got the rewards %+v of an unknown lesson and %d sessions, want none and 4000", r, s.Sessions)
 	}
 }
 
-// With little data no cell is shown. Excluded sessions and sessions without a reward are not counted.
+// A survey of 40 sessions shows no cell. An excluded session and a session without a reward do not count.
 func TestSurveyShowsNothingWithLittleData(t *testing.T) {
 	s := surveyed(40, 2)
 	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
 	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, shown := s.Cells(report.OfAgent)
 	if shown != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
-		t.Errorf("got %d shown cells, cells %+v, %d sessions, want 0, two cells without enough data, 40", shown, cells, s.Sessions)
+		t.Errorf("got %d shown cells of %+v and %d sessions, want 0 of two cells without enough data, and 40", shown, cells, s.Sessions)
 	}
 }
 
-// The intervals are corrected for the number of cells: of 200 surveys of 20 lessons without an
-// effect, at most 22 have an interval that excludes 0.
+// The intervals are corrected for the number of cells. Of 200 surveys of 20 lessons without an effect, at most 22 have
+// any interval that excludes 0.
 func TestSurveyIsCorrectedForManyCells(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {
