@@ -20,7 +20,8 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return trial.Day(noon) }
 
-// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means withheld.
+// arm describes sessions of one lesson, which addArm adds to the counters. The suffix 1 means injected, 0 means
+// withheld.
 type arm struct {
 	eps          float64
 	n1, n0       int     // sessions with a reward
@@ -31,8 +32,8 @@ type arm struct {
 	controlled   bool    // the sessions are control sessions
 }
 
-// addArm adds the sessions of a. Equal sessions have equal deltas, so addArm computes the deltas of each kind of session
-// once and multiplies them by the number of sessions.
+// addArm adds the sessions of a. Equal sessions have equal deltas, so addArm computes the deltas of each kind of
+// session once and multiplies them by the number of sessions.
 func addArm(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -157,8 +158,8 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	}
 }
 
-// The threshold of a proof grows with the number of tested lessons. A lesson that is proven alone has the weaker verdict
-// helps among 21 lessons.
+// The threshold of a proof grows with the number of tested lessons. A lesson that is proven alone has the weaker
+// verdict helps among 21 lessons.
 func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
@@ -177,8 +178,8 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	}
 }
 
-// Among many lessons some intervals exclude 0 by chance. So one interval without 0 among 21 lessons gives no verdict that
-// the lesson helps.
+// Among many lessons some intervals exclude 0 by chance. So one interval without 0 among 21 lessons gives no
+// verdict that the lesson helps.
 func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
@@ -198,8 +199,9 @@ func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	}
 }
 
-// The verdict helps needs 50 rewarded sessions in each arm. The verdict stays when a smaller holdout widens the interval
-// beyond 0, because the intervals of all times hold together. The verdict ends when the effect changes its sign.
+// The verdict helps needs 50 rewarded sessions in each arm. The verdict stays when a smaller holdout widens the
+// interval beyond 0, because the intervals of all times hold together. The verdict ends when the effect changes its
+// sign.
 func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})

@@ -85,8 +85,8 @@ func kinds() report.Input {
 	return in
 }
 
-// Explain describes each kind of row in 5 to 12 lines, as in the golden file. Only the row of the lesson in question has
-// the numbers of an explanation.
+// Explain describes each kind of row in 5 to 12 lines, as in the golden file. Only the row of the lesson in
+// question has the numbers of an explanation.
 func TestExplainDescribesEachKindOfRow(t *testing.T) {
 	var all strings.Builder
 	for _, l := range kinds().Lessons {

@@ -17,8 +17,8 @@ func believed(mean float64) impossibleChooser {
 	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
 }
 
-// costed returns the report of a tenant. Lesson a has 200 picks on one day of the last week, and 100 of the picks have a
-// reward. The lesson new has no pick. mean is the chooser's belief about the effect of every lesson.
+// costed returns the report of a tenant. Lesson a has 200 picks on one day of the last week, and 100 of the picks
+// have a reward. The lesson new has no pick. mean is the chooser's belief about the effect of every lesson.
 func costed(mean float64) report.Report {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})

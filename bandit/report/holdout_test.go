@@ -185,9 +185,9 @@ func standardError(all []tally, numerator, denominator func(tally) float64) floa
 	return math.Sqrt(squares*n/max(n-1, 1)) / below
 }
 
-// In worlds with known effects, the rule prove finds more helpful lessons than the rule earn, earn gains more reward than
-// prove, and fixed gains least. Wrong claims are rare with each rule. The table of docs/EXPERIMENT.md is from this test
-// with WORLDS=120, and with WORLDS=80 and SESSIONS=40000.
+// In worlds with known effects, the rule prove finds more helpful lessons than the rule earn, earn gains more
+// reward than prove, and fixed gains least. Wrong claims are rare with each rule. The table of docs/EXPERIMENT.md
+// is from this test with WORLDS=120, and with WORLDS=80 and SESSIONS=40000.
 func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 180,000 sessions")

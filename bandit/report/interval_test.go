@@ -16,8 +16,8 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// null plays sessions of hidden difficulty in which the lesson has no effect. After each session null calls see with the
-// sums and with the summed rewards of the injected (y1) and the withheld (y0) sessions.
+// null plays sessions of hidden difficulty in which the lesson has no effect. After each session null calls see
+// with the sums and with the summed rewards of the injected (y1) and the withheld (y0) sessions.
 func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
@@ -44,9 +44,9 @@ func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float
 	}
 }
 
-// An operator evaluates after every ten sessions and stops at the first finding. The interval of the report ever excludes
-// the true effect for at most 6% of the lessons. The Wald interval does so for at least 20%, which shows that this test
-// can fail.
+// An operator evaluates after every ten sessions and stops at the first finding. The interval of the report ever
+// excludes the true effect for at most 6% of the lessons. The Wald interval does so for at least 20%, which shows
+// that this test can fail.
 func TestIntervalsHoldUnderRepeatedEvaluation(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64

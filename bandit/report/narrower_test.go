@@ -65,8 +65,8 @@ func TestUnevenLateRewardsMakeTheRowInvalid(t *testing.T) {
 	}
 }
 
-// The lesson prevents errors in rewarded sessions only. The errors of the other sessions do not predict a reward, and the
-// row has no estimate from all sessions.
+// The lesson prevents errors in rewarded sessions only. The errors of the other sessions do not predict a reward,
+// and the row has no estimate from all sessions.
 func TestNoEstimateIfOnlyRewardedSessionsRespond(t *testing.T) {
 	r, c := seeded("differ"), trial.NewCounters()
 	for i := range 2000 {

@@ -31,8 +31,8 @@ func flipCoins(r *rand.Rand, n int, eps, p, rewarded1, rewarded0 float64, check 
 	return false
 }
 
-// Logarithms of the alarm thresholds of a report with one lesson, and of a report with 200 lessons, which has 402 checks:
-// two for each lesson and two for all sessions.
+// Logarithms of the alarm thresholds of a report with one lesson, and of a report with 200 lessons, which has 402
+// checks: two for each lesson and two for all sessions.
 var singleAlarm, alarmOf200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
 // srmFails reports whether the check of the sample ratio (SRM) fails: the withheld share of s deviates too far from the
@@ -73,9 +73,10 @@ func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	wantShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
-// reportingFailsAtAnyTime plays up to n sessions with one to three picks each; 5% of the sessions are control. A session
-// has a reward with the probability withOne if a lesson is injected, and with the probability without otherwise. The
-// function evaluates the check of reporting over all sessions after every 20 sessions, and returns true if it fails.
+// reportingFailsAtAnyTime plays up to n sessions with one to three picks each; 5% of the sessions are control. A
+// session has a reward with the probability withOne if a lesson is injected, and with the probability without
+// otherwise. The function evaluates the check of reporting over all sessions after every 20 sessions, and returns
+// true if it fails.
 func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool {
 	g := trial.Stats{
 		Strata: []trial.Stratum{{Eps: 0.05}},
@@ -112,8 +113,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 	return false
 }
 
-// Uneven reporting means that lessons change which sessions have a reward. The control sessions alone need 6,000 sessions
-// to reveal uneven reporting. With the coins of the lessons, the check needs 3,000 sessions.
+// Uneven reporting means that lessons change which sessions have a reward. The control sessions alone need 6,000
+// sessions to reveal uneven reporting. With the coins of the lessons, the check needs 3,000 sessions.
 func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
 	wantShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
@@ -229,9 +230,9 @@ func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
 	}
 }
 
-// addSessions adds n sessions to the three strata, four in five of them to the first. The probability to withhold is the
-// propensity of the stratum times epsFactor. rewarded holds the probabilities of a reward for withheld and for injected
-// sessions. The tier of a reward is random, from 1 to tiers+1.
+// addSessions adds n sessions to the three strata, four in five of them to the first. The probability to withhold
+// is the propensity of the stratum times epsFactor. rewarded holds the probabilities of a reward for withheld and
+// for injected sessions. The tier of a reward is random, from 1 to tiers+1.
 func addSessions(r *rand.Rand, strata []trial.Stratum, n int, epsFactor float64, rewarded [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

@@ -11,8 +11,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// The field Sooner of a row lists remedies for a late verdict. A trial or more feedback is a remedy if the verdict comes
-// at least a quarter sooner. The last remedy is wider triggers for a lesson with few picks, else more traffic.
+// The field Sooner of a row lists remedies for a late verdict. A trial or more feedback is a remedy if the verdict
+// comes at least a quarter sooner. The last remedy is wider triggers for a lesson with few picks, else more
+// traffic.
 func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	usual := arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6}
 	muted := func(mute1, mute0 int) arm {
@@ -94,7 +95,8 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	}
 }
 
-// LOODelta compares the sessions with the lesson and the other sessions. LOODelta is nil if there are no other sessions.
+// LOODelta compares the sessions with the lesson and the other sessions. LOODelta is nil if there are no other
+// sessions.
 func TestLeaveOneOutDifferenceNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// surveyed returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points, and has no effect
-// on the agent writer.
+// surveyed returns a survey of n sessions of two agents. The lesson helps the agent coder by 30 points, and has no
+// effect on the agent writer.
 func surveyed(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))

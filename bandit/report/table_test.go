@@ -73,8 +73,8 @@ func TestTableMatchesTheGoldenFiles(t *testing.T) {
 	}
 }
 
-// Lessons without a match have no rows. One sentence of the table names each of them once, although first has two rows in
-// the report. A lesson on trial keeps its row.
+// Lessons without a match have no rows. One sentence of the table names each of them once, although first has two
+// rows in the report. A lesson on trial keeps its row.
 func TestTableNamesLessonsWithoutAMatchOnce(t *testing.T) {
 	r := report.Build(report.Input{Now: noon})
 	for _, slug := range []string{"first", "first~like", "second"} {

@@ -70,8 +70,8 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		}
 	}
 	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
-	// By hand: 130 instead of 100 successes of 200 give a score of 3.03 and p = 0.0024. Two such p-values among six trials
-	// are proofs, and the largest p-value of a proof is 0.05*2/6.
+	// By hand: 130 instead of 100 successes of 200 give a score of 3.03 and p = 0.0024. Two such p-values among six
+	// trials are proofs, and the largest p-value of a proof is 0.05*2/6.
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Taken != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
 		t.Errorf("the planned trials are %+v, want Planned = 6, Taken = 3, Proven = 2 and Bar = 0.05*2/6", r.PlannedTrials)
 	}
@@ -89,7 +89,8 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 	}
 }
 
-// With more planned trials a proof needs a smaller p-value: 0.027 is a proof of a single trial and no proof among forty.
+// With more planned trials a proof needs a smaller p-value: 0.027 is a proof of a single trial and no proof among
+// forty.
 func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 	for trials, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.New()

@@ -12,6 +12,7 @@ import (
 	"precept/bandit/trial"
 )
 
+// key returns the key of a counter.
 func key(scope, field string, day int32) trial.Key {
 	return trial.Key{Scope: scope, Field: field, Day: day}
 }
@@ -26,7 +27,7 @@ func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// The numbers that a session adds to the counters equal a calculation by hand.
+// The numbers that Contribution adds to the counters equal a calculation by hand.
 func TestContributionMatchesTheFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 2)
@@ -78,13 +79,13 @@ func TestContributionMatchesTheFormulas(t *testing.T) {
 		{string(trial.LoopArm), "z", 20000, 0.6 / 0.8},
 	} {
 		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("%s %s: got %v, want %v", c.scope, c.field, got, c.want)
+			t.Errorf("scope %q, field %s: got %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	ds = a.Contribution(0.3, 3)
 	for field, want := range map[string]float64{"failure": 1, "success": 0, "worse": 0.35, "y1": 0.3} {
 		if got := of(ds, "in@1", field, 0); math.Abs(got-want) > 1e-6 {
-			t.Errorf("%s: got %v, want %v", field, got, want)
+			t.Errorf("reward 0.3, field %s: got %v, want %v", field, got, want)
 		}
 	}
 }
@@ -93,13 +94,13 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	ds := a.Contribution(1, 1)
 	if of(ds, "a@1", "nu", 7) != 1 {
-		t.Error("the match in a control session is not counted in nu, want 1")
+		t.Errorf("a match in a control session: got nu = %v, want 1", of(ds, "a@1", "nu", 7))
 	}
 	if got := of(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
 		t.Errorf("a control session: got z = %v, want %v", got, -0.5/0.05)
 	}
 	if of(a.Closing(), "", "a0@50000", 0) != 1 || of(ds, "", "told0.1@50000", 0) != 1 || of(ds, "", "n0", 7) != 1 {
-		t.Error("a0, told0.1 or n0 does not count the control session, want 1 in each")
+		t.Errorf("a control session: got a0 = %v, told0.1 = %v and n0 = %v, want 1 each", of(a.Closing(), "", "a0@50000", 0), of(ds, "", "told0.1@50000", 0), of(ds, "", "n0", 7))
 	}
 	a.Matched = nil
 	if ds = a.Contribution(1, 1); of(ds, "", "n0", 7) != 0 || of(ds, "", "told", 0) != 1 {
@@ -107,8 +108,9 @@ func TestControlSessionsCountMatches(t *testing.T) {
 	}
 }
 
-// Without a coin there is no comparison, only counts.
-func TestSessionWithoutCoinAddsNoComparison(t *testing.T) {
+// A pick with the propensity 0 or 1 has no coin. Such a pick is counted, and adds nothing to the sums of the
+// comparison (n, z, zz) and of the evidence (w).
+func TestPickWithoutACoinAddsNoComparison(t *testing.T) {
 	for _, eps := range []float64{0, 1} {
 		a := sampleAssignment()
 		a.ControlP = eps
@@ -124,7 +126,7 @@ func TestSessionWithoutCoinAddsNoComparison(t *testing.T) {
 	a := sampleAssignment()
 	a.Picks[0].Eps = 0
 	if of(a.Contribution(1, 1), "in@1", "m1", 0) != 1 {
-		t.Error("without a coin the injected session is not counted in m1, want 1")
+		t.Errorf("an injected pick without a coin: got m1 = %v, want 1", of(a.Contribution(1, 1), "in@1", "m1", 0))
 	}
 }
 
@@ -143,32 +145,32 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 		{string(trial.LoopArm), "matched", 0}: 1, {string(trial.LoopArm), "a1@200000", 0}: 1,
 	} {
 		if got := of(ds, k.scope, k.field, k.day); got != want {
-			t.Errorf("%v: got %v, want %v", k, got, want)
+			t.Errorf("counter %+v: got %v, want %v", k, got, want)
 		}
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
 	if ds := empty.Closing(); len(ds) != 1 || ds[0].Key.Field != "closed" {
-		t.Errorf("a session without matches: got %v, want only the field closed", ds)
+		t.Errorf("a session without matches: got the deltas %v, want only the field closed", ds)
 	}
 }
 
 func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
-		t.Error("the reward NaN has deltas, want none")
+		t.Errorf("the reward NaN: got the deltas %v, want none", a.Contribution(math.NaN(), 1))
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
-		t.Error("the rewards 7 and -1 differ from the rewards 1 and 0, want equal deltas")
+		t.Error("the deltas of the rewards 7 and -1 differ from those of the rewards 1 and 0, want equal deltas")
 	}
 	if of(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
-		t.Error("the tier 99 is not counted as the unknown tier 0, want told1.0 = 1")
+		t.Errorf("the unknown tier 99: got told1.0 = %v, want 1", of(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))
 	}
 	a.Excluded = true
 	if a.Closing() != nil || a.Contribution(1, 1) != nil {
-		t.Error("an excluded session has deltas, want none")
+		t.Errorf("an excluded session: got the deltas %v and %v, want none", a.Closing(), a.Contribution(1, 1))
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
-		t.Errorf("a session without a decision has the deltas %v, want 2", got)
+		t.Errorf("a session without a decision: got the deltas %v, want 2", got)
 	}
 }
 
@@ -176,14 +178,14 @@ func TestMergeAndNegate(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 1)
 	if got := merge(ds, trial.Negate(ds)); len(got) != 0 {
-		t.Errorf("a contribution and its negation leave %v, want nothing", got)
+		t.Errorf("a contribution and its negation: got the deltas %v, want none", got)
 	}
 	if got := trial.CountRewards(merge(ds, ds)); got != 2 {
-		t.Errorf("two contributions count as %d rewards, want 2", got)
+		t.Errorf("two contributions: got %d rewards, want 2", got)
 	}
 	change := merge(trial.Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
 	if got := trial.CountRewards(change); got != 0 {
-		t.Errorf("a correction counts as %d rewards, want 0", got)
+		t.Errorf("a correction: got %d rewards, want 0", got)
 	}
 	if !slices.IsSortedFunc(change, func(x, y trial.Delta) int {
 		if x.Key.Scope != y.Key.Scope {
@@ -191,7 +193,7 @@ func TestMergeAndNegate(t *testing.T) {
 		}
 		return map[bool]int{true: -1, false: 1}[x.Key.Field <= y.Key.Field]
 	}) {
-		t.Errorf("the merged deltas are %v, want the order of scope and field", change)
+		t.Errorf("got the merged deltas %v, want the order of scope and field", change)
 	}
 }
 
@@ -216,8 +218,8 @@ func merge(sets ...[]trial.Delta) []trial.Delta {
 	return out
 }
 
-// For any expectation of a session, the mean of z over the coin is the effect of the lesson: the
-// numbers of the chooser in an assignment change no effect.
+// The mean of z over the coin is the effect of the lesson, for any numbers of the chooser in the assignment: the
+// base, the offset and the centre of the pick.
 func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		u := rapid.Float64Range(0, 1)
@@ -229,12 +231,13 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 			return of(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
-			t.Fatalf("the mean of z over the coin is %v, want the effect %v", got, with-without)
+			t.Fatalf("got the mean of z %v, want the effect %v", got, with-without)
 		}
 	})
 }
 
-// The coin "any pick was injected" covers the matched lessons, not an earlier loop warning.
+// The fields any.a0 and any.a1 count the first picks of a session: withheld all, or any injected. An earlier loop
+// warning is not one of these picks.
 func TestLoopWarningIsNoFirstPick(t *testing.T) {
 	a := trial.Assignment{
 		Decided: true, Looped: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "out@1"}},
@@ -246,14 +249,15 @@ func TestLoopWarningIsNoFirstPick(t *testing.T) {
 	ds := a.Closing()
 	for field, want := range map[string]float64{"any.a0@200000": 1, "any.a1@100000": 0, "any.a0@100000": 0} {
 		if got := of(ds, "", field, 0); got != want {
-			t.Errorf("%s is %v, want %v", field, got, want)
+			t.Errorf("field %s: got %v, want %v", field, got, want)
 		}
 	}
 }
 
-// A refusal of a request without the cut sections counts for the arms of the sections, by their coins. A
-// refusal of a request with injected lessons counts for all arms and, unless a section keeps the session
-// out of the comparison, for all lessons together.
+// The upstream may refuse a request that Precept changed. A request that was refused because sections of a rules
+// file were cut (Uncut) counts for the arms of the sections. A request that was refused with injected lessons
+// (Refused) counts for all arms. Such a refusal counts for all lessons together if the session has no measured
+// section (Rules).
 func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
 	a := trial.Assignment{Decided: true, ControlP: 0.5, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{
 		{Slug: "a", Arm: "a@1", Eps: 0.5, Injected: true}, {Slug: "rule:F#s", Arm: "rule:F#s@1", Eps: 0.5}, {Slug: "rule:F#k", Arm: "rule:F#k@1", Eps: 0.5, Injected: true},
@@ -272,7 +276,7 @@ func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
 		ds := a.Closing()
 		got := [4]float64{of(ds, "a@1", "refused1", 0), of(ds, "rule:F#s@1", "refused0", 0), of(ds, "rule:F#k@1", "refused1", 0), of(ds, "", "refused1", 0)}
 		if got != c.want {
-			t.Errorf("%s is refused: the lesson, the sections and all lessons count %v; want %v", c.name, got, c.want)
+			t.Errorf("refused: %s: got the counts %v of the lesson, the cut section, the kept section and all lessons, want %v", c.name, got, c.want)
 		}
 	}
 }

@@ -13,12 +13,13 @@ import (
 	"precept/bandit/trial"
 )
 
-// pickOf returns a session with one pick.
+// pickOf returns a session with one pick, whose centre (the expected reward) is c.
 func pickOf(eps float64, injected bool, c float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Off: c, C: c}}}
 }
 
-// zOf returns (y - c) (A/(1-eps) - (1-A)/eps).
+// zOf returns z, the weighted reward of a pick whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A
+// is 1 for an injected pick and 0 for a withheld one.
 func zOf(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
@@ -26,12 +27,13 @@ func zOf(y, c, eps float64, injected bool) float64 {
 	return -(y - c) / eps
 }
 
-// The evidence is the mean over six sizes of bet of the product of 1 + l z, and of 1 - l z, at its
-// maximum. No size is larger than 0.9 of the smaller probability of the coin.
+// The evidence that a lesson helps is a mean over six sizes l of a bet: the mean of the products of 1 + l z over
+// all picks. The evidence for harm has 1 - l z. A size is at most 0.9 times the smaller probability of the coin.
+// Maxima records the largest evidence so far.
 func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
-		var bets [2][6]float64 // products, for "helps" and for "harms"
+		var bets [2][6]float64 // products for help and for harm, by the size of the bet
 		for i := range bets {
 			bets[i] = [6]float64{1, 1, 1, 1, 1, 1}
 		}
@@ -55,18 +57,18 @@ func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 		}
 		s := c.Stats("a@1")
 		if math.Abs(s.Proof.LogUp-largest[0]) > 1e-4 || math.Abs(s.Proof.LogDown-largest[1]) > 1e-4 {
-			t.Fatalf("the logarithms of the largest evidence are %v up and %v down, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
+			t.Fatalf("got the logarithms of the largest evidence %v for help and %v for harm, want %v", s.Proof.LogUp, s.Proof.LogDown, largest)
 		}
 	})
 }
 
-// For a lesson without effect, evidence evaluated after each session reaches 20 to 1 in at most one
-// case of twenty (Ville), for any holdout.
+// For a lesson without an effect, the evidence reaches 20 at any of 150 evaluations in at most one of twenty runs
+// (Ville's inequality), with any holdout.
 func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 1)) //nolint:gosec // tests repeat
 	const runs = 400
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
-		var fooled [2]int
+		var falseProofs [2]int // for help and for harm
 		for range runs {
 			c := trial.NewCounters()
 			for range 150 {
@@ -80,18 +82,18 @@ func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 			s := c.Stats("a@1")
 			for i, e := range []float64{s.Proof.LogUp, s.Proof.LogDown} {
 				if e >= math.Log(20) {
-					fooled[i]++
+					falseProofs[i]++
 				}
 			}
 		}
-		if most := runs/20 + 13; fooled[0] > most || fooled[1] > most { // three standard errors
-			t.Errorf("holdout %v: got %v false proofs of %d runs, want at most %d on each side", eps, fooled, runs, most)
+		if most := runs/20 + 13; falseProofs[0] > most || falseProofs[1] > most { // 13: three standard errors
+			t.Errorf("holdout %v: got %v false proofs of help and of harm in %d runs, want at most %d of each", eps, falseProofs, runs, most)
 		}
 	}
 }
 
-// A proof is recorded at odds of 20 to 1 in favour, once, with its time; harm is never recorded as
-// a proof.
+// Maxima records the time at which the evidence for help reaches 20, and keeps this time. Evidence for harm sets no
+// time.
 func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
@@ -101,25 +103,25 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
 		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogUp >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: proven is %v with odds of %v, want proven from odds of 20", n, is, math.Exp(s.Proof.LogUp))
+			t.Fatalf("after %d rewards: got a time of the proof: %v, and Progress.Proven %v, with the evidence %v; want both: %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogUp), want)
 		}
 		if before != 0 && s.Proof.ProvenAt != before {
-			t.Fatalf("the time of the proof is %[2]d, want %[1]d as before", before, s.Proof.ProvenAt)
+			t.Fatalf("after %d rewards: got the time of the proof %d, want %d as before", n, s.Proof.ProvenAt, before)
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {
-		t.Errorf("got %+v with help and %+v with harm, want only the first proven, LogDown of the second at least %v and equal to LogUp of the first", a, b, math.Log(20))
+		t.Errorf("got the proof %+v of a helpful and %+v of a harmful lesson, want ProvenAt for the first only, and LogDown of the second equal to LogUp of the first and at least %v", a.Proof, b.Proof, math.Log(20))
 	}
 }
 
-// onArm moves a session's pick to another arm.
+// onArm moves the pick of a session to another arm, and returns the session.
 func onArm(a *trial.Assignment, arm trial.Arm) *trial.Assignment {
 	a.Matched[0].Arm, a.Picks[0].Arm, a.Picks[0].Slug = arm, arm, arm.Slug()
 	return a
 }
 
-// The threshold of a proof is that of Benjamini and Hochberg over both directions of all tested
-// arms: the test finds the threshold by trying each candidate.
+// Proof returns the threshold of Benjamini and Hochberg over the p-values of both directions of all tested arms,
+// and the threshold with one more discovery. The test finds the threshold by trying each candidate.
 func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := trial.NewCounters()
@@ -128,7 +130,7 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 		for i := range rapid.IntRange(0, 8).Draw(t, "arms") {
 			arm := fmt.Sprintf("l%d@1", i)
 			switch rapid.IntRange(0, 3).Draw(t, "kind") {
-			case 0: // matched, and never tested
+			case 0: // matched, but without a reward: not tested
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).Closing())
 				continue
 			case 1: // tested, without a discovery
@@ -151,19 +153,19 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 		}
 		bar, next := c.Proof()
 		if math.Abs(bar-want) > 1e-12 || math.Abs(next-0.05*float64(found+1)/float64(max(tests, 1))) > 1e-12 {
-			t.Fatalf("p-values %v: got the threshold %v and the next %v, want the threshold %v with %d discoveries", ps, bar, next, want, found)
+			t.Fatalf("p-values %v of %d tests: got the thresholds %v and %v, want %v and %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
 		}
 	})
 }
 
-// No single session ends the evidence: for any propensity and any reward, each bet keeps at least a
-// tenth of its wealth.
-func TestBetsKeepATenthOfTheirWealth(t *testing.T) {
+// No single session can make the evidence 0: for any propensity and any reward, a pick multiplies the product of a
+// bet by 0.1 at least.
+func TestPickKeepsATenthOfTheEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range pickOf(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
 			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
-				t.Fatalf("the bet adds %v to the logarithm of the wealth, want %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
+				t.Fatalf("got the delta %v of the logarithm of a bet, want a value of %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
 			}
 		}
 	})

@@ -9,7 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// onModel adds rewarded picks of sessions with one model, in which the lesson moves the reward by effect.
+// onModel adds rewarded picks of sessions with one model. The lesson raises the probability of success from 0.4 by
+// effect.
 func onModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
@@ -27,7 +28,7 @@ func onModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks
 	}
 }
 
-// seen reports for each model whether its effect on an arm is seen in the direction of sign.
+// seen calls ModelEffect.Seen for the effect of an arm on each model, and returns the results by the name of the model.
 func seen(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	out := map[string]bool{}
 	for _, e := range c.Models(arm) {
@@ -36,7 +37,9 @@ func seen(c *trial.Counters, arm trial.Arm, sign float64) map[string]bool {
 	return out
 }
 
-func TestModelIsSeenWithEnoughPicksOfTheSameSign(t *testing.T) {
+// The evidence of a lesson includes model b (Seen is true) if b has enough picks and an effect of the given sign.
+// With the sign 0, enough picks are sufficient.
+func TestSeenNeedsEnoughPicksAndTheSign(t *testing.T) {
 	for _, k := range []struct {
 		name   string
 		picks  int
@@ -53,10 +56,10 @@ func TestModelIsSeenWithEnoughPicksOfTheSameSign(t *testing.T) {
 		onModel(r, c, "in@1", "a", 600, 0.5)
 		onModel(r, c, "in@1", "b", k.picks, k.effect)
 		if got := seen(c, "in@1", 1); !got["a"] || got["b"] != k.want {
-			t.Errorf("%s: the effect is seen on %v, want a seen, and b seen: %v", k.name, got, k.want)
+			t.Errorf("%s on model b: got Seen(1) by model %v, want true for model a and %v for model b", k.name, got, k.want)
 		}
 		if k.picks >= trial.MinPicks && !seen(c, "in@1", 0)["b"] {
-			t.Errorf("%s: without a sign the effect is not seen on b, want seen from %d picks", k.name, trial.MinPicks)
+			t.Errorf("%s on model b: got Seen(0) = false for model b, want true from %d picks on", k.name, trial.MinPicks)
 		}
 	}
 }
@@ -71,13 +74,17 @@ func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
 	for _, e := range c.Models("in@1") {
 		own := c.Stats("in@1").Z / c.Stats("in@1").N
 		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
-		if e.Model == "small" && (moved < 0.1 || moved > 0.9) || e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
-			t.Errorf("model %s: the effect %g is shrunk to %g, want a part of the distance to the lesson's effect %g", e.Model, e.Effect, e.Shrunken, own)
+		if e.Model == "small" && (moved < 0.1 || moved > 0.9) {
+			t.Errorf("model small: got the effect %g shrunk to %g, want 10 to 90%% of the distance to the effect %g of the lesson", e.Effect, e.Shrunken, own)
+		}
+		if e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
+			t.Errorf("model large: got the effect %g shrunk to %g, want a change of at most 0.005", e.Effect, e.Shrunken)
 		}
 	}
 }
 
-// A model name comes from a request: a million names become 32 models and "other".
+// The name of a model comes from a request. Of a million names, AdmitModel keeps 32 and counts the others as
+// "other", also in counters that were read from a store or cloned.
 func TestModelNamesAreBounded(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
@@ -94,7 +101,7 @@ func TestModelNamesAreBounded(t *testing.T) {
 		c.Add(a.Closing())
 	}
 	if len(names) != 33 || !names[trial.OtherModels] || len(fields) > 33*6+100 || len(c.Models("in@1")) != 33 {
-		t.Errorf("%d names, %d counters and %d models, want 32 names and other", len(names), len(fields), len(c.Models("in@1")))
+		t.Errorf("got %d names, %d fields and %d models, want 33 names with other, at most %d fields and 33 models", len(names), len(fields), len(c.Models("in@1")), 33*6+100)
 	}
 	copied := trial.NewCounters()
 	for _, e := range c.Models("in@1") {
@@ -103,7 +110,7 @@ func TestModelNamesAreBounded(t *testing.T) {
 	}
 	for what, counters := range map[string]*trial.Counters{"read from the store": copied, "a clone": c.Clone()} {
 		if counters.AdmitModel("new") != trial.OtherModels || counters.AdmitModel("model-7") != "model-7" {
-			t.Errorf("%s: a new model has a separate name, or a known model has none", what)
+			t.Errorf("%s: AdmitModel returns %q for a new model and %q for model-7, want %q and model-7", what, counters.AdmitModel("new"), counters.AdmitModel("model-7"), trial.OtherModels)
 		}
 	}
 }
@@ -116,10 +123,10 @@ func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
 	if now := c.Models("in@1"); now[0].M1 != before[0].M1+1 {
-		t.Errorf("after one more reward the counts are %+v, want one success more than %+v", now, before)
+		t.Errorf("after one more reward: got the models %+v, want one rewarded injected pick (M1) more than %+v", now, before)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
 	if now := c.Models("in@1"); len(now) != 1 || now[0] != before[0] {
-		t.Errorf("after the reward was undone the models are %+v, want %+v", now, before)
+		t.Errorf("after the reward is subtracted: got the models %+v, want %+v", now, before)
 	}
 }
