@@ -267,14 +267,14 @@ func TestTokenGivesAccessToAllPaths(t *testing.T) {
 	f := newFixture(t, func(o *Options) { o.Access.Tokens = []string{"other", "sha256:" + hexSum(token)} })
 	for _, path := range []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
 		if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != 200 {
-			t.Errorf("%s: got %d, want status 200", path, res.StatusCode)
+			t.Errorf("%s: got status %d, want 200", path, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/no/such", bearer(token)); res.StatusCode != 404 {
 		t.Errorf("unknown path: got status %d, want 404", res.StatusCode)
 	}
 	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Header.Set("Authorization", "bearer "+token) }); res.StatusCode != 200 {
-		t.Errorf("a bearer scheme in another case: status %d, want 200", res.StatusCode)
+		t.Errorf("a bearer scheme in another case: got status %d, want 200", res.StatusCode)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestHealthLoginAndStaticNeedNoToken(t *testing.T) {
 	})
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/page.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
 		if res := f.do(t, "GET", path, nil); res.StatusCode != want {
-			t.Errorf("%s: status %d, want %d", path, res.StatusCode, want)
+			t.Errorf("%s: got status %d, want %d", path, res.StatusCode, want)
 		}
 	}
 	readyError = nil
@@ -302,7 +302,7 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 		t.Errorf("/metrics: got status %d, text %q, want 200 and the metrics", res.StatusCode, text)
 	}
 	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
-		t.Errorf("another admin route without a token: status %d, want 401", res.StatusCode)
+		t.Errorf("another admin route without a token: got status %d, want 401", res.StatusCode)
 	}
 }
 
@@ -313,12 +313,13 @@ func TestServerWithoutTokenIsRefused(t *testing.T) {
 			t.Errorf("New with the tokens %q: got error %v, want %v", tokens, err, errNoToken)
 		}
 	}
-	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil {
+	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil { // a digest has 64 characters
 		t.Error("New accepts an incomplete digest as a token, want an error")
 	}
 }
 
-// Wrong tokens are throttled and logged at intervals; the right token works in between.
+// After some requests with a wrong token, further ones get status 429, and the log has few lines about them. A request
+// with the right token succeeds meanwhile.
 func TestWrongTokensAreThrottledAndRightOneWorks(t *testing.T) {
 	f := newFixture(t, nil)
 	throttled := 0
@@ -495,7 +496,7 @@ func TestReloadedTokenRevokesBrowserSessions(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	if err := f.SetAccess(Access{}); err == nil {
-		t.Fatal("SetAccess accepts an Access without tokens")
+		t.Fatal("SetAccess accepts an Access without tokens, want an error")
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }
 	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
@@ -523,11 +524,11 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	}
 	var got map[string]any
 	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
-		t.Fatalf("the answer is no JSON (%v) or has the content type %q, want application/json", err, res.Header.Get("Content-Type"))
+		t.Fatalf("decoding the answer: got error %v and content type %q, want no error and application/json", err, res.Header.Get("Content-Type"))
 	}
 	for _, key := range []string{"generated_at", "reward_definition", "global", "srm", "reporting", "lessons"} {
 		if _, ok := got[key]; !ok {
-			t.Errorf("the report has no %s", key)
+			t.Errorf("the report lacks the key %s, want the key", key)
 		}
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
@@ -542,7 +543,7 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	f.reports.err = errors.New("disk canary")
 	res = f.do(t, "GET", "/api/report", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
-		t.Errorf("a failing report: status %d, want 500 with the error in the log only", res.StatusCode)
+		t.Errorf("a failing report: got status %d and the log %s, want status 500 and the error in the log only", res.StatusCode, f.log)
 	}
 	page := f.do(t, "GET", "/", bearer(token))
 	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {

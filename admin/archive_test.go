@@ -42,8 +42,8 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 	s, err := store.Open(t.Context(), store.Options{
 		Now: func() time.Time { return now }, Backend: db, Content: store.ContentOptions{Keep: true, Personal: true},
 		Hooks: store.Hooks{
-			Failed:   func(step label.Step, err error) { t.Errorf("%s failed: %v", step, err) },
-			Panicked: func(step label.Step, v any) { t.Errorf("%s panicked: %v", step, v) },
+			Failed:   func(step label.Step, err error) { t.Errorf("step %s of the store: got error %v, want none", step, err) },
+			Panicked: func(step label.Step, v any) { t.Errorf("step %s of the store: got panic %v, want none", step, v) },
 		},
 	})
 	if err != nil {

@@ -19,7 +19,7 @@ import (
 	"precept/inject/rules"
 )
 
-// axeScript returns the source of axe-core, and skips the test without axe-core.
+// axeScript returns the source of axe-core. Without axe-core the test is skipped, and fails in CI.
 func axeScript(t *testing.T) string {
 	t.Helper()
 	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
@@ -27,7 +27,7 @@ func axeScript(t *testing.T) string {
 		if os.Getenv("CI") == "" {
 			t.Skip("axe-core is not here; make e2e-deps installs it")
 		}
-		t.Fatalf("%v; make e2e-deps installs it", err)
+		t.Fatalf("reading axe-core: got error %v, want its source, which make e2e-deps installs", err)
 	}
 	return string(b)
 }
@@ -89,21 +89,21 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 		t.Errorf("/login: axe-core finds %s, want no serious finding", strings.Join(got, "\n"))
 	}
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
-	for _, look := range []struct {
+	for _, display := range []struct {
 		theme, rules string // a theme changes colours only
 		width        int64
 	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
-		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: look.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
+		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: display.width, Height: 900, DeviceScaleFactor: 1}); err != nil {
 			t.Fatal(err)
 		}
-		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.theme}}}
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: display.theme}}}
 		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
 			t.Fatal(err)
 		}
 		for _, path := range pages {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
-			if got := b.findings(t, script, look.rules); len(got) > 0 {
-				t.Errorf("%s, %s at %d pixels: axe-core finds %s, want no serious finding", path, look.theme, look.width, strings.Join(got, "\n"))
+			if got := b.findings(t, script, display.rules); len(got) > 0 {
+				t.Errorf("%s, %s at %d pixels: axe-core finds %s, want no serious finding", path, display.theme, display.width, strings.Join(got, "\n"))
 			}
 		}
 	}

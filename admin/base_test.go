@@ -34,7 +34,7 @@ func TestBasePathPrefixesEveryLink(t *testing.T) {
 	}
 }
 
-// walk logs in at a handler with the base path /tools/precept and follows every link from the overview on.
+// walk logs in at a handler with the base path /tools/precept, and follows every link that the overview leads to.
 func walk(t *testing.T, handler http.Handler) {
 	t.Helper()
 	do := func(method, address string, cookie *http.Cookie) *httptest.ResponseRecorder {

@@ -144,7 +144,7 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 		chromedp.WaitVisible(chromedp.CSS("#health")),
 	)
 	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`document.querySelector(".figures td").textContent.length > 1`, chromedp.WithPollingTimeout(0))); err != nil {
-		t.Fatalf("the page does not refresh itself: %v", err)
+		t.Fatalf("waiting for a refresh of the page: got error %v, want a second visit", err)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
 	if got := b.js(t, "location.pathname"); got != "/login" {

@@ -35,7 +35,7 @@ func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
 			t.Errorf("%s: the answer is a page: %v, want a page for a browser only", accept, page)
 		}
 		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
-			t.Errorf("%s: request id %q, want an id that is also in the log with the fault, once: %s", accept, id, log)
+			t.Errorf("%s: got request id %q and the log %s, want the fault once in the log, with this id", accept, id, log)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestClientErrorsAreNotLogged(t *testing.T) {
 		"/nowhere": 404, "/api/report?window=soon": 400, "/api/sessions/nobody": 404, "/lessons/nobody": 404, "/static/none": 404,
 	} {
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != status {
-			t.Errorf("%s: status %d, want %d", target, res.StatusCode, status)
+			t.Errorf("%s: got status %d, want %d", target, res.StatusCode, status)
 		}
 	}
 	if f.log.Len() > 0 {
@@ -95,8 +95,8 @@ func TestHeadHasStatusOfGetAndNoBody(t *testing.T) {
 	}
 }
 
-// The audit log continues after its last entry: damaged and foreign lines are skipped, the newest
-// entries are kept, and an unreadable file is reported without stopping the server.
+// The server reads its audit log at the start. Damaged and foreign lines are skipped, and new entries are
+// appended. With an unreadable file the server starts, and the log reports the fault.
 func TestAuditReadsPastDamagedLines(t *testing.T) {
 	dir := t.TempDir()
 	var b strings.Builder
@@ -122,7 +122,7 @@ func TestAuditReadsPastDamagedLines(t *testing.T) {
 	}
 	text, err := os.ReadFile(path)
 	if err != nil || strings.Count(string(text), "\n") != 3+5000+1+3*auditShown {
-		t.Errorf("the file has %d lines, want %d: %v", strings.Count(string(text), "\n"), 3+5000+1+3*auditShown, err)
+		t.Errorf("the audit file: got %d lines, error %v, want %d lines", strings.Count(string(text), "\n"), err, 3+5000+1+3*auditShown)
 	}
 	if err := os.Remove(path); err != nil {
 		t.Fatal(err)

@@ -42,7 +42,7 @@ func plots(
 		}
 		x, err := strconv.ParseFloat(m[1], 64)
 		if err != nil {
-			t.Fatalf("%q is not a number: %v", m[1], err)
+			t.Fatalf("parsing %q: got error %v, want a number", m[1], err)
 		}
 		return x
 	}
@@ -86,7 +86,7 @@ func TestForestPlotStaysInsideItsPicture(t *testing.T) {
 				t.Fatalf("got %+v, want bounds and true effect from 0 to 240, lower bound <= %v, and effect from %v to %v", p, p.hi, p.lo, p.hi)
 			}
 			if scale != "5" && math.IsNaN(p.effect) {
-				t.Fatalf("an effect is outside of the axis, want inside: %+v", p)
+				t.Fatalf("the row is %+v, want its effect inside of the axis", p)
 			}
 		}
 	})

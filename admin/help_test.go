@@ -53,7 +53,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 			checkLinks(at)
 		}
 		if anchor != "" && !seen[at][anchor] {
-			t.Errorf("a link leads to %s#%s, and the page has no element with this id", at, anchor)
+			t.Errorf("a link leads to %s#%s: the page has no element with this id, want one", at, anchor)
 		}
 	}
 	if len(seen) < 30 {
@@ -61,7 +61,7 @@ func TestGlossaryAndDocLinksResolve(t *testing.T) {
 	}
 	for _, at := range []string{"/help/nothing", "/help/../admin/page.go", "/help/docs.go", "/help/img/none.svg", "/help/%2e%2e/go.mod"} {
 		if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusNotFound {
-			t.Errorf("%s: got %d, want status 404", at, res.StatusCode)
+			t.Errorf("%s: got status %d, want 404", at, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/help", nil); res.StatusCode != http.StatusUnauthorized {

@@ -53,7 +53,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				}
 			}
 			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
-				t.Errorf("the page %s does not show the text %q", at, hostile)
+				t.Errorf("the page %s lacks the text %q, want the text", at, hostile)
 			}
 		}
 	}
@@ -131,7 +131,7 @@ func parsePage(t *testing.T, res *http.Response) (p parsedPage) {
 	defer res.Body.Close()
 	root, err := html.Parse(res.Body)
 	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
-		t.Fatalf("%s: status %d %s, want a page of HTML: %v", res.Request.URL, res.StatusCode, res.Header.Get("Content-Type"), err)
+		t.Fatalf("parsing the page: got status %d, content type %s, error %v, want a page of HTML", res.StatusCode, res.Header.Get("Content-Type"), err)
 	}
 	var text strings.Builder
 	for n := range root.Descendants() {

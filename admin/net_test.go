@@ -11,8 +11,8 @@ import (
 	"precept/internal/price"
 )
 
-// The net is the value of the prevented failures minus the cost of the inserted tokens. If sessions have no
-// value (admin.session_value), the page shows a number of sessions. Without an effect the page shows no number.
+// The net result is the value of the prevented failures minus the cost of the inserted tokens. Without
+// admin.session_value, the page shows the number of prevented failures. Without an effect, the page shows no number.
 func TestNetHasItsPartsAndInterval(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect *float64

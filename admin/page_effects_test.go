@@ -32,16 +32,16 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 	harmful, invalid := row("h", "active", report.Harms), row("i", "active", report.Invalid)
 	again := harmful
 	again.Slug, again.Arm = "h2", "h2@1"
-	gone := harmful
-	gone.State = "archived"
+	archived := harmful
+	archived.State = "archived"
 	for name, c := range map[string]struct {
 		rows     []report.Row
 		waits    int
 		bad      bool
 		wantText []string
 	}{
-		"no task":         {[]report.Row{row("a", "active", report.Helps), gone}, 0, false, []string{"No open task", "!Needs a person"}},
-		"one harms":       {[]report.Row{harmful, gone}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">its poor sessions</a>`, "!No open task"}},
+		"no task":         {[]report.Row{row("a", "active", report.Helps), archived}, 0, false, []string{"No open task", "!Needs a person"}},
+		"one harms":       {[]report.Row{harmful, archived}, 0, false, []string{`<li class="bad"><a href="/lessons/h">The active lesson h harms</a> · <a href="/sessions?arm=injected&lesson=h&verdict=poor">its poor sessions</a>`, "!No open task"}},
 		"two harm":        {[]report.Row{harmful, again}, 0, false, []string{">2 active lessons harm<"}},
 		"one is invalid":  {[]report.Row{invalid}, 0, false, []string{`href="/lessons?verdict=invalid">A lesson has unreliable numbers<`, "!lessons harm"}},
 		"two are invalid": {[]report.Row{invalid, invalid}, 0, false, []string{">2 lessons have unreliable numbers<"}},

@@ -119,8 +119,8 @@ func (olderTextArchive) Block(_ context.Context, tenant, session, slug string) (
 	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
 }
 
-// An older text is shown as a session received it, next to the current text. If no session received
-// the text, the page reports that.
+// The page shows an older text as a session received the text, and marks the differences from the current
+// text. For a text that no stored session received, the page has a note.
 func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	f, lib, _ := withLessons(t, func(o *Options) { o.Read.Archive = olderTextArchive{} })
 	lib.survey.AddExample(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
@@ -129,7 +129,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	cookie, _ := f.browser(t)
 	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
 	if strings.Contains(raw, "<b>quiet") {
-		t.Error("an older text of a lesson is not escaped")
+		t.Error("an older text of a lesson is in the page as markup, want escaped text")
 	}
 	page := html.UnescapeString(raw)
 	for _, want := range []string{
@@ -137,7 +137,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 		"The text of <code>helpful@kept</code>", "No stored session contains this text",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the lesson lacks %q", want)
+			t.Errorf("the page of the lesson lacks %q, want this text", want)
 		}
 	}
 	if strings.Contains(page, "[another]") {
@@ -163,7 +163,7 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "Pause helpful", "Resume undoes the pause and returns the state active", "Measured: proven helps, +6.2 points (+3.1 to +9.3), 800 rewarded sessions with the lesson, 200 without.", `data-chart="{"label":"Effect over time"`, "2026-03-30",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the lesson lacks %q", want)
+			t.Errorf("the page of the lesson lacks %q, want this text", want)
 		}
 	}
 	if strings.Contains(page, "nobody-else") {

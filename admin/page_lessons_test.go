@@ -55,7 +55,7 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 		t.Helper()
 		res := f.do(t, "GET", "/lessons"+query, bearer(token))
 		if res.StatusCode != 200 {
-			t.Fatalf("%s: got %d, want status 200", query, res.StatusCode)
+			t.Fatalf("%s: got status %d, want 200", query, res.StatusCode)
 		}
 		return html.UnescapeString(body(t, res))
 	}

@@ -57,7 +57,7 @@ func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
 		"forbids something (secrets): needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of rules files lacks %q", want)
+			t.Errorf("the page of rules files lacks %q, want this text", want)
 		}
 	}
 }
@@ -74,6 +74,6 @@ func TestEffectTableLinksSectionsToTheRulesPage(t *testing.T) {
 	f := rulesFixture(t)
 	page := body(t, f.do(t, "GET", "/lessons", bearer(token)))
 	if !strings.Contains(page, `href="/rules#claude.md-voice"`) || strings.Contains(page, "/lessons/rule") {
-		t.Errorf("the table does not link the section to the page of rules files: %.300s", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
+		t.Errorf("the table of effects is %.300s, want a link from the section to the page of rules files", page[max(0, strings.Index(page, "rule:CLAUDE")-200):])
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/report"
 )
 
-// A decided lesson is hidden while its file may be unchanged, and shown again if the decision had
-// no effect.
+// The queue hides a lesson after a decision for five seconds, in which the file changes. After that time, the queue
+// shows the lesson again if the file is unchanged.
 func TestQueueHidesDecidedLessonsUntilReload(t *testing.T) {
 	f, _, _ := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
@@ -85,7 +85,7 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 		"effect from −1.0 points on 2026-04-01 to +0.2 points on 2026-04-02", `points="1.0,20.0 83.0,2.0"`, "M0 5.0H84", "Forest plot, −1.0 to +1.0 points",
 	} {
 		if !strings.Contains(html.UnescapeString(page), want) {
-			t.Errorf("the page of all lessons lacks %q", want)
+			t.Errorf("the page of all lessons lacks %q, want this text", want)
 		}
 	}
 	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {

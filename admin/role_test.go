@@ -46,7 +46,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			viewed++
 		}
 		if res.StatusCode != want || want == http.StatusForbidden && !strings.Contains(text, "viewer") {
-			t.Errorf("%s %s: status %d, want %d: %.200s", r.Method, r.Path, res.StatusCode, want, text)
+			t.Errorf("%s %s: got status %d, answer %.200s, want status %d", r.Method, r.Path, res.StatusCode, text, want)
 		}
 	}
 	if viewed < 10 || keeper.lastCall != "" {
@@ -57,7 +57,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 			t.Errorf(`%s: got status %d, want 403 and an answer without "flaky"`, target, res.StatusCode)
 		}
 		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != http.StatusOK {
-			t.Errorf("an operator: %s: got status %d, want 200", target, res.StatusCode)
+			t.Errorf("%s with the token of an operator: got status %d, want 200", target, res.StatusCode)
 		}
 	}
 	if res := f.do(t, "GET", "/nothing-here", bearer(viewerToken)); res.StatusCode != http.StatusNotFound {
@@ -110,7 +110,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	health := page("/health")
 	for _, want := range []string{"127.0.0.1, browser, viewer " + digestStart(viewerToken), "127.0.0.1, token, operator " + digestStart(token), "retired the lesson helpful", "paused the lesson helpful"} {
 		if !strings.Contains(health, want) {
-			t.Errorf("the audit has no %q", want)
+			t.Errorf("the health page lacks the audit entry %q, want the entry", want)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func TestViewerTokenFollowsReload(t *testing.T) {
 		t.Fatal(err)
 	}
 	if res := f.do(t, "GET", "/api/report", bearer(viewerToken)); res.StatusCode != http.StatusUnauthorized {
-		t.Errorf("after the removal of the token: status %d, want 401", res.StatusCode)
+		t.Errorf("after the removal of the token: got status %d, want 401", res.StatusCode)
 	}
 	if err := f.SetAccess(Access{Viewers: []string{viewerToken}}); err == nil {
 		t.Error("SetAccess accepts an Access without the token of an operator, want an error")

@@ -51,7 +51,7 @@ func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, count
 		cancel()
 		worker.Wait()
 		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n == 0 {
-			t.Errorf("without a worker the value is %d, want a computed value: %v", n, err)
+			t.Errorf("get without a worker: got value %d, error %v, want a computed value and no error", n, err)
 		}
 	})
 }
@@ -282,7 +282,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 		get := func(path string) string {
 			res := f.do(t, "GET", path, bearer(token))
 			if res.StatusCode != http.StatusOK {
-				t.Fatalf("%s: got %d, want status 200", path, res.StatusCode)
+				t.Fatalf("%s: got status %d, want 200", path, res.StatusCode)
 			}
 			return body(t, res)
 		}

@@ -25,18 +25,18 @@ func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options
 	_, main, _ := strings.Cut(textOf(res), "<main")
 	main, _, _ = strings.Cut(main, "</main>")
 	if res.StatusCode != http.StatusOK || main == "" {
-		t.Fatalf("%s: got %d, want status 200 and a non-empty main", target, res.StatusCode)
+		t.Fatalf("%s: got status %d and a main part of %d bytes, want status 200 and a non-empty main part", target, res.StatusCode, len(main))
 	}
 	return strings.ReplaceAll(html.UnescapeString(main), "\u202f", " ")
 }
 
-// holds checks the texts that a page must contain, and the texts with a leading ! that the page must not contain.
+// holds checks that a page contains each of the texts, but does not contain a text with a leading !.
 func holds(t *testing.T, what, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
 		text, not := strings.CutPrefix(want, "!")
 		if strings.Contains(page, text) == not {
-			t.Errorf("%s: %q is missing, or excluded by ! and present, in\n%s", what, want, page)
+			t.Errorf("%s: the page contains %q: %v, want %v; the page is\n%s", what, text, not, !not, page)
 		}
 	}
 }

@@ -101,7 +101,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 	}
 }
 
-// An export has all sessions that the filters select, and none else.
+// An export contains exactly the sessions that the filters select.
 func TestExportHasTheFilteredSessions(t *testing.T) {
 	f := newStoreFixture(t, storeWithWork(t), nil)
 	for format, want := range map[string]int{"jsonl": 6, "csv": 7, "transcripts": 6} {

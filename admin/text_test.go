@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Each formatting function of the pages returns its format.
+// The functions that format numbers and texts for the pages return the expected texts.
 func TestNumbersHaveOneFormat(t *testing.T) {
 	for got, want := range map[string]string{
 		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "+0.0", points(new(1.0)): "+100.0",
@@ -66,7 +66,7 @@ func TestBoundedKeepsAPrefixOfWholeCharacters(t *testing.T) {
 	})
 }
 
-// Visible shows hidden characters and leaves plain text unchanged.
+// visible replaces hidden characters by their names and leaves plain text unchanged.
 func TestVisibleShowsHiddenCharacters(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.String().Draw(t, "text")

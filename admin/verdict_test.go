@@ -95,7 +95,7 @@ func TestLessonsSortByEachColumnBothWays(t *testing.T) {
 }
 
 // Invisible characters are shown, because a lesson could hide an instruction in them.
-func TestVisibleShowsInvisibleSigns(t *testing.T) {
+func TestVisibleShowsInvisibleCharacters(t *testing.T) {
 	for in, hidden := range map[string]bool{
 		"plain text\n\twith é and 日本": false, "zero\u200bwidth": true, "right\u202eto left": true, "soft\u00adhyphen": true, "mark\ufeff": true,
 		"line\u2028end": true, "filler\u3164": true, "half\uffa0": true, "join\u034fer": true, "jamo\u115f\u1160": true, "bell\x07": true, "bad\xff": false,

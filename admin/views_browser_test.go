@@ -36,7 +36,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	}
 	b.do(t, chromedp.SendKeys(chromedp.CSS("#words"), "flaky build"), chromedp.Click(chromedp.CSS(".filters button")), chromedp.WaitVisible(chromedp.CSS(".hit")))
 	if got := b.js(t, `document.querySelectorAll("table.list tbody tr").length + " " + document.querySelector(".hit").textContent.slice(0, 35)`); got != "1 turn 1, user: Fix the flaky build. " {
-		t.Errorf("the search: %q, want \"1 turn 1, user: Fix the flaky build. \"", got)
+		t.Errorf("the search finds %q, want \"1 turn 1, user: Fix the flaky build. \"", got)
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("table.list th a")), chromedp.WaitVisible(chromedp.CSS(".turn")))
 	for expression, want := range map[string]string{
@@ -60,7 +60,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	}
 	b.do(t, chromedp.Click(chromedp.CSS("input[name=sure]")), chromedp.Click(chromedp.CSS("button.danger")), chromedp.WaitVisible(chromedp.CSS("table.list")))
 	if got := b.js(t, `document.body.textContent.includes("`+id.String()+`")`); got != "false" {
-		t.Error("the deleted session is listed")
+		t.Error("the deleted session is listed, want no row")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)
@@ -130,7 +130,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 				if got := b.js(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than %d pixels: %s", name, wide, b.js(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+					t.Errorf("%s is wider than the screen of %d pixels, want no wider page; the elements beyond the edge are %s", name, wide, b.js(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
 				b.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
 			}

@@ -74,16 +74,16 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 	}
 	id := at[strings.LastIndex(at, "=")+1:]
 	if page := get(at); !strings.Contains(page, "The view Bad sessions is saved for all who log in.") || !strings.Contains(page, `aria-current="true" title="Saved by operator`) || strings.Contains(page, "Save this filter") {
-		t.Error("the list does not show the saved view as the open view")
+		t.Error("the list lacks the saved view as the open view, want the view marked")
 	}
 	if page := get("/views"); !strings.Contains(page, ">Bad sessions</a>") || !strings.Contains(page, "operator ") || !strings.Contains(page, "a&b") {
-		t.Error("the page of views has no view with filters and author")
+		t.Error("the page of views lacks the view with filters and author, want the view")
 	}
 	if page := get("/views?tenant=other") + get("/sessions?tenant=other"); strings.Contains(page, "Bad sessions") {
 		t.Error("another tenant sees the view, want no view")
 	}
 	if page := get("/sessions?verdict=good&view=" + id); !strings.Contains(page, "Update Bad sessions") {
-		t.Error("a changed filter offers no update of the open view")
+		t.Error("the list with a changed filter lacks the update of the open view, want the update")
 	}
 	post("/views/"+id+"/update", url.Values{"verdict": {"good"}})
 	post("/views/"+id+"/rename", url.Values{"name": {"Good sessions"}})
@@ -97,7 +97,7 @@ func TestSavedViewsAreSharedByATenant(t *testing.T) {
 		t.Errorf("after the deletion: got %s, want no view", text)
 	}
 	if res := post("/views/"+id+"/delete", url.Values{}); !strings.Contains(get(res.Header.Get("Location")), "does not exist any more") {
-		t.Error("the error of a second deletion does not state that the view is deleted")
+		t.Error("the page after a second deletion lacks \"does not exist any more\", want this text")
 	}
 }
 
@@ -118,7 +118,7 @@ func TestViewsHaveBounds(t *testing.T) {
 	} {
 		page := get(post("/views", form).Header.Get("Location"))
 		if !strings.Contains(page, "Nothing was saved") || !strings.Contains(page, want) {
-			t.Errorf("%v: the page has no %q", form["name"], want)
+			t.Errorf("saving the view %v: the next page lacks %q, want the reason", form["name"], want)
 		}
 	}
 	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}})

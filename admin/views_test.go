@@ -93,7 +93,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		r := f.do(t, http.MethodGet, target, bearer(token))
 		page := body(t, r)
 		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusBadRequest {
-			t.Errorf("%s: got %s, want status 200 or status 400", target, r.Status)
+			t.Errorf("%s: got status %s, want 200 or 400", target, r.Status)
 		}
 		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
 			if strings.Contains(page, bad) {
@@ -214,7 +214,7 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 		t.Error("the audit holds the name of a deleted session, want none")
 	}
 	if info, err := os.Stat(filepath.Join(dir, auditFile)); err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("mode of the audit log: got %v, error %v, want 0o600 and no error", info.Mode(), err)
+		t.Errorf("the audit file: got %v, error %v, want the mode 0o600 and no error", info, err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
 		t.Error("the audit log on the health page lacks the route of the deletion")

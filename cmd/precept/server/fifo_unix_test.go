@@ -26,7 +26,7 @@ func TestLedgerPipeDoesNotBlockTheStop(t *testing.T) {
 				t.Error(err)
 			}
 			return
-		default: // ENXIO means that no reader has the pipe open, as wanted
+		default: // the error ENXIO means that no process has the pipe open for reading
 			if w, err := os.OpenFile(path, os.O_WRONLY|syscall.O_NONBLOCK, 0); !errors.Is(err, syscall.ENXIO) {
 				t.Errorf("the server opened the ledger pipe for reading: open error %v, want %v", err, syscall.ENXIO)
 				_ = w.Close()

@@ -49,7 +49,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Errorf("the replicas have the keys %+v and %+v, want equal keys", a, b)
 	}
 	if m.newSessionGets(first, "coder", "build the targets", "End of lessons.") {
-		t.Error("a session got a lesson from an empty bank")
+		t.Error("a session got a lesson from an empty bank, want no lesson")
 	}
 	tools := testTools()
 	place, err := tools.OpenBank(configOf(t, one))

@@ -143,8 +143,11 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 			if trust == "own" {
 				eventually(t, "the lesson in a session of its agent", func() bool { return m.newSessionGets(l, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
-			if m.newSessionGets(l, "other", "see pkg/parser.go", "Quote the names.") || trust == "quarantined" && m.newSessionGets(l, "coder", "see pkg/parser.go", "Quote the names.") {
-				t.Error("a session of another agent got the lesson, or a session of its own agent got a quarantined lesson")
+			if m.newSessionGets(l, "other", "see pkg/parser.go", "Quote the names.") {
+				t.Error("a session of another agent got the lesson, want no lesson")
+			}
+			if trust == "quarantined" && m.newSessionGets(l, "coder", "see pkg/parser.go", "Quote the names.") {
+				t.Error("a session of the agent got the quarantined lesson, want no lesson")
 			}
 			if err := l.stopAndWait(); err != nil {
 				t.Error(err)

@@ -26,7 +26,7 @@ import (
 	"precept/internal/sample"
 )
 
-// model answers every chat request at once.
+// model starts an upstream that answers every chat request at once, and returns its URL.
 func model(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -60,7 +60,7 @@ func send(t *testing.T, method, url string, header map[string]string, body strin
 	return res.StatusCode, string(b)
 }
 
-// playSession plays a session of one turn with feedback.
+// playSession sends one chat request of a session, and feedback on the session.
 func (l *runningServer) playSession(agent, name, words, feedback string) {
 	l.t.Helper()
 	header := map[string]string{"Precept-Session": name, "Precept-Agent": agent, "Content-Type": "application/json"}

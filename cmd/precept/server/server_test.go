@@ -43,7 +43,7 @@ func (c *console) contains(text string) bool {
 	return strings.Contains(c.b.String(), text)
 }
 
-// times counts a text in the output.
+// times returns the number of occurrences of a text in the output.
 func (c *console) times(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -94,7 +94,7 @@ func startServer(t *testing.T, source *server.Source, change ...func(*server.Opt
 	return l
 }
 
-// stopAndWait stops the server twice and returns the error of Run.
+// stopAndWait stops the server and returns the error of Run. A second stop has no effect.
 func (l *runningServer) stopAndWait() error {
 	l.stop()
 	l.stop()
@@ -143,8 +143,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	first := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := startServer(t, first), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))
-	if get(t, one.admin+"/api/report", "first") != http.StatusOK || get(t, one.admin+"/api/report", "second") != http.StatusUnauthorized {
-		t.Error("the first server refuses its own token, or accepts the token of the second server")
+	if own, foreign := get(t, one.admin+"/api/report", "first"), get(t, one.admin+"/api/report", "second"); own != http.StatusOK || foreign != http.StatusUnauthorized {
+		t.Errorf("the first server: got status %d with its own token and %d with the token of the second server, want 200 and 401", own, foreign)
 	}
 	cfg, err := first.Load()
 	if err != nil {
@@ -159,7 +159,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	}
 	again := startServer(t, first)
 	if get(t, again.data+"/readyz", "") != http.StatusOK {
-		t.Error("/readyz of a second start on the directory does not answer 200")
+		t.Error("/readyz of a second start on the directory answers another status than 200, want 200")
 	}
 	if err := again.stopAndWait(); err != nil {
 		t.Error(err)
@@ -202,8 +202,8 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 	panics.Store(true)
 	write("admin: {tokens: [second]}\n")
 	eventually(t, "the panic in the log", func() bool { return l.console.contains("thrown by the test") })
-	if !tokenAccepted("first") || tokenAccepted("second") {
-		t.Error("after the panic the server refuses the token first, or accepts the token second")
+	if first, second := tokenAccepted("first"), tokenAccepted("second"); !first || second {
+		t.Errorf("after the panic the token first is accepted: %v, the token second: %v; want true and false", first, second)
 	}
 	panics.Store(false)
 	write("admin: {tokens: [third]}\n")
