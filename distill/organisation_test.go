@@ -198,7 +198,7 @@ func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	b.distil()
 	l := b.lesson("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
-		t.Errorf("the lesson must have \"titles need a region\" and must not have zorvex or gloomy, got\n%s", l.Raw)
+		t.Errorf("the lesson is\n%s\nwant the words \"titles need a region\" and neither zorvex nor gloomy", l.Raw)
 	}
 }
 

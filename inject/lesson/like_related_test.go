@@ -87,7 +87,7 @@ func TestEachRelatedTermCanMatch(t *testing.T) {
 				t.Errorf("the group of %q repeats %q, want each term once", terms[0], term)
 			}
 			if stems := stemsOf(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().token(term)) {
-				t.Errorf("group of %q: the text %q has the stems %q, without the token %q", terms[0], term, stems, related().token(term))
+				t.Errorf("the group of %q: the term %q has the stems %q, want the token %q among them", terms[0], term, stems, related().token(term))
 			}
 		}
 	}

@@ -108,7 +108,9 @@ func TestLikenessIsOffBelow200Sessions(t *testing.T) {
 	}
 }
 
-func TestAtMostTheRateOfTheWindowsReachesTheThreshold(t *testing.T) {
+// A window is a sentence or a line of a text. The threshold of each lesson is so high that at most the share rate of
+// the windows in the traffic reaches it.
+func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 	for _, rate := range []float64{0, 0.005, 0.02, 0.2} {
 		lessons := make([]*Lesson, 0, 40)
 		for _, p := range paraphrases(t) {

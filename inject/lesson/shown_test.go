@@ -160,7 +160,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(personsFile("look-twice", "", "")), "_archive/old-one.md": nil})
 	draft := held.With([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
-		t.Errorf("the draft has %d lessons and %d matches, archived old-one %v, look-twice %v; want 1, 0, true, false",
+		t.Errorf("the draft has %d lessons and %d matches, old-one archived: %v, look-twice archived: %v; want 1 lesson, no match, true and false",
 			draft.Len(), len(draft.Match(q)), draft.Archived("old-one"), draft.Archived("look-twice"))
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"precept/inject/lesson"
 )
 
+// A Tagger adds tags to a query by the words of the user and of errors. Lessons match these tags.
 func TestTagsOfWordsFireLessons(t *testing.T) {
 	tagger := lesson.NewTagger(map[string][]string{"deploy": {"kubectl", "helm upgrade"}, "disk": {"no space left"}})
 	tagged := func(tag string) *lesson.Lesson {

@@ -23,6 +23,8 @@ const (
 // tool returns a message with the result of the call with this id.
 func tool(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
+// An anchor is the stored place of an inserted text: a message, or the result of a call. Find finds the place again in
+// a later request, whose list may have moved. Nth counts equal messages before the place.
 func TestAnchorsOfWords(t *testing.T) {
 	r := chatOf(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
@@ -123,6 +125,8 @@ func TestAnchorSurvivesStorage(t *testing.T) {
 	}
 }
 
+// The echo keys of an item recognise a reply that the agent sends back: "c:" with the id of a call, "i:" with the id of
+// an item, and "t:" with a hash of the text or the call.
 func TestEchoKeysOfItems(t *testing.T) {
 	for _, c := range []struct {
 		name    string

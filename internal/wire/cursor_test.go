@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-func TestPlainUnescapesAsEncodingJSONDoes(t *testing.T) {
+// text decodes a JSON string to the same text as encoding/json.
+func TestTextUnescapesAsEncodingJSONDoes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
 		raw, err := json.Marshal(s)
@@ -26,7 +27,7 @@ func TestPlainUnescapesAsEncodingJSONDoes(t *testing.T) {
 	})
 }
 
-func TestPlainDecodesSurrogates(t *testing.T) {
+func TestTextDecodesSurrogates(t *testing.T) {
 	for raw, want := range map[string]string{
 		`"\ud83d\ude00"`:       "\U0001F600",
 		`"\uD83D"`:             "\uFFFD",
@@ -50,14 +51,14 @@ func TestEscapedRoundTrips(t *testing.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "s"))
 		raw := append(appendEscaped([]byte{'"'}, s), '"')
 		if !json.Valid(raw) {
-			t.Fatalf("escaped text %q: got invalid JSON %s", s, raw)
+			t.Fatalf("appendEscaped of %q gives %s, want valid JSON", s, raw)
 		}
 		if got := text(raw, span{0, len(raw)}); got != s {
 			t.Fatalf("text(%s) = %q, want %q", raw, got, s)
 		}
 	})
 	if got := string(appendEscaped(nil, "<a href='x'>&\u2028\"\\\n\x01")); got != "<a href='x'>&\u2028\\\"\\\\\\n\\u0001" {
-		t.Errorf("got escaped text %s, want only the escapes that JSON requires", got)
+		t.Errorf("appendEscaped gives %s, want only the escapes that JSON requires", got)
 	}
 }
 

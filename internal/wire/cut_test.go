@@ -92,7 +92,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		t.Fatal(err)
 	}
 	if !json.Valid(out) && json.Valid(r.Body) {
-		t.Fatalf("the cut body is not JSON: %s", out)
+		t.Fatalf("the cut body is %s, want valid JSON", out)
 	}
 	if back := restore(r.Body, out, cuts); !bytes.Equal(back, r.Body) {
 		t.Fatalf("got restored body %s, want %s", back, r.Body)

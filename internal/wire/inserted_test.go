@@ -89,8 +89,11 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	if err != nil {
 		t.Fatalf("%+v: got error %v, body %s, want no error", edits, err, body)
 	}
-	if !bytes.Equal(r.Body, body) || !json.Valid(out) {
-		t.Fatalf("Splice changed the body, or its output is not JSON: %s", out)
+	if !bytes.Equal(r.Body, body) {
+		t.Fatalf("Splice changed the body of the request to %s, want %s", r.Body, body)
+	}
+	if !json.Valid(out) {
+		t.Fatalf("the output of Splice is %s, want valid JSON", out)
 	}
 	checkItems(t, r, out, edits)
 	left := out
@@ -121,7 +124,7 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 			}
 			at := strings.Index(raw, escaped(e.Text))
 			if at < 0 || e.Block < 0 && !strings.Contains(spliced.Item(i+added).Text, e.Text) {
-				t.Fatalf("item %d lacks the inserted text %q: %s", i, e.Text, raw)
+				t.Fatalf("item %d is %s, want the inserted text %q in it", i, raw, e.Text)
 			}
 			before = "changed"
 		}
@@ -202,7 +205,7 @@ func TestSpliceOfRecordedRequests(t *testing.T) {
 	}
 	files, err := filepath.Glob(filepath.Join(dir, "*.jsonl"))
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no recordings in %s: error %v", dir, err)
+		t.Fatalf("got %d recordings in %s, error %v, want at least one and no error", len(files), dir, err)
 	}
 	count := map[wire.Dialect]int{}
 	for _, file := range files {
@@ -235,7 +238,7 @@ func TestSpliceOfRecordedRequests(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Logf("%d requests of %s", count[d], d)
 		if count[d] == 0 {
-			t.Errorf("the recordings have no request of dialect %s", d)
+			t.Errorf("the recordings have no request of dialect %s, want at least one", d)
 		}
 	}
 }

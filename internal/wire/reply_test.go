@@ -37,7 +37,7 @@ func goldenReplies(tb testing.TB) []goldenReply {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/replies/*.reply")
 	if err != nil || len(files) == 0 {
-		tb.Fatalf("no golden replies: error %v", err)
+		tb.Fatalf("got %d golden replies, error %v, want at least one and no error", len(files), err)
 	}
 	var out []goldenReply
 	for _, f := range files {

@@ -15,7 +15,7 @@ func mustParse(tb testing.TB, d Dialect, body string) *Request {
 	tb.Helper()
 	r, err := Parse(d, []byte(body))
 	if err != nil {
-		tb.Fatalf("Parse(%s, %s): %v", d, body, err)
+		tb.Fatalf("Parse(%s, %s) gives error %v, want none", d, body, err)
 	}
 	return r
 }
@@ -197,7 +197,7 @@ func TestRawIsTheItemsBytes(t *testing.T) {
 		t.Errorf("got %s of a string input, want one item of the user with the string", s.Raw(0))
 	}
 	if e := mustParse(t, Responses, `{"input":[]}`); e.Len() != 0 || e.New() != 0 || e.LastUser() != -1 {
-		t.Errorf("got %d items of an empty input, New = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.New(), e.LastUser())
+		t.Errorf("an empty input: got %d items, New = %d, LastUser = %d, want 0 items, New = 0, LastUser = -1", e.Len(), e.New(), e.LastUser())
 	}
 }
 
@@ -207,7 +207,7 @@ func walk(t *testing.T, r *Request) {
 	_, _, _ = r.NewWords(), r.NewResults(), r.LastUser()
 	for i := range r.Len() {
 		if !json.Valid(r.Raw(i)) {
-			t.Fatalf("item %d is not JSON: %q", i, r.Raw(i))
+			t.Fatalf("the bytes of item %d are %q, want valid JSON", i, r.Raw(i))
 		}
 		it := r.Item(i)
 		_ = r.Echo(i)
@@ -219,7 +219,7 @@ func walk(t *testing.T, r *Request) {
 		for _, res := range it.Results {
 			_, _ = r.CallOf(res.CallID)
 			if _, _, ok := r.Find(r.AnchorAt(i, res.CallID)); !ok && r.takes(i, res) && res.CallID != "" {
-				t.Fatalf("the anchor of result %q in item %d is not found", res.CallID, i)
+				t.Fatalf("Find does not find the anchor of result %q in item %d, want it found", res.CallID, i)
 			}
 		}
 	}
@@ -238,9 +238,9 @@ func FuzzParse(f *testing.F) {
 		}
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:
-			t.Fatal("Parse accepted text that encoding/json refuses")
+			t.Fatal("Parse accepted text that encoding/json refuses, want an error")
 		case err != nil && ok && u.Reason == label.UninspectedInvalid:
-			t.Fatal("Parse refused text that encoding/json accepts")
+			t.Fatal("Parse refused text as invalid that encoding/json accepts, want no such error")
 		case err == nil:
 			walk(t, r)
 		}

@@ -62,10 +62,10 @@ func FuzzValid(f *testing.F) {
 			return
 		}
 		if want := json.Valid(b); got != want {
-			t.Fatalf("valid(%q) = %v, want %v as encoding/json", b, got, want)
+			t.Fatalf("the scanner accepts %q: %v, want %v as encoding/json", b, got, want)
 		}
 		if got && !gjson.ValidBytes(b) {
-			t.Fatalf("valid accepted %q, which gjson refuses", b)
+			t.Fatalf("the scanner accepted %q, which gjson refuses, want a refusal", b)
 		}
 	})
 }

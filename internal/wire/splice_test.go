@@ -243,7 +243,7 @@ func TestStripUndoesSplice(t *testing.T) {
 			t.Fatalf("Splice of edits %+v: got error %v, body %s, want no error", edits, err, body)
 		}
 		if !json.Valid(out) {
-			t.Fatalf("the spliced body is not JSON: %s", out)
+			t.Fatalf("the spliced body is %s, want valid JSON", out)
 		}
 		back, err := Strip(d, out, edits)
 		if err != nil || string(back) != body {
@@ -307,7 +307,7 @@ func FuzzSplice(f *testing.F) {
 			t.Fatalf("edits %+v: got error %v, want no error", edits, err)
 		}
 		if !json.Valid(out) {
-			t.Fatalf("the spliced body is not JSON: %q", out)
+			t.Fatalf("the spliced body is %q, want valid JSON", out)
 		}
 		back, err := Strip(r.Dialect, out, edits)
 		if err != nil || !bytes.Equal(back, body) {

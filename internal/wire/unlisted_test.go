@@ -93,11 +93,11 @@ func TestStrippedPiecesAreNamed(t *testing.T) {
 		for _, s := range out {
 			kinds = append(kinds, s.Kind)
 			if taken += len(s.Text); !strings.Contains(k.text, s.Text) {
-				t.Errorf("%s: the removed piece %q is not in the text", name, s.Text)
+				t.Errorf("%s: the removed piece %q is not in the text, want a part of the text", name, s.Text)
 			}
 		}
 		if words != k.words || !slices.Equal(kinds, k.kinds) || taken > len(k.text) {
-			t.Errorf("%s: got words %q, removed kinds %q, want %q, %q", name, words, kinds, k.words, k.kinds)
+			t.Errorf("%s: got words %q, removed kinds %q, %d bytes in all, want words %q, kinds %q and at most %d bytes", name, words, kinds, taken, k.words, k.kinds, len(k.text))
 		}
 	}
 }
