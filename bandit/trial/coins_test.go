@@ -13,17 +13,17 @@ import (
 	"precept/bandit/trial"
 )
 
-// The formula is public: an export allows the recomputation of an assignment.
+// A coin follows from the documented hash, so that a reader of an export can recompute the coin.
 func TestCoinIsTheDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
 	if got := trial.Coin("salt", trial.ForHoldout, "session", "slug"); got != want {
-		t.Errorf("the coin is %v, want %v by the formula", got, want)
+		t.Errorf("got the coin %v, want %v by the formula", got, want)
 	}
-	long := string(make([]byte, 1000)) // beyond the stack buffer
+	long := string(make([]byte, 1000)) // longer than the buffer of Coin
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
 	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
-		t.Errorf("the coin of a long session name is %v, want the coin of the whole name", got)
+		t.Errorf("a session name of 1000 bytes: got the coin %v, want the coin of the whole name", got)
 	}
 }
 
@@ -33,10 +33,10 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
 			u := trial.Coin(k[0], p, k[1], k[2])
 			if u < 0 || u >= 1 {
-				t.Fatalf("got a coin of %v, want [0,1)", u)
+				t.Fatalf("%v %v: got the coin %v, want at least 0 and less than 1", p, k, u)
 			}
 			if was, ok := seen[u]; ok {
-				t.Errorf("%v %v: got the coin of %s, want another", p, k, was)
+				t.Errorf("%v %v: got the same coin as %s, want another", p, k, was)
 			}
 			seen[u] = fmt.Sprint(p, k)
 		}
@@ -51,7 +51,7 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 	for s := range names {
 		names[s] = fmt.Sprintf("%032x", s)
 	}
-	withheld := make([][]uint64, lessons) // a bit a session
+	withheld := make([][]uint64, lessons) // one bit for each session
 	share := make([]float64, lessons)
 	for j := range withheld {
 		withheld[j] = make([]uint64, sessions/64+1)

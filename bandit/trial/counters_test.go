@@ -36,14 +36,14 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	s := c.Stats("a@1")
 	if s.Proof.LogUp < 5 || s.Proof.LogDown > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.OutUp < 5 {
-		t.Fatalf("got E+ %v, E- %v, proven at %v, outside %v, want at least 5, at most 0.1, now, at least 5", s.Proof.LogUp, s.Proof.LogDown, s.Proof.ProvenAt, s.Proof.OutUp)
+		t.Fatalf("got the proof %+v, want LogUp of at least 5, LogDown of at most 0.1, ProvenAt = %d and OutUp of at least 5", s.Proof, now.Unix())
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
-		t.Errorf("a proven lesson has the progress %+v, want proven and concluded", p)
+		t.Errorf("a proven lesson: got the progress %+v, want Proven and Concluded", p)
 	}
 	for _, d := range all {
 		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {
-			t.Fatalf("%v is not a maximum of the lesson", d)
+			t.Fatalf("got the delta %v, want a maximum of the lesson", d)
 		}
 	}
 	// Another replica that reads only the maxima has the same maxima; order and repetition do not matter.
@@ -53,29 +53,31 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	other.Raise(all)
 	if o := other.Stats("a@1"); o.Proof.LogUp != s.Proof.LogUp || o.Proof.LogDown != s.Proof.LogDown || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.OutUp != s.Proof.OutUp {
-		t.Errorf("got maxima %+v after Raise, want those of the first counters", o)
+		t.Errorf("after Raise: got the maxima %+v, want %+v", o.Proof, s.Proof)
 	}
-	other.Raise(done[0]) // no maxima: not for Raise
+	other.Raise(done[0]) // Raise ignores deltas of sums
 	if other.Stats("a@1").N != 0 {
-		t.Errorf("Raise added %v to the sums, want 0", other.Stats("a@1").N)
+		t.Errorf("after Raise with deltas of sums: got N = %v, want 0", other.Stats("a@1").N)
 	}
 	// A negation of all contributions lowers the sums, not the maxima.
 	for _, d := range done {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogUp != s.Proof.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf(`got %v, c.Stats("a@1") %+v, want an empty result, c.Stats("a@1").Proof.LogUp = %v and c.Stats("a@1").N = 0`, got, c.Stats("a@1"), s.Proof.LogUp)
+		t.Errorf("after the negation: got the new maxima %v, LogUp = %v and N = %v, want none, %v and 0", got, c.Stats("a@1").Proof.LogUp, c.Stats("a@1").N, s.Proof.LogUp)
 	}
-	// A store adds all loaded deltas in one call.
+	// Counters that were loaded from a store compute the maxima in one call.
 	loaded := trial.NewCounters()
 	for _, d := range done {
 		loaded.Add(d)
 	}
 	if got := loaded.Maxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
-		t.Errorf(`got %v, want three entries in got, got[0].Key.Field = "emax+", got[1].Key.Field = "proven_at" and got[2].Key.Field = "out+"`, got)
+		t.Errorf("loaded counters: got the maxima %v, want emax+, proven_at and out+", got)
 	}
 }
 
+// Discoveries returns the largest p-value that is a discovery by the procedure of Benjamini and Hochberg, or -1.
+// NextDiscovery returns a p-value at which one more test is a discovery.
 func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 	for _, k := range []struct {
 		p     []float64
@@ -87,8 +89,8 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 		{[]float64{0.05}, 1, 0.05},
 		{[]float64{0.04}, 2, -1},
 		{[]float64{0.02}, 2, 0.025},
-		{[]float64{0.001, 0.009, 0.04}, 10, 0.01}, // 0.005, 0.010, 0.015
-		{[]float64{0.006, 0.009}, 10, 0.01},       // the first fails alone and is carried by the second
+		{[]float64{0.001, 0.009, 0.04}, 10, 0.01}, // the thresholds are 0.005, 0.010 and 0.015
+		{[]float64{0.006, 0.009}, 10, 0.01},       // 0.006 is above 0.005, but 0.009 is below 0.010, so both are discoveries
 		{[]float64{0.01}, 0, 0.05},
 	} {
 		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
@@ -109,7 +111,7 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 	}
 }
 
-// The statistics of an arm are the added counts, and a copy is independent.
+// Stats returns the counts of an arm that were added. A clone of the counters is independent.
 func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -118,16 +120,16 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Advance(20001)
 	s := c.Stats("in@1")
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("the statistics of the arm are %+v, want Rewards.M1 = 1, Rewards.Y1 = 1, Matched = 1, Picked = 1, Tokens = 30, Rewards.Success = 1, one entry in Days and Days[0].N1 = 1", s)
+		t.Errorf("got the statistics %+v, want Rewards.M1, Rewards.Y1, Rewards.Success, Matched and Picked = 1, Tokens = 30 and one day with N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
-		t.Errorf("the strata of the arm are %+v, want one with Eps = 0.2, Strata[0].Assigned = [2]int64{0, 1}, Strata[0].Rewarded[1][2] = 1 and Strata[0].RewardedOn(1) = 1", s.Strata)
+		t.Errorf("got the strata %+v, want one with Eps = 0.2, one injected pick and one injected reward of tier 2", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
-		t.Errorf("one pick in two days gives %v a day, want 0.5", s.Recent)
+		t.Errorf("one pick in two days: got Recent = %v, want 0.5", s.Recent)
 	}
 	if g := c.Global(); g.All.Rewarded != 1 || g.All.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("the global statistics are %+v, want All.Rewarded = 1, All.SumY = 1, Days[0].S1 = 1 and Strata[0].Assigned = [2]int64{0, 1}", g)
+		t.Errorf("got the statistics of all lessons %+v, want All.Rewarded, All.SumY and Days[0].S1 = 1, and one treated session", g)
 	}
 	d := c.Clone()
 	d.Add(a.Contribution(0, 2))
@@ -136,7 +138,7 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	}
 }
 
-// The tokens of a session count for the arm of each lesson, exactly.
+// The tokens of a session count for the arm of each pick with a coin, by injected and withheld, without rounding.
 func TestSpentCountsTokensByArm(t *testing.T) {
 	a := &trial.Assignment{Picks: []trial.Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
 	c := trial.NewCounters()
@@ -145,17 +147,17 @@ func TestSpentCountsTokensByArm(t *testing.T) {
 	c.Add(a.CostDeltas(trial.Usage{}))                      // no usage reported
 	want := trial.Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
-		t.Errorf("an injected pick: got %+v, want %+v", got, want)
+		t.Errorf("an injected pick: got the costs %+v, want %+v", got, want)
 	}
 	if got := c.Stats("out@1").Spent; got != [2]trial.Spending{0: want} {
-		t.Errorf("a withheld pick: got %+v, want %+v", got, want)
+		t.Errorf("a withheld pick: got the costs %+v, want %+v", got, want)
 	}
 	if got := c.Stats("sure@1").Spent; got != [2]trial.Spending{} {
-		t.Errorf("a pick without a coin: got %+v, want nothing", got)
+		t.Errorf("a pick without a coin: got the costs %+v, want zeros", got)
 	}
 	a.Excluded = true
 	if got := a.CostDeltas(trial.Usage{Input: 1}); got != nil {
-		t.Errorf("an excluded session: got %v, want nothing", got)
+		t.Errorf("an excluded session: got the deltas %v, want none", got)
 	}
 }
 
@@ -167,12 +169,12 @@ func BenchmarkContribution(b *testing.B) {
 	}
 }
 
-// Rates cover the last four weeks, or the days since the first one if there are fewer.
+// Recent and ClosedPerDay are rates of the last four weeks, or of the days since the first day if there are fewer.
 func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	for _, c := range []struct {
-		days       []int32 // days with a rewarded pick
-		today      int32
-		day, close float64 // rewarded picks of the arm and closed sessions, per day
+		days           []int32 // days with a rewarded pick
+		today          int32
+		recent, closed float64 // rewarded picks of the arm and closed sessions, per day
 	}{
 		{nil, 500, 0, 0},
 		{[]int32{500}, 500, 1, 1},
@@ -190,22 +192,22 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 			k.Add(append(a.Closing(), a.Contribution(1, 1)...))
 		}
 		k.Advance(c.today)
-		if got := k.Stats("a@1").Recent; math.Abs(got-c.day) > 1e-9 {
-			t.Errorf("%+v: got %v rewarded picks per day, want %v", c, got, c.day)
+		if got := k.Stats("a@1").Recent; math.Abs(got-c.recent) > 1e-9 {
+			t.Errorf("%+v: got %v rewarded picks per day, want %v", c, got, c.recent)
 		}
-		if got := k.ClosedPerDay(c.today); math.Abs(got-c.close) > 1e-9 {
-			t.Errorf("%+v: got %v closings per day, want %v", c, got, c.close)
+		if got := k.ClosedPerDay(c.today); math.Abs(got-c.closed) > 1e-9 {
+			t.Errorf("%+v: got %v closings per day, want %v", c, got, c.closed)
 		}
 	}
 	for at, want := range map[time.Time]int32{
 		time.Unix(0, 0): 0, time.Unix(86_399, 0): 0, time.Unix(86_400, 0): 1, time.Unix(1e15, 0): math.MaxInt32, time.Unix(-1e15, 0): math.MinInt32 + 1,
 	} {
 		if got := trial.Day(at); got != want {
-			t.Errorf("the day of %v is %d, want %d", at, got, want)
+			t.Errorf("Day(%v) = %d, want %d", at, got, want)
 		}
 	}
 	if never := trial.NewCounters(); never.Stats("a@1").Recent != 0 {
-		t.Errorf("empty counters have %v recent picks, want 0", never.Stats("a@1").Recent)
+		t.Errorf("empty counters: got Recent = %v, want 0", never.Stats("a@1").Recent)
 	}
 	undated := trial.NewCounters() // sessions without a day
 	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
@@ -214,7 +216,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	}
 }
 
-// Counts below zero, from a correction before its original, read as zero.
+// A correction that is added before its original makes counts negative. Stats and Global return 0 for such counts.
 func TestNegativeCountsReadAsZero(t *testing.T) {
 	c := trial.NewCounters()
 	a := sampleAssignment()
@@ -228,7 +230,7 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 			"told by tier": float64(s.Strata[0].RewardedOn(1)), "rewards of a propensity": s.Strata[0].Y[1],
 		} {
 			if x != 0 {
-				t.Errorf("%s: got %v, want 0", what, x)
+				t.Errorf("after a correction without its original, %s: got %v, want 0", what, x)
 			}
 		}
 	}
@@ -247,16 +249,17 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	}
 }
 
-// The number of rewards and closings among deltas, net of corrections.
+// CountRewards and Closed return the rewards and closings among deltas, net of corrections. SameScope returns the
+// number of first deltas with one scope.
 func TestRewardedAndClosedAreNetOfCorrections(t *testing.T) {
 	a := sampleAssignment()
 	ds := slices.Concat(a.Closing(), a.Closing(), a.Contribution(1, 1))
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 || trial.CountRewards(append(ds, trial.Negate(a.Contribution(1, 1))...)) != 0 {
-		t.Errorf("got %d rewarded and %d closed, want 1 and 2, and 0 rewarded after a negation", trial.CountRewards(ds), trial.Closed(ds))
+		t.Errorf("got %d rewards and %d closings, want 1 and 2, and 0 rewards with a negation", trial.CountRewards(ds), trial.Closed(ds))
 	}
 	ds = append(ds, trial.Delta{Key: key("a@1", "told", 0), Value: trial.One}, trial.Delta{Key: key("a@1", "closed", 0), Value: trial.One})
 	if trial.CountRewards(ds) != 1 || trial.Closed(ds) != 2 {
-		t.Errorf("the tenant has %d rewards, want 1; %d closings, want 2: the counters of an arm must not count", trial.CountRewards(ds), trial.Closed(ds))
+		t.Errorf("with such fields of an arm: got %d rewards and %d closings, want 1 and 2 of the tenant", trial.CountRewards(ds), trial.Closed(ds))
 	}
 	if got := trial.SameScope(ds); got < 1 || ds[0].Key.Scope != ds[got-1].Key.Scope || got < len(ds) && ds[got].Key.Scope == ds[0].Key.Scope {
 		t.Errorf("got %d deltas of one scope, want all with the first scope", got)

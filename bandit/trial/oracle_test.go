@@ -38,7 +38,7 @@ const (
 	share   = 0.125 // of control sessions
 )
 
-// units draws up to 30 units with up to three lessons each.
+// units draws up to 30 sessions with up to three lessons each.
 func units(t *rapid.T) []unitDraw {
 	one := rapid.Custom(func(t *rapid.T) unitDraw {
 		u := unitDraw{
@@ -57,7 +57,7 @@ func units(t *rapid.T) []unitDraw {
 	return rapid.SliceOfN(one, 1, 30).Draw(t, "units")
 }
 
-// assignment returns the decision of the unit.
+// assignment returns the decision of the session.
 func (u *unitDraw) assignment() *trial.Assignment {
 	a := &trial.Assignment{Decided: true, Graded: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
 	if u.tierAtClose >= 0 {
@@ -72,7 +72,7 @@ func (u *unitDraw) assignment() *trial.Assignment {
 	return a
 }
 
-// counted counts units as the store does: their closings, and the rewards of the rewarded units.
+// counted returns counters with the closings of all sessions and with the rewards of the rewarded sessions.
 func counted(list []unitDraw) *trial.Counters {
 	c := trial.NewCounters()
 	c.Advance(104)
@@ -90,7 +90,7 @@ func counted(list []unitDraw) *trial.Counters {
 func near(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
-		t.Fatalf("%s is %v, want %v", what, got, want)
+		t.Fatalf("%s: got %v, want %v", what, got, want)
 	}
 }
 
@@ -111,8 +111,8 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 					}
 					want.Matched++
 					if u.rewarded && !l.picked {
-						d := days[u.day] // the match is counted
-						days[u.day] = d
+						d := days[u.day]
+						days[u.day] = d // a match without a pick adds the day, with zeros
 					}
 					if !l.picked {
 						continue
@@ -168,11 +168,11 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 				coins.Graded = got.Strata[i].Graded
 			}
 			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
-				t.Fatalf("%s: coins %+v, want %+v", arm, got.Strata, coins)
+				t.Fatalf("%s: got the strata %+v, want %+v, or none without a pick", arm, got.Strata, coins)
 			}
 			sameDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("%s: got %+v, want %+v", arm, got, want)
+				t.Fatalf("%s: got the statistics %+v, want the counts of %+v", arm, got, want)
 			}
 			near(t, "n", got.N, want.N)
 			near(t, "z", got.Z, want.Z)
@@ -196,13 +196,13 @@ func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	for _, d := range got {
 		w := want[d.Day]
 		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
-			near(t, fmt.Sprintf("in the day %+v, want %+v, one sum", d, w), x[0], x[1])
+			near(t, fmt.Sprintf("a sum of the day %+v, which should be %+v", d, w), x[0], x[1])
 		}
 	}
 }
 
-// The comparison of treated and control sessions covers the sessions with a match, and the coins
-// "any pick was injected" cover the picks of the first turn with a pick.
+// The comparison of treated and control sessions covers the sessions with a match. The strata All.Any count whether any
+// pick of the first turn with picks was injected. The test counts both session by session.
 func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := units(t)
@@ -228,8 +228,8 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 			if u.refused {
 				refused[arm]++
 			}
-			d := days[u.day] // the closing is counted
-			days[u.day] = d
+			d := days[u.day]
+			days[u.day] = d // a closing adds the day
 			none, some, first := 1.0, 0, 0
 			for _, l := range u.lessons {
 				if l.picked && (first == 0 || l.turn == first) {
@@ -284,25 +284,25 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		near(t, "z", got.Z, z)
 		for _, s := range got.Strata {
 			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != atClose {
-				t.Fatalf("got the stratum %+v, want the coins %v, the rewarded by tier %v and %v at the closing", s, coins, tiers, atClose)
+				t.Fatalf("got the stratum %+v, want %v assigned sessions, the rewards by tier %v, and %v at the closing", s, coins, tiers, atClose)
 			}
 		}
 		if len(got.Strata) == 0 && coins != [2]int64{} {
-			t.Fatalf("the comparison has no stratum, want one with the coins %v", coins)
+			t.Fatalf("got no stratum, want one with %v assigned sessions", coins)
 		}
 		if len(got.All.Any) != len(anything) {
-			t.Fatalf("the coins of any pick have the strata %+v, want %v", got.All.Any, anything)
+			t.Fatalf("got the strata All.Any %+v, want %d", got.All.Any, len(anything))
 		}
 		for _, s := range got.All.Any {
 			if want := anything[s.Eps]; want == nil || s != *want {
-				t.Fatalf("the stratum is %+v, want %+v", s, want)
+				t.Fatalf("got the stratum %+v in All.Any, want %+v", s, want)
 			}
 		}
 	})
 }
 
-// The added tokens and the costs by day cover the sessions with a match, which have a control coin.
-func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
+// The added tokens and the costs of a day cover the sessions with a match, except excluded sessions.
+func TestDailyCostsCoverSessionsWithAMatch(t *testing.T) {
 	c := trial.NewCounters()
 	pick := func(tokens int, injected bool) trial.Pick {
 		return trial.Pick{Slug: "a", Arm: "a@1", Eps: holdout, Injected: injected, Tokens: tokens}
@@ -326,14 +326,14 @@ func TestDailyCostsCoverSessionsWithCoins(t *testing.T) {
 		t.Fatalf("got the days %+v, want two days with 42 and 5 added tokens", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
-		t.Errorf("the costs of day 100 are %+v, want %+v", got, want)
+		t.Errorf("day 100: got the costs %+v, want %+v", got, want)
 	}
 	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
-		t.Errorf(`got days[1] %+v, c.Stats("a@1").Days %+v, want days[1].Spent = [2]trial.Spending{} and an empty c.Stats("a@1").Days`, days[1], c.Stats("a@1").Days)
+		t.Errorf("got the costs %+v of day 101 and the days %+v of the lesson, want zeros and no day", days[1].Spent, c.Stats("a@1").Days)
 	}
 }
 
-// Adding and removing leaves the sums unchanged, in any order.
+// Subtracting a contribution and adding it later restores the sums.
 func TestCorrectionRestoresTheSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		list := units(t)
@@ -352,13 +352,14 @@ func TestCorrectionRestoresTheSums(t *testing.T) {
 			near(t, "z", got.Z, want.Z)
 			near(t, "zz", got.ZZ, want.ZZ)
 			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("the counters are %+v, want %+v", got, want)
+				t.Fatalf("%s: got the statistics %+v, want %+v", arm, got, want)
 			}
 		}
 	})
 }
 
-// A coin equal to the propensity injects; a smaller one withholds.
+// Eps of a pick is the probability to withhold. A coin equal to Eps injects, and a smaller coin withholds. A
+// control coin below the chance of control makes a control session.
 func TestCoinEqualToThePropensityInjects(t *testing.T) {
 	for i := range 50 {
 		session := fmt.Sprint("session-", i)
@@ -367,20 +368,20 @@ func TestCoinEqualToThePropensityInjects(t *testing.T) {
 			var a trial.Assignment
 			a.Flip("s", session, trial.Pick{Slug: "a", Eps: eps})
 			if p, ok := a.Pick("a"); !ok || p.Injected != injected {
-				t.Errorf("a coin of %v against a propensity of %v: injected is %v, want %v", coin, eps, p.Injected, injected)
+				t.Errorf("a coin of %v with Eps %v: got Injected = %v, want %v", coin, eps, p.Injected, injected)
 			}
 		}
 		control := trial.Coin("s", trial.ForControl, session, "")
 		for chance, is := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
 			if !a.Open("s", session, chance) || a.Control != is || a.Open("s", session, 1) {
-				t.Errorf("a control coin of %v against %v: control is %v, want %v", control, chance, a.Control, is)
+				t.Errorf("a control coin of %v with the chance %v: got Control = %v, want %v, decided at the first call of Open", control, chance, a.Control, is)
 			}
 		}
 	}
 }
 
-// The number of picks follows the usual formula, with quantiles from a table of the normal
+// PicksFor follows the usual formula for the size of a trial. The quantiles are from a table of the normal
 // distribution.
 func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 	for _, c := range []struct {
@@ -398,7 +399,7 @@ func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 			t.Errorf("%+v: got %d picks, want %v", c, got, want)
 		}
 		if back := trial.DetectableEffect(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
-			t.Errorf("%+v: %d picks find an effect of %v, want %v", c, got, back, c.detect)
+			t.Errorf("%+v: got the detectable effect %v of %d picks, want %v", c, back, got, c.detect)
 		}
 	}
 }

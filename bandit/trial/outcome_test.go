@@ -31,21 +31,21 @@ func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 	}
 	for o, y := range want {
 		if got, ok := a.Picks[0].Watch.Value(o); !ok || math.Abs(got-y) > 1e-6 {
-			t.Errorf("%s is %v, want %v", o, got, y)
+			t.Errorf("outcome %s: got %v, measured: %v, want %v", o, got, ok, y)
 		}
 	}
 	if n := trial.Count(math.Log2(8) / 24); math.Abs(n-7) > 1e-9 {
-		t.Errorf("the count of 7 turns is read as %v, want 7", n)
+		t.Errorf("Count of the value of 7 turns: got %v, want 7", n)
 	}
 	if c := trial.Change(trial.EffectOf(40)); math.Abs(c-40) > 1e-9 {
-		t.Errorf("an effect of 40%% reads as %v, want 40", c)
+		t.Errorf("Change(EffectOf(40)): got %v, want 40", c)
 	}
 	if y := trial.Errors.Value(50); y != 1 {
-		t.Errorf("50 errors have the value %v, want the cap 1", y)
+		t.Errorf("50 errors: got the value %v, want the cap 1", y)
 	}
 }
 
-// Every sum equals the result of the formulas, computed by hand for both arms.
+// The sums of an outcome equal a calculation by hand, for an injected and for a withheld pick.
 func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 	with := pickWithOutcomes(true, true, trial.Tally{Errors: 3, Turns: 2, Tokens: 100, At: 5000}).Closing()
 	without := pickWithOutcomes(false, false, trial.Tally{Errors: 5, Turns: 2, Tokens: 100, At: 5000}).Closing()
@@ -61,7 +61,7 @@ func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 		{with, "recurrence.z", z},
 		{with, "recurrence.zz", z * z},
 		{with, "recurrence.w+1", math.Log(1 + 0.03*z)},
-		{with, "recurrence.w-4", math.Log(1 - 0.18*z)}, // the cap 0.9 eps
+		{with, "recurrence.w-4", math.Log(1 - 0.18*z)}, // a bet is at most 0.9 times eps
 		{with, "errors.y1", 0},
 		{without, "recurrence.n0", 1},
 		{without, "recurrence.z", 0.5 / 0.2},
@@ -69,7 +69,7 @@ func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 		{without, "errors.z", (0.5 - 0.2) / 0.2},
 	} {
 		if got := of(c.ds, "in@1", c.field, 0); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("%s is %v, want %v", c.field, got, c.want)
+			t.Errorf("field %s: got %v, want %v", c.field, got, c.want)
 		}
 	}
 }
@@ -82,7 +82,7 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 	counted.Add(a.Closing())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
-		t.Errorf("a session with a reward counts as %+v, want once, injected", got)
+		t.Errorf("a session with a reward: got the outcome counts %+v, want N1 = 1 and N0 = 0", got)
 	}
 	certain, open := pickWithOutcomes(true, true, trial.Tally{}), pickWithOutcomes(true, true, trial.Tally{})
 	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
@@ -92,12 +92,13 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 		none := trial.NewCounters()
 		none.Add(a.Closing())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
-			t.Errorf("a session %s counts the outcomes %+v, want none", name, got)
+			t.Errorf("a session %s: got the outcome counts %+v, want none", name, got)
 		}
 	}
 }
 
-// Sums agree in any order, after an undo and in a clone, and so do the numbers that a pick freezes.
+// The sums of outcomes do not depend on the order of sessions or on corrections, and a clone has equal sums. Watch,
+// which a pick stores, has equal numbers as well.
 func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	var all [][]trial.Delta
@@ -118,11 +119,11 @@ func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
 	from, every := trial.Tally{Turns: 1}, trial.OutcomeSet(1<<trial.OutcomeCount-1)
 	for name, other := range map[string]*trial.Counters{"order and undo": two, "clone": one.Clone()} {
 		if !reflect.DeepEqual(one.Outcomes("in@1"), other.Outcomes("in@1")) {
-			t.Errorf("%s gives the sums %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
+			t.Errorf("%s: got the sums %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
 		}
 		for _, arm := range []trial.Arm{"in@1", "fresh@1"} {
 			if one.Watch(arm, 0.2, every, from) != other.Watch(arm, 0.2, every, from) {
-				t.Errorf("%s gives other centres of %s, want equal centres", name, arm)
+				t.Errorf("%s: got the watch %+v of %s, want %+v", name, other.Watch(arm, 0.2, every, from), arm, one.Watch(arm, 0.2, every, from))
 			}
 		}
 	}
@@ -134,25 +135,26 @@ func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
 	if w := c.Watch("in@1", 0.2, every, trial.Tally{}); w.C[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("before any session: got %+v, want the centre 0.5 and the width 1 for recurrence", w)
+		t.Errorf("before any session: got the watch %+v, want the centre 0.5 and the width 1 for recurrence, and the width 0 for tokens", w)
 	}
 	for i := range 60 {
 		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
 	}
 	if w := c.Watch("fresh@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("a new lesson: got %+v, want the centre 0.25 of all lessons", w)
+		t.Errorf("a new lesson: got the watch %+v, want the centre 0.25 of all lessons for recurrence and the width 0 for tokens", w)
 	}
 	w := c.Watch("in@1", 0.2, every, trial.Tally{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
 	if want := 0.2*with + 0.8*without; math.Abs(w.C[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
-		t.Errorf("the watch is %+v, want the centre %v", w, want)
+		t.Errorf("a lesson with 60 picks: got the watch %+v, want the centre %v for recurrence and a width above 0 for tokens", w, want)
 	}
 	if w := c.Watch("in@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.C[trial.Recurrence] != 0 {
-		t.Errorf("an outcome that is not measured has a centre: %+v", w)
+		t.Errorf("only errors measured: got the watch %+v, want the centre 0 for recurrence", w)
 	}
 }
 
-// A record that is stored and read keeps the measurement, and a record of an older precept has none.
+// An assignment that is stored as JSON and read again keeps its measurement of outcomes. A record of an older
+// precept has no measurement.
 func TestWatchSurvivesAStore(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Tally{Errors: 9, At: 1})
 	data, err := json.Marshal(a)
@@ -161,7 +163,7 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	var b trial.Assignment
 	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.Closing(), b.Closing()) {
-		t.Errorf("got the error %v and the closing %+v, want no error and %+v as before the store", err, b.Closing(), a.Closing())
+		t.Errorf("read again: got error %v and the closing %+v, want no error and %+v", err, b.Closing(), a.Closing())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
@@ -169,11 +171,11 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	old.Observe(trial.Tally{Turns: 5})
 	if _, ok := old.Picks[0].Watch.Value(trial.Turns); ok {
-		t.Error("a pick of an older precept has outcomes, want none")
+		t.Error("a record of an older precept: got a value of the outcome turns, want none")
 	}
 }
 
-// The threshold of e-values follows the procedure of Benjamini and Hochberg for e-values.
+// EvidenceBar returns the threshold of the procedure of Benjamini and Hochberg for e-values.
 func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 	for _, c := range []struct {
 		es   []float64
@@ -190,31 +192,31 @@ func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 			logs[i] = math.Log(e)
 		}
 		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("%v: the bar is %v, want %v", c.es, got, c.want)
+			t.Errorf("e-values %v: got the threshold %v, want %v", c.es, got, c.want)
 		}
 	}
 }
 
-// A planned trial on an outcome counts every closed pick, with or without a reward, by the outcome; a
-// trial on the reward counts rewarded picks alone.
+// A planned trial on an outcome counts each closed pick, with or without a reward. A trial on the reward counts only
+// rewarded picks.
 func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	a := pickWithOutcomes(false, true, trial.Tally{})
 	a.Picks[0].C = 0.5
 	for name, want := range map[string][2]int{"900.60.recurrence": {1, 1}, "900.60": {0, 1}, "900.60.errors": {1, 1}} {
 		a.Picks[0].Trial = name
 		if got := [2]int{len(a.TrialEntries("0123456789", math.NaN())), len(a.TrialEntries("0123456789", 1))}; got != want {
-			t.Errorf("%s: %d entries without a reward and with one, want %d", name, got, want)
+			t.Errorf("trial %s: got %d entries (without a reward, with one), want %d", name, got, want)
 		}
 	}
 	a.Picks[0].Trial = "900.60.recurrence"
 	c := trial.NewCounters()
 	c.Add(a.TrialEntries("0123456789", math.NaN()))
-	looks := c.Evaluations()
-	if len(looks) != 1 || looks[0].Outcome != "recurrence" || looks[0].Planned != 60 || math.Abs(looks[0].Z+0.5/0.2) > 1e-6 {
-		t.Errorf("got the evaluations %+v, want one on recurrence with 60 planned picks and Z = %v", looks, -0.5/0.2)
+	evaluations := c.Evaluations()
+	if len(evaluations) != 1 || evaluations[0].Outcome != "recurrence" || evaluations[0].Planned != 60 || math.Abs(evaluations[0].Z+0.5/0.2) > 1e-6 {
+		t.Errorf("got the evaluations %+v, want one on recurrence with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
 	}
 	a.Picks[0].Watch.Closed = false
 	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {
-		t.Errorf("a session without the outcome has an entry: %v", ds)
+		t.Errorf("an open session: got the entries %v, want none", ds)
 	}
 }

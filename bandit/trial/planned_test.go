@@ -21,7 +21,8 @@ type rewardedSession struct {
 	y    float64
 }
 
-// trialSessions plays sessions of one lesson in a planned trial.
+// trialSessions plays n sessions of lesson a in the planned trial of this name. The lesson raises the probability of
+// success from 0.5 by effect.
 func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSession {
 	r := rand.New(rand.NewPCG(seed, 1)) //nolint:gosec // tests repeat
 	var out []rewardedSession
@@ -42,8 +43,8 @@ func trialSessions(n int, name string, effect float64, seed uint64) []rewardedSe
 	return out
 }
 
-// The evaluation covers exactly the first N rewarded picks by the beginning of their sessions, for
-// any order of counting, any number of replicas and any number of later picks.
+// The evaluation of a planned trial of 200 picks covers the 200 rewarded picks whose sessions began first. The order of
+// counting, the number of replicas and the number of later picks do not matter.
 func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 200, "")
 	all := trialSessions(500, name, 0.2, 7)
@@ -69,24 +70,24 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
 			if l := c.Evaluations(); i == 20 && len(l) > 0 && l[0].Taken {
-				t.Fatal("the evaluation came before the last pick, want after")
+				t.Fatalf("after %d sessions: got the evaluation %+v, want Taken = false", i, l[0])
 			}
 			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 		}
-		if round == 4 { // a third replica reads the writes of two replicas
+		if round == 4 { // a third replica reads the merged writes of two replicas
 			c = trial.NewCounters()
 			c.Add(merge(parts[0], parts[1]))
 		}
 		l := c.Evaluations()
 		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
 			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
-			t.Fatalf("round %d: got %+v, want one evaluation of %v picks, %v injected, sums %v and %v", round, l, n, injected, z, zz)
+			t.Fatalf("round %d: got the evaluations %+v, want one of %v picks, %v of them injected, with Z = %v and ZZ = %v", round, l, n, injected, z, zz)
 		}
 	}
 }
 
-// The name of a section of a rules file may contain "#", which separates the arm from the trial in a
-// scope.
+// The scope of a planned trial is the arm, "#" and the name of the trial. A section of a rules file may contain "#"
+// in the name of its arm.
 func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 	const arm = trial.Arm("rule:CLAUDE.md#Unit #1 tests@0123456789ab")
 	name, c := trial.Name(time.Unix(100, 0), 2, ""), trial.NewCounters()
@@ -99,33 +100,34 @@ func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 	}
 }
 
-// The formulas, by hand: (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014; and back.
-func TestPicksForMatchesTheFormula(t *testing.T) {
+// PicksFor, DetectableEffect, PlannedWidth and PlannedP match a calculation by hand. For the first:
+// (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014.
+func TestPlanningFunctionsMatchTheFormulas(t *testing.T) {
 	n := trial.PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
 	if n < 3010 || n > 3018 {
 		t.Errorf("got %d picks, want 3010 to 3018", n)
 	}
 	if d := trial.DetectableEffect(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
-		t.Errorf("the picks find an effect of %v, want 0.05", d)
+		t.Errorf("%d picks: got the detectable effect %v, want 0.05", n, d)
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
-			t.Errorf("%v: got %d picks, want 0", bad, n)
+			t.Errorf("arguments %v: got %d picks, want 0", bad, n)
 		}
 	}
 	if w, always := trial.PlannedWidth(1000, 1), trial.HalfWidth(1000, 1, trial.TightLesson); w/always < 0.6 || w/always > 0.7 {
-		t.Errorf("the half-width of one evaluation is %v and of any number %v, want a ratio of 0.6 to 0.7", w, always)
+		t.Errorf("1000 picks: got the half-width %v for one evaluation and %v for any number of them, want a ratio of 0.6 to 0.7", w, always)
 	}
 	if p := trial.PlannedP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
-		t.Errorf("got p = %v, want 0.0455", p)
+		t.Errorf("an effect of two standard errors: got p = %v, want 0.0455", p)
 	}
 	if p := trial.PlannedP(-0.1, 400, 4); math.Abs(p-0.3173) > 1e-4 { // one standard error, below 0
-		t.Errorf("got p = %v, want 0.3173", p)
+		t.Errorf("an effect of minus one standard error: got p = %v, want 0.3173", p)
 	}
 }
 
-// With the planned picks, the planned evaluation finds the effect with the stated power; without an
-// effect, in one of twenty.
+// A trial with the picks of PicksFor finds the effect in about 80% of the runs, which is the stated power. Without an
+// effect the trial has a finding in about 5% of the runs.
 func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 	const runs = 300
 	n := trial.PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -143,13 +145,13 @@ func TestPlannedEvaluationHasTheStatedPower(t *testing.T) {
 			}
 		}
 		if share := float64(found) / runs; share < c.least || share > c.most {
-			t.Errorf("an effect of %v is found in %v of the runs with %d picks, want %v to %v", c.effect, share, n, c.least, c.most)
+			t.Errorf("effect %v: got a finding in a share of %v of the runs with %d picks, want %v to %v", c.effect, share, n, c.least, c.most)
 		}
 	}
 }
 
-// A planned trial ends at enough rewarded picks: the counted ones plus the additional ones that the
-// caller knows.
+// A planned trial of 60 picks has ended (Reached is true) when the counted picks and the rewarded picks of open
+// sessions, whose number the caller passes, are 60 together.
 func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	c := trial.NewCounters()
@@ -158,20 +160,20 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 	}
 	for open, want := range map[int64]bool{0: false, 19: false, 20: true, 21: true} {
 		if got := c.Progress("a@1", 0, name, open).Reached; got != want {
-			t.Errorf("%d open sessions: got Reached = %v, want %v", open, got, want)
+			t.Errorf("40 counted and %d open picks: got Reached = %v, want %v", open, got, want)
 		}
 	}
 	if c.Progress("a@1", 0, "", 100).Reached || c.Progress("b@1", 0, name, 0).Reached || !c.Progress("b@1", 0, name, 60).Reached {
-		t.Errorf("ended: a trial without a name %v, of b without open picks %v, of b with 60 open picks %v; want false, false, true",
+		t.Errorf("got Reached = %v without a trial, %v for b without open picks and %v for b with 60 open picks; want false, false and true",
 			c.Progress("a@1", 0, "", 100).Reached, c.Progress("b@1", 0, name, 0).Reached, c.Progress("b@1", 0, name, 60).Reached)
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
-		t.Errorf("a clone: got %+v, want one evaluation with 40 rewarded picks", l)
+		t.Errorf("a clone: got the evaluations %+v, want one with 40 rewarded picks", l)
 	}
 }
 
-// A trial by width ends once the interval is narrow enough, and does not restart when the interval
-// widens.
+// A trial may end at a half-width of the interval instead of a number of picks. Such a trial stays ended when the
+// interval becomes wider again. Inherit passes the end of a trial to reloaded counters.
 func TestTrialByWidthStaysEnded(t *testing.T) {
 	c := trial.NewCounters()
 	addRewards := func(n int, eps float64) {
@@ -182,24 +184,24 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 	addRewards(500, 0.5)
 	if c.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("after 500 picks the trial has ended, want a running trial: the interval is wider than 0.1")
+		t.Error("after 500 picks: got Reached = true, want false: the interval is wider than 0.1")
 	}
 	addRewards(700, 0.5)
 	if with, without := c.Progress("a@1", 0.1, "", 0).Reached, c.Progress("a@1", 0, "", 0).Reached; !with || without {
-		t.Errorf("after 1,200 picks the trial with a width has ended: %v, without a width: %v; want true and false", with, without)
+		t.Errorf("after 1,200 picks: got Reached = %v for the width 0.1 and %v without a width, want true and false", with, without)
 	}
 	addRewards(100, 0.01)
 	if !c.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("the trial is open again, want ended: its width was reached")
+		t.Error("with a wider interval: got Reached = false, want true: the width was reached before")
 	}
 	fresh := c.Clone()
 	if fresh.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("the present counters alone end the trial, want a wider interval for this test")
+		t.Error("a clone: got Reached = true, want false (otherwise the interval is too narrow for this test)")
 	}
 	fresh = c.Clone()
 	fresh.Inherit(c)
 	if !fresh.Progress("a@1", 0.1, "", 0).Reached {
-		t.Error("after Inherit the trial runs again, want ended")
+		t.Error("after Inherit: got Reached = false, want true")
 	}
 }
 
@@ -209,10 +211,10 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
 	} {
 		if got := trial.NewEvaluation("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
-			t.Errorf("%q: got %+v, want %+v", name, got, (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}))
+			t.Errorf("name %q: got the evaluation %+v, want Began = %d and Planned = %d", name, got, want.began, want.planned)
 		}
 		if got := trial.Planned(name); got != want.planned {
-			t.Errorf("name %q: got %d picks, want %d", name, got, want.planned)
+			t.Errorf("name %q: got %d planned picks, want %d", name, got, want.planned)
 		}
 	}
 	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
@@ -225,9 +227,9 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 	}
 }
 
-// The evaluation happens with its last pick; before, the numbers cover the existing picks. The
-// result names the start of the last counted session. A later pick with an earlier start replaces a
-// counted one.
+// The evaluation of three picks is taken with the third pick. Before that, its sums cover the existing picks. At is
+// the start of the latest session in the sums. A pick that is counted later, of a session that began earlier,
+// replaces a pick in the sums.
 func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
@@ -241,10 +243,10 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
 		got := c.Evaluations()
 		if len(got) != 1 || math.Abs(got[0].Z-w.Z) > 1e-9 || math.Abs(got[0].ZZ-w.ZZ) > 1e-9 {
-			t.Fatalf("the evaluation is %+v, want %+v", got, w)
+			t.Fatalf("got the evaluations %+v, want %+v", got, w)
 		}
 		if got[0].Z, got[0].ZZ = w.Z, w.ZZ; got[0] != w {
-			t.Fatalf("the first evaluation is %+v, want %+v", got[0], w)
+			t.Fatalf("got the evaluation %+v, want %+v", got[0], w)
 		}
 	}
 	with, without := 0.5/0.8, -0.5/0.2
@@ -254,13 +256,13 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	want(trial.Evaluation{Rewarded: 2, At: 102, Z: with + without, ZZ: with*with + without*without, Injected: 1, Withheld: 1})
 	addReward("dddddddd-3", 103, true, 0)
 	want(trial.Evaluation{Rewarded: 3, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	addReward("eeeeeeee-4", 104, false, 0) // too late
+	addReward("eeeeeeee-4", 104, false, 0) // began after the third session
 	want(trial.Evaluation{Rewarded: 4, Taken: true, At: 103, Z: without, ZZ: 2*with*with + without*without, Injected: 2, Withheld: 1})
-	addReward("aaaaaaaa-5", 102, false, 0) // counted late: the session began with the second session, and its name sorts first
+	addReward("aaaaaaaa-5", 102, false, 0) // began in the same second as the second session, with a name that sorts first
 	want(trial.Evaluation{Rewarded: 5, Taken: true, At: 102, Z: with, ZZ: with*with + 2*without*without, Injected: 1, Withheld: 2})
 }
 
-// An entry holds z to the millionth and the outcome of the coin, for all values.
+// The entry of a pick in a planned trial holds z to the millionth and whether the pick was injected.
 func TestEntryHoldsValueAndCoin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
@@ -269,7 +271,7 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf(`got %v, want one entry with a value and a field name of at most 10 bytes`, ds)
+			t.Fatalf("got the entries %v, want one with a value other than 0 and a field name of at most 10 bytes", ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
@@ -285,23 +287,24 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	a := pickOf(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("no trial: got %v, want no entry", got)
+		t.Errorf("no trial: got the entries %v, want none", got)
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.PlannedScope("b@1", "7.1") {
 		t.Errorf("got the entries %v, want one of the scope %q", got, trial.PlannedScope("b@1", "7.1"))
 	}
 	if got := a.TrialEntries("s", math.NaN()); got != nil {
-		t.Errorf("reward NaN: got %v, want no entry", got)
+		t.Errorf("reward NaN: got the entries %v, want none", got)
 	}
 	a.Excluded = true
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("an excluded session: got %v, want no entry", got)
+		t.Errorf("an excluded session: got the entries %v, want none", got)
 	}
 }
 
-// Trials are listed by their start, for any names.
-func TestTrialsAreListedByTheirStart(t *testing.T) {
+// Evaluations are in the order of the start of their trials. Equal starts are in the order of the name, then of the
+// arm.
+func TestEvaluationsAreInTheOrderOfTheirStart(t *testing.T) {
 	c := trial.NewCounters()
 	var want []string
 	for _, at := range []struct{ arm, name string }{{"c@1", "8.5"}, {"a@1", "9.10"}, {"b@1", "9.10"}, {"a@1", "9.2"}, {"a@1", "10.1"}} {
@@ -318,7 +321,7 @@ func TestTrialsAreListedByTheirStart(t *testing.T) {
 		got = append(got, string(l.Arm)+" "+l.Trial)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("the trials are %v, want %v", got, want)
+		t.Errorf("got the trials %v, want %v", got, want)
 	}
 }
 
@@ -330,20 +333,20 @@ func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 			g := good
 			g[i] = x
 			if n := trial.PicksFor(g[0], g[1], g[2], g[3], g[4]); n != 0 {
-				t.Errorf("%v: got %d picks, want 0", g, n)
+				t.Errorf("arguments %v: got %d picks, want 0", g, n)
 			}
 		}
 	}
 	if n := trial.PicksFor(1e-9, 0.8, 0.05, 0.5, 0.24); n != 1e12 {
-		t.Errorf("an effect of a billionth of a point: got %d picks, want 1e12", n)
+		t.Errorf("an effect of 1e-9: got %d picks, want 1e12", n)
 	}
 	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
-		t.Errorf("the detectable effect is %v with one pick and %v with none, want equal and finite effects", one, none)
+		t.Errorf("got the detectable effect %v of one pick and %v of none, want equal and finite effects", one, none)
 	}
 }
 
-// Fewer than fifty rewarded picks end no trial by width, nor does a width of zero; the trial ends
-// exactly with the pick that brings the width.
+// A trial by width ends with the pick that makes the interval narrow enough, and not before 50 rewarded picks. The
+// widths 0 and NaN end no trial.
 func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 	for _, until := range []float64{0.9, 0.3, 0.14} {
 		p := &played{Counters: trial.NewCounters()}
@@ -356,15 +359,15 @@ func TestTrialByWidthEndsExactlyAtItsWidth(t *testing.T) {
 				t.Fatalf("width %v: got Reached = %v after %d picks, want %v", until, got, i, want)
 			}
 			if p.Progress("a@1", 0, "", 0).Reached || p.Progress("a@1", math.NaN(), "", 0).Reached {
-				t.Fatal("a trial without a width has ended, want a running trial")
+				t.Fatalf("widths 0 and NaN: got Reached = true after %d picks, want false", i)
 			}
 			if want && ended == 0 {
 				ended = i
 			}
 		}
-		t.Logf("+-%v after %d picks", until, ended)
+		t.Logf("half-width %v after %d picks", until, ended)
 		if ended == 0 || until == 0.9 && ended != 50 {
-			t.Errorf("until %v: the trial ended after %d picks, want an end, after 50 picks with 0.9", until, ended)
+			t.Errorf("width %v: got the end after %d picks, want more than 0, and 50 for the width 0.9", until, ended)
 		}
 	}
 }

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// closedPick returns a closed session with one pick, which is followed by errors, the only measured
-// part of the surrogate. weight is the weight of the surrogate.
+// closedPick returns a closed session with one pick that is followed by the given number of errors. The surrogate is a
+// prediction of the reward from outcomes, here from the errors alone. weight is the weight of the surrogate.
 func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	w := trial.Watch{Outcomes: trial.SetOf(trial.Errors), Weight: weight}
 	w.C[trial.Errors] = 0.2
@@ -18,31 +18,31 @@ func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	return a
 }
 
-// A session without a reward at the closing counts as rewarded from the late reward on, and the row counts
-// the late reward. Taking the reward back restores every sum.
+// A late reward arrives after the closing of its session. The session then counts as rewarded, and the strata count the
+// late reward. Subtracting the reward restores the sums.
 func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c := trial.NewCounters()
 	a := closedPick(true, 3, 0.5)
 	c.Add(a.Closing())
 	before := c.Surrogate("in@1")
 	if before.N1 != 1 || before.M1 != 0 {
-		t.Errorf("the closing counts %+v, want one session without a reward", before)
+		t.Errorf("after the closing: got the sums %+v, want one injected session without a reward", before)
 	}
 	c.Add(a.Contribution(1, 2))
 	if s := c.Surrogate("in@1"); s.M1 != 1 || math.Abs(s.G+0.1) > 1e-6 || math.Abs(s.D-1.1) > 1e-6 {
-		t.Errorf("the late reward counts %+v, want g -0.1 and d 1.1", s)
+		t.Errorf("after the late reward: got the sums %+v, want M1 = 1, G = -0.1 and D = 1.1", s)
 	}
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{0, 1} || s.Rewards.M1 != 1 {
-		t.Errorf("the row has %+v, want one late reward", s.Strata)
+		t.Errorf("after the late reward: got the strata %+v and M1 = %v, want one late reward of an injected session and 1", s.Strata, s.Rewards.M1)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 2)))
 	if s := c.Surrogate("in@1"); s != before {
-		t.Errorf("without the reward the sums are %+v, want %+v", s, before)
+		t.Errorf("after the reward is subtracted: got the sums %+v, want %+v", s, before)
 	}
 	a.First = &trial.AtClosing{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
-		t.Errorf("a reward at the closing counts as late: %+v, want no late reward", s.Strata)
+		t.Errorf("a reward at the closing: got the strata %+v, want no late reward", s.Strata)
 	}
 }
 
@@ -68,12 +68,12 @@ func TestWeightOfTheSurrogateFollowsFromRewardedPicks(t *testing.T) {
 			c.Add(a.Contribution(k.reward(errors), 1))
 		}
 		if w := c.Watch("other@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.Weight < k.lo || w.Weight > k.hi {
-			t.Errorf("%s: the weight is %g, want %g to %g", name, w.Weight, k.lo, k.hi)
+			t.Errorf("%s: got the weight %g, want %g to %g", name, w.Weight, k.lo, k.hi)
 		}
 	}
 }
 
-// The estimate from all sessions and its variance are those of the formulas over single sessions.
+// Effect returns the estimate from all sessions and its variance. Both equal a calculation over the single sessions.
 func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
@@ -101,7 +101,7 @@ func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 	s := c.Surrogate("in@1")
 	effect, variance := s.Effect()
 	if math.Abs(effect-(sumD/m+sumG/n)) > 1e-4 || math.Abs(variance-var2*share) > 1e-4 {
-		t.Errorf("the estimate is %.5f with the variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
+		t.Errorf("got the estimate %.5f with the variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
 	}
 }
 
@@ -112,9 +112,9 @@ func TestSessionOfAnEarlierReleaseHasNoNewSums(t *testing.T) {
 	a.Graded = false
 	c.Add(a.Contribution(0.3, 2))
 	if s := c.Stats("in@1"); s.Strata[0].GradedN != [2]float64{} || s.Strata[0].Late != [2]int64{} || s.Rewards.M1 != 1 {
-		t.Errorf("the row has %+v, want one reward, not graded and not late", s.Strata)
+		t.Errorf("got the strata %+v and M1 = %v, want no graded and no late reward, and 1", s.Strata, s.Rewards.M1)
 	}
 	if s := c.Surrogate("in@1"); s != (trial.SurrogateStats{}) {
-		t.Errorf("the sums of all sessions are %+v, want none", s)
+		t.Errorf("got the sums of all sessions %+v, want zeros", s)
 	}
 }
