@@ -110,6 +110,7 @@ func TestLinesStayWithinTheirByteLimit(t *testing.T) {
 	})
 }
 
+// clean replaces markers of roles and blocks by harmless text, and keeps code and ordinary text.
 func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	cases := map[string]string{
 		"plain text, `code` and Vec<T>, a << b, x | y": "plain text, `code` and Vec<T>, a << b, x | y",
@@ -149,7 +150,7 @@ func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 	}
 	for in, want := range cases {
 		if got := strings.Join(clean(in), "\n"); got != want {
-			t.Errorf("clean(%q) gives %q, want %q", in, got, want)
+			t.Errorf("clean(%q) = %q, want %q", in, got, want)
 		}
 	}
 	if got := clean("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {

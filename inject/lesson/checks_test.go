@@ -107,6 +107,8 @@ func TestInjectionInTextForPeopleIsAWarningInAPersonsFile(t *testing.T) {
 	}
 }
 
+// The functions and the time of Checks add findings: a secret, a trigger that matches too many sessions, evidence that
+// does not exist, and an expired lesson.
 func TestChecksWithHooks(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	l := advised("a-b", "Do it with hunter2.", Trigger{Keywords: []string{"load more"}})

@@ -164,7 +164,7 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 	}
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{withTrigger("l", tc.trig), withTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
-		for range 2 { // the second match uses the memory of the first
+		for range 2 { // a second match of the same query gives the same result
 			if got := strings.Join(fired(b, &tc.q), " "); got != tc.want {
 				t.Errorf("%s: the matches are %q, want %q", tc.name, got, tc.want)
 			}

@@ -102,7 +102,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 	}
 }
 
-// Content of a result in addition to the text distinguishes results.
+// Results with the same text and different images have different MediaHash values. Without an image MediaHash is 0.
 func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
@@ -128,10 +128,12 @@ func TestStringInputIsAUserItem(t *testing.T) {
 	r := mustParse(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
 	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", Words: "go", HasText: true}
 	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.New() != 0 {
-		t.Errorf("got %+v, want %+v, r.LastUser() = 0 and r.New() = 0", got, want)
+		t.Errorf("got item %+v, LastUser = %d, New = %d, want item %+v, LastUser = 0, New = 0", got, r.LastUser(), r.New(), want)
 	}
 }
 
+// New returns the index of the first item after the last output of the model. LastUser returns the index of the last
+// new message with words of the user and a place for inserted text, -1 for none.
 func TestNewItemsOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -163,13 +165,13 @@ func TestNewItemsOfARequest(t *testing.T) {
 				ids = append(ids, res.Result.CallID)
 			}
 			if r.New() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewWords(), c.words) || !reflect.DeepEqual(ids, c.results) {
-				t.Errorf("got New = %d, LastUser = %d, words %q, results %q, want %d, %d, %q, %q", r.New(), r.LastUser(), r.NewWords(), ids, c.want, c.last, c.words, c.results)
+				t.Errorf("got New = %d, LastUser = %d, words %q, results %q, want New = %d, LastUser = %d, words %q, results %q", r.New(), r.LastUser(), r.NewWords(), ids, c.want, c.last, c.words, c.results)
 			}
 		})
 	}
 	delta := mustParse(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
 	if delta.New() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
-		t.Errorf("got New = %d and results %+v of a delta, want all items as new", delta.New(), delta.NewResults())
+		t.Errorf("a delta request: got New = %d and results %+v, want New = 0 and the result of item 1", delta.New(), delta.NewResults())
 	}
 }
 
