@@ -36,10 +36,10 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		}
 	}
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
-		t.Error("the page of the lessons lacks \"guardrail: dearer\"")
+		t.Error("the page of the lessons lacks \"guardrail: dearer\", want this text")
 	}
 	if got := page("/lessons"); !strings.Contains(got, `<strong class="good">recurrence proven: prevents its error</strong>`) {
-		t.Error("the page of the lessons lacks the proven outcome recurrence")
+		t.Error("the page of the lessons lacks the proven outcome recurrence, want the outcome")
 	}
 	row.Explained, row.PicksSaved, row.Late = new(0.12), 30, 7
 	row.AllSessions = &report.AllSessions{Sessions: 900, Rewarded: 200, Off: "the lesson changes which sessions have a reward"}

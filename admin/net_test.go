@@ -70,7 +70,7 @@ func TestHelpHasContentsAndSearch(t *testing.T) {
 	}
 	page := get("/help/LESSONS")
 	if !strings.Contains(page, `<a href="#pause-and-retire">`) || !strings.Contains(page, `id="pause-and-retire"`) {
-		t.Error("the page LESSONS lacks the part pause-and-retire, or its contents lack the link to the part")
+		t.Error("the page LESSONS lacks the part pause-and-retire, or its contents lack the link to the part, want both")
 	}
 	if !strings.Contains(get("/help?q=zzqx"), "Search for fewer words") {
 		t.Error("the page of a search without results has no hint, want \"Search for fewer words\"")

@@ -173,11 +173,11 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		t.Error("the page of an active lesson has the action Approve, want none")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("the page lacks \"41 of the 812\" or the silent word of the backtest")
+		t.Error("the page lacks \"41 of the 812\" or the silent word of the backtest, want both")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
-		t.Error("the page of a lesson without data does not state that sessions and opinion are missing")
+		t.Error("the page of a lesson without data lacks the note on the sessions or on the opinion of a judge, want both")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
 		t.Errorf("a lesson that does not exist: got status %d, want 404 and the reason", res.StatusCode)
@@ -226,7 +226,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	keeper.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")
 	if !strings.Contains(reload(), "helpful is unchanged: it expired") {
-		t.Error("the page after a refused action lacks \"helpful is unchanged: it expired\"")
+		t.Error("the page after a refused action lacks \"helpful is unchanged: it expired\", want this text")
 	}
 }
 
@@ -255,7 +255,7 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 		t.Errorf("the keeper got the call %q, want one pause of helpful", keeper.lastCall)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
-		t.Error("the next page does not have the selected theme")
+		t.Error("the next page has the theme from before the selection, want the selected theme")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports the errors %q, want none", got)

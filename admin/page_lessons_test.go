@@ -92,11 +92,11 @@ func TestLessonsPageShowsHundredRowsSortedAndFiltered(t *testing.T) {
 		t.Error("a page number after the last does not show the last page, want \"2001 to 2002 of 2002\"")
 	}
 	if page := get("?q=nobody"); !strings.Contains(page, "No lesson matches the filter") {
-		t.Error("the page without a matching lesson lacks \"No lesson matches the filter\"")
+		t.Error("the page without a matching lesson lacks \"No lesson matches the filter\", want this text")
 	}
 	f.reports.report = report.Report{}
 	if page := get(""); !strings.Contains(page, "precept lessons new") {
-		t.Error("the page without lessons lacks \"precept lessons new\"")
+		t.Error("the page without lessons lacks \"precept lessons new\", want this text")
 	}
 }
 

@@ -41,11 +41,11 @@ func TestOverviewShowsTasksGainsAndHistory(t *testing.T) {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
 	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</a>") || !strings.Contains(page, "no price of the models") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
-		t.Error("without a price, the page lacks the tokens of the week, the note on the price or the cached shares")
+		t.Error("without a price, the page lacks the tokens of the week, the note on the price or the cached shares, want all three")
 	}
 	prices = Prices{Models: price.Flat(2, 0.2)}
 	if page := get(""); !strings.Contains(page, "cost 4.00 without a cache") {
-		t.Error("the page lacks \"cost 4.00 without a cache\", the cost at the configured price")
+		t.Error("the page lacks \"cost 4.00 without a cache\", want the cost at the configured price")
 	}
 	page := get("?price=3")
 	if strings.Contains(page, rejected.Slug) {
@@ -98,7 +98,7 @@ func TestHistoryOfOneDayHasAChart(t *testing.T) {
 		t.Errorf("%d effects are kept, want %d to %d; %d keys, want at most %d", len(effects), historyEffects/4, historyEffects, len(h.seen), historyKeys)
 	}
 	if effects[0].at.After(time.Unix(1e9+60, 0)) || effects[len(effects)-1].at.Before(now.Add(-time.Minute)) {
-		t.Error("the stored effects do not cover the time from the start to now")
+		t.Errorf("the stored effects are from %v to %v, want from the start to %v", effects[0].at, effects[len(effects)-1].at, now)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestBreakdownShowsEffectsByAgentAndLength(t *testing.T) {
 		}
 	}
 	if page := body(t, f.do(t, "GET", "/breakdown?by=length", bearer(token))); !strings.Contains(page, "100 to 500 bytes") {
-		t.Error("the breakdown by length lacks \"100 to 500 bytes\"")
+		t.Error("the breakdown by length lacks \"100 to 500 bytes\", want this text")
 	}
 	lib.survey = report.NewSurvey(f.now)
 	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "Too little data in each part") {

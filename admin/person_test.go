@@ -114,12 +114,12 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 	cookie, csrf := f.browser(t)
 	l, ok := lib.Book().Get("helpful")
 	if !ok {
-		t.Fatal("the library has no lesson helpful")
+		t.Fatal("the library has no lesson helpful, want the lesson")
 	}
 	for _, at := range []string{"/lessons/helpful", "/queue"} {
 		page := body(t, f.do(t, "GET", at, form(cookie, nil)))
 		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
-			t.Errorf("%s: the forms lack the hash or the state of the shown lesson", at)
+			t.Errorf("%s: the forms lack the hash or the state of the shown lesson, want both", at)
 		}
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))

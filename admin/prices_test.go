@@ -73,6 +73,6 @@ func TestBuiltInPricesHaveTheirDate(t *testing.T) {
 	})
 	f.reports.report.Global.NTreated = 1
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "Built-in list prices of "+price.Listed().Listed+"; set the key prices") {
-		t.Error("the overview lacks the date of the built-in prices, or the key prices")
+		t.Error("the overview lacks the date of the built-in prices or the key prices, want both")
 	}
 }

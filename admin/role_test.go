@@ -83,7 +83,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 	}
 	for _, target := range []string{"/lessons/helpful", "/queue"} {
 		if got := page(target); strings.Contains(got, `class="actions"`) || strings.Contains(got, `class="decide"`) || !strings.Contains(got, `action="/logout"`) || !strings.Contains(got, ">viewer<") {
-			t.Errorf("%s: want a page with the logout and the role of a viewer, and without actions of operators", target)
+			t.Errorf("%s is the page %s, want the logout and the role of a viewer, and no actions of operators", target, got)
 		}
 	}
 	list := page("/sessions")
@@ -91,7 +91,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 		t.Error("the list of a viewer links a session or the samples, or has the search for words, want none")
 	}
 	if got := page("/sessions/" + id); !strings.Contains(got, "For operators") || strings.Contains(got, "flaky") {
-		t.Error("the page of a session for a viewer lacks \"For operators\" or shows the session")
+		t.Error("the page of a session for a viewer lacks \"For operators\" or shows the session, want the text and no session")
 	}
 	_, rest, _ := strings.Cut(page("/"), `name="csrf_token" value="`)
 	csrf, _, _ := strings.Cut(rest, `"`)

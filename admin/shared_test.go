@@ -292,7 +292,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 				t.Errorf("%s renders %d rows, want at most %d", path, n, rows)
 			}
 			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
-				t.Errorf("%s lacks \"Counted at\", or announces newer figures", path)
+				t.Errorf("%s lacks \"Counted at\" or has \"Newer figures\", want only \"Counted at\"", path)
 			}
 		}
 		if n := slow.made.Load(); n != 1 {
@@ -305,7 +305,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			t.Errorf("the page waited for %s, want at most %s", waited, patience)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
-			t.Error("the page of an old report lacks \"Newer figures are being counted\", or does not refresh")
+			t.Error("the page of an old report lacks \"Newer figures are being counted\" or the refresh, want both")
 		}
 		before := slow.made.Load()
 		for range 3 {

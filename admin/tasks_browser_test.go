@@ -116,6 +116,6 @@ func TestExportHasTheFilteredSessions(t *testing.T) {
 		}
 	}
 	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {
-		t.Errorf("the comparison lacks the measures or the link to the injected sessions: %.2000s", page)
+		t.Errorf("the comparison is %.2000s, want the measures and the link to the injected sessions", page)
 	}
 }

@@ -40,7 +40,7 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
-		t.Error("the overview of the demo lacks the column of the true effect, its value +5.0, or its only mark in a plot")
+		t.Error("the overview of the demo lacks the column of the true effect, its value +5.0, or its only mark in a plot, want all three")
 	}
 }
 
@@ -64,7 +64,7 @@ func TestOverviewWarnsOfABrokenExperiment(t *testing.T) {
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	if strings.Count(page, `role="alert"`) != 2 || !strings.Contains(page, "1e+06") {
-		t.Error("the overview of a broken experiment lacks two alerts or the e-value 1e+06")
+		t.Error("the overview of a broken experiment lacks two alerts or the e-value 1e+06, want both")
 	}
 }
 

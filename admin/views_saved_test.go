@@ -123,7 +123,7 @@ func TestViewsHaveBounds(t *testing.T) {
 	}
 	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}})
 	if page := get(post("/views", url.Values{"name": {"one more"}, "agent": {"a"}}).Header.Get("Location")); !strings.Contains(page, "a tenant has at most 100 saved views") {
-		t.Error("the page after view 101 lacks \"a tenant has at most 100 saved views\"")
+		t.Error("the page after view 101 lacks \"a tenant has at most 100 saved views\", want this text")
 	}
 }
 

@@ -217,7 +217,7 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 		t.Errorf("the audit file: got %v, error %v, want the mode 0o600 and no error", info, err)
 	}
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
-		t.Error("the audit log on the health page lacks the route of the deletion")
+		t.Error("the audit log on the health page lacks the route of the deletion, want the route")
 	}
 	again, err := openAudit(dir)
 	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
@@ -266,7 +266,7 @@ func TestFeedbackAPITakesOneEntry(t *testing.T) {
 		}
 	}
 	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
-		t.Error("the page of the session lacks the rater \"(ann)\" of the feedback")
+		t.Error("the page of the session lacks the rater \"(ann)\" of the feedback, want the rater")
 	}
 }
 

@@ -146,7 +146,7 @@ func cutting(t *testing.T, registry *rules.Registry) *sectionRun {
 			return r
 		}
 	}
-	t.Fatal("no session in 100 loses both sections")
+	t.Fatal("none of 100 sessions loses both sections, want at least one")
 	return nil
 }
 

@@ -151,8 +151,8 @@ func (c *closer) leavesToOthers(ref session.Ref, started time.Time) bool {
 	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeEvery()
 }
 
-// prepare returns the first settlement of a session. A session with exchanges and without a row
-// closes with nothing to count; the samples are built.
+// prepare returns the first settlement of a session; nil after an error. A session with exchanges but
+// without a stored record counts nothing, and gets its samples.
 func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
 	if rec.Unit.ID != "" {

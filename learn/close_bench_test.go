@@ -55,7 +55,8 @@ func BenchmarkClose(b *testing.B) {
 	}
 }
 
-// benchClose measures the closing of sessions with a number of turns; memory keeps their exchanges in memory.
+// benchClose measures the closing of sessions with the given number of turns. With memory, the exchanges of the open
+// sessions are in memory.
 func benchClose(b *testing.B, turns int, judged, memory bool) {
 	b.Helper()
 	const sessions = 400

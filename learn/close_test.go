@@ -401,8 +401,9 @@ func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// After the backend failed to list the unsettled sessions, the listing is repeated.
-func TestPendingWorkIsReadAgainAfterAnError(t *testing.T) {
+// The backend fails to list the unsettled sessions, and the next pass lists them again. After a successful listing,
+// the learner makes no second listing at the same time.
+func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))

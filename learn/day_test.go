@@ -223,7 +223,7 @@ func (d *day) assignment(i int) trial.Assignment {
 // turn offers one turn to a replica.
 func (d *day) turn(r *rig, tenant, name string, n int) {
 	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
-		d.t.Error("Offer refused a turn")
+		d.t.Error("Offer refused a turn, want the turn accepted")
 	}
 }
 
@@ -271,7 +271,7 @@ func (d *day) step(step int) {
 	d.link.set(step < cutFrom || step >= cutUntil)
 	if step == cutUntil {
 		if len(d.fleet[partitioned].failed()) == 0 {
-			d.t.Error("the partitioned replica reported no failure")
+			d.t.Error("the replica without Redis reported no failure, want at least one")
 		}
 		d.reconnect(d.fleet[partitioned])
 	}
@@ -344,7 +344,7 @@ func (d *day) reconnect(r *rig) {
 			return
 		}
 		if ctx.Err() != nil {
-			d.t.Fatal("the partitioned replica does not reach Redis again")
+			d.t.Fatal("the partitioned replica does not reach Redis within a minute, want a connection")
 		}
 		time.Sleep(50 * time.Millisecond)
 	}

@@ -34,7 +34,7 @@ func (r *rig) offerTurns(from, to int) {
 				r.begin(tenantA, name, picked(true))
 			}
 			if !r.Offer(store.Turn{Exchange: step(name, turn, last, r.clk.now(), turn%2 == 0), Size: 1000}) {
-				r.t.Fatal("Offer refused the turn")
+				r.t.Fatal("Offer refused the turn, want the turn accepted")
 			}
 			r.clk.add(time.Second)
 		}

@@ -128,7 +128,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 		t.Helper()
 		id := a.begin(tenant, name, picked(true))
 		if !a.Offer(store.Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
-			t.Fatal("Offer refused the turn")
+			t.Fatal("Offer refused the turn, want the turn accepted")
 		}
 		a.record()
 		a.postFeedback(tenant, id, score("f"+name, 1, y))

@@ -345,7 +345,7 @@ func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.begin(tenantA, name, a)
 	if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 100}) {
-		r.t.Fatal("Offer refused the turn")
+		r.t.Fatal("Offer refused the turn, want the turn accepted")
 	}
 	r.record()
 	return id
@@ -356,7 +356,7 @@ func (r *rig) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clk.now()), Size: 100}) {
-			r.t.Fatalf("Offer refused turn %d", n)
+			r.t.Fatalf("Offer refused turn %d, want the turn accepted", n)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		list := r.samplesOf(id)
 		same(t, "exchanges in samples", len(events(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
-			t.Errorf("day %d: the samples do not contain the sample %s of the first day", day, first[0].ID)
+			t.Errorf("day %d: the sample %s of the first day is missing, want the sample kept", day, first[0].ID)
 		}
 	}
 	same(t, "the reward", r.applied(id).Reward, 1)
@@ -146,7 +146,7 @@ func TestStopBuildsMissingSamples(t *testing.T) {
 }
 
 // A webhook event after the closing gives the session a reward, and a later event replaces the reward.
-func TestLateEventsOfWorkCorrectTheSession(t *testing.T) {
+func TestLateWebhookEventsCorrectTheSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))

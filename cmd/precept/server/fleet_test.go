@@ -108,7 +108,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	l := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log lacks the line %q", line)
+			t.Errorf("the log lacks the line %q, want the line", line)
 		}
 	}
 	if status, body := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
@@ -174,7 +174,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
 	l := startServer(t, source)
 	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
-		t.Error("the log lacks the line on the unreadable lessons")
+		t.Error("the log lacks the line on the unreadable lessons, want the line")
 	}
 	lessonInjected := func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {

@@ -166,7 +166,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	l := startServer(t, source)
 	if !l.console.contains("the store was damaged") {
-		t.Error("the log lacks \"the store was damaged\"")
+		t.Error("the log lacks \"the store was damaged\", want this line")
 	}
 	l.playSession("coder", "s", "hello", `"type":"approval"`)
 	if err := l.stopAndWait(); err != nil {

@@ -39,7 +39,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 	}
 	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log does not say %q", line)
+			t.Errorf("the log lacks %q, want this line", line)
 		}
 	}
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
@@ -91,7 +91,7 @@ func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	}))
 	l := startServer(t, source, handleSignals)
 	if !l.console.contains("precept continues, because the store is in Redis") || !l.console.contains("the copy of the fleet's keys cannot be written") {
-		t.Error("the log does not report both the missing outbox and the missing copy of the keys")
+		t.Error("the log lacks the line on the missing outbox or on the missing copy of the keys, want both")
 	}
 	l.playSession("coder", "kept", "hello", `"type":"approval"`)
 	token := map[string]string{"Authorization": "Bearer token"}

@@ -66,7 +66,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		return err == nil && len(r.Lessons) == 1 && r.Lessons[0].NInjected == 3 && r.Lessons[0].MeanInjected != nil && *r.Lessons[0].MeanInjected < 0.9
 	})
 	if text := l.page("/lessons/look-first?backtest=1"); !strings.Contains(text, "The lesson would have fired in <strong>3</strong> of the <strong>4</strong>") {
-		t.Error("the page of the lesson does not report 3 matches in 4 sessions")
+		t.Error("the page of the lesson lacks the 3 matches in 4 sessions, want this count")
 	}
 	eventually(t, "the count of the stored sessions on /breakdown", func() bool {
 		return strings.Contains(l.page("/breakdown"), "10 withheld. 3 of these sessions are stored")
@@ -102,7 +102,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		}
 		for line := range strings.Lines(out.String()) { // without s-3, which is forgotten
 			if !strings.Contains(served, line) {
-				t.Errorf("the command's export as %s has a line that the server's export lacks: %s", format, line)
+				t.Errorf("the server's export as %s lacks the line %s, want each line of the command's export", format, line)
 			}
 		}
 		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session
@@ -173,7 +173,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		t.Errorf("after the reload the viewer's token gets status %d, want 200", viewerStatus())
 	}
 	if !strings.Contains(l.page("/"), "needs a restart: limits.sessions") {
-		t.Error("the overview lacks \"needs a restart: limits.sessions\"")
+		t.Error("the overview lacks \"needs a restart: limits.sessions\", want this text")
 	}
 	if status, _ := send(t, http.MethodPost, l.admin+"/api/forget", map[string]string{"Authorization": "Bearer viewer"}, `{"tenant":"default","all":true}`); status != http.StatusForbidden {
 		t.Errorf("a deletion with a viewer's token gets status %d, want 403", status)
@@ -183,7 +183,7 @@ func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
 		t.Errorf("the removed token of a viewer gets status %d, want 401", viewerStatus())
 	}
 	if strings.Contains(l.page("/"), "needs a restart") {
-		t.Error("the overview says \"needs a restart\" after the change was undone")
+		t.Error("the overview has \"needs a restart\" after the change was undone, want no such text")
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
@@ -258,7 +258,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Errorf("run.json is %+v, error %v, want the addresses of the new server and its process", run, err)
 	}
 	if !l.console.contains("the lesson directory does not exist") {
-		t.Error("the log lacks \"the lesson directory does not exist\"")
+		t.Error("the log lacks \"the lesson directory does not exist\", want this line")
 	}
 	if err := os.Mkdir(lessons, 0o700); err != nil {
 		t.Fatal(err)

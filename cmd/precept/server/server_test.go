@@ -134,7 +134,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s did not occur within a minute", what)
+			t.Fatalf("%s: not seen within a minute, want the event", what)
 		}
 	}
 }
@@ -236,7 +236,7 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !output.contains("dashboard: http://127.0.0.1:") {
-			t.Errorf("start %d: the console lacks the address of the dashboard", n+1)
+			t.Errorf("start %d: the console lacks the address of the dashboard, want the address", n+1)
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
 			if output.contains(text) != want {

@@ -151,7 +151,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", now)
 	}
 	if !l.console.contains("changed settings need a restart") || !l.console.contains("keys=reward.close_after") {
-		t.Error("the log does not name reward.close_after as a setting that needs a restart")
+		t.Error("the log lacks reward.close_after as a setting that needs a restart, want the setting")
 	}
 	// A signal reads the file again without a change.
 	count := func() int { return l.console.times("configuration reloaded") }
