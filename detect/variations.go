@@ -22,7 +22,7 @@ const (
 // that may have changed results. The calls of one answer count once.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
-	if newest.outcome().Outcome != Error || newest.isTransient() {
+	if newest.outcome().Outcome != Error || newest.isTransient() || !failsOften(steps) {
 		return false
 	}
 	count, batch := 1, newest.batch
@@ -42,6 +42,22 @@ func failsInVariations(steps func(int) *step) bool {
 		}
 	}
 	return false
+}
+
+// failsOften reports whether enough calls failed since the last change, whatever the calls. The test is cheap and
+// rejects most steps.
+func failsOften(steps func(int) *step) bool {
+	count, batch := 1, steps(0).batch
+	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
+		s := steps(i)
+		if s == nil || s.person || s.warned || s.mayChangeResults() {
+			return false
+		}
+		if s.outcome().Outcome == Error && s.batch != batch {
+			count, batch = count+1, s.batch
+		}
+	}
+	return count == minSameFailures
 }
 
 // isVariation reports whether two calls of one tool are variations of each other: edits of one file, commands that
@@ -103,16 +119,18 @@ func (s *step) callWords() *callWords {
 	default:
 		for i, key := range call.args.keys {
 			if !call.phrases.describes(key) && !call.phrases.isKey("why", key) && !call.phrases.isKey("budget", key) {
-				w.words = append(w.words, hashAll(key+"="+call.args.vals[i].text())...)
-				w.names = append(w.names, hashAll(key)...)
+				name := xxhash.Sum64String(key)
+				w.words = appendHash(w.words, combine(name, xxhash.Sum64String(call.args.vals[i].text())))
+				w.names = appendHash(w.names, name)
 			}
 		}
 	}
 	_, lines := call.phrases.headline(s.text())
-	for i, line := range lines {
-		lines[i] = string(call.phrases.appendStable(nil, line))
+	buf := make([]byte, 0, 256)
+	for _, line := range lines {
+		buf = call.phrases.appendStable(buf[:0], line)
+		w.failure = appendHash(w.failure, xxhash.Sum64(buf))
 	}
-	w.failure = hashAll(lines...)
 	return w
 }
 
@@ -149,15 +167,24 @@ func (c *toolCall) commandWords() []string {
 }
 
 // hashAll returns the hashes of the first words, without repetitions.
-func hashAll(words ...string) (hashes []uint32) {
-	const maxWords = 16
+func hashAll(words ...string) []uint32 {
+	hashes := make([]uint32, 0, min(len(words), maxHashes))
 	for _, w := range words {
-		h := uint32(xxhash.Sum64String(w)) //nolint:gosec // a part of a hash is a hash
-		if len(hashes) < maxWords && !slices.Contains(hashes, h) {
-			hashes = append(hashes, h)
-		}
+		hashes = appendHash(hashes, xxhash.Sum64String(w))
 	}
 	return hashes
+}
+
+// maxHashes is the maximum number of words and of lines that are compared.
+const maxHashes = 16
+
+// appendHash appends a hash that is not in the list, up to maxHashes hashes.
+func appendHash(hashes []uint32, hash uint64) []uint32 {
+	h := uint32(hash) //nolint:gosec // a part of a hash is a hash
+	if len(hashes) == maxHashes || slices.Contains(hashes, h) {
+		return hashes
+	}
+	return append(hashes, h)
 }
 
 // countCommon returns the number of elements that two lists share.
