@@ -8,10 +8,10 @@ import (
 	"precept/bandit/trial"
 )
 
-// The counters n1 and s1 hold the number and the summed residuals of injected sessions; nu counts sessions without
-// a pick. Posterior.Leaning, which shrinks the holdout, is true once the lesson is believed to help, after
-// fifty picks at the earliest.
-func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
+// Posterior.Leaning, which makes the holdout smaller, is true if the chooser believes that the lesson helps, from 50
+// picks on. The fields n1 and s1 hold the number and the summed residuals of injected sessions; nu counts sessions
+// without a pick.
+func TestLessonIsLeaningOnceBelievedToHelp(t *testing.T) {
 	for _, k := range []struct {
 		picks    int
 		residual float64
@@ -20,13 +20,13 @@ func TestHoldoutShrinksOnceALessonIsBelievedToHelp(t *testing.T) {
 		c := bandit.New()
 		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.residual*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
-			t.Errorf("%+v: got %+v, want Leaning = %v", k, p, k.want)
+			t.Errorf("%+v: got the belief %+v, want Leaning = %v", k, p, k.want)
 		}
 	}
 }
 
-// Posterior.Trusted, which shrinks the holdout further, is true only while the mean belief is
-// well above 0: otherwise a harmful lesson with early luck would be detected ten times as slowly.
+// Posterior.Trusted, which makes the holdout still smaller, is true only while the mean belief is well above 0.
+// Otherwise the detection of a harmful lesson with early luck would take ten times as long.
 func TestLessonIsTrustedOnlyWhileTheMeanIsWellAboveZero(t *testing.T) {
 	for _, k := range []struct {
 		picks int64
@@ -54,7 +54,7 @@ func injectedA(expected float64) *trial.Assignment {
 	}
 }
 
-// A snapshot counts the rewards of open sessions.
+// The snapshots of an arm, which the detection of a change uses, count the rewards of open sessions.
 func TestSnapshotsCountOpenSessions(t *testing.T) {
 	c := bandit.New()
 	a := injectedA(0.5)
@@ -64,15 +64,15 @@ func TestSnapshotsCountOpenSessions(t *testing.T) {
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	if injected, _ := c.Snapshots("a@1"); len(injected) != 1 || injected[0] != 60 {
-		t.Errorf("the snapshots have %v injected sessions, want one snapshot with 60", injected)
+		t.Errorf("got snapshots with %v injected sessions, want one snapshot with 60", injected)
 	}
 }
 
-// The model-based columns of the report depend on the counters alone. The order of rewards and the
-// rewards of open sessions affect the chooser only.
-func TestModelColumnsUseTheCountersAlone(t *testing.T) {
+// Counted, the belief in the report, depends on the counters alone. The order of rewards and the rewards of open
+// sessions change only Posterior, the belief of the chooser.
+func TestCountedBeliefUsesTheCountersAlone(t *testing.T) {
 	k := lesson("a")
-	turned, mixed := bandit.New(), bandit.New()
+	turned, mixed := bandit.New(), bandit.New() // equal sums: the residuals of turned turn negative, those of mixed alternate
 	for i := range 20 {
 		level := 0.1
 		if i >= 10 {
@@ -82,11 +82,11 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
-		t.Fatalf("the mean is %v after residuals that turned negative and %v after alternating ones, want the first lower by 0.01", a.Mean, b.Mean)
+		t.Fatalf("got the mean %v after residuals that turned negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
 	}
 	want := mixed.Counted(k)
 	if got := turned.Counted(k); got != want {
-		t.Errorf("with the rewards in another order: got the counted belief %+v, want %+v", got, want)
+		t.Errorf("rewards in another order: got the counted belief %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
 	mixed.AddProvisional(injectedA(0.5), 1, 1)
@@ -94,11 +94,12 @@ func TestModelColumnsUseTheCountersAlone(t *testing.T) {
 		t.Errorf("after the reward of an open session: got the counted belief %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
-		t.Errorf("the belief %v ignores the reward of the open session, want another belief", got)
+		t.Errorf("after the reward of an open session: got the belief %+v as before, want another", got)
 	}
 }
 
-// The past belief about a successor depends on the counters of its parent alone.
+// A successor is a lesson that replaces its parent. The belief about a successor before an earlier day depends on the
+// counters of the parent, not on the rewards of open sessions.
 func TestSuccessorsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	c := bandit.New()
 	addDay(c, 3, 400, 0.1)
@@ -107,6 +108,6 @@ func TestSuccessorsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	before := c.MeanAt(successor, 4)
 	c.AddProvisional(injectedA(0.5), 1, 1)
 	if got := c.MeanAt(successor, 4); got != before || before <= 0.01 {
-		t.Errorf("the successor's past mean is %v, before the open session %v, want equal means above 0.01", got, before)
+		t.Errorf("got the mean %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
 	}
 }

@@ -21,34 +21,34 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 		k.Confidence = confidence
 		p := c.Posterior(k)
 		if !close6(p.Mean, want) || !close6(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
-			t.Errorf("confidence %v: got %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
+			t.Errorf("confidence %v: got the belief %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
 		}
 	}
 }
 
-// A lesson is benched while its expected harm exceeds the spread of the draw.
+// A benched lesson is one that the chooser expects to harm: its mean is below -0.25 standard deviations. Good sessions
+// end this state.
 func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 	c := bandit.New()
-	was := bandit.Posterior{}
+	was := bandit.Posterior{} // the belief before the latest sessions
 	for range 40 {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
 		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
-			t.Fatalf("the belief is %+v, want a lower mean than %v, and benched: %v", p, was.Mean, (p.Mean < -0.25*math.Sqrt(p.Var)))
+			t.Fatalf("got the belief %+v, want a lower mean than %v, and Benched = %v", p, was.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
 		}
 		was = p
 	}
 	if !was.Benched {
-		t.Fatalf("after 200 sessions 20 points below expectation: got %+v, want Benched = true", was)
+		t.Fatalf("after 200 sessions 20 points below expectation: got the belief %+v, want Benched = true", was)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
 	if p := c.Posterior(lesson("a")); p.Benched {
-		t.Errorf("after good sessions: got %+v, want Benched = false", p)
+		t.Errorf("after good sessions: got the belief %+v, want Benched = false", p)
 	}
 }
 
-// A lesson with 200 picks is benched as soon as harm is likelier than not. A match without a pick
-// does not count as a pick.
+// From 200 picks on, a lesson is benched if its mean is below 0. A match without a pick does not count as a pick.
 func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 	for _, x := range []struct {
 		injected, withheld, unpicked, mean float64
@@ -73,13 +73,13 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		c := bandit.New()
 		e.addTo(c, "a@1", 0)
 		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Benched != x.want {
-			t.Errorf("%+v: got %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
+			t.Errorf("%+v: got the belief %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
 		}
 	}
 }
 
-// A correction may arrive before its original: counts below zero are neither used as evidence nor
-// as divisor.
+// A correction may arrive before its original and make counts negative. The beliefs and statistics stay finite and in
+// their bounds with such counts.
 func TestNegativeCountsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*trial.One, 3*trial.One)
@@ -92,7 +92,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
-			t.Fatalf("the belief is %+v, want finite numbers, Var > 0 and a mean within 20", p)
+			t.Fatalf("got the belief %+v, want finite numbers, Var > 0 and a mean from -20 to 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
 			t.Fatalf("got %v successes and %v failures, want no negative count", s, f)
@@ -100,15 +100,15 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(bandit.Config{K: 1, Objective: bandit.Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
 		if a.Base < 0 || a.Base > 1 {
-			t.Fatalf("got baseline %v, want 0 to 1", a.Base)
+			t.Fatalf("got the base %v, want 0 to 1", a.Base)
 		}
 		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
-			t.Fatalf("the statistics are %+v, want no negative N, Rewards.M1, Matched and Strata[0].Assigned[0]", st)
+			t.Fatalf("got the statistics %+v, want no negative N, Rewards.M1, Matched or Strata[0].Assigned[0]", st)
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {
-			t.Fatalf("after a refit: got %+v, want a finite mean and a positive variance", p)
+			t.Fatalf("after a refit: got the belief %+v, want a mean that is a number and a positive variance", p)
 		}
 		c.Maxima(time.Unix(0, 0))
 	})
@@ -139,8 +139,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	}
 }
 
-// Evidence counts half after 30,000 sessions of the tenant, at the current closing rate, and after
-// 7 days at the earliest.
+// The half-life of evidence is the time of 30,000 sessions at the current rate of closings, from 7 to 1,000 days.
 func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 	const today, age = 110, 20
 	for rate, want := range map[float64]float64{0: 1000, 1: 1000, 100: 300, 3000: 10, 1e6: 7} {
@@ -153,7 +152,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 		left := math.Exp2(-age / want)
 		mean, _, _, _ := seen{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
 		if got := c.Posterior(lesson("a")).Mean; !close6(got, mean) {
-			t.Errorf("%v sessions a day: the mean is %v, want %v", rate, got, mean)
+			t.Errorf("%v sessions a day: got the mean %v, want %v", rate, got, mean)
 		}
 	}
 	for at, want := range map[time.Time]int32{time.Unix(-1, 0): 0, time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC): 20454, time.Unix(math.MaxInt64, 0): math.MaxInt32} {
@@ -197,23 +196,22 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !close6(third, own/2) {
-		t.Errorf("the third text starts with the mean %v, want %v, half of the second text's own mean", third, own/2)
+		t.Errorf("third text: got the mean %v, want %v, half of the second text's own mean", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
-		t.Errorf("the mean of the first text is %v, want %v as before the second text", got, first)
+		t.Errorf("first text: got the mean %v, want %v as before the second text", got, first)
 	}
 }
 
-// Refit moves the prior mean towards the effect of forty equal lessons, and changes no prior
-// before SetPriors.
+// The priors of Refit move towards the effect of forty equal lessons. The chooser uses the priors after SetPriors.
 func TestRefitFollowsTheLessons(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {
-		t.Errorf("without lessons: got %+v, want version 1 and the default priors", p)
+		t.Errorf("without lessons: got the priors %+v, want version 1 and the default priors", p)
 	}
 	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.One), delta("few@1", "s1", 0, 4*trial.One)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
-		t.Errorf("after four injections: got %+v, want Mu0 = 0.01", p)
+		t.Errorf("after four injections: got the priors %+v, want Mu0 = 0.01", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
@@ -221,21 +219,23 @@ func TestRefitFollowsTheLessons(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
-		t.Errorf("the priors of 40 lessons with an effect of 6 points are %+v, want Mu0 of 0.03 to 0.06, T02 of 0.0002 to 0.0016 and W2 of 0.0005 to 0.01", p)
+		t.Errorf("40 lessons with an effect of 6 points: got the priors %+v, want Mu0 of 0.03 to 0.06, T02 of 0.0002 to 0.0016 and W2 of 0.0005 to 0.01", p)
 	}
 	if c.Priors().Version != 0 {
-		t.Errorf("the priors have version %d before their publication, want 0", c.Priors().Version)
+		t.Errorf("before SetPriors: got the priors of version %d, want 0", c.Priors().Version)
 	}
 	c.SetPriors(p)
 	if c.Priors() != p {
-		t.Errorf("got priors %+v after SetPriors, want %+v", c.Priors(), p)
+		t.Errorf("after SetPriors: got the priors %+v, want %+v", c.Priors(), p)
 	}
 	c.SetPriors(bandit.Priors{Mu0: math.NaN(), T02: -1, W2: math.Inf(1)})
 	if got := c.Priors(); got != bandit.DefaultPriors() {
-		t.Errorf("got priors %+v after invalid ones, want the defaults", got)
+		t.Errorf("after invalid priors: got %+v, want the defaults", got)
 	}
 }
 
+// The variance of a reward is 0.24 with rewards of 0 and 1, and measured with graded rewards, which are between 0
+// and 1.
 func TestResidualVarianceFollowsTheRewards(t *testing.T) {
 	c := bandit.New()
 	add := func(n int64, field string, v float64) {
@@ -252,6 +252,8 @@ func TestResidualVarianceFollowsTheRewards(t *testing.T) {
 	}
 }
 
+// Published returns a larger sum of rewards below the expectation than above only if the difference is more than
+// chance. Such a lesson is presented as a caution.
 func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := bandit.New()
@@ -270,8 +272,8 @@ func TestPublishedHarmNeedsMoreThanChance(t *testing.T) {
 	}
 }
 
-// cautionsOf plays 1,000 sessions for each of 400 lessons, a fifth of them withheld, and counts the
-// lessons that were a caution at any time.
+// cautionsOf plays 1,000 sessions for each of 400 lessons, a fifth of them withheld, and counts the lessons that were a
+// caution at any time. The probability of success is 0.5 + match, and effect more with the lesson.
 func cautionsOf(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
@@ -306,8 +308,8 @@ func cautionsOf(match, effect float64) (cautions int) {
 	return cautions
 }
 
-// Decisions run while a recorder adds, the day changes and a report is read. The race detector
-// checks the accesses.
+// Goroutines decide, add rewards, advance the day and read reports at the same time. No reward is lost, and the race
+// detector checks the accesses.
 func TestChooserIsSafeForConcurrentUse(t *testing.T) {
 	c := bandit.New()
 	var wg sync.WaitGroup

@@ -29,10 +29,11 @@ func (b beliefsBySlug) RawCounts(a trial.Arm) (float64, float64) {
 func lesson(slug string) bandit.Action {
 	return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
 }
-func lessons(slugs ...string) (out []bandit.Action) { return appendLessons(out, slugs) }
-func appendLessons(out []bandit.Action, s []string) []bandit.Action {
-	for _, x := range s {
-		out = append(out, lesson(x))
+
+// lessons returns the actions of active lessons.
+func lessons(slugs ...string) (out []bandit.Action) {
+	for _, s := range slugs {
+		out = append(out, lesson(s))
 	}
 	return out
 }
@@ -66,7 +67,7 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 	}
 }
 
-// history is the evidence of a category: the number of sessions and the sum of their rewards.
+// history is a chooser with the given number of sessions of each category and the sum of their rewards.
 type history struct {
 	beliefsBySlug
 	n, sum float64
@@ -75,8 +76,8 @@ type history struct {
 func (history) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (h history) Baseline(string) (float64, float64)       { return h.n, h.sum }
 
-// The expected reward of a session begins at a half and follows the sessions of its category.
-// Impossible sums, as after a correction before its original, are ignored.
+// The base of a session, its expected reward, is 0.5 without data and follows the sessions of the category. A negative
+// number of sessions, as after a correction before its original, is ignored. The base is between 0 and 1.
 func TestBaselineFollowsItsCategory(t *testing.T) {
 	for _, c := range []struct{ n, sum, want float64 }{
 		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
@@ -84,12 +85,13 @@ func TestBaselineFollowsItsCategory(t *testing.T) {
 		a := &trial.Assignment{Category: "c"}
 		bandit.Decide(neverWithhold(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
 		if a.Base != c.want {
-			t.Errorf("%v sessions with a sum of %v: got the baseline %v, want %v", c.n, c.sum, a.Base, c.want)
+			t.Errorf("%v sessions with a sum of %v: got the base %v, want %v", c.n, c.sum, a.Base, c.want)
 		}
 	}
 }
 
-func TestTokenCostLowersTheDraw(t *testing.T) {
+// A lesson of 100 tokens with an expected effect of 0.02 is not picked if its tokens cost 0.03.
+func TestExpensiveLessonIsNotPicked(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.02}}
 	c := lesson("a")
 	c.Tokens = 100
@@ -98,7 +100,7 @@ func TestTokenCostLowersTheDraw(t *testing.T) {
 		cfg.TokenCost = price
 		a := trial.Assignment{}
 		if got := len(bandit.Decide(cfg, b, &a, "s", []bandit.Action{c}, 1)); got != want {
-			t.Errorf("price %v: %d picks, want %d", price, got, want)
+			t.Errorf("price %v of a token: got %d picks, want %d", price, got, want)
 		}
 	}
 }
@@ -116,6 +118,8 @@ func TestFreshLessonIsPickedInMostSessions(t *testing.T) {
 	}
 }
 
+// Each rule of the holdout has its own probability to withhold a lesson that leans to help, is proven or is concluded.
+// Under the rule earn, 20,000 decisions withhold and probe at these rates.
 func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	const n = 20_000
 	b := beliefsBySlug{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "concluded": {Mean: 1, Concluded: true}, "benched": {Mean: -0.1, Benched: true}, "tried": {Mean: -0.1, Benched: true}}
@@ -145,14 +149,14 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 				withheld[p.Slug]++
 			}
 			if want := (1 - p.Eps) * 0.95; math.Abs(p.Propensity-want) > 1e-12 {
-				t.Fatalf("propensity %v, want %v", p.Propensity, want)
+				t.Fatalf("%s: got the propensity %v, want %v", p.Slug, p.Propensity, want)
 			}
 		}
 	}
 	near := func(what string, got, n, want float64) {
 		t.Helper()
 		if sd := math.Sqrt(want * (1 - want) / n); math.Abs(got/n-want) > 4*sd {
-			t.Errorf("%s: got %.4f, want %.4f", what, got/n, want)
+			t.Errorf("share %s: got %.4f, want %.4f", what, got/n, want)
 		}
 	}
 	near("control", control, n, 0.05)
@@ -163,12 +167,13 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 	near("probed", picks["benched"], treated, 0.02)
 	near("withheld when probed", withheld["benched"], picks["benched"], 0.50)
 	if picks["tried"] != treated {
-		t.Errorf("a lesson in a trial is picked in %v of %v sessions, want all", picks["tried"], treated)
+		t.Errorf("a lesson in a trial: got %v picks in %v treated sessions, want a pick in each", picks["tried"], treated)
 	}
 	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// With Earn every objective but uplift keeps the full holdout until the proof.
+// Under the rule earn, the objective uplift makes the holdout of a leaning or trusted lesson smaller. Any other
+// objective keeps the full holdout until the proof. A trial keeps its own holdout.
 func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
@@ -186,10 +191,12 @@ func TestExperimentObjectivesKeepTheHoldout(t *testing.T) {
 		}
 	}
 	if got := (bandit.Config{Epsilon: 0.2}).NextEpsilon(bandit.Action{Epsilon: 0.5}, bandit.Posterior{Leaning: true, Trusted: true}); got != 0.5 {
-		t.Errorf("got epsilon %v in a trial, want 0.5", got)
+		t.Errorf("in a trial: got epsilon %v, want 0.5", got)
 	}
 }
 
+// A probe is a rare pick of a benched lesson, one that is expected to harm. A probe takes one of the K slots, and picks
+// uncertain lessons most often.
 func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Benched: true},
@@ -201,24 +208,24 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 		a := trial.Assignment{}
 		ps := slugs(bandit.Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
-			t.Fatalf("picked %v, want b first of two", ps)
+			t.Fatalf("got the picks %v, want two, and b first", ps)
 		}
 		probed[ps[1]]++
 	}
-	// x and y have the same uncertainty: each is the best of the three in (1 - 0.38*0.38)/2 of the draws
+	// x and y have the same uncertainty: each has the best of the three draws with probability (1 - 0.38*0.38)/2
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
-		t.Errorf("probed %v of 20000, want x and y at least 120 times, known 20 to 100 times, and a in all but 500", probed)
+		t.Errorf("got the second picks %v in 20,000 sessions, want x and y at least 120 times, known 20 to 100 times, and a in all but 500", probed)
 	}
 }
 
-// moved holds the beliefs of beliefsBySlug with another baseline.
+// moved has the beliefs of beliefsBySlug and another baseline.
 type moved struct{ beliefsBySlug }
 
 func (moved) Expected(*trial.Assignment) (float64, bool) { return 0, false }
 func (moved) Baseline(string) (float64, float64)         { return 1000, 10 }
 
-// The expected reward of a session is frozen at its first decision: the offsets of later picks use
-// the same baseline, for any rewards between the decisions.
+// The base of a session is set at its first decision and stays. The offset of a later pick uses the same base, although
+// the baseline of the category has moved.
 func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}, "b": {Mean: 0.1}}
 	a := trial.Assignment{Category: "x"}
@@ -226,15 +233,15 @@ func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 	base := a.Base
 	later := bandit.Decide(neverWithhold(), moved{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
-		t.Errorf("got baseline %v, want %v as at the first decision", a.Base, base)
+		t.Errorf("got the base %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
 	}
 	if len(later) != 1 || math.Abs(later[0].Off-(base+0.1)) > 1e-6 {
-		t.Errorf("the later pick is %+v, want an offset of %v", later, base+0.1)
+		t.Errorf("second decision: got the picks %+v, want one with an offset of %v", later, base+0.1)
 	}
 }
 
-// A benched lesson is picked within the probe budget only, also if nothing else matches. A high draw
-// of its effect does not pick the lesson.
+// A benched lesson is picked by probes only, in about two of 100 sessions, although no other lesson matches and a
+// random draw of its effect is often above 0.
 func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: -0.011, Var: 0.04 * 0.04, Benched: true}}
 	tried := 0
@@ -242,11 +249,12 @@ func TestBenchedLessonIsPickedByProbesOnly(t *testing.T) {
 		tried += len(bandit.Decide(bandit.Config{K: 3}, b, &trial.Assignment{}, name(i), lessons("a"), 1))
 	}
 	if tried < 60 || tried > 150 {
-		t.Errorf("the benched lesson was picked in %d of 5,000 sessions, want 60 to 150", tried)
+		t.Errorf("got %d picks of the benched lesson in 5,000 sessions, want 60 to 150", tried)
 	}
 }
 
-func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
+// A decision makes at most K picks, and a session has at most 2K picks. A withheld pick counts like an injected one.
+func TestWithheldPicksTakeSlots(t *testing.T) {
 	b := beliefsBySlug{}
 	var cs []bandit.Action
 	for i := range 10 {
@@ -271,13 +279,15 @@ func TestWithheldSlotsStayEmptyUpToTwoK(t *testing.T) {
 		t.Fatalf("with two new matches Decide picked %v, want two picks of turn 3", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
-		t.Fatalf("with 5 of 2K = 6 picks made Decide returned %v, want one pick", slugs(got))
+		t.Fatalf("after 5 of 2K = 6 picks Decide picked %v, want one pick", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
-		t.Fatalf("after 2K picks: got picks %v and %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
+		t.Fatalf("after 2K picks: got the picks %v and %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
 	}
 }
 
+// The loop warning is a forced pick: Decide picks it whatever the belief, once in a session and never in a control
+// session. The warning takes no slot and is no match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
@@ -291,16 +301,16 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 		t.Fatalf("got the picks %+v, want one injected pick of the arm %q", got, trial.LoopArm)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
-		t.Errorf("the pick is %+v, want an offset of %v and a centre of 0.95 or %v", got[0], want, want-0.2)
+		t.Errorf("got the pick %+v, want an offset of %v and a centre of 0.95 or %v", got[0], want, want-0.2)
 	}
 	if len(a.Matched) != 1 {
-		t.Errorf("the session has the matches %+v, want one without the loop warning", a.Matched)
+		t.Errorf("got the matches %+v, want one without the loop warning", a.Matched)
 	}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
 		t.Error("Decide flipped the coin of the warning a second time, want one coin")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
-		t.Errorf("the pick of the warning is %+v (found: %t), want turn 2", p, ok)
+		t.Errorf("got the pick %+v of the warning (found: %t), want one of turn 2", p, ok)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
 		t.Errorf("Decide picked %v, want no pick of a lesson with an expected effect of 0", slugs(got))
@@ -308,10 +318,12 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	cfg.Control = 1
 	a = trial.Assignment{}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 1) != nil || len(a.Picks) != 0 {
-		t.Errorf("the warning was picked in a control session: %+v, want no pick", a.Picks)
+		t.Errorf("a control session: got the picks %+v, want none", a.Picks)
 	}
 }
 
+// The objective all picks lessons by their confidence, random picks all lessons alike, and raw picks by the success
+// rate without the coins.
 func TestObjectivesOrderTheLessons(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
@@ -323,7 +335,7 @@ func TestObjectivesOrderTheLessons(t *testing.T) {
 			a := trial.Assignment{}
 			for _, p := range bandit.Decide(cfg, b, &a, name(i), cs, 1) {
 				if !p.Injected && o == bandit.All {
-					t.Fatal("objective all with epsilon 0 withholds a lesson, want an injection")
+					t.Fatalf("objective all with epsilon 0: got the pick %+v, want an injected one", p)
 				}
 				out[p.Slug]++
 			}
@@ -334,7 +346,7 @@ func TestObjectivesOrderTheLessons(t *testing.T) {
 		t.Errorf("objective all picked %v, want c, d and a in all 2000 sessions and b in none", got)
 	}
 	if got := first(bandit.Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
-		t.Errorf("got first picks %v, want each lesson at least 400 times", got)
+		t.Errorf("objective random picked %v, want each lesson in at least 400 of 2000 sessions", got)
 	}
 	if got := first(bandit.Raw, 1); got["a"] < 1500 || got["b"] > 100 {
 		t.Errorf("objective raw picked %v, want a in at least 1500 of 2000 sessions and b in at most 100", got)
@@ -353,23 +365,24 @@ func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 		}
 		m := sum / n
 		if v := sq/n - m*m; math.Abs(m-shape) > 5*math.Sqrt(shape/n) || math.Abs(v/shape-1) > 0.1 {
-			t.Errorf("shape %v: got mean %v and variance %v, want the shape for both", shape, m, v)
+			t.Errorf("shape %v: got the mean %v and the variance %v, want about the shape for both", shape, m, v)
 		}
 	}
 }
 
-func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
+// A session keeps the first text of a lesson: an edit during the session gives no second match or pick.
+func TestSessionKeepsTheFirstTextOfALesson(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
 	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	edited := bandit.Action{Slug: "a", Arm: "a@2"}
 	if got := bandit.Decide(neverWithhold(), b, &a, "s", []bandit.Action{edited}, 2); got != nil || len(a.Matched) != 1 {
-		t.Errorf("with an edited lesson Decide returned %v and matched %+v, want no pick: the session keeps its first text", slugs(got), a.Matched)
+		t.Errorf("with an edited lesson: got the picks %v and the matches %+v, want no pick and one match", slugs(got), a.Matched)
 	}
 }
 
-// The offsets: a baseline, the (damped) effect of the matches, and the effects of the other
-// injected lessons.
+// The offset of a pick is the expected reward without the lesson: the base, the damped effects of the matches, and the
+// effects of the other injected lessons.
 func TestOffsetsMatchTheFormula(t *testing.T) {
 	b := beliefsBySlug{
 		"a": {Mean: 0.06, Match: -0.1 / bandit.Damping}, "b": {Mean: 0.04, Match: 0.05 / bandit.Damping},
@@ -391,17 +404,18 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	check(ps[0], want["a"], -0.1)
 	check(ps[1], want["b"], 0.05)
 	if math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("got global centre %v, want %v", a.C, base+del)
+		t.Errorf("got the centre %v of the session, want %v", a.C, base+del)
 	}
 	frozen := slices.Clone(a.Picks)
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	check(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("a later decision gave the picks %+v and the global centre %v, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
+		t.Errorf("after a later decision: got the first picks %+v and the centre %v of the session, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
 	}
 }
 
-// In any sequence of turns no decision is made twice and no limit is exceeded.
+// In a random sequence of turns, a later turn changes no earlier decision, a repeated turn decides nothing, a replay
+// decides alike, and the picks stay within the limits.
 func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		cfg := bandit.Config{
@@ -427,7 +441,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			was := clone(t, a)
 			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
 			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
-				t.Fatalf("a later turn changed Control or Base: got %+v, want %+v", a, was)
+				t.Fatalf("got the assignment %+v, want a decided one with Control and Base of the earlier %+v", a, was)
 			}
 			if len(was.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks) {
 				t.Fatalf("a later turn changed a pick: got %+v, want %+v first", a.Picks, was.Picks)
@@ -451,7 +465,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			seen[p.Slug] = true
 		}
 		if bandit.Spent(&a) > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
-			t.Fatalf("got %d picks with K = %d, control %v, want at most 2K, and none in control", bandit.Spent(&a), cfg.K, a.Control)
+			t.Fatalf("got %d used slots and %d picks with K = %d and Control = %v, want at most 2K slots, and no pick in a control session", bandit.Spent(&a), len(a.Picks), cfg.K, a.Control)
 		}
 	})
 }

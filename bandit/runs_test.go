@@ -18,17 +18,16 @@ func (flatBeliefs) Expected(*trial.Assignment) (float64, bool) { return 0, false
 
 func (flatBeliefs) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// crewWorld is a fleet of runs of a few agents each. The rewards of one run are correlated: share
-// is the part of a session's variance that the run explains.
+// crewWorld is a simulated fleet of runs, each of several agents with one session. The rewards of a run are correlated.
 type crewWorld struct {
 	runs, agents int
-	share        float64
-	effect       float64 // effect of the lesson on an agent that is shown the lesson
-	spills       bool    // the effect is on all agents of a run with such an agent
+	share        float64 // part of the variance of a session's reward that the run explains
+	effect       float64 // effect of the lesson on an agent with the lesson
+	spills       bool    // the effect is on all agents of a run that has an agent with the lesson
 }
 
-// estimate plays the world once. coinsByRun and countedByRun say whether runs or sessions are
-// randomised, and which of the two is one observation.
+// estimate plays the world once, and returns the measured effect and its standard error. With coinsByRun a run has one
+// coin, otherwise each session has one. With countedByRun a run is one observation, otherwise each session is one.
 func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
@@ -82,8 +81,8 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// spread returns the standard deviation of the estimates over many plays, and the share of plays
-// with 0 outside of two standard errors.
+// spread returns the mean and the standard deviation of the estimates over many plays, and the share of plays whose
+// estimate is more than 1.96 standard errors from 0.
 func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(plays) { //nolint:gosec // not negative
@@ -97,8 +96,8 @@ func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, o
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// Share gives each member session the arms of the unit (the run), in whatever order the members
-// match, within the limits of each member.
+// A unit is a run with several member sessions. Share gives each member the picks of the unit for its matches, in any
+// order of the matches, and within the limits of the member. All members have the same coin of a lesson.
 func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -119,12 +118,12 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 				before := len(a.Picks)
 				given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, unit, some, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
-					t.Fatalf("got %d picks of the unit and %d new after %d, want at most K a turn and 2K in all", len(given), len(fresh), spent)
+					t.Fatalf("after %d picks of the member: got %d picks of the unit and %d new ones, and %d new picks in the unit; want at most K picks a turn, 2K in all and equal numbers of new picks", spent, len(given), len(fresh), len(a.Picks)-before)
 				}
 				spent += len(given) + len(fresh)
 				for _, p := range append(given, fresh...) {
 					if was, ok := injected[p.Slug]; ok && was != p.Injected {
-						t.Fatalf("unit %s: %s is injected: %v in one member and %v in another, want one coin", unit, p.Slug, was, p.Injected)
+						t.Fatalf("unit %s: got Injected = %v of %s in one member and %v in another, want equal values", unit, was, p.Slug, p.Injected)
 					}
 					injected[p.Slug] = p.Injected
 				}
@@ -133,32 +132,32 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] {
-				t.Fatalf("%s was picked twice, want once", p.Slug)
+				t.Fatalf("unit %s: got two picks of %s, want one", unit, p.Slug)
 			}
 			seen[p.Slug] = true
 		}
 		if a.Picks != nil && a.Picks[0].Turn == a.Picks[len(a.Picks)-1].Turn && len(a.Picks) > cfg.K {
-			t.Fatal("the picks of several turns have one turn number, want the turn of each decision")
+			t.Fatalf("unit %s: got the turn %d for all %d picks, want the turn of each decision", unit, a.Picks[0].Turn, len(a.Picks))
 		}
 	}
 }
 
-// An edited lesson is another arm: the pick of the old text does not apply to the new text.
-func TestShareTreatsAnEditedLessonAsNew(t *testing.T) {
+// A unit keeps the first text of a lesson. Share gives no pick to a member that matches an edited text.
+func TestShareKeepsTheFirstTextOfALesson(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
-		t.Errorf("got given %v, fresh %v, want no pick, and one entry in Picks", given, fresh)
+		t.Errorf("edited text: got the picks %v of the unit and the new picks %v, want none, and one pick in the unit", given, fresh)
 	}
 	given, _ = bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
-		t.Errorf(`got %v, want one entry in given and Arm = "x@1"`, given)
+		t.Errorf("first text: got the picks %v of the unit, want one of x@1", given)
 	}
 }
 
-// Withheld picks take the same share of the budget of a member as injected ones.
+// A withheld pick takes the same part of the budget (Room) of a member as an injected pick.
 func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -169,12 +168,11 @@ func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	cfg.Room = 100
 	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
-		t.Errorf(`got given %v, fresh %v, want one entry in given, one entry in fresh and Slug = "z"`, given, fresh)
+		t.Errorf("got the picks %v of the unit and the new picks %v, want one and z", slugs(given), slugs(fresh))
 	}
 }
 
-// A unit has its own limit of matches: beyond the limit no new lesson is picked, and no earlier pick
-// is lost.
+// A unit has at most MaxShared matches. Beyond the limit Share picks no new lesson and still gives the earlier picks.
 func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
@@ -185,12 +183,11 @@ func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 		t.Errorf("got %d matches and %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
-		t.Errorf("at the limit a member gets %v of the first pick, want one lesson", slugs(given))
+		t.Errorf("at the limit: got the picks %v for a member that matches the first lesson, want that lesson", slugs(given))
 	}
 }
 
-// Merging two copies in either order, and repeatedly, gives the same result without losing a pick
-// of either.
+// A merge of two copies of a unit gives the same result in either order and when repeated. The result has all picks.
 func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {
@@ -207,11 +204,11 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 		twice.Merge(&b, true)
 		twice.Merge(&a, true)
 		if text := fmt.Sprintf("%+v", ab); text != fmt.Sprintf("%+v", ba) || text != fmt.Sprintf("%+v", twice) {
-			t.Fatalf("run %d: Merge depends on the order or on repetition, want three equal results:\n%+v\n%+v\n%+v", run, ab, ba, twice)
+			t.Fatalf("run %d: got the merged assignments\n%+v\n%+v in the other order\n%+v after a repetition\nwant three equal ones", run, ab, ba, twice)
 		}
 		for _, p := range append(slices.Clone(a.Picks), b.Picks...) {
 			if q, ok := ab.Pick(p.Slug); !ok || q.Injected != p.Injected {
-				t.Fatalf("run %d: the merge lost the pick %s", run, p.Slug)
+				t.Fatalf("run %d: got the merged pick %+v (found: %v), want %+v", run, q, ok, p)
 			}
 		}
 	}
