@@ -323,7 +323,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 }
 
 // The objective all picks lessons by their confidence, random picks all lessons alike, and raw picks by the success
-// rate without the coins.
+// rate of the sessions with the lesson.
 func TestObjectivesOrderTheLessons(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Benched: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
