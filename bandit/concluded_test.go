@@ -30,8 +30,8 @@ func measured(n int, effect, eps float64) *bandit.Chooser {
 	return c
 }
 
-// Prove keeps the full holdout of a lesson until its interval decides: a harmful lesson keeps its
-// holdout, and so does an unknown lesson.
+// Under the rule prove, a lesson keeps the full holdout until the interval shows help or no effect. A harmful
+// lesson keeps the full holdout.
 func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, k := range []struct {
@@ -57,10 +57,10 @@ func TestProveKeepsTheHoldoutUntilTheInterval(t *testing.T) {
 		}
 		// A replica that reads equal sums without the maxima computes the maxima from the sums. A clone has the maxima.
 		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s: the same sums give another result, want concluded: %v", k.what, k.want)
+			t.Errorf("%s, counters with equal sums: got Concluded = %v, want %v", k.what, !k.want, k.want)
 		}
 		if c.Clone().Posterior(lesson("a")).Concluded != k.want {
-			t.Errorf("%s: a clone is concluded: %v, want %v", k.what, !k.want, k.want)
+			t.Errorf("%s, a clone: got Concluded = %v, want %v", k.what, !k.want, k.want)
 		}
 	}
 }

@@ -38,9 +38,8 @@ func trialSessions(n int, name string, effect float64, seed string) []rewardedSe
 	return out
 }
 
-// A planned trial ends with its last pick: in the report when the session of that pick closes, in
-// the chooser as soon as enough open sessions have rewards. After a withdrawn reward the trial runs
-// again.
+// In the report a planned trial ends when the session of its last pick closes. For the chooser the trial ends as
+// soon as closed and open sessions together have enough rewards. After a withdrawn reward the trial runs again.
 func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(900, 0), 60, "")
 	k := lesson("a")
@@ -53,7 +52,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 			continue
 		}
 		if c.Posterior(k).Reached {
-			t.Fatalf("the trial ended after %d rewarded picks, want later", rewarded)
+			t.Fatalf("after %d rewarded picks: got an ended trial, want the end after 60", rewarded)
 		}
 		rewarded++
 		if rewarded > 40 {
@@ -63,11 +62,11 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 	}
 	if chooser, counted, taken := c.Posterior(k).Reached, c.Counted(k).Reached, c.Measured().Evaluations()[0].Taken; !chooser || counted || taken {
-		t.Errorf("with 40 closed and 20 open sessions the trial has ended for the chooser: %v, in the report: %v, evaluated: %v; want true, false, false", chooser, counted, taken)
+		t.Errorf("40 closed and 20 open sessions: got an ended trial for the chooser: %v, in the report: %v, evaluated: %v; want true, false and false", chooser, counted, taken)
 	}
 	copied := c.Clone()
 	if e := copied.Measured().Evaluations()[0]; copied.Counted(k).Reached || e.Rewarded != 40 {
-		t.Errorf("the trial of a clone has ended: %v, with %d rewarded picks; want false and 40", copied.Counted(k).Reached, e.Rewarded)
+		t.Errorf("a clone: got an ended trial: %v, with %d rewarded picks; want false and 40", copied.Counted(k).Reached, e.Rewarded)
 	}
 	fresh := bandit.New()
 	fresh.Inherit(c)
@@ -77,7 +76,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 		c.DropProvisional(e)
 	}
 	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
-		t.Error("a withdrawn reward counts towards the end of the trial, want a trial that has not ended")
+		t.Error("after withdrawn rewards: got an ended trial, want a running one")
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
@@ -86,9 +85,9 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	}
 }
 
-// A session with a loop warning before its first match enters the comparison of treated and control
-// sessions at once, with a centre that later decisions keep. The coin "any pick was injected" covers
-// the lessons of the later decision, not the warning.
+// A session with a loop warning before its first match is in the comparison of treated and control sessions at
+// once, with a centre that later decisions keep. The strata All.Any, which count whether any pick was injected,
+// cover the lessons of the later decision and not the warning.
 func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
@@ -98,14 +97,14 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
 		if !a.InComparison() || a.C == 0 {
-			t.Fatalf("the assignment after a loop warning is %+v, want one in the comparison with a centre other than 0", a)
+			t.Fatalf("after a loop warning: got the assignment %+v, want one in the comparison with a centre other than 0", a)
 		}
 		centre := a.C
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)
 		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
 		g := c.Measured().Global()
 		if a.C != centre || g.N != 1 || g.Rewards.M1+g.Rewards.M0 != 0 && g.N != 1 {
-			t.Fatalf("the session has the centre %v, want %v; the comparison has %+v, want 1 session", a.C, centre, g)
+			t.Fatalf("got the centre %v and the comparison %+v, want %v and 1 session", a.C, g, centre)
 		}
 		if a.Control {
 			control++
@@ -116,7 +115,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 			assigned = [2]int64{0, 1}
 		}
 		if len(g.All.Any) != 1 || g.All.Any[0].Eps != 0.25 || g.All.Any[0].Assigned != assigned {
-			t.Fatalf("got strata %+v of the picks %+v, want one with a propensity of 0.25", g.All.Any, a.Picks)
+			t.Fatalf("got the strata %+v for the picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.Any, a.Picks, assigned)
 		}
 		several++
 	}

@@ -59,8 +59,8 @@ func same(t *rapid.T, what string, got, want float64) {
 	}
 }
 
-// The belief is the posterior of the model. Counts below zero (a correction before its original)
-// are ignored.
+// The belief equals the posterior of seen.solve. Negative counts, as after a correction before its original, are
+// ignored.
 func TestPosteriorMatchesTheModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := anySeen(t)
@@ -78,7 +78,7 @@ func TestPosteriorMatchesTheModel(t *testing.T) {
 		same(t, "the variance", p.Var, variance)
 		same(t, "the match effect", p.Match, del)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
-			t.Fatalf("got Benched = %v with mean %v and variance %v, want the rule of the reference", p.Benched, mean, variance)
+			t.Fatalf("got Benched = %v with the mean %v and the variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
 		}
 	})
 }
@@ -140,18 +140,18 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		before.Advance(at, 20)
 		same(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
 		if got := whole.Clone().MeanAt(lesson("a"), at); got != whole.MeanAt(lesson("a"), at) {
-			t.Fatalf("a clone: got mean %v, want %v", got, whole.MeanAt(lesson("a"), at))
+			t.Fatalf("a clone: got the mean %v, want %v", got, whole.MeanAt(lesson("a"), at))
 		}
 		if got, want := whole.Clone().
 			Counted(lesson("a")),
 			whole.Counted(
 				lesson("a"),
 			); got != want {
-			t.Fatalf("the counted belief of a clone is %+v, want %+v", got, want)
+			t.Fatalf("a clone: got the counted belief %+v, want %+v", got, want)
 		}
 	})
 	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
-		t.Errorf("the belief about an unknown lesson is %v, want 0.01", got)
+		t.Errorf("an unknown lesson: got the mean %v, want 0.01", got)
 	}
 }
 
@@ -172,22 +172,22 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
 	if p := c.Posterior(k); !p.Reached || !one.Rewarded() {
-		t.Fatalf("two rewarded picks of two do not end the trial: %+v", p)
+		t.Fatalf("two rewarded picks of two: got the belief %+v, want Reached = true", p)
 	}
 	again := bandit.New()
 	again.Inherit(c)
 	n, sum := again.Baseline("x")
 	if got, want := again.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
-		t.Errorf("the belief is %+v, want %+v; %v sessions of the category have the sum %v, want 2 and 2", got, want, n, sum)
+		t.Errorf("after Inherit: got the belief %+v and a baseline of %v sessions with the sum %v, want %+v, 2 and 2", got, n, sum, want)
 	}
 	again.DropProvisional(one)
 	if p := again.Posterior(k); p.Reached {
-		t.Errorf("after one of two rewards was withdrawn the trial has ended: %+v, want a running trial", p)
+		t.Errorf("after one of two rewards is withdrawn: got the belief %+v, want Reached = false", p)
 	}
 	again.DropProvisional(two)
 	fresh := bandit.New()
 	if got, want := again.Posterior(k), fresh.Posterior(k); got != want {
-		t.Errorf("without provisional rewards the belief is %+v, want %+v", got, want)
+		t.Errorf("without provisional rewards: got the belief %+v, want %+v", got, want)
 	}
 }
 
@@ -198,11 +198,11 @@ func TestMaximaAdvanceTheDay(t *testing.T) {
 	fresh := c.Posterior(lesson("a")).Mean
 	c.Maxima(time.Unix(2100*86_400, 0))
 	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
-		t.Errorf("after 2,000 days: got mean %v, want below %v", got, fresh)
+		t.Errorf("after 2,000 days: got the mean %v, want less than %v", got, fresh-0.005)
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
-		t.Errorf("the logarithm of the evidence is %v, want 4", got)
+		t.Errorf("after Raise: got the logarithm of the evidence %v, want 4", got)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 			c.spent,
 		)
 		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(c.want) || len(fresh) != 0 {
-			t.Errorf("%s: got %v of the unit and the new picks %v, want %v and no new pick", name, got, slugs(fresh), c.want)
+			t.Errorf("%s: got the picks %v of the unit and the new picks %v, want %v and no new pick", name, got, slugs(fresh), c.want)
 		}
 	}
 	// a later decision has a later turn, and its picks take the remaining slots
@@ -270,6 +270,6 @@ func TestShareRespectsTheBudget(t *testing.T) {
 	)
 	if len(given) != 2 || len(fresh) != 1 || fresh[0].Slug != "d" || fresh[0].Turn != 4 ||
 		len(a.Matched) != 5 {
-		t.Errorf("got %v from the unit, %+v new, %d matches, want 2, d at turn 4, and 5", slugs(given), fresh, len(a.Matched))
+		t.Errorf("a later decision: got the picks %v of the unit, the new picks %+v and %d matches, want 2 picks, d at turn 4, and 5 matches", slugs(given), fresh, len(a.Matched))
 	}
 }

@@ -16,8 +16,8 @@ func knownFacts(agent string, hour, tools int) trial.Assignment {
 	return trial.Assignment{Category: agent + "|gpt|m", At: int64(86_400*20_000 + 3600*hour), Day: 20_000, Tools: tools, Decided: true, Base: 0.5}
 }
 
-// easyMornings returns the deltas of n sessions of two agents: 0.8 of the sessions succeed in the
-// morning and 0.4 in the evening, for either agent and any number of tools.
+// easyMornings returns the deltas of n sessions of two agents. In the morning 80% of the sessions succeed, in the
+// evening 40%, with either agent and any number of tools.
 func easyMornings(n int) (deltas [][]trial.Delta) {
 	r := seeded("mornings")
 	for i := range n {
@@ -49,17 +49,17 @@ func TestRegressionPredictsTheRewardFromFacts(t *testing.T) {
 	c.SetPriors(c.Refit())
 	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {
 		if got, ok := c.Expected(at); !ok || math.Abs(got-want) > 0.05 {
-			t.Errorf("the prediction is %.3f (%v), want about %.1f", got, ok, want)
+			t.Errorf("session at %d: got the prediction %.3f (found: %v), want about %.1f", at.At, got, ok, want)
 		}
 	}
 	fresh := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &fresh, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
 	if math.Abs(fresh.Base-0.4) > 0.05 {
-		t.Errorf("the base of an evening session is %.3f, want about 0.4", fresh.Base)
+		t.Errorf("an evening session: got the base %.3f, want about 0.4", fresh.Base)
 	}
 	stranger := knownFacts("new", 7, 60)
 	if got, ok := c.Expected(&stranger); !ok || got < 0.6 || got > 0.9 {
-		t.Errorf("the prediction for an unknown agent in the morning is %.3f, want about 0.8", got)
+		t.Errorf("an unknown agent in the morning: got the prediction %.3f (found: %v), want 0.6 to 0.9", got, ok)
 	}
 }
 
@@ -78,7 +78,7 @@ func TestRegressionIgnoresFactsWithoutInformation(t *testing.T) {
 		worst = max(worst, math.Abs(got-0.5))
 	}
 	if worst > 0.08 {
-		t.Errorf("a prediction from noise is %.3f away from the mean, want at most 0.08", worst)
+		t.Errorf("got a prediction %.3f away from the mean 0.5, want at most 0.08", worst)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestRegressionDoesNotDependOnTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(a) != string(b) {
-		t.Errorf("two replicas publish %s and %s, want equal regressions", a, b)
+		t.Errorf("got the priors %s and %s of two replicas, want equal ones", a, b)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestRegressionNeedsRewardsAndFiniteNumbers(t *testing.T) {
 	p := c.Priors()
 	p.Regression = &bandit.Regression{Effects: map[string]map[string]float64{"hour": {"1": math.Inf(1)}}}
 	if c.SetPriors(p); c.Priors().Regression != nil {
-		t.Error("a regression with an infinite effect is in use, want none")
+		t.Errorf("after SetPriors with an infinite effect: got the regression %+v, want none", c.Priors().Regression)
 	}
 }
 
@@ -133,6 +133,6 @@ func TestCategoriesOfAnOlderStoreKeepTheirBaseline(t *testing.T) {
 	a := knownFacts("agent-0", 7, 0)
 	c.Add(bandit.Contribution(&a, 1, 1))
 	if n, sum := c.Baseline(a.Category); n != 11 || sum != 8 {
-		t.Errorf("the baseline has %v sessions with the sum %v, want 11 and 8", n, sum)
+		t.Errorf("got a baseline of %v sessions with the sum %v, want 11 and 8", n, sum)
 	}
 }

@@ -45,7 +45,8 @@ func sampleAssignment() trial.Assignment {
 	}
 }
 
-// The numbers that a session adds for the chooser equal a calculation by hand.
+// The residuals and baselines that Contribution adds for the chooser equal a calculation by hand. Contribution also has
+// the deltas of the trial.
 func TestResidualsMatchTheFormulas(t *testing.T) {
 	a := sampleAssignment()
 	ds := bandit.Contribution(&a, 1, 2)
@@ -65,34 +66,34 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 		{string(trial.LoopArm), "s1", 20000, 0.41},
 	} {
 		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
-			t.Errorf("%s %s: got %v, want %v", c.scope, c.field, got, c.want)
+			t.Errorf("scope %q, field %s: got %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {
 		if got := of(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
-			t.Errorf("the delta of the trial is %v, the chooser reports %v; want equal values", d, got)
+			t.Errorf("got the value %v for %v, the delta of the trial; want equal values", got, d)
 		}
 	}
 	seen, last := map[string]bool{}, "none"
 	for _, d := range ds {
 		if d.Key.Scope != last && seen[d.Key.Scope] {
-			t.Fatalf("the deltas of %q are not consecutive", d.Key.Scope)
+			t.Fatalf("got deltas of the scope %q after those of another scope, want all deltas of a scope together", d.Key.Scope)
 		}
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
 	if of(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
-		t.Error("the reward 0.3 counts as binary, want graded")
+		t.Error("the reward 0.3: got no count in the field graded, want 1")
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	if got := of(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
-		t.Errorf("the residual of a match in a control session is %v, want %v", got, 1-0.6-0.02)
+		t.Errorf("a match in a control session: got the residual %v, want %v", got, 1-0.6-0.02)
 	}
 	if got := bandit.Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
-		t.Errorf("a session without a decision has the deltas %v, want 2", got)
+		t.Errorf("a session without a decision: got the deltas %v, want 2", got)
 	}
 	a.Excluded = true
 	if bandit.Contribution(&a, 1, 1) != nil {
-		t.Error("an excluded session has deltas, want none")
+		t.Error("an excluded session: got deltas, want none")
 	}
 }
 
@@ -124,10 +125,10 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		}
 		n, sum := straight.Baseline("x")
 		if n2, sum2 := crooked.Baseline("x"); n2 != n || sum2 != sum {
-			t.Fatalf("the baseline has %v sessions with the sum %v, want %v and %v", n2, sum2, n, sum)
+			t.Fatalf("got a baseline of %v sessions with the sum %v, want %v and %v", n2, sum2, n, sum)
 		}
 		if got, want := crooked.Refit(), straight.Refit(); got != want {
-			t.Fatalf("the refit priors are %+v, want %+v", got, want)
+			t.Fatalf("got the refit priors %+v, want %+v", got, want)
 		}
 	})
 }
@@ -147,12 +148,12 @@ func TestCloneIsIndependent(t *testing.T) {
 		t.Error("an addition to a clone changed the original, want two independent counters")
 	}
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
-		t.Error("a clone has no parent of a lesson's text, want the parent of the original")
+		t.Error("a clone: got another belief about an edited lesson than with its earlier text as the parent, want equal beliefs")
 	}
 	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {
-		t.Errorf("before its first session the mean is %v, want the mean of the prior", got)
+		t.Errorf("before the first session: got the mean %v, want the prior mean 0.01", got)
 	}
 	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
-		t.Errorf("the mean of the day is %v, want %v", got, want)
+		t.Errorf("after the first day: got the mean %v, want %v", got, want)
 	}
 }

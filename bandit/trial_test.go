@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// A trial keeps the holdout of the operator and is picked regardless of the belief, until the
-// interval is as narrow as requested; from then on the lesson is an ordinary one.
+// A lesson in a trial by width keeps the operator's holdout of 0.5 until its interval is narrow enough. After that, the
+// lesson is picked and withheld like any other lesson.
 func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 	c := bandit.New()
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
@@ -25,10 +25,10 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 				ended = picks
 			}
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson is probed with 0.5, too
-				t.Fatal("the trial started again after its end, want an ended trial")
+				t.Fatalf("after the end of the trial: got the pick %+v, want another epsilon than 0.5", p)
 			}
 			if ended > 0 && !c.Posterior(k).Reached {
-				t.Fatal("the trial is open again, want ended: its width was reached")
+				t.Fatal("after the end of the trial: got Reached = false, want true")
 			}
 		}
 		y := 0.0
@@ -39,10 +39,10 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 	}
 	// By hand: variance 0.25 * (1/.5 + 1/.5) = 1; a half-width of 0.1 takes about 950 picks.
 	if ended < 700 || ended > 1200 {
-		t.Errorf("the trial ended after %d of %d picks, want 700 to 1200 picks", ended, picks)
+		t.Errorf("got the end of the trial after %d of %d picks, want 700 to 1200", ended, picks)
 	}
 	k.Until = 0
 	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {
-		t.Errorf("a trial without a width has ended: %v, with the next epsilon %v; want false and 0.5", p.Reached, cfg.NextEpsilon(k, p))
+		t.Errorf("a trial without a width: got Reached = %v and the next epsilon %v, want false and 0.5", p.Reached, cfg.NextEpsilon(k, p))
 	}
 }
