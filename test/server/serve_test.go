@@ -367,7 +367,7 @@ func TestExitCodesMatchTheDocumentation(t *testing.T) {
 		{"check --data-dir x", harness.ExitDone},
 		{"check --bandit-epsilon 2", harness.ExitMisuse},
 		{"check --nonsense", harness.ExitMisuse},
-		{"check --config /no/such/file", harness.ExitMisuse},
+		{"check --config /no/such/file", harness.ExitFailed},
 		{"nonsense", harness.ExitMisuse},
 		{"export --format nonsense", harness.ExitMisuse},
 		{"lessons show", harness.ExitMisuse},
