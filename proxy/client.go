@@ -29,6 +29,7 @@ type clientWriter struct {
 	dialect     wire.Dialect // dialect of an inspected path; wire.None for other paths
 	code        int          // 0: no answer yet
 	id          string       // Precept-Request-Id; empty before the first use
+	unknownKey  string       // unknown key of the path form, logged at the end; see PathForm.Unknown
 	atEndpoint  bool         // an endpoint of precept answers, not the upstream
 	http10      bool         // the client speaks HTTP/1.0, which has no interim responses
 }

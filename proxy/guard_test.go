@@ -148,8 +148,10 @@ func TestUnknownKeyOfTheBaseURLIsLoggedOnce(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), injectAll())
 	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	for range 3 {
-		if res, _ := r.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alpha); res.StatusCode != http.StatusOK {
-			t.Fatalf("a misspelt key: got status %d, want 200", res.StatusCode)
+		res, _ := r.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alpha)
+		_, answer := r.send(t, http.MethodPost, "/v1/feedback", nil, `{"request_id":"`+res.Header.Get("Precept-Request-Id")+`","source":"user","type":"approval"}`)
+		if res.StatusCode != http.StatusOK || !strings.Contains(string(answer), "joined") {
+			t.Fatalf("a misspelt key: got status %d and the answer %s to feedback by request, want 200 and joined", res.StatusCode, answer)
 		}
 	}
 	if n := strings.Count(log.String(), "key=sesion"); n != 1 || !strings.Contains(log.String(), "agent, run, session") {

@@ -197,9 +197,6 @@ type unknownKeys struct {
 const maxUnknownKeys = 16
 
 func (u *unknownKeys) warn(log *slog.Logger, key string) {
-	if key == "" {
-		return
-	}
 	u.mu.Lock()
 	defer u.mu.Unlock()
 	if len(u.logged) == maxUnknownKeys || slices.Contains(u.logged, key) {

@@ -66,7 +66,7 @@ func (o *outgoing) restore(sent *payload) {
 // finish at the end of an accepted request.
 func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in incoming, out outgoing, err error) {
 	form, path, _ := session.ParsePath(r.URL.EscapedPath())
-	p.unknownKeys.warn(p.opts.log(w), form.Unknown)
+	w.unknownKey = form.Unknown
 	api := apiOf(path, r.Header)
 	if d := wire.DialectOf(path); r.Method == http.MethodPost && d == api { // the messages of a thread are not the Messages API
 		in.dialect = d

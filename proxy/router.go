@@ -155,6 +155,9 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 		}
 	}
 	w.end()
+	if w.unknownKey != "" {
+		p.unknownKeys.warn(p.opts.log(w), w.unknownKey)
+	}
 	p.opts.Metrics.request(w)
 	if v != nil {
 		panic(v)
