@@ -40,6 +40,18 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		out := append([]storyStep{}, story[:len(story)-1]...)
 		return append(append(out, steps...), story[len(story)-1])
 	}
+	patch := func(lines ...string) (story []storyStep) {
+		for _, l := range lines {
+			story = append(story, call("apply_patch", `{"input":"*** Begin Patch\\n*** Update File: lib/cart.ex\\n`+l+`\\n*** End Patch"}`,
+				"apply_patch verification failed: Failed to find expected lines in lib/cart.ex:\n"+l))
+		}
+		return story
+	}
+	var looks []storyStep
+	for i := range 24 {
+		looks = append(looks, bash("cat file"+string(rune('a'+i)), "text of "+string(rune('a'+i))))
+	}
+	const busy = "error: failed to push some refs: 503 Service Unavailable"
 	for name, tt := range map[string]struct {
 		story []storyStep
 		loop  bool
@@ -50,6 +62,10 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		"growing arguments":         {book(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
 		"other days":                {book(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
 		"a refused edit":            {refuse("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
+		"a refused patch":           {patch("-a", "- a", "-  a", "-   a"), true},
+		"other descriptions":        {book(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
+		"many looks between":        {insert(push, looks...), false},
+		"a busy server":             {[]storyStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
 		"a look between":            {insert(push, bash("git status", "behind")), true},
 		"a change between":          {insert(push, bash("git pull", "Updating 1..2")), false},
 		"a person between":          {insert(push, storyStep{user: "try again"}), false},
