@@ -13,17 +13,19 @@ type judgedAs struct {
 	rule    string
 }
 
-// failed returns an error by a rule, and okBy a success by a rule.
+// failed is the outcome Error by a rule.
 func failed(rule string) judgedAs { return judgedAs{detect.Error, rule} }
-func okBy(rule string) judgedAs   { return judgedAs{detect.OK, rule} }
 
-// judgeAll compares the judgements on the results of a call with the expected outcomes and rules.
+// okBy is the outcome OK by a rule.
+func okBy(rule string) judgedAs { return judgedAs{detect.OK, rule} }
+
+// judgeAll classifies each text of results as the result of the same call, and compares the outcome and the rule.
 func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
 	t.Helper()
 	for text, want := range results {
 		got := detect.Classify(tool, args, text, 0)
 		if got.Outcome != want.outcome || got.Rule != want.rule {
-			t.Errorf("the result %[2]q of %[1]s is %[3]s by %[4]q, want %[5]s by %[6]q", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
+			t.Errorf("%s: the result %q has the outcome %s by the rule %q, want %s by %q", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
 		}
 	}
 }
@@ -163,8 +165,8 @@ func TestFailureFieldsOfAPIsAreErrors(t *testing.T) {
 	})
 }
 
-// The error field of a JSON object is a failure in the content of a file, or in the output of a command that only
-// reads, only if the object has no other keys than those of results.
+// A file may contain a JSON object with an error field. In read content, such an object is a failure only if all its
+// keys are common in results. The same holds for the output of a command that only reads.
 func TestErrorFieldInReadContentNeedsOnlyResultKeys(t *testing.T) {
 	judgeAll(t, "read", `{"path":"a.json"}`, map[string]judgedAs{
 		`{"error":"x"}`:                       failed("json:error"),
@@ -285,8 +287,8 @@ func TestBrowserErrorPagesAreFailures(t *testing.T) {
 	})
 }
 
-// The error flag makes a result an error, except for refusals and searches without a match. The flag for no error
-// decides for files that are read or edited.
+// A result with the error flag (1) is an error, except for refusals and for searches without a match. The flag for a
+// success (-1) decides only for tools that read or edit a file.
 func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 	for _, c := range []struct {
 		tool, args, text string
@@ -317,18 +319,18 @@ func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 			continue
 		}
 		if got.Outcome != c.want.outcome || got.Rule != c.want.rule {
-			t.Errorf("the result of %s %q with flag %d is %s by %q, want %s by %q", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
+			t.Errorf("%s: the result %q with the flag %d has the outcome %s by the rule %q, want %s by %q", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
 		}
 	}
 }
 
-// The run command of opencode refuses in the words of a person while no person is present: the tools have no question
-// tool, or the task is in quotes. Such a refusal is no signal.
+// The run command of opencode works without a person, but refuses a call in the words of a person. A session of the
+// run command offers todowrite without the question tool, or has its task in quotes. Its refusals are no signals.
 func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 	const (
-		rejected = "The user rejected permission to use this specific tool call."
-		because  = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"
-		gone     = "The user dismissed this question"
+		rejected  = "The user rejected permission to use this specific tool call."
+		because   = "The user rejected permission to use this specific tool call with the following feedback: smaller steps"
+		dismissed = "The user dismissed this question"
 	)
 	offered := func(names ...string) (tools []any) {
 		for _, n := range names {
@@ -336,7 +338,7 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		}
 		return tools
 	}
-	run, tui, some := offered("bash", "edit", "todowrite"), offered("bash", "edit", "question", "todowrite"), offered("bash")
+	runTools, terminalTools, bashOnly := offered("bash", "edit", "todowrite"), offered("bash", "edit", "question", "todowrite"), offered("bash")
 	for _, c := range []struct {
 		name   string
 		tools  []any
@@ -344,15 +346,15 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		result string
 		want   int
 	}{
-		{"todowrite without the question tool", run, "tidy", rejected, 0},
-		{"a task in quotes", some, `"tidy the build"`, rejected, 0},
-		{"todowrite with the question tool", tui, "tidy the build", rejected, 1},
-		{"neither todowrite nor a task in quotes", some, "tidy the build", rejected, 1},
-		{"quotes inside a task", some, `"tidy" and "build"`, rejected, 1},
-		{"a refusal with the words of a person", run, `"tidy the build"`, because, 1},
-		{"a dismissed question", tui, "tidy the build", gone, 1},
+		{"todowrite without the question tool", runTools, "tidy", rejected, 0},
+		{"a task in quotes", bashOnly, `"tidy the build"`, rejected, 0},
+		{"todowrite with the question tool", terminalTools, "tidy the build", rejected, 1},
+		{"neither todowrite nor a task in quotes", bashOnly, "tidy the build", rejected, 1},
+		{"quotes inside a task", bashOnly, `"tidy" and "build"`, rejected, 1},
+		{"a refusal with the words of a person", runTools, `"tidy the build"`, because, 1},
+		{"a dismissed question", terminalTools, "tidy the build", dismissed, 1},
 		{
-			"a refusal in the words of another agent", run, "tidy the build",
+			"a refusal in the words of another agent", runTools, "tidy the build",
 			"The user doesn't want to proceed with this tool use.", 1,
 		},
 	} {
@@ -361,7 +363,7 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
 		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
 		if len(got) != c.want {
-			t.Errorf("%s: got the signals %+v, want %d", c.name, got, c.want)
+			t.Errorf("%s: got the signals %+v, want %d signals", c.name, got, c.want)
 		}
 	}
 }

@@ -2,16 +2,17 @@ package detect_test
 
 import "testing"
 
-// Three calls with the same result are a loop if the calls differ only in a budget: a time-out, a limit, a page, an
-// option, a word of a search. Calls that differ in a name, a date, a port or an object are no loop.
+// A budget is an argument that an agent changes for another try: a time-out, a limit, a page, an option, a word of a
+// search. Three calls with the same result are a loop if the calls differ only in budgets. Calls that differ in a name,
+// a date, a port or an object are no loop.
 func TestCallsThatDifferOnlyInABudgetAreALoop(t *testing.T) {
-	each := func(tool, result string, args ...string) (out []storyStep) {
+	calls := func(tool, result string, args ...string) (out []storyStep) {
 		for _, a := range args {
 			out = append(out, call(tool, a, result))
 		}
 		return out
 	}
-	lines := func(result string, commands ...string) (out []storyStep) {
+	shells := func(result string, commands ...string) (out []storyStep) {
 		for _, c := range commands {
 			out = append(out, bash(c, result))
 		}
@@ -28,44 +29,44 @@ func TestCallsThatDifferOnlyInABudgetAreALoop(t *testing.T) {
 		story []storyStep
 		loop  bool
 	}{
-		"dates":                {each("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
-		"years":                {each("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
-		"names after":          {each("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
-		"skipped rooms":        {each("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
-		"keys":                 {each("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
-		"names of pages":       {each("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
-		"nan and infinity":     {each("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
-		"texts of lines":       {each("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
-		"tokens":               {each("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
-		"cursors":              {each("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
-		"limits as texts":      {each("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
-		"time-outs with units": {each("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
-		"starts":               {each("list_items", "a, b", `{"start":0}`, `{"start":10}`, `{"start":20}`, `{"start":30}`), true},
-		"ranges":               {each("view_text", "a, b", `{"view_range":[1,9]}`, `{"view_range":[9,20]}`, `{"view_range":[20,30]}`, `{"view_range":[30,40]}`), true},
-		"objects of an option": {lines(failed, "show-run --job=1", "show-run --job=2", "show-run --job=3", "show-run --job=4"), false},
-		"ports of an option":   {lines(failed, "probe --port=5432", "probe --port=5433", "probe --port=5434", "probe --port=5435"), false},
-		"levels of an option":  {lines(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
-		"time-outs":            {lines(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
-		"limits, two words":    {lines(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
-		"options":              {lines(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
-		"other objects":        {lines(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
-		"names to find":        {lines("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
-		"other names to find":  {lines("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
-		"words in quotes":      {lines(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
-		"options with a value": {lines(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
-		"force":                {each("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
-		"short patterns":       {each("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
-		"words in common":      {each("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
+		"dates":                {calls("check_availability", none, `{"start":"2024-05-01"}`, `{"start":"2024-05-02"}`, `{"start":"2024-05-03"}`, `{"start":"2024-05-04"}`), false},
+		"years":                {calls("check_availability", none, `{"start":"2021"}`, `{"start":"2022"}`, `{"start":"2023"}`, `{"start":"2024"}`), false},
+		"names after":          {calls("list_users", "[]", `{"after":"anna"}`, `{"after":"berta"}`, `{"after":"7"}`, `{"after":"8"}`), false},
+		"skipped rooms":        {calls("find_room", none, `{"skip":"3rd floor"}`, `{"skip":"4th floor"}`, `{"skip":"5th floor"}`, `{"skip":"6th floor"}`), false},
+		"keys":                 {calls("get_value", "nothing", `{"k":"a1"}`, `{"k":"a2"}`, `{"k":"a3"}`, `{"k":"a4"}`), false},
+		"names of pages":       {calls("get_page", "nothing", `{"page":"home1"}`, `{"page":"about2"}`, `{"page":"x3"}`, `{"page":"y4"}`), false},
+		"nan and infinity":     {calls("get_page", "nothing", `{"page":"nan","x":1}`, `{"page":"inf","x":1}`, `{"page":"infinity","x":1}`, `{"page":"NaN","x":1}`), false},
+		"texts of lines":       {calls("show_diff", "nothing", `{"lines":["a1"]}`, `{"lines":["a2"]}`, `{"lines":["a3"]}`, `{"lines":["a4"]}`), false},
+		"tokens":               {calls("list_items", "a, b", `{"page_token":"aa"}`, `{"page_token":"bb"}`, `{"page_token":"cc"}`, `{"page_token":"dd"}`), true},
+		"cursors":              {calls("list_items", "a, b", `{"cursor":"x1"}`, `{"cursor":"x2"}`, `{"cursor":"x3"}`, `{"cursor":"x4"}`), true},
+		"limits as texts":      {calls("list_items", "a, b", `{"limit":"10"}`, `{"limit":"20"}`, `{"limit":"30"}`, `{"limit":"40"}`), true},
+		"time-outs with units": {calls("list_items", "a, b", `{"timeout":"10s"}`, `{"timeout":"30s"}`, `{"timeout":"1m"}`, `{"timeout":"5m"}`), true},
+		"starts":               {calls("list_items", "a, b", `{"start":0}`, `{"start":10}`, `{"start":20}`, `{"start":30}`), true},
+		"ranges":               {calls("view_text", "a, b", `{"view_range":[1,9]}`, `{"view_range":[9,20]}`, `{"view_range":[20,30]}`, `{"view_range":[30,40]}`), true},
+		"objects of an option": {shells(failed, "show-run --job=1", "show-run --job=2", "show-run --job=3", "show-run --job=4"), false},
+		"ports of an option":   {shells(failed, "probe --port=5432", "probe --port=5433", "probe --port=5434", "probe --port=5435"), false},
+		"levels of an option":  {shells(failed, "tune --level=1", "tune --level=2", "tune --level=3", "tune --level=4"), false},
+		"time-outs":            {shells(failed, "probe --timeout=1", "probe --timeout=5", "probe --timeout=30s", "probe --timeout=2m"), true},
+		"limits, two words":    {shells(failed, "probe --limit 1", "probe --limit 5", "probe --limit 30", "probe --limit 50"), true},
+		"options":              {shells(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
+		"other objects":        {shells(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
+		"names to find":        {shells("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
+		"other names to find":  {shells("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
+		"words in quotes":      {shells(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
+		"options with a value": {shells(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},
+		"force":                {calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), true},
+		"short patterns":       {calls("glob", "no files", `{"pattern":"*.ts"}`, `{"pattern":"*.js"}`, `{"pattern":"*.py"}`), false},
+		"words in common":      {calls("search_docs", "no documents", `{"query":"sign a header"}`, `{"query":"header of a call"}`, `{"query":"headers"}`), true},
 		"echoed words":         {echoed(`"sign a header"`, `"header to sign"`, `"how to sign"`), true},
-		"scrolling":            {each("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
-		"words of a search":    {each("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
-		"other searches":       {each("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
-		"folders of a search":  {each("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
-		"modes of a search":    {each("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
-		"rows of a statement":  {each("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
-		"three pages":          {each("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
-		"two pages":            {each("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
-		"pages":                {lines(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
+		"scrolling":            {calls("browser_scroll", "The page shows a banner with the cookies of the shop and a button.", `{"amount":1}`, `{"amount":2}`, `{"amount":9}`), true},
+		"words of a search":    {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"signature header"}`, `{"query":"check signature header"}`), true},
+		"other searches":       {calls("search_docs", "no documents", `{"query":"signature"}`, `{"query":"refund"}`, `{"query":"invoice pdf"}`), false},
+		"folders of a search":  {calls("grep", "no matches", `{"pattern":"a1b2","path":"x"}`, `{"pattern":"a1b2","path":"y"}`, `{"pattern":"a1b2","path":"z"}`), false},
+		"modes of a search":    {calls("grep", "no matches", `{"pattern":"a1b2"}`, `{"pattern":"a1b2","-i":true}`, `{"pattern":"a1b2","-i":true,"multiline":true}`), true},
+		"rows of a statement":  {calls("run_sql", "ERROR: no table t9", `{"query":"SELECT a FROM t9"}`, `{"query":"select a from t9;"}`, `{"query":"SELECT a FROM t9 LIMIT 5"}`), true},
+		"three pages":          {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`, `{"page":3}`), true},
+		"two pages":            {calls("list_items", "a, b", `{"page":1}`, `{"page":2}`), false},
+		"pages":                {shells(failed, "probe --page=1", "probe --page=2", "probe --page=3", "probe --page=4"), true},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
 			t.Errorf("%s: found a loop: %v, want %v", name, got, c.loop)
@@ -111,10 +112,10 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 		"two versions, another one in between": {[]storyStep{one, two, call("write_file", `{"path":"a.txt","content":"six"}`, "File written."), two}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
-			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
+			t.Errorf("%s: found a loop: %v, want %v", name, got, c.loop)
 		}
 		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
-			t.Errorf("%s, without the history: a loop is %v, want %v", name, got, c.loop)
+			t.Errorf("%s, without the history: found a loop: %v, want %v", name, got, c.loop)
 		}
 	}
 }
@@ -132,10 +133,10 @@ func TestEqualNotesInThreeRoundsAreALoop(t *testing.T) {
 		"other notes":  {[]storyStep{note("a"), look, note("b"), look, note("c"), look}, false},
 	} {
 		if got := loopsIn(t, c.story...) > 0; got != c.loop {
-			t.Errorf("%s: a loop is %v, want %v", name, got, c.loop)
+			t.Errorf("%s: found a loop: %v, want %v", name, got, c.loop)
 		}
 		if got := len(replayFromCheckpoints(t, c.story)) > 0; got != c.loop {
-			t.Errorf("%s, without the history: a loop is %v, want %v", name, got, c.loop)
+			t.Errorf("%s, without the history: found a loop: %v, want %v", name, got, c.loop)
 		}
 	}
 }

@@ -133,12 +133,12 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	} {
 		got := detect.Classify("bash", shell(command), "error: boom", 0)
 		if (got.Outcome == detect.OK) != readOnly {
-			t.Errorf("%q: got the outcome %s by %q, want ok: %t", command, got.Outcome, got.Rule, readOnly)
+			t.Errorf("%q: got the outcome %s by the rule %q, want ok: %t", command, got.Outcome, got.Rule, readOnly)
 		}
 	}
 }
 
-// Forms of an exit code in harnesses, and similar texts.
+// Each harness writes the exit code in its own form. A similar text of a program is not read as an exit code.
 func TestHarnessExitCodeIsParsed(t *testing.T) {
 	for name, c := range map[string]struct {
 		form  string // %d is the code
@@ -166,7 +166,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		"pi":               {"step 1\n\nCommand exited with code %d", true},
 		"copilot":          {"step 1\n<shellId: 7 completed with exit code %d>", true},
 		"copilot, running": {"step 1\n<shellId: 7 goes on %d>", false},
-		"claude's directory behind": {
+		"claude, before its working directory": {
 			"step 1\nExited with code %d\nShell cwd was reset to /srv", true,
 		},
 		"an IDE": {"step 1\nProcess finished with exit code %d", true},
@@ -198,7 +198,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 		"a count":                     {"step 1\nexit codes seen: %d", false},
 		"in the middle of the output": {"step 1\nExit code: %d\nstep 2", false},
 		"at the start of the output":  {"Output:\nExit code: %d\nstep 2", false},
-		"a word behind":               {"step 1\nCommand exited with code %d today", false},
+		"before another word":         {"step 1\nCommand exited with code %d today", false},
 		"before thirteen lines": {
 			"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 13), false,
 		},
@@ -232,11 +232,11 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	} {
 		quiet := detect.Classify("bash", shell(command), "(no output)\nCommand exited with code 1", 0)
 		if (quiet.Outcome == detect.OK) != searches || searches && quiet.Rule != "nothing-found" {
-			t.Errorf("%q without output: got %+v, want ok by nothing-found: %t", command, quiet, searches)
+			t.Errorf("%q with exit code 1 and no output: got the judgement %+v, want ok by the rule nothing-found: %t", command, quiet, searches)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {
-				t.Errorf("%q with the result %q: got %+v, want outcome %q", command, ending, got, detect.Error)
+				t.Errorf("%q with the result %q: got the judgement %+v, want the outcome %q", command, ending, got, detect.Error)
 			}
 		}
 	}
@@ -352,7 +352,7 @@ func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 	}
 }
 
-// Wrappers of harnesses are removed from a result; similar texts stay.
+// The wrapper of a harness around a result is removed before the result is judged. Similar text is not removed.
 func TestHarnessWrappersAreRemoved(t *testing.T) {
 	reminder := "<system-reminder>read it</system-reminder>"
 	for text, want := range map[string]detect.Outcome{
@@ -374,7 +374,7 @@ func TestHarnessWrappersAreRemoved(t *testing.T) {
 		"<exit_code>0</exit_code>\n<stdout>all rows</stdout>":           detect.OK,
 	} {
 		if got := detect.Classify("rows", "{}", text, 0); got.Outcome != want {
-			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }

@@ -30,7 +30,7 @@ func TestReadContentIsNoFailure(t *testing.T) {
 			"fetched from an API": {"get_log", `{"id":7}`, logHead + text},
 		} {
 			if j := detect.Classify(c.tool, c.args, c.text, 0); j.Outcome == detect.Error {
-				t.Errorf("%s, %s: the read text is an error by %q, want no error\n%s", command, name, j.Rule, c.text)
+				t.Errorf("%s, %s: the read text is an error by the rule %q, want no error\n%s", command, name, j.Rule, c.text)
 			}
 		}
 	})
@@ -60,8 +60,8 @@ func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 func TestFailureSignatureIsStable(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
-		if signature == "" || detect.Headline(text) == "" {
-			t.Errorf("%s has no signature or headline, want both:\n%s", command, text)
+		if headline := detect.Headline(text); signature == "" || headline == "" {
+			t.Errorf("%s: got the signature %q and the headline %q, want neither to be empty, for\n%s", command, signature, headline, text)
 		}
 		framed := "Chunk ID: 1a2b3c\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n" + text
 		if got := detect.Signature(framed); got != signature {
@@ -83,7 +83,7 @@ func TestCaughtTracebackIsNoFailure(t *testing.T) {
 		"Traceback (most recent call last):\n  File \"a.py\", line 3, in f": detect.Error,
 	} {
 		if got := detect.Classify("bash", shell("python a.py"), "go\n"+text, 0); got.Outcome != want {
-			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 		passed: detect.OK,
 	} {
 		if got := detect.Classify("bash", shell("go vet ./..."), text, 0); got.Outcome != want {
-			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -107,7 +107,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := drawStory(rt)
-		warned := replay(t, wire.Chat, story)
+		growing := replay(t, wire.Chat, story)
 		found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
 		if err != nil {
 			rt.Fatal(err)
@@ -128,8 +128,8 @@ func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 				loops = append(loops, results[n])
 			}
 		}
-		if !slices.Equal(loops, warned) {
-			rt.Fatalf("the whole transcript has loops at %v, want %v as during its growth", loops, warned)
+		if !slices.Equal(loops, growing) {
+			rt.Fatalf("Inspect finds loops at the calls %v, want %v as Loops in the growing transcript", loops, growing)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestChangingResultsAreNoLoop(t *testing.T) {
 			}).Draw(rt, fmt.Sprint("call", i)))
 		}
 		if got := replay(t, wire.Chat, story); len(got) > 0 {
-			rt.Fatalf("changing results are loops at %v, want none: %+v", got, story)
+			rt.Fatalf("got loops at the calls %v, want none for the story %+v", got, story)
 		}
 	})
 }

@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// Commands are found in each form of a string literal of a script; a string that is built at run time is no
-// literal. If every command is found and is a search, exit code 1 is no failure.
+// The commands of a script are read from all forms of string literals. A string that the script builds at run time
+// is no literal. Exit code 1 is no failure if all commands of a script are literals and are searches.
 func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
@@ -27,7 +27,7 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		`tools.exec_command({cmd: "grep x"}); tools.exec_command({cmd: "make"})`: detect.Error,
 	} {
 		if got := detect.Classify("exec", program, ran(result(1, "")), 0); got.Outcome != want {
-			t.Errorf("%s with exit code 1 is %s by %q, want %s", program, got.Outcome, got.Rule, want)
+			t.Errorf("the script %s with exit code 1 has the outcome %s by the rule %q, want %s", program, got.Outcome, got.Rule, want)
 		}
 	}
 	const deploys = `tools.exec_command({cmd: "./deploy"})`
@@ -39,12 +39,12 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		ran(result(0, "fine"), result(4, ""), result(0, "")): detect.Error,
 	} {
 		if got := detect.Classify("exec", deploys, text, 0); got.Outcome != want {
-			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// The arguments hold a command as a text, as words, or as a list of commands.
+// The arguments of a call hold a command as a string, as a list of words, or as a list of commands.
 func TestCommandIsReadFromTextWordsAndLists(t *testing.T) {
 	for args, want := range map[string]detect.Outcome{
 		`{"command":"grep -n x a.go"}`:                              detect.OK,
@@ -66,12 +66,12 @@ func TestCommandIsReadFromTextWordsAndLists(t *testing.T) {
 		`{"command":"grep -n ` + strings.Repeat("x", 20_000) + `"}`: detect.OK,
 	} {
 		if got := detect.Classify("bash", args, "(no output)\n\nCommand exited with code 1", 0); got.Outcome != want {
-			t.Errorf("%.60s with exit code 1 is %s by %q, want %s", args, got.Outcome, got.Rule, want)
+			t.Errorf("%.60s with exit code 1 has the outcome %s by the rule %q, want %s", args, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// A command that the first lines report as running is pending. In a file, such lines are content.
+// A result is pending if its first lines report that the command is still running. In a file, such lines are content.
 func TestRunningCommandIsPending(t *testing.T) {
 	for text, want := range map[string]detect.Outcome{
 		"Process running with session ID 7":                              detect.Pending,
@@ -93,15 +93,15 @@ func TestRunningCommandIsPending(t *testing.T) {
 		"1\n2\n3\n4\n5\n6\nProcess running with session ID 7":            detect.OK,
 	} {
 		if got := detect.Classify("bash", `{"command":"./serve"}`, text, 0); got.Outcome != want {
-			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 		if got := detect.Classify("Read", `{"file_path":"notes.md"}`, text, 0); got.Outcome != detect.OK {
-			t.Errorf("a file with the text %q is %s by the rule %q, want ok", text, got.Outcome, got.Rule)
+			t.Errorf("a file with the text %q has the outcome %s by the rule %q, want ok", text, got.Outcome, got.Rule)
 		}
 	}
 }
 
-// A refusal names the refuser: a policy, a harness without a person (headless), or a person.
+// The judgement on a refusal names the refuser: a policy, a harness without a person (headless), or a person.
 func TestRefusalNamesItsRefuser(t *testing.T) {
 	for text, want := range map[string]detect.Refuser{
 		`This "rm x" was denied by permission rule 3`:                            detect.Policy,
@@ -153,12 +153,12 @@ func TestEditFailureIsInTheFirstLine(t *testing.T) {
 		"Here's the result of the edit:\n 1 errors.New(x)": detect.OK,
 	} {
 		if got := detect.Classify("Edit", `{"file_path":"a.go","old_string":"a","new_string":"b"}`, text, 0); got.Outcome != want {
-			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
 
-// A signature holds the message of a failure without boxes and colours around the message.
+// A signature contains the message of a failure, without the box and the colours around the message.
 func TestSignatureHoldsTheMessageOfTheFailure(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"error":"no such stage"}`:                                       "no such stage",
@@ -174,12 +174,13 @@ func TestSignatureHoldsTheMessageOfTheFailure(t *testing.T) {
 		"\x1b[31merror\x1b[0m: no such stage":                             "error: no such stage",
 	} {
 		if got := detect.Signature(text); !strings.Contains(got, want) || strings.ContainsAny(got, "\x1b╔") {
-			t.Errorf("the signature of %q is %q, want %q in it, without box characters and colours", text, got, want)
+			t.Errorf("the signature of %q is %q, want %q in the signature and no box characters or colours", text, got, want)
 		}
 	}
 }
 
-// Inspect describes ten faults of a file, names the lines of the others, and continues after a fault.
+// Inspect continues after a faulty line. The error describes the first ten faults, and has the line numbers of further
+// faults.
 func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	good := mustJSON(t, obj{"id": "good", "messages": chat(story)})
 	var file strings.Builder

@@ -25,7 +25,7 @@ func callAllReaders(text string) {
 	detect.ResultSum(text)
 }
 
-// rowsOfTestdata returns the last field, of at most 2,000 bytes, of each line of the files in testdata.
+// rowsOfTestdata returns the last field of each line of the files in testdata, truncated to 2,000 bytes.
 func rowsOfTestdata(t *testing.T) (rows []string) {
 	t.Helper()
 	files, err := filepath.Glob("testdata/*")
@@ -52,7 +52,7 @@ func rowsOfTestdata(t *testing.T) (rows []string) {
 	return rows
 }
 
-// frames returns results in the frames of harnesses and other texts that the readers parse byte by byte.
+// frames returns results in the frames of harnesses, and other texts that detect parses byte by byte.
 func frames() []string {
 	return []string{
 		`<result exit_code="2" name='x'>boom</result>`, `<result exit_code=2>boom</result>`, `<result exit_code=></result>`,
@@ -65,8 +65,8 @@ func frames() []string {
 	}
 }
 
-// A result that a harness cuts at any byte is read without a panic.
-func TestEveryTruncationIsRead(t *testing.T) {
+// A harness may truncate a result at any byte. No truncation causes a panic.
+func TestTruncatedResultCausesNoPanic(t *testing.T) {
 	t.Parallel()
 	for _, text := range frames() {
 		for end := range len(text) + 1 {
@@ -100,7 +100,7 @@ func TestExitCodeIsReadFromAnAttributeOfTheFirstTag(t *testing.T) {
 		`<result exit_code=0 />error: x</result>`: 0,
 	} {
 		if got := detect.Classify("bash", deployArgs, text, 0); got.Code != want {
-			t.Errorf("%s has the code %d, want %d", text, got.Code, want)
+			t.Errorf("%s has the exit code %d, want %d", text, got.Code, want)
 		}
 	}
 }

@@ -7,8 +7,8 @@ import (
 	"precept/detect"
 )
 
-// A sentence that nothing was done is a failure of a tool that changes records, and a sentence or a field that
-// reports no object is a failure of a lookup. The content of a record is no failure.
+// A tool that changes records fails if its result is a sentence that nothing was done. A lookup fails if its result
+// reports that no object was found. The content of a record is no failure.
 func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
@@ -85,7 +85,7 @@ func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 		{"file_claim", "Claims must be made within a week.", detect.Error},
 	} {
 		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("%s: %q is %s by %q, want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("%s: the result %q has the outcome %s by the rule %q, want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
@@ -95,10 +95,10 @@ func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	t.Parallel()
 	const text = "EPERM: operation not permitted. The process lacks a right."
 	if got := detect.Classify("look_at_manual_of_errors", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
-		t.Errorf("an answer about EPERM is %s by %q, want %s", got.Outcome, got.Rule, detect.OK)
+		t.Errorf("an answer about EPERM has the outcome %s by the rule %q, want %s", got.Outcome, got.Rule, detect.OK)
 	}
 	if got := detect.Classify("save_box", `{"question":"Where?"}`, text, 0); got.Outcome != detect.Error {
-		t.Errorf("a failure with EPERM is %s by %q, want %s", got.Outcome, got.Rule, detect.Error)
+		t.Errorf("a failure with EPERM has the outcome %s by the rule %q, want %s", got.Outcome, got.Rule, detect.Error)
 	}
 }
 
@@ -117,12 +117,12 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 		{"Packed the first box\n❌ the second box is missing", detect.OK},
 	} {
 		if got := detect.Classify("bash", `{"command":"./pack"}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("%q is %s by %q, want %s", c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
 
-// A time-out is a failure although its message advises the background or follows a heading.
+// A time-out is a failure, also if its message advises to use the background or follows a heading.
 func TestTimeOutWithAHintOrAHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tool, args, text string }{
@@ -130,7 +130,7 @@ func TestTimeOutWithAHintOrAHeadingIsFound(t *testing.T) {
 		{"browser_navigate", `{"url":"https://shop.example"}`, "### Result\nTimeoutError: page.goto: Timeout 9000ms exceeded."},
 	} {
 		if got := detect.Classify(c.tool, c.args, c.text, 0); got.Outcome != detect.Error {
-			t.Errorf("%q is %s by %q, want error", c.text, got.Outcome, got.Rule)
+			t.Errorf("the result %q has the outcome %s by the rule %q, want error", c.text, got.Outcome, got.Rule)
 		}
 	}
 }

@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// Results of APIs, browsers and edit tools are judged by the fields of JSON, or by their message.
+// A result of an API, a browser or an edit tool is judged by the fields of its JSON object, or by its message.
 func TestResultsAreJudgedByFieldsOrMessage(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -197,9 +197,9 @@ func TestRefusalsNameTheirRefuser(t *testing.T) {
 	}
 	// The same words in a file are documentation.
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
-		t.Errorf("the words of a refusal in a file are %+v, want no refusal", got)
+		t.Errorf("a file with the words of a refusal has the judgement %+v, want no refusal", got)
 	}
 	if got := detect.Classify("bash", deployArgs, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
-		t.Errorf("Permission denied by the file system is %+v, want an error", got)
+		t.Errorf("an error of the file system, Permission denied, has the judgement %+v, want an error", got)
 	}
 }

@@ -2,21 +2,21 @@ package detect
 
 import "io"
 
-// Bounds for tests of package detect_test.
+// Constants of the package for the tests in package detect_test.
 const (
 	CheckpointSize  = checkpointSize
 	CheckpointSteps = checkpointSteps
 	MaxSignature    = maxSignature
 )
 
-// Identities of calls and results.
+// Hashes of calls and results. Calls, or results, with the same hash count as equal.
 var (
 	CallKey   = callIdentity
 	ResultSum = hashResult
 )
 
-// Verification returns the outcome of a test, lint or build run; ok is false for other calls and for runs
-// without a known outcome.
+// Verification returns the kind and the outcome of a test, lint or build run. ok is false for another call, and for a
+// run without a known outcome.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	p := wording()
 	call := p.analyseCall(tool, args)
@@ -27,8 +27,8 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 // Holds reports whether raw holds all words.
 func Holds(raw []byte, words []string) bool { return hasAll(raw, needlesOf(words)) }
 
-// PanicAhead inspects two lines on two goroutines, of which the second line causes a panic, and returns the
-// recovered panic.
+// PanicAhead inspects the same line twice on two goroutines, as line 1 and as line 2. The inspection of line 2 panics.
+// PanicAhead returns the recovered value.
 func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	p := startInspectors(2, emit)
 	defer p.close()
@@ -45,5 +45,5 @@ func PanicAhead(raw []byte, emit func(Finding) error) (cause any) {
 	return nil
 }
 
-// InspectOn is Inspect on n goroutines, or in turn for n = 1.
+// InspectOn is Inspect with n goroutines.
 func InspectOn(n int, r io.Reader, emit func(Finding) error) error { return inspectOn(n, r, emit) }

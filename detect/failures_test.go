@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// Failures that the output shows: the exit code is missing, hidden by a pipe, or inside of other text.
+// The output of a command shows a failure although the exit code is missing, hidden by a pipe, or inside other text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{

@@ -37,13 +37,13 @@ func mustJSON(tb testing.TB, v any) string {
 	return string(b)
 }
 
-var story = []storyStep{ //nolint:gochecknoglobals // the tests' shared example, never written
+var story = []storyStep{ //nolint:gochecknoglobals // a session that many tests read and no test changes
 	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), userStep("no, that's wrong"), bash(
 		"ls", "a.go",
 	),
 }
 
-// A story gives the same findings in every dialect and form of a transcript.
+// A test session gives the same findings in every dialect and in every form of a transcript.
 func TestInspectFindsTheSameInEveryForm(t *testing.T) {
 	summary := func(fs []detect.Finding) string {
 		var b strings.Builder
@@ -211,7 +211,8 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// An explanation has the deciding line with its position, the rule, the call, and the earlier result of a loop.
+// The explanation of a finding has the rule, the text that decided with its position, and the call. For a loop, the
+// explanation has the index of the earlier result.
 func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	in := mustJSON(t, obj{"source": "s", "id": "i", "messages": chat([]storyStep{
 		bash("make test", "ok a\n--- FAIL: TestTotal (0.00s)\nFAIL"),
@@ -238,7 +239,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 	why, count, err := detect.Explain(strings.NewReader(in), 99)
 	if why != nil || count != 5 || err != nil {
-		t.Errorf("finding 99: %+v, %d findings, %v; want no explanation and 5 findings", why, count, err)
+		t.Errorf("finding 99: got the explanation %+v, %d findings and the error %v, want no explanation, 5 findings and no error", why, count, err)
 	}
 }
 
@@ -255,11 +256,11 @@ func longTranscript(rounds int) []byte {
 	return []byte(b.String())
 }
 
-// Inspect allocates and holds at most a fixed number of bytes for each byte of its input. A copy of the list, a
-// decoded copy of each result, or a second analysis of each call would exceed the bounds.
+// Inspect allocates, and holds at the same time, at most a fixed number of bytes for each byte of its input. A copy of
+// the messages, a decoded copy of each result, or a second analysis of each call would exceed the bounds.
 func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	text := longTranscript(1500)
-	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // reads the tables
+	if err := detect.Inspect(bytes.NewReader(longTranscript(1)), func(detect.Finding) error { return nil }); err != nil { // the first call reads the lists of phrases
 		t.Fatal(err)
 	}
 	var before, during, after runtime.MemStats
@@ -267,7 +268,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	runtime.GC()
 	runtime.ReadMemStats(&before)
 	err := detect.Inspect(bytes.NewReader(text), func(detect.Finding) error {
-		if findings++; findings == 2990 { // near the end
+		if findings++; findings == 2990 { // shortly before the last finding
 			runtime.GC()
 			runtime.ReadMemStats(&during)
 		}
@@ -286,7 +287,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	}
 }
 
-// Bounds of TestInspectAllocatesInProportionToItsInput: bytes for each byte of the input.
+// Bounds of TestInspectAllocatesInProportionToItsInput, in bytes for each byte of the input.
 const (
 	mostAllocated = 16.0
 	mostHeld      = 2.9

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// Each pattern covers its example alone, and Kinds gives the example the kind of the pattern.
+// A table with one pattern finds the kind in the example of the pattern. Kinds, with all patterns, finds the same kind.
 func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
 	t.Parallel()
 	table, rows, err := readKinds(kindsText)
@@ -38,7 +38,8 @@ func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
 	}
 }
 
-// kindJudgement returns the judgement on an example with the error flag, always an error.
+// kindJudgement classifies a text with the error flag. If the outcome is no error, such as a refusal, kindJudgement
+// returns an error by the rule flag.
 func kindJudgement(text string) Judgement {
 	j := Classify("bash", `{"command":"make"}`, text, 1)
 	if j.Outcome != Error {
@@ -47,7 +48,7 @@ func kindJudgement(text string) Judgement {
 	return j
 }
 
-// kindsIn reports for each kind of the table whether one of the patterns in the table covers the text.
+// kindsIn returns, for each kind of the table, whether a pattern of the kind covers the text.
 func kindsIn(table *kindTable, text string) []bool {
 	s := kindScan{table: table, found: make([]bool, len(table.kinds)), steps: maxKindSteps}
 	s.searchResult(text, kindJudgement(text).Code)
@@ -56,7 +57,7 @@ func kindsIn(table *kindTable, text string) []bool {
 
 // paraphrase is a failure in the words of another tool.
 type paraphrase struct {
-	set  string // dev: seen by the authors of the table; held: not seen
+	set  string // dev: the authors of the table knew the text; held: the authors did not know the text
 	kind Kind
 	text string
 }
@@ -93,12 +94,12 @@ func TestParaphrasedFailuresHaveTheirKind(t *testing.T) {
 	for set, n := range all {
 		t.Logf("%s: %d of %d", set, found[set], n)
 		if found[set]*10 < n*9 || n < 40 {
-			t.Errorf("%s: %d of %d failures have their kind, want at least 90%% of at least 40 failures", set, found[set], n)
+			t.Errorf("set %s: %d of %d texts have their kind, want at least 90%% of at least 40 texts", set, found[set], n)
 		}
 	}
 }
 
-// A failure with a specific kind does not have the kind of a less specific wording of the same line.
+// A line with the words of a specific kind and of a general kind has only the specific kind.
 func TestALineHasItsMostSpecificKind(t *testing.T) {
 	t.Parallel()
 	for text, want := range map[string][]Kind{
@@ -117,7 +118,7 @@ func TestALineHasItsMostSpecificKind(t *testing.T) {
 	}
 }
 
-// Successes that mention an error, and failures that quote an error of another command, have no kind.
+// A success that mentions an error has no kind. A failure that only quotes the error of another command has no kind.
 func TestQuotedWordsGiveNoKind(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tool, args, text string }{
@@ -159,11 +160,12 @@ func TestKindsSearchesBothEndsInBoundedSteps(t *testing.T) {
 	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), steps: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
 	if s.steps > 1000 || s.steps < -2000 {
-		t.Errorf("%d steps are left of 1,000, want between -2,000 and 1,000", s.steps)
+		t.Errorf("the search has %d of 1,000 steps left, want between -2,000 and 1,000", s.steps)
 	}
 }
 
-// Each line and each field takes steps, also an empty field. An exit code has its kind after all steps are taken.
+// A search for kinds has a bounded number of steps. Each line and each field takes at least one step, also an empty
+// field. The kind of an exit code is found even after the last step.
 func TestLinesAndFieldsTakeSteps(t *testing.T) {
 	t.Parallel()
 	var empty, short strings.Builder
@@ -179,7 +181,7 @@ func TestLinesAndFieldsTakeSteps(t *testing.T) {
 		s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), steps: 100_000}
 		s.searchText(text)
 		if s.steps > 0 || s.steps < -2*lineSteps {
-			t.Errorf("%s: %d steps are left of 100,000, want between %d and 0", name, s.steps, -2*lineSteps)
+			t.Errorf("%s: the search has %d of 100,000 steps left, want between %d and 0", name, s.steps, -2*lineSteps)
 		}
 		if got := Kinds(text, Judgement{Outcome: Error, Code: 127}); len(got) == 0 {
 			t.Errorf("%s with exit code 127: got no kind, want one", name)
@@ -187,7 +189,7 @@ func TestLinesAndFieldsTakeSteps(t *testing.T) {
 	}
 }
 
-func TestNearestKindOfAMisspelledName(t *testing.T) {
+func TestNearestKindFindsAMisspelledKind(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]Kind{"comand-not-found": "command-not-found", "timeouts": "timeout", "port-used": "port-in-use"} {
 		if got, known := NearestKind(name); got != want || known {
@@ -216,7 +218,7 @@ func TestPageListsTheKinds(t *testing.T) {
 	}
 	_, rest, _ := strings.Cut(string(page), "<!-- kinds -->\n| kind | meaning |\n|---|---|\n")
 	if got, _, _ := strings.Cut(rest, "<!-- end of kinds -->"); got != want.String() {
-		t.Errorf("docs/LESSONS.md has another table of kinds than kinds.tsv; write:\n%s", want.String())
+		t.Errorf("the table of kinds in docs/LESSONS.md differs from kinds.tsv, want this table:\n%s", want.String())
 	}
 }
 

@@ -14,7 +14,8 @@ import (
 //go:embed testdata/loops.jsonl
 var loopCases string
 
-// Loops finds each repetition at the step that completes the loop, and no loop in legitimate repetitions.
+// Loops finds a loop at the step that completes the loop, and no loop in legitimate repetitions. want holds the
+// indices of these steps.
 func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 	read := func(path string) storyStep { return call("read", jsonArgs("path", path), "line 1 of "+path) }
 	edit := func(succeeds bool) storyStep {
@@ -344,8 +345,8 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 	}
 }
 
-// The sessions labelled as loops have a loop, and the other sessions have none, whether the request holds the
-// history or the provider keeps the history.
+// testdata/loops.jsonl holds labelled sessions. Those with the label loop have a loop, and the others have none. The
+// result is the same for requests with the history and for requests whose history the provider keeps.
 func TestLoopsAndLegitimateRepetitions(t *testing.T) {
 	for line := range strings.Lines(loopCases) {
 		var c struct {

@@ -11,16 +11,17 @@ import (
 // pipedArgs are the arguments of a command whose exit status a pipe hides: only the output counts.
 const pipedArgs = `{"command":"./release.sh 2>&1 | tail -20"}`
 
-// evidence is the evidence of a line for a failure.
+// evidence is the strength of a line as evidence for a failure.
 type evidence int
 
 const (
 	none     evidence = iota
-	reported          // a program reports an error: evidence in the last lines without a report of a success
-	summary           // the summary of a tool on a failure: evidence in any line
+	reported          // an error of a program: a failure if the line is one of the last lines
+	summary           // a summary of a failed tool: a failure in any line, unless a report of a success follows
 )
 
-// Last lines of tools that fail, with their rules, and similar lines without evidence.
+// A line of a failing tool is a failure at the end of the output. A summary is a failure in the middle as well. A
+// similar line of other text is no failure.
 func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 	for _, c := range []struct {
 		line     string
@@ -172,13 +173,13 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 			bad := c.evidence == summary && place != "before a success" || c.evidence == reported && place == "last"
 			got := detect.Classify("bash", pipedArgs, text, 0)
 			if (got.Outcome == detect.Error) != bad || bad && got.Rule != "text:"+c.rule {
-				t.Errorf("%q, %s: got the outcome %s by %q, want an error: %t, by text:%s", c.line, place, got.Outcome, got.Rule, bad, c.rule)
+				t.Errorf("%q, %s: got the outcome %s by the rule %q, want an error: %t, by the rule text:%s", c.line, place, got.Outcome, got.Rule, bad, c.rule)
 			}
 		}
 	}
 }
 
-// A summary of a success overrides earlier errors; a similar line does not.
+// The summary of a successful tool overrides earlier error lines. A similar line of other text does not.
 func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 	for line, well := range map[string]bool{
 		"==== 22 passed in 3.20s ====":               true,
@@ -215,7 +216,7 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 		text := "step 1\nerror: boom\nstep 2\n" + line
 		got := detect.Classify("bash", pipedArgs, text, 0)
 		if (got.Outcome == detect.OK) != well {
-			t.Errorf("an error before %q is %s by %q, want ok: %t", line, got.Outcome, got.Rule, well)
+			t.Errorf("an error before %q has the outcome %s by the rule %q, want ok: %t", line, got.Outcome, got.Rule, well)
 		}
 		if sure := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).Sure; sure != well {
 			t.Errorf("the judgement on the last line %q has Sure %v, want %v", line, sure, well)
@@ -242,7 +243,7 @@ func TestTracebackAtTheEndIsFailure(t *testing.T) {
 		"node ended before nine lines": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
 	} {
 		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: %s by %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
+			t.Errorf("%s: got the outcome %s by the rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
@@ -263,7 +264,7 @@ func TestPrintedSourceIsNotEvidence(t *testing.T) {
 		"no line numbered":            {"a\nb\nc\nerror: boom", true},
 	} {
 		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: %s by %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
+			t.Errorf("%s: got the outcome %s by the rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
@@ -274,7 +275,7 @@ func TestShellComplaintsInHalfTheLinesAreFailure(t *testing.T) {
 	for n, bad := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
 		if got := detect.Classify("bash", pipedArgs, text, 0); (got.Outcome == detect.Error) != bad {
-			t.Errorf("%d error lines of the shell and 6 other lines: got the outcome %s by %q, want an error: %t", n, got.Outcome, got.Rule, bad)
+			t.Errorf("%d error lines of the shell and 6 other lines: got the outcome %s by the rule %q, want an error: %t", n, got.Outcome, got.Rule, bad)
 		}
 	}
 }

@@ -21,7 +21,8 @@ var toolAnswers string
 //go:embed testdata/harness.tsv
 var harnessResults string
 
-// each calls see for each command of a file of outputs, and returns the number of commands.
+// each calls see for each command of a file such as fine.txt: a line with "$ " and the command, its output, and a line
+// with "=". each returns the number of commands.
 func each(t *testing.T, file string, see func(command, args, text string)) (n int) {
 	t.Helper()
 	command, text := "", ""
@@ -49,7 +50,7 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
-				t.Errorf("%s with the frame %q is an error by %q, want no error\n%s", command, frame, j.Rule, text)
+				t.Errorf("%s with the frame %q is an error by the rule %q, want no error\n%s", command, frame, j.Rule, text)
 			}
 		}
 	})
@@ -58,11 +59,11 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	}
 }
 
-// The output of a failed command is a failure also without an exit code.
+// The output of a failed command is a failure even without an exit code.
 func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 	n := each(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
-			t.Errorf("%s is %s by %q, want %s\n%s", command, j.Outcome, j.Rule, detect.Error, text)
+			t.Errorf("%s: got the outcome %s by the rule %q, want %s, for\n%s", command, j.Outcome, j.Rule, detect.Error, text)
 		}
 	})
 	if n < 120 {
@@ -70,7 +71,7 @@ func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 	}
 }
 
-// Answers of custom tools have the outcome of testdata/tools.tsv.
+// Each line of testdata/tools.tsv holds an outcome, a custom tool and an answer of the tool with this outcome.
 func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(toolAnswers) {
@@ -83,7 +84,7 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
-			t.Errorf("%s: got the outcome %s by %q, want %s\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
+			t.Errorf("%s: got the outcome %s by the rule %q, want %s, for\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
 		}
 		n++
 	}
@@ -92,8 +93,9 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 	}
 }
 
-// Results of harnesses and of domain tools are judged without the flag of the wire: time-outs, exit codes in
-// frames and in JSON, failures after progress lines, and content with the words of a failure.
+// testdata/harness.tsv holds results of harnesses and of domain tools with their outcomes: time-outs, exit codes in
+// frames and in JSON, failures after progress lines, and content with the words of a failure. The results have no
+// error flag.
 func TestHarnessResultIsClassified(t *testing.T) {
 	n := 0
 	for line := range strings.Lines(harnessResults) {
@@ -112,7 +114,7 @@ func TestHarnessResultIsClassified(t *testing.T) {
 			args = jsonArgs("q", "rows")
 		}
 		if j := detect.Classify(tool, args, text, 0); string(j.Outcome) != outcome {
-			t.Errorf("%s %s: got the outcome %s by %q, want %s\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
+			t.Errorf("%s %s: got the outcome %s by the rule %q, want %s, for\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
 		}
 		n++
 	}

@@ -121,14 +121,14 @@ func TestParseLenientReadsBrokenJSON(t *testing.T) {
 	}
 	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
 	if s, _ := v.get("MSG"); s.text() != "it's éA\n 😀 \ufffd / qu12" {
-		t.Errorf("got the string %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
+		t.Errorf("the key MSG has the string %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
 	}
 	if n, _ := v.get("n"); n.num != -1500 {
-		t.Errorf("got the number %v, want -1500", n.num)
+		t.Errorf("the key n has the number %v, want -1500", n.num)
 	}
 }
 
-// parseLenient reads each object that encoding/json writes.
+// parseLenient reads every object that encoding/json writes.
 func TestParseLenientReadsJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := rapid.MapOf(rapid.StringMatching(`[a-z]{1,8}`), rapid.String()).Draw(t, "m")
@@ -215,7 +215,8 @@ func TestHeadlineHoldsTheLinesThatStateTheFault(t *testing.T) {
 	}
 }
 
-// A signature is all of a short result without stack frames, and the headline of a long result.
+// The signature of a short result is the whole text without stack frames. The signature of a long result is its
+// headline.
 func TestSignatureOfShortAndLongResults(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, c := range []struct{ name, text, want string }{
@@ -259,19 +260,19 @@ func TestSignatureHasAtMostItsBytesAndLines(t *testing.T) {
 	})
 }
 
-// The filter by byte triples changes no result: the text has a phrase with the filter if and only if the text
-// has the phrase without.
+// personText skips a phrase early if the text lacks one of the byte triples of the phrase. The filter changes no
+// result: a search with the filter finds the same phrases as a search without the filter.
 func TestPersonTextFindsPhrasesLikeASearchWithoutFilter(t *testing.T) {
 	words := []string{"it", "it's", "works", "doesn't", "wrong", "ty", "k", "но", "да", "不对", "que", "\xff", "", "still", "fails"}
 	rapid.Check(t, func(t *rapid.T) {
 		list := rapid.SliceOfN(rapid.OneOf(rapid.SampledFrom(words), rapid.String()), 0, 40)
 		text := strings.Join(list.Draw(t, "text"), rapid.SampledFrom([]string{" ", ""}).Draw(t, "between"))
 		p := strings.Join(rapid.SliceOfN(rapid.SampledFrom(words), 1, 3).Draw(t, "phrase"), " ")
-		if len(text) > 0 && rapid.Bool().Draw(t, "of the text") {
+		if len(text) > 0 && rapid.Bool().Draw(t, "from the text") {
 			from := rapid.IntRange(0, len(text)-1).Draw(t, "from")
 			p = text[from:min(len(text), from+rapid.IntRange(1, 12).Draw(t, "length"))]
 		}
-		if p == "" { // no wording is empty
+		if p == "" { // the lists have no empty phrase
 			p = "it"
 		}
 		s := newPersonText(text)
@@ -284,11 +285,11 @@ func TestPersonTextFindsPhrasesLikeASearchWithoutFilter(t *testing.T) {
 	})
 }
 
-func TestPersonTextExcludesOtherPhrasesByTheirTriples(t *testing.T) {
+func TestPersonTextSkipsPhrasesByTheirTriples(t *testing.T) {
 	s := newPersonText("please open the file and read what stands in it")
 	for _, p := range []string{"doesn't work", "looks good", "instead", "谢谢"} {
 		if s.mayHold(p) {
-			t.Errorf("mayHold(%q) is true, want false", p)
+			t.Errorf("mayHold(%q) is true, want false for a phrase with other byte triples", p)
 		}
 	}
 }

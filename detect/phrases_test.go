@@ -16,7 +16,8 @@ const (
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// readingOf returns, as text, the result of the rules that read the phrases of a class, for the text of a test case.
+// readingOf applies the function that uses the phrases of a class to the text of a test case, and returns the result of
+// the function as text.
 func readingOf(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -118,7 +119,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 	return fmt.Sprint(p.readTurn(text, text, answered))
 }
 
-// callReadingOf is readingOf for classes whose test case is a call, a command, fields or arguments.
+// callReadingOf is readingOf for the classes whose test case is a call, a command, a JSON object or arguments.
 func callReadingOf(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
@@ -161,19 +162,19 @@ func callReadingOf(p *phrases, class, phrase, text string) string {
 	return describeCall(name, args, result)
 }
 
-// Each line of the lists has a phrase and a test case. Without the phrase, the result for the test case differs.
+// Each line of the lists has a phrase and a test case. The result for the test case changes if the phrase is removed
+// from the lists.
 func TestEachPhraseChangesItsCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
-		t.Fatalf("the list has %d phrases, want at least 2000: %v", len(list), err)
+		t.Fatalf("got %d phrases and the error %v, want at least 2000 phrases and no error", len(list), err)
 	}
 	for _, fault := range unneededPhrases(t, list) {
-		t.Errorf("got an unneeded phrase, want none: %s", fault)
+		t.Errorf("want no unneeded phrase, got %s", fault)
 	}
 }
 
-// unneededPhrases returns a message for each phrase without which the result for the test case of the phrase is the
-// same.
+// unneededPhrases returns a message for each phrase whose removal does not change the result for its test case.
 func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	t.Helper()
 	all := compile(list)
@@ -187,10 +188,10 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	return faults
 }
 
-// without returns the compiled phrases without line i of the list.
+// without returns the compiled phrases of the list except line i.
 func without(all *phrases, list []listLine, i int) *phrases {
 	class, phrase := list[i].class, list[i].phrase
-	if len(all.lists[class]) == 0 { // compiled by another function
+	if len(all.lists[class]) == 0 { // a class that compile does not keep in lists
 		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listLine) bool {
 			return l == list[i] || len(all.lists[l.class]) > 0
 		}))
@@ -209,9 +210,9 @@ func without(all *phrases, list []listLine, i int) *phrases {
 	return &less
 }
 
-// unneededPhrases finds two phrases of which each covers the test case of the other, and a phrase whose test case
-// another phrase decides.
-func TestNeedlessPhrasesAreFound(t *testing.T) {
+// In lines 1 and 2, each phrase is also found in the test case of the other line. In line 3, the phrase for praise
+// decides the test case of the phrase for thanks. So these three phrases are unneeded.
+func TestUnneededPhrasesAreFound(t *testing.T) {
 	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
 		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")
 	if err != nil {
@@ -219,19 +220,19 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 	}
 	got := unneededPhrases(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
-		t.Errorf("got the unneeded phrases %q, want three, the third of line 3", got)
+		t.Errorf("got the unneeded phrases %q, want those of lines 1, 2 and 3", got)
 	}
 }
 
 func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
 		if _, err := readList("a.tsv", text); err == nil {
-			t.Errorf("%q was accepted, want an error", text)
+			t.Errorf("readList(%q): got no error, want an error", text)
 		}
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")
 	if err != nil || list[0].phrase != " not found" {
-		t.Errorf(`got list %+v, error %v, want no error and list[0].phrase = " not found"`, list, err)
+		t.Errorf(`got the list %+v and the error %v, want the phrase " not found" and no error`, list, err)
 	}
 }
 
@@ -253,7 +254,7 @@ func BenchmarkReadTurn(b *testing.B) {
 	}
 }
 
-// BenchmarkClassify judges the output of a command, and the answer of a custom tool.
+// BenchmarkClassify classifies the output of a command, and the answer of a custom tool.
 func BenchmarkClassify(b *testing.B) {
 	for _, c := range []struct{ name, tool, text string }{
 		{

@@ -46,7 +46,7 @@ func TestOutcomeIsTheSameInAnyFrame(t *testing.T) {
 		}
 		for name, framed := range frames {
 			if got := detect.Classify("bash", args, framed, 0); got.Outcome != want {
-				t.Errorf("%s: %q is %s by %q, want %s", name, text, got.Outcome, got.Rule, want)
+				t.Errorf("%s: the result %q has the outcome %s by the rule %q, want %s", name, text, got.Outcome, got.Rule, want)
 			}
 		}
 	}
@@ -64,12 +64,12 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 		}).Draw(t, "form")
 		got := detect.Classify("bash", `{"command":"make demo"}`, fmt.Sprintf(form, code, text), 0)
 		if got.Outcome != detect.Error || got.Code != code {
-			t.Fatalf("%s with exit code %d and the output %q is %+v, want an error with the code %d", form, code, text, got, code)
+			t.Fatalf("the form %q with exit code %d and the output %q: got the judgement %+v, want an error with the code %d", form, code, text, got, code)
 		}
 	})
 }
 
-// request returns a request in one of the dialects: a task, a command with its result, and a turn of a person.
+// request returns a request in dialect d: a task, a command with its result, and the words of a person as a user turn.
 func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
@@ -172,8 +172,8 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	}
 }
 
-// Capitals, typographic quotes, white space, a leading "hm," and a full stop do not change the opinion of a
-// person.
+// Capitals, typographic quotes, white space, a leading "hm," and a full stop do not change the feeling of a
+// user turn.
 func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
 	for words, want := range map[string]detect.Feeling{
@@ -185,7 +185,7 @@ func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 			"after hm": "hm, " + words, "with a full stop": words + " .",
 		} {
 			if got := detect.ReadTurn(typed, typed, previous); got.Feeling != want {
-				t.Errorf("%q %s is %s by %q, want %s", words, name, got.Feeling, got.Rule, want)
+				t.Errorf("%q %s has the feeling %s by the rule %q, want %s", words, name, got.Feeling, got.Rule, want)
 			}
 		}
 	}
@@ -200,11 +200,11 @@ func TestSignatureLinesArePartOfTheText(t *testing.T) {
 		signature := detect.Signature(text)
 		for l := range strings.SplitSeq(signature, "\n") {
 			if l != "" && !strings.Contains(text, l) {
-				t.Fatalf("the line %q of the signature is not in %q, want a part of the text", l, text)
+				t.Fatalf("the signature has the line %q, want only lines that are part of %q", l, text)
 			}
 		}
 		if again := detect.Signature(text); again != signature {
-			t.Fatalf("the second signature of %q is %q, want %q as the first", text, again, signature)
+			t.Fatalf("the second signature of %q is %q, want %q as in the first call", text, again, signature)
 		}
 	})
 }

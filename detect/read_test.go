@@ -35,17 +35,17 @@ func TestReadSkipsBadLines(t *testing.T) {
 		text := transcriptLine("a") + "\r\n\n" + bad + "\n" + transcriptLine("b") + "\n" + transcriptLine("c")
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || strings.Contains(err.Error(), "\n") || !slices.Equal(ids, []string{"a", "b", "c"}) {
-			t.Errorf("bad line %.60q: transcripts %v, error %v; want a, b, c and the fault of line 3 alone", bad, ids, err)
+			t.Errorf("bad line %.60q: got the transcripts %v and the error %v, want a, b, c and only the fault of line 3", bad, ids, err)
 		}
 		ids, err = readIDs(bad + "\n" + transcriptLine("a") + "\n" + bad + "\n")
 		if err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a"}) {
-			t.Errorf("bad lines %.60q at both ends: transcripts %v, error %v; want a and the faults of lines 1 and 3", bad, ids, err)
+			t.Errorf("bad lines %.60q at both ends: got the transcripts %v and the error %v, want a and the faults of lines 1 and 3", bad, ids, err)
 		}
 	}
 }
 
-// Two consecutive truncated lines are both named.
-func TestReadNamesEachOfSeveralCutLines(t *testing.T) {
+// The error names each of several truncated lines, also of two consecutive lines.
+func TestReadNamesEachTruncatedLine(t *testing.T) {
 	cut := `{"id":"x","messages":[` + "\n"
 	ids, err := readIDs(cut + cut + transcriptLine("a") + "\n" + cut)
 	if !slices.Equal(ids, []string{"a"}) {
@@ -53,7 +53,7 @@ func TestReadNamesEachOfSeveralCutLines(t *testing.T) {
 	}
 	for _, line := range []string{"line 1", "line 2", "line 4"} {
 		if err == nil || !strings.Contains(err.Error(), line) {
-			t.Errorf("the error %v does not name %s", err, line)
+			t.Errorf("the error is %v, want %s in the error", err, line)
 		}
 	}
 }
@@ -68,16 +68,16 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: transcripts %v, error %v; want a and b", text, ids, err)
+			t.Errorf("%s: got the transcripts %v and the error %v, want a, b and no error", text, ids, err)
 		}
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
 	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
-		t.Errorf("two lists of messages: %d transcripts, error %v; want 2", len(ids), err)
+		t.Errorf("two lists of messages: got %d transcripts and the error %v, want 2 and no error", len(ids), err)
 	}
 }
 
-// A broken element of an array is named by its line, and the other elements are read.
+// The error names the line of a broken element of an array. The other elements are read.
 func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
 	a, b := transcriptLine("a"), transcriptLine("b")
 	for _, text := range []string{
@@ -87,17 +87,17 @@ func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: transcripts %v, error %v; want a, b and the fault of line 3", text, ids, err)
+			t.Errorf("%s: got the transcripts %v and the error %v, want a, b and the fault of line 3", text, ids, err)
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
-		t.Errorf("a list with a broken message: %d transcripts, error %v; want none and a fault", len(ids), err)
+		t.Errorf("a list with a broken message: got %d transcripts and the error %v, want none and a fault", len(ids), err)
 	}
 }
 
-// For UTF-16, which the redirection of a Windows shell writes, the error advises UTF-8.
+// A redirection in a Windows shell may write UTF-16. Read returns an error that advises UTF-8.
 func TestReadRefusesUTF16(t *testing.T) {
 	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
-		t.Errorf("got the error %v, want \"save it as UTF-8\" in it", err)
+		t.Errorf("got the error %v, want \"save it as UTF-8\" in the error", err)
 	}
 }

@@ -11,7 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// resultCase is a result of a tool with its judgement. flag is the flag of the wire: 1 error, -1 no error, 0 none.
+// resultCase is the result of a call with the expected outcome and rule. flag is the error flag of the request: 1 for
+// an error, -1 for a success, 0 for a result without the flag.
 type resultCase struct {
 	name, tool, args, text string
 	flag                   int8
@@ -19,14 +20,14 @@ type resultCase struct {
 	rule                   string // prefix of the rule; "" accepts any rule
 }
 
-// runResults compares the judgements on results with the expected outcomes and rules.
+// runResults classifies the result of each case, and compares the outcome and the rule.
 func runResults(t *testing.T, cases []resultCase) {
 	t.Helper()
 	for _, c := range cases {
 		t.Run(c.name, func(t *testing.T) {
 			got := detect.Classify(c.tool, c.args, c.text, c.flag)
 			if got.Outcome != c.want || !strings.HasPrefix(got.Rule, c.rule) {
-				t.Errorf("got %s by %q, want %s by %q\n%s", got.Outcome, got.Rule, c.want, c.rule, c.text)
+				t.Errorf("got the outcome %s by the rule %q, want %s by %q, for\n%s", got.Outcome, got.Rule, c.want, c.rule, c.text)
 			}
 		})
 	}
@@ -35,7 +36,7 @@ func runResults(t *testing.T, cases []resultCase) {
 // deployArgs are the arguments of a shell call.
 const deployArgs = `{"command":"./deploy.sh staging"}`
 
-// The results of commands in known agents, with and without an exit code.
+// Each agent writes the result of a command in its own form, with or without an exit code.
 func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -146,7 +147,7 @@ func TestCommandResultsOfAgentsAreClassified(t *testing.T) {
 	})
 }
 
-// Results that harnesses give to calls with invalid arguments or an unknown tool.
+// A harness answers a call with invalid arguments, or of an unknown tool, with a message. The message is an error.
 func TestInvalidCallAnswersAreErrors(t *testing.T) {
 	runResults(t, []resultCase{
 		{
@@ -191,21 +192,22 @@ func TestInvalidCallAnswersAreErrors(t *testing.T) {
 	})
 }
 
-// The error flag makes the result of a lookup an error. The flag for no error decides about a read file, but not about
-// a command in a pipe.
-func TestErrorFlagAndText(t *testing.T) {
+// The error flag makes the result of a lookup an error. The flag for a success decides for a read file, but not for a
+// command in a pipe: a pipe hides the exit code.
+func TestErrorFlagOverridesTheTextOfALookupAndAFile(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
-		t.Errorf("a result with the error flag is %+v, want an error", got)
+		t.Errorf("a lookup with the error flag: got the judgement %+v, want an error", got)
 	}
 	if got := detect.Classify("Read", `{"file_path":"/a"}`, "Error: a file that holds just this", -1); got.Outcome != detect.OK {
-		t.Errorf("a read file with the flag for no error is %+v, want ok", got)
+		t.Errorf("a read file with the flag for a success: got the judgement %+v, want ok", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("an npm error behind a pipe, without the error flag, is %+v, want an error", got)
+		t.Errorf("an npm error in a pipe with the flag for a success: got the judgement %+v, want an error", got)
 	}
 }
 
-// Any text has one of the four outcomes, refusals have a refuser, and the judgement is repeatable.
+// Classify gives any text one of four outcomes, and gives the same judgement in a second call. Only a refusal has a
+// refuser.
 func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {
@@ -223,7 +225,7 @@ func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 			t.Fatalf("got the outcome %q and the refuser %q, want a refuser if and only if the outcome is a refusal", v.Outcome, v.By)
 		}
 		if v != detect.Classify(tool, args, text, flag) {
-			t.Fatal("two calls of Classify give different judgements, want equal judgements")
+			t.Fatalf("the second call of Classify differs from the first, %+v, want equal judgements", v)
 		}
 	})
 }
@@ -287,10 +289,10 @@ func TestFailedReturnsOnlyNewErrors(t *testing.T) {
 		results int
 		want    []int
 	}{
-		"no result":           {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
-		"no error":            {[]obj{result("c2", "done")}, 1, nil},
-		"the second of three": {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
-		"a user turn behind":  {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
+		"no result":            {[]obj{{"role": "user", "content": "go on"}}, 0, nil},
+		"no error":             {[]obj{result("c2", "done")}, 1, nil},
+		"the second of three":  {[]obj{result("c2", "done"), result("c3", failed), result("c4", "done")}, 3, []int{1}},
+		"a user turn after it": {[]obj{result("c2", failed), {"role": "user", "content": "stop"}}, 1, []int{0}},
 	} {
 		msgs := append([]obj{{"role": "user", "content": "build"}, call("c1"), result("c1", failed), call("c2")}, k.new...)
 		results, got := new(detect.Results).Failed(parse(t, wire.Chat, obj{"messages": msgs}), nil)

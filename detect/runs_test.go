@@ -9,8 +9,9 @@ import (
 	"precept/internal/wire"
 )
 
-// The command of a call, or the name of the tool, decides whether the call is a test, a lint or a build run.
-func TestKindOfVerificationOfACall(t *testing.T) {
+// The command of a shell call decides whether the call is a test, a lint or a build run. For another tool, its name
+// decides.
+func TestVerificationKindFollowsCommandOrTool(t *testing.T) {
 	for kind, commands := range map[string][]string{
 		"test": {
 			"pytest -q", "go test ./...", "cargo test", "npm test", "npm run -s test:unit", "yarn workspace web test", "npx jest",
@@ -48,7 +49,7 @@ func TestKindOfVerificationOfACall(t *testing.T) {
 	}
 }
 
-// Two results are equal if only volatile parts differ.
+// Two results have equal hashes if they differ only in volatile parts, such as addresses, times and temporary names.
 func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	same := [][2]string{
 		{"at 0x7ffe12 it fell", "at 0x55aa it fell"},
@@ -69,7 +70,7 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range same {
 		if detect.ResultSum(pair[0]) != detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have different sums, want equal sums", pair[0], pair[1])
+			t.Errorf("%q and %q have different hashes, want equal hashes", pair[0], pair[1])
 		}
 	}
 	other := [][2]string{
@@ -86,16 +87,16 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 	}
 	for _, pair := range other {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
-			t.Errorf("%q and %q have equal sums, want different sums", pair[0], pair[1])
+			t.Errorf("%q and %q have equal hashes, want different hashes", pair[0], pair[1])
 		}
 	}
 }
 
-// Each of the parallel calls of an answer is found in the history, with another order of keys, white space or
-// description. A call with a different value is another call.
+// Two answers make the same parallel calls. A call of the second answer may have another order of keys, other white
+// space or another description, and still counts as the same call. A call with a different value is another call.
 func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	arguments := []func(i int, again bool) string{
-		func(i int, again bool) string { // in another order, with other spaces and another description
+		func(i int, again bool) string { // the second call in another order, with other spaces and another description
 			if again {
 				return fmt.Sprintf(`{ "description" : "once more", "n": %d, "cmd" : "make x" }`, i)
 			}
@@ -105,7 +106,7 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 			return fmt.Sprintf(`{"q":{"list":[%d,"a",null,true],"b":"\u0041"}}`, i)
 		},
 		func(i int, again bool) string { return fmt.Sprintf(`plain text %d`, i) },
-		func(i int, again bool) string { // another call each time
+		func(i int, again bool) string { // the second call with another value
 			if again {
 				return fmt.Sprintf(`{"cmd":"make y%d"}`, i)
 			}
@@ -138,12 +139,12 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	}
 	for _, l := range loops {
 		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {
-			t.Errorf(`got %+v, want Args without "make y" and Rule = "failed-again"`, l)
+			t.Errorf(`got the loop %+v, want Args without "make y" and Rule = "failed-again"`, l)
 		}
 	}
 }
 
-// Results without call ids belong to the calls in their order.
+// Results without call ids belong to the calls of the answer in the same order.
 func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	made := func(name string) obj {
 		return obj{"type": "function", "function": obj{"name": name, "arguments": `{"id":7}`}}

@@ -13,8 +13,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Two calls are equal if only white space, the order of keys or a description differs. Two results are equal if
-// only volatile parts differ.
+// Two calls are equal if they differ only in white space, the order of keys or a description. Two results are equal if
+// they differ only in volatile parts, such as times and ids.
 func TestSameCallAndSameResult(t *testing.T) {
 	for _, c := range []struct {
 		name, a, b string
@@ -44,7 +44,7 @@ func TestSameCallAndSameResult(t *testing.T) {
 		a := detect.CanonicalArgs(c.a)
 		b := detect.CanonicalArgs(c.b)
 		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != c.same {
-			t.Errorf("%s: the calls with %s and %s are equal: %v, want %v", c.name, a, b, !c.same, c.same)
+			t.Errorf("%s: the calls with the arguments %s and %s count as equal: %v, want %v", c.name, a, b, !c.same, c.same)
 		}
 	}
 	for _, c := range []struct {
@@ -81,12 +81,12 @@ func TestSameCallAndSameResult(t *testing.T) {
 		},
 	} {
 		if (detect.ResultSum(c.a) == detect.ResultSum(c.b)) != c.same {
-			t.Errorf("the results %q and %q are equal: %v, want %v", c.a, c.b, !c.same, c.same)
+			t.Errorf("the results %q and %q count as equal: %v, want %v", c.a, c.b, !c.same, c.same)
 		}
 	}
 }
 
-// A story has the same loops in every dialect, also where the provider keeps the history.
+// A test session has the same loops in every dialect, and with requests whose history the provider keeps.
 func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := drawStory(rt)
@@ -111,12 +111,12 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 			t.Errorf("checkpoint %v: got the loops %v, want none", checkpoint, loops)
 		}
 		if again, _ := detect.LoopsSince(next, req, nil, nil); len(again) != 0 {
-			t.Errorf("the repeated result without a known call has the loops %v, want none", again)
+			t.Errorf("checkpoint %v: the second result without a known call has the loops %v, want none", checkpoint, again)
 		}
 	}
 }
 
-// recall returns the call of a result whose call is not in the request.
+// The request holds results without their calls. recall returns the missing calls.
 func TestLoopsRecallsCallsMissingFromTheRequest(t *testing.T) {
 	recall := func(id string) (wire.Call, bool) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
@@ -171,7 +171,7 @@ func history200(b *testing.B, d wire.Dialect) []byte {
 	return raw
 }
 
-// Holds finds words at any place of the bytes, and only if all words are there.
+// Holds returns true if and only if the bytes contain all words, each at any position.
 func TestHoldsFindsAllWordsAnywhere(t *testing.T) {
 	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
 	rapid.Check(t, func(t *rapid.T) {
@@ -212,14 +212,14 @@ func BenchmarkResultSum8K(b *testing.B) {
 	}
 }
 
-// A call with another picture each time is no loop, wherever the agent puts the picture; a call
-// with the same picture is a loop.
+// Seven calls with the same picture in each result are a loop. Seven calls with different pictures are no loop, both if
+// the picture is in the result and if the picture is in a user message after the result.
 func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {
 			return []any{obj{"role": "tool", "tool_call_id": id, "content": []any{obj{"type": "text", "text": "It is shown."}, obj{"type": "image_url", "image_url": obj{"url": picture}}}}}
 		},
-		"user message behind the result": func(id, picture string) []any {
+		"user message after the result": func(id, picture string) []any {
 			return []any{
 				obj{"role": "tool", "tool_call_id": id, "content": "See below."},
 				obj{
@@ -248,7 +248,7 @@ func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 			}
 			inspected := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
 			if (loops > 0) != samePicture || inspected != samePicture {
-				t.Errorf("%s, same picture %v: Loops found %d loops, Inspect found any: %v; want loops only for the same picture", name, samePicture, loops, inspected)
+				t.Errorf("picture in the %s, same picture: %v: Loops found %d loops, Inspect found a loop: %v, want loops only for the same picture", name, samePicture, loops, inspected)
 			}
 		}
 	}

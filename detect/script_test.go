@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// ran returns the result of a script of codex that ran commands, with the results of the commands.
+// ran returns the result of a script in the form of codex. results are the results of the script's commands.
 func ran(results ...string) string {
 	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
 	for _, r := range results {
@@ -17,12 +17,13 @@ func ran(results ...string) string {
 	return text
 }
 
-// result returns the result of one command in a script of codex.
+// result returns the result of one command of such a script.
 func result(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// A script of codex fails if one of its commands fails.
+// A script fails if one of its commands fails. A search without a match is no failure, if the command is a literal of
+// the script.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, c := range map[string]struct {
@@ -58,16 +59,16 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	} {
 		got := detect.Classify("exec", c.program, c.text, 0)
 		if got.Outcome != c.want || c.want == detect.Error && got.Code != c.code {
-			t.Errorf("%s: got %+v, want the outcome %q and the code %d", name, got, c.want, c.code)
+			t.Errorf("%s: got the judgement %+v, want the outcome %q and the code %d", name, got, c.want, c.code)
 		}
 	}
 }
 
-// The frame of a script does not change the signature of the failure of its command.
+// The failure of a command has the same signature inside the result of a script and alone.
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
 	framed := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
 	if framed != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("the signature of the failure in a script is %q, want %q", framed, detect.Signature("error: no rule to make target demo"))
+		t.Errorf("the failure in a script has the signature %q, want %q as alone", framed, detect.Signature("error: no rule to make target demo"))
 	}
 }
 
@@ -86,6 +87,6 @@ func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"model": "m", "input": input})
 	if loops := new(detect.Results).Loops(req, map[string]bool{}, nil); len(loops) != 1 || loops[0].CallID != "c1" {
-		t.Errorf("the loops are %+v, want one at call c1", loops)
+		t.Errorf("got the loops %+v, want one at call c1", loops)
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// Results at the borders of single rules.
-func TestResultsAtTheBordersOfRulesAreClassified(t *testing.T) {
+// Each result is an edge case of one rule of Classify.
+func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	runResults(t, []resultCase{
 		{"the flag of a read tool decides before the text", "Read", `{}`, "Error", -1, detect.OK, "flag"},
@@ -119,8 +119,8 @@ func TestResultsAtTheBordersOfRulesAreClassified(t *testing.T) {
 	})
 }
 
-// A run of tests, a linter or a build has an outcome. If a pipe or a later command hides the exit code, only a
-// summary in the output gives an outcome.
+// A test, lint or build run has passed or failed. If a pipe or a later command hides the exit code, only a summary in
+// the output shows the outcome.
 func TestVerificationAndItsOutcome(t *testing.T) {
 	for _, c := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
@@ -158,7 +158,7 @@ func TestVerificationAndItsOutcome(t *testing.T) {
 	}
 }
 
-// Short turns have a feeling only after an answer of the agent.
+// A user turn of a few words has a feeling only after an answer of the agent.
 func TestShortTurnsAreClassified(t *testing.T) {
 	for words, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
@@ -166,17 +166,17 @@ func TestShortTurnsAreClassified(t *testing.T) {
 		"no": detect.Rejection,
 	} {
 		if got := detect.ReadTurn(words, words, "It is done."); got.Feeling != want {
-			t.Errorf("%q is %s by %q, want %s", words, got.Feeling, got.Rule, want)
+			t.Errorf("%q has the feeling %s by the rule %q, want %s", words, got.Feeling, got.Rule, want)
 		}
 		if got := detect.ReadTurn(words, words, ""); got.Feeling != detect.Neutral {
-			t.Errorf("%q without an earlier answer is %s by the rule %q, want neutral", words, got.Feeling, got.Rule)
+			t.Errorf("%q without an earlier answer has the feeling %s by the rule %q, want neutral", words, got.Feeling, got.Rule)
 		}
 	}
 }
 
-// Any part of a result, of arguments or of a turn is read without a panic, and a second reading gives equal
+// No part of a result, of arguments or of a user turn causes a panic. A second call with the same part returns equal
 // values.
-func TestAnyPieceOfTextIsReadRepeatably(t *testing.T) {
+func TestAnyPartOfATextIsReadRepeatably(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,
 		`[{"query":"./deploy","result":"[Command exited with code 2]\nno","error":"Command \"x\" failed","success":false}]`,
@@ -206,7 +206,7 @@ func TestAnyPieceOfTextIsReadRepeatably(t *testing.T) {
 		}
 		once := read()
 		if again := read(); again != once {
-			t.Fatalf("the second reading of %q gives %s, want %s as the first reading", piece, again, once)
+			t.Fatalf("the second calls with %q return %s, want %s as the first calls", piece, again, once)
 		}
 		if s := detect.Signature(piece); len(s) > detect.MaxSignature {
 			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)

@@ -2,7 +2,8 @@ package detect_test
 
 import "testing"
 
-// Another spelling of a command that failed is the same call.
+// A failed command that is repeated in another spelling is a loop. A command with another argument, folder or variable
+// is another call.
 func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	failed := "make: *** [all] Error 2"
 	for _, other := range []string{
@@ -56,21 +57,22 @@ func TestRespelledCommandIsTheSameCall(t *testing.T) {
 	}
 }
 
-// The exit code of a command behind a pipe does not make another result.
+// A pipe replaces the exit code of a command. Two failures with different exit codes are the same result if one of the
+// commands is in a pipe.
 func TestPipedExitCodeIsNotCompared(t *testing.T) {
 	plain := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 2")
 	piped := bash("make all | tail -5", "make: *** [all] Error 2\n\nCommand exited with code 0")
 	if got := loopsIn(t, plain, piped); got != 1 {
-		t.Errorf("make all | tail with exit code 0 after make all with exit code 2: got %d loops, want 1", got)
+		t.Errorf("make all with exit code 2, then make all | tail with exit code 0: got %d loops, want 1", got)
 	}
 	other := bash("make all", "make: *** [all] Error 2\n\nCommand exited with code 3")
 	if got := loopsIn(t, plain, other); got != 0 {
-		t.Errorf("make all with exit code 3 after exit code 2: got %d loops, want none", got)
+		t.Errorf("make all with exit code 2, then with exit code 3: got %d loops, want none", got)
 	}
 }
 
-// A command that only sets the folder or a variable of the shell may change the next command, so that a repeated
-// failure is no loop. After a command that also reads, the repeated failure is a loop.
+// A command that only sets the folder or a variable of the shell may change the result of the next command. A failure
+// that repeats after such a command is no loop. After a command that also reads, the repeated failure is a loop.
 func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,

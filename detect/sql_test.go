@@ -2,15 +2,15 @@ package detect_test
 
 import "testing"
 
-// A statement of SQL in other letters, with a semicolon or other blanks is the same call. Another text in quotes
-// is another call.
+// Two SQL statements are the same call if they differ only in the case of letters, a semicolon or blanks. A statement
+// with another text in quotes is another call.
 func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	ask := func(statement string) storyStep {
 		return call("run_sql", jsonArgs("sql", statement), `ERROR: column "nmae" does not exist`)
 	}
 	for _, c := range []struct {
 		first, second string
-		loops         int // expected number
+		loops         int // the expected number of loops
 	}{
 		{"SELECT nmae FROM shops", "select nmae from shops;", 1},
 		{"SELECT nmae\nFROM shops", "SELECT nmae FROM shops", 1},
@@ -23,7 +23,7 @@ func TestRespelledSQLIsTheSameCall(t *testing.T) {
 	}
 }
 
-// The random parts of temporary names, the times in names of files, seeds and host ids do not make another result.
+// Two results are equal if they differ only in random parts of temporary names, times in file names, seeds or host ids.
 func TestRandomNamesDoNotChangeAResult(t *testing.T) {
 	for _, pair := range [][2]string{
 		{"cannot open /tmp/tmp.aBcDeFgH/x", "cannot open /tmp/tmp.QwErTzUi/x"},

@@ -12,11 +12,11 @@ import (
 	"precept/internal/wire"
 )
 
-// storyStep is a step of a story, the test session: a turn of the user, or a call with its result.
+// storyStep is a step of a story. A story is a session for tests; each step is a user turn, or a call with its result.
 type storyStep struct {
 	user               string // words of the user; "" for a call
 	tool, args, result string
-	also               bool // the call is in the same answer as the previous call
+	also               bool // whether the call is in the same answer as the previous call
 }
 
 func userStep(words string) storyStep { return storyStep{user: words} }
@@ -169,11 +169,11 @@ func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != story[i].tool {
-				tb.Errorf("the loop %+v is at an item with the result of its call: %v; want true, and the tool %s", l, found, story[i].tool)
+				tb.Errorf("the item of the loop %+v has the result of the call: %v; want true, and the tool %s", l, found, story[i].tool)
 			}
 		}
 		if again := new(detect.Results).Loops(req, warned, nil); len(again) > 0 {
-			tb.Errorf("the repeated request has the new loops %+v, want none", again)
+			tb.Errorf("the second call of Loops returns the loops %+v, want none after the warnings", again)
 		}
 	}
 	return out
@@ -204,8 +204,8 @@ func drawStory(t *rapid.T) []storyStep {
 	return story
 }
 
-// replayFromCheckpoints sends the steps of a story to LoopsSince, as if the provider kept the history: requests hold
-// only new items. The result is the indices of the steps with a loop.
+// replayFromCheckpoints sends the steps of a story to LoopsSince in requests with only new items, as if the provider
+// kept the history. replayFromCheckpoints returns the indices of the steps with a loop.
 func replayFromCheckpoints(tb testing.TB, story []storyStep) []int {
 	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}

@@ -21,7 +21,7 @@ func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
 		want            detect.Feeling
 	}{
 		{"Add a discount to the cart.", "", detect.Neutral},
-		{"No, that's wrong.", "", detect.Neutral}, // no answer yet
+		{"No, that's wrong.", "", detect.Neutral}, // before the first answer
 		{"no, that's wrong", done, detect.Rejection},
 		{"that doesn't work", done, detect.Rejection},
 		{"Still fails with the same error", done, detect.Rejection},
@@ -102,7 +102,7 @@ func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
 		{"add a test for the error case", done, detect.Neutral},
 	} {
 		if got := detect.ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Interrupt {
-			t.Errorf("%q after %q: got %+v, want the feeling %s without an interrupt", c.words, c.previous, got, c.want)
+			t.Errorf("%q after %q: got %+v, want the feeling %s and no interrupt", c.words, c.previous, got, c.want)
 		}
 	}
 }
@@ -120,11 +120,11 @@ func TestTurnOfAHarnessIsAnInterruptOrNeutral(t *testing.T) {
 	} {
 		rule, synthetic := detect.Synthetic(words)
 		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: got %+v and synthetic %v by %q, want a neutral turn by the rule of Synthetic", words, got, synthetic, rule)
+			t.Errorf("%q: got %+v, and from Synthetic %v with the rule %q; want a neutral turn by the same rule, and true", words, got, synthetic, rule)
 		}
 	}
 	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
-		t.Errorf("a message without words of a person is %+v, want neutral by no-words", got)
+		t.Errorf("a message without words of a person: got %+v, want the feeling neutral by the rule no-words", got)
 	}
 }
 
@@ -138,7 +138,7 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 			t.Fatalf("got the feeling %q, want one of the five feelings", got.Feeling)
 		}
 		if _, synthetic := detect.Synthetic(words); synthetic && got.Feeling != detect.Neutral {
-			t.Fatalf("the synthetic turn %q is %+v, want neutral", words, got)
+			t.Fatalf("the synthetic turn %q: got %+v, want the feeling neutral", words, got)
 		}
 	})
 }
@@ -153,20 +153,21 @@ func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
 	}
 	refused := chat([]storyStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
-		t.Errorf("a person's refusal gives the signals %+v, want one rejection without sentiment", got)
+		t.Errorf("the refusal by a person: got the signals %+v, want one rejection without sentiment", got)
 	}
 	headless := chat([]storyStep{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
-		t.Errorf("a headless refusal gives the signals %+v, want none", got)
+		t.Errorf("a refusal without a person: got the signals %+v, want none", got)
 	}
 	newTask := append(chat([]storyStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": newTask}), nil); len(got) != 0 {
-		t.Errorf("a new task gives the signals %+v, want none", got)
+		t.Errorf("a new task: got the signals %+v, want none", got)
 	}
 }
 
-// Turns of harnesses and customers have the feeling of testdata/turns.tsv: words of a harness in the role of the
-// user are no opinion, a no to "anything else?" is no rejection, and the choice of a customer is no correction.
+// Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn with this feeling. Words of a
+// harness in the role of the user are neutral. A no to "anything else?" is no rejection, and the choice of a customer
+// is no correction.
 func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
@@ -175,13 +176,13 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 		}
 		words := strings.ReplaceAll(cols[2], `\n`, "\n")
 		if got := detect.ReadTurn(words, words, cols[1]); string(got.Feeling) != cols[0] {
-			t.Errorf("%q after %q: got the feeling %s by %q, want %s", words, cols[1], got.Feeling, got.Rule, cols[0])
+			t.Errorf("%q after %q: got the feeling %s by the rule %q, want %s", words, cols[1], got.Feeling, got.Rule, cols[0])
 		}
 	}
 }
 
-// An answer to an offer of several things is a choice. Words about the work of the agent stay a rejection or a
-// correction, and a no to "Anything else?" with thanks is thanks.
+// After an offer of several things, a user turn that chooses is neutral, and a complaint is no choice. After a report
+// of work, the words of a choice are a correction. A no to "Anything else?" with thanks is thanks.
 func TestChoiceAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."
@@ -193,7 +194,7 @@ func TestChoiceAfterAnOffer(t *testing.T) {
 		"no, you took the wrong lamp, take that instead": detect.Rejection,
 	} {
 		if got := detect.ReadTurn(words, words, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
-			t.Errorf("%q after an offer: got %+v, want the feeling %s", words, got, want)
+			t.Errorf("%q after an offer: got %+v, want the feeling neutral if and only if %s is neutral", words, got, want)
 		}
 	}
 	if got := detect.ReadTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {

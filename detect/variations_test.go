@@ -6,8 +6,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Four variations of a call with the same failure are a loop. Calls for other objects, other failures, a change between
-// the calls and a turn of a person end the count.
+// Variations of a call differ in options, spelling or further arguments. Four variations with the same failure are a
+// loop. A call for another object, another failure, a change, a user turn or many calls in
+// between end the count.
 func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 	t.Parallel()
 	const (
@@ -78,14 +79,14 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			if got := loopsIn(t, tt.story...) > 0; got != tt.loop {
-				t.Errorf("a transcript with %s: found a loop: %v, want %v", name, got, tt.loop)
+				t.Errorf("Inspect: found a loop: %v, want %v", got, tt.loop)
 			}
 			if got := len(replay(t, wire.Chat, tt.story)) > 0; got != tt.loop {
-				t.Errorf("requests with %s: found a loop: %v, want %v", name, got, tt.loop)
+				t.Errorf("Loops with growing requests: found a loop: %v, want %v", got, tt.loop)
 			}
 		})
 	}
 }
 
-// click is a click on a button, with the page as its result.
+// click returns a step with a click on a button. The result is a page.
 func click(page string) storyStep { return call("browser_click", `{"ref":"e7"}`, page) }

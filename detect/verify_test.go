@@ -6,7 +6,7 @@ import (
 	"precept/detect"
 )
 
-// Test, lint and build runs have an outcome. Other commands, and runs that did not take place, have none.
+// Test, lint and build runs have an outcome. Other commands have none, and neither have runs that did not start.
 func TestVerificationRunsAreRecognisedAndJudged(t *testing.T) {
 	mk := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, c := range []struct {

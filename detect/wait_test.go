@@ -52,8 +52,8 @@ func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 	}
 }
 
-// A command that waits or asks for a state is no loop in seven equal calls. Other commands, and
-// programs that are missing, are a loop in three.
+// Seven equal calls of a command that waits, or that asks for a state, are no loop. Three equal calls of another
+// command, or of a missing program, are a loop.
 func TestPollingIsNoLoop(t *testing.T) {
 	for command, result := range map[string]string{
 		"sleep 2; curl localhost:3000":                                             connectionRefused,
@@ -133,10 +133,10 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 			"API":     call("get_quote", `{"id":7}`, fmt.Sprintf(`{"error":%q}`, why)),
 		} {
 			if got := loopsIn(t, failure, failure); got != 0 {
-				t.Errorf("%s, %s: got %d loops at the first retry, want none", form, why, got)
+				t.Errorf("%s, %s: got %d loops after the first retry, want none", form, why, got)
 			}
 			if got := loopsIn(t, failure, failure, failure); got != 1 {
-				t.Errorf("%s, %s: got %d loops at the second retry, want 1", form, why, got)
+				t.Errorf("%s, %s: got %d loops after the second retry, want 1", form, why, got)
 			}
 		}
 	}
@@ -146,12 +146,12 @@ func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	} {
 		failure := bash("./deploy", "Error: "+why+"\n\nCommand exited with code 1")
 		if got := loopsIn(t, failure, failure); got != 1 {
-			t.Errorf("%s: got %d loops at the first retry, want 1", why, got)
+			t.Errorf("%s: got %d loops after the first retry, want 1", why, got)
 		}
 	}
 	timeout := bash("timeout 60 ./deploy", "starting\n\nCommand exited with code 124")
 	if got := loopsIn(t, timeout, timeout); got != 0 {
-		t.Errorf("exit code 124 of timeout: got %d loops at the first retry, want none", got)
+		t.Errorf("exit code 124 of timeout: got %d loops after the first retry, want none", got)
 	}
 }
 

@@ -21,7 +21,7 @@ func inShell(command, output string) toolCall {
 	return toolCall{"bash", string(args), output}
 }
 
-// workOf returns the commits, branches and pull requests that the result of the last call shows, as text.
+// workOf returns as text the references of the last result: the commits, branches and pull requests of the agent.
 func workOf(t *testing.T, calls ...toolCall) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}
@@ -43,7 +43,7 @@ func workOf(t *testing.T, calls ...toolCall) []string {
 	return texts(results.Work(req, nil))
 }
 
-// texts returns references as text: kind, name and repository.
+// texts returns each reference as its kind, name and repository.
 func texts(refs []work.Ref) (list []string) {
 	for _, r := range refs {
 		list = append(list, strings.TrimSpace(string(r.Kind)+" "+r.Name+" "+r.Repository))
@@ -54,8 +54,8 @@ func texts(refs []work.Ref) (list []string) {
 // fullHash is the full hash of commit 3f2a9c1.
 const fullHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
-// Results of git, gh, glab, hub and API tools show commits, branches and pull requests of the agent. Listings, files
-// and fetched commits do not.
+// Work returns the commits, branches and pull requests that the agent made with git, gh, glab, hub or an API tool. Work
+// returns no commits from listings, files and fetches.
 func TestWorkOfToolResults(t *testing.T) {
 	for name, k := range map[string]struct {
 		call toolCall
@@ -142,7 +142,8 @@ func TestWorkOfToolResults(t *testing.T) {
 	}
 }
 
-// A git log right after a quiet commit shows the commit. A git log after another command shows no work.
+// The output of git log right after a quiet commit is the commit of the agent. After another command, the output is no
+// work of the agent.
 func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 	log := inShell("git log -1 --format=%H", fullHash)
 	if got := workOf(t, inShell("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {
@@ -153,7 +154,7 @@ func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 	}
 }
 
-// A refused call shows no work, although the result contains the line of a commit.
+// A refused call has no references, even if the result contains the line of a commit.
 func TestRefusedCallShowsNoWork(t *testing.T) {
 	refused := inShell("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
 	if got := workOf(t, refused); got != nil {
