@@ -88,7 +88,7 @@ func (d *decoder) secretFile(src *Sources, name, text, file string) (string, boo
 		d.secretFaults[name] = "is set through " + name + fileSuffix + ", which " + problem
 	}
 	if text != "" {
-		fault("is set, and so is " + name + "; set only one of them")
+		d.secretFaults[name] = "is set, and " + name + fileSuffix + " is set as well; set only one of them"
 		return text, true
 	}
 	if src.ReadFile == nil {

@@ -3,7 +3,9 @@ package proxy
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -12,11 +14,12 @@ import (
 
 	"precept/inject/lesson"
 	"precept/inject/writ"
+	"precept/internal/spell"
 	"precept/internal/wire"
 )
 
-// lessonBody is the body of a request that writes a lesson. Other keys of the body (counts, states,
-// tenants) are ignored.
+// lessonBody is the body of a request that writes a lesson. A misspelt key is refused. Other keys of the body (counts,
+// states, tenants) are ignored.
 type lessonBody struct {
 	Signature  *string      `json:"signature"`
 	LessonText *string      `json:"lesson_text"`
@@ -30,10 +33,23 @@ func readLessonBody(c echo.Context) (lessonBody, error) {
 	if err != nil {
 		return posted, err
 	}
-	if !utf8.Valid(body) || json.Unmarshal(body, &posted) != nil {
+	var fields map[string]json.RawMessage
+	if !utf8.Valid(body) || json.Unmarshal(body, &posted) != nil || json.Unmarshal(body, &fields) != nil {
 		return posted, refusal(wire.None, http.StatusBadRequest, `the body is not a lesson; send {"signature": "...", "lesson_text": "..."}, with lists as keywords and targets`)
 	}
-	return posted, nil
+	return posted, refuseMisspeltKeys(fields)
+}
+
+// refuseMisspeltKeys returns a refusal if the name of a field is close to the name of a key of lessonBody.
+func refuseMisspeltKeys(fields map[string]json.RawMessage) error {
+	names := []string{"signature", "lesson_text", "keywords", "targets"}
+	for _, key := range slices.Sorted(maps.Keys(fields)) {
+		lower := strings.ToLower(key) // encoding/json ignores the case of keys
+		if near := spell.Nearest(lower, names); near != "" && near != lower {
+			return refusal(wire.None, http.StatusBadRequest, strconv.QuoteToASCII(key)+" is not a key of a lesson; did you mean "+near+"?")
+		}
+	}
+	return nil
 }
 
 // lessonText returns the lesson_text as the client sent it.

@@ -192,7 +192,7 @@ func rowLimit(limit int) int {
 
 // filters reports whether the query has a condition on sessions besides tenant and time.
 func (q *SessionQuery) filters() bool {
-	return q.Agent+q.Model+q.Lesson+q.Fate+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag != "" ||
+	return q.Agent+q.Model+q.Lesson+q.Fate+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag+q.Length != "" ||
 		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
 }
 

@@ -168,9 +168,9 @@ func measuring(r *rules.Registry) (names []string) {
 func rulesTable(truths []demo.SectionTruth, judged []judgement) string {
 	var b strings.Builder
 	line := func(section, truth, found, interval, sessions, result string) {
-		fmt.Fprintf(&b, "%-20s %5s %6s  %-14s %10s  %s\n", section, truth, found, interval, sessions, result)
+		fmt.Fprintf(&b, "%-20s %5s %6s  %-14s %12s  %s\n", section, truth, found, interval, sessions, result)
 	}
-	line("section", "true", "found", "95% interval", "with/out", "result")
+	line("section", "true", "found", "95% interval", "with/without", "result")
 	for _, t := range truths {
 		found, interval, sessions, result := "-", "-", "-", "kept"
 		if i := slices.IndexFunc(judged, func(j judgement) bool { return j.section.Name == t.Section }); i >= 0 && judged[i].row != nil {

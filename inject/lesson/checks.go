@@ -155,7 +155,7 @@ func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
 func broad(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{finding(l, severityFor(l), CodeOverbroad, "trigger",
-			"there is no tag, no keyword, no error pattern and no error kind, so the lesson never fires; add a keyword")}
+			"there is no tag, no keyword, no error pattern, and no kind of error or request, so the lesson never fires; add a keyword")}
 	}
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {

@@ -138,6 +138,13 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("a body without an object: got status %d, want 400", code)
 	}
 
+	if code, b := a.do("POST", "", map[string]any{"signature": "misspelt key", "lesson_text": "text", "keyword": []string{"parser"}}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean keywords?") {
+		t.Errorf("POST with the key keyword: got status %d, body %s, want 400 and the right key", code, b)
+	}
+	if code, b := a.do("PATCH", "/"+l.ID, map[string]any{"lesson_txt": "text"}); code != http.StatusBadRequest || !strings.Contains(string(b), "did you mean lesson_text?") {
+		t.Errorf("PATCH with the key lesson_txt: got status %d, body %s, want 400 and the right key", code, b)
+	}
+
 	// A change keeps the id. The lesson that a turn matched most recently is the first in the list.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf(`PATCH of the lesson: got status %d, body %s, want 200 and "Close the parser last."`, code, b)
