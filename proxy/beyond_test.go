@@ -100,7 +100,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 						t.Errorf("the log reports the limit %d times, want 1: %s", n, log.String())
 					}
 					if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
-						t.Errorf("%v requests are counted as uninspected by %s, want at least 2", n, limit)
+						t.Errorf("the metric counts %v uninspected requests with the reason %s, want at least 2", n, limit)
 					}
 				})
 			}
@@ -121,7 +121,7 @@ func TestLongRequestOfAnUnknownConversationIsForwardedUnchanged(t *testing.T) {
 		t.Errorf("a request beyond the limit has session %q, want none; its body is changed: %t, want false", res.Header.Get("Precept-Session"), got != sent)
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("%v requests are counted as uninspected by size, want 1", n)
+		t.Errorf("the metric counts %v uninspected requests with the reason size, want 1", n)
 	}
 	if n := r.bodyBytes(); n != 0 {
 		t.Errorf("%d bytes of request bodies are in flight after the request, want 0", n)

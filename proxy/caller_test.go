@@ -28,7 +28,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, n*7919, quoted)
 	})
 	r := newRig(t, up, "", bookOf(t, "one: parser"), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
-	send := func(system, words string, h http.Header) (ses *session.Record, arm string) {
+	send := func(system, words string, h http.Header) (ses *session.Record, lessons string) {
 		t.Helper()
 		if h == nil {
 			h = http.Header{}
@@ -46,7 +46,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		t.Fatalf("session %q is unknown, want a session", name)
 		return nil, ""
 	}
-	arms := map[string]int{}
+	outcomes := map[string]int{} // callers by their injected and withheld lessons
 	for i := range 24 {
 		question := fmt.Sprintf("Find the parser that reads case %d and say where", i)
 		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, question), nil)
@@ -62,15 +62,15 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 			t.Fatalf("a task that two sessions gave has the unit %q, want none; excluded: %t, want true", sub.Unit.ID, sub.Assignment.Excluded)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
-		lead, arm := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
+		lead, lessons := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_below_", i))
 		}
-		sub, subArm := send("You search.", question, h)
-		if sub.Unit.ID != lead.Identity.ID.String() || arm != subArm {
-			t.Errorf("case %d: the sub-agent has the unit %q and the lessons %s, want the unit %s and the lessons %s of its caller", i, sub.Unit.ID, subArm, lead.Identity.ID, arm)
+		sub, subLessons := send("You search.", question, h)
+		if sub.Unit.ID != lead.Identity.ID.String() || lessons != subLessons {
+			t.Errorf("case %d: the sub-agent has the unit %q and the lessons %s, want the unit %s and the lessons %s of its caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
 		}
-		arms[arm]++
+		outcomes[lessons]++
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
 		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, question), http.Header{"Precept-Learn": {"off"}})
 		if silent, _ := send("You search.", question, nil); silent.Unit.ID != "" {
@@ -80,7 +80,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 			t.Errorf("a task of no tool call has the unit %q, want none; excluded: %t, want false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
-	if len(arms) < 2 {
-		t.Errorf("the callers have the injected and withheld lessons %v, want at least 2 different outcomes", arms)
+	if len(outcomes) < 2 {
+		t.Errorf("the callers have the injected and withheld lessons %v, want at least 2 different outcomes", outcomes)
 	}
 }

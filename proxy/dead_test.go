@@ -113,7 +113,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	}
 	m.silent.Store(1)
 	if err := <-ended; err == nil {
-		t.Error("the client got a complete stream, want a cut")
+		t.Error("the client got a complete stream, want a stream that is cut")
 	}
 	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
 	if n := m.accepted.Load(); n != 2 {
@@ -147,8 +147,8 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// An upstream that resets an HTTP/2 stream spoke valid HTTP: the error reports a given-up request, not a malformed
-// response.
+// An upstream that resets an HTTP/2 stream sends valid HTTP. The error therefore says that the upstream gave the request
+// up, and not that the response is malformed.
 func TestUpstreamResetIsNoProtocolError(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

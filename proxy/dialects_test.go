@@ -222,8 +222,11 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 			ToolCallID string `json:"tool_call_id"`
 		}
 	}
-	if err := json.Unmarshal(up.last(t).body, &got); err != nil || len(got.Messages) != len(list) {
-		t.Fatalf("the upstream got %d messages, want %d: %v", len(got.Messages), len(list), err)
+	if err := json.Unmarshal(up.last(t).body, &got); err != nil {
+		t.Fatal(err)
+	}
+	if len(got.Messages) != len(list) {
+		t.Fatalf("the upstream got %d messages, want %d", len(got.Messages), len(list))
 	}
 	for _, m := range got.Messages {
 		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
@@ -245,7 +248,7 @@ func TestToolsInTheListMakeNoSideRequest(t *testing.T) {
 		res, b := r.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
 		got := string(up.last(t).body)
 		if res.StatusCode != 200 || strings.Count(got, "[one]") != 1 || !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
-			t.Fatalf("turn %d: status %d %s, want 200; the body needs the tools and one lesson:\n%s", turn, res.StatusCode, b, got)
+			t.Fatalf("turn %d: got status %d, reply %s, want 200; the upstream got\n%s\nwant the tools and one lesson", turn, res.StatusCode, b, got)
 		}
 		list += fmt.Sprintf(`,{"type":"custom_tool_call","call_id":"call_t%d","name":"exec","input":"ls"},{"type":"custom_tool_call_output","call_id":"call_t%d","output":"a b"}`, turn, turn)
 	}

@@ -24,7 +24,10 @@ func checkDisk(t *testing.T, r *rig, texts ...string) {
 		}
 		return err
 	})
-	if err != nil || files == 0 {
-		t.Fatalf("%d files were read, want at least 1: %v", files, err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files == 0 {
+		t.Fatalf("the data directory %s has no file, want at least 1", r.dir)
 	}
 }

@@ -14,9 +14,8 @@ import (
 	"testing"
 )
 
-// nameServer is a DNS server that answers every name with the address at. While at is nil, the answer is "no such
-// name".
-type nameServer struct{ at atomic.Pointer[netip.Addr] }
+// nameServer is a DNS server that answers every query with address. While address is nil, the answer is "no such name".
+type nameServer struct{ address atomic.Pointer[netip.Addr] }
 
 // serve answers queries until its connection is closed.
 func (s *nameServer) serve(c net.PacketConn) {
@@ -35,9 +34,9 @@ func (s *nameServer) serve(c net.PacketConn) {
 			continue
 		}
 		out := append([]byte(nil), b[:end]...)
-		out[2], out[3] = 0x81, 0x80                                  // a response with recursion available
-		copy(out[4:], []byte{0, 1, 0, 0, 0, 0, 0, 0})                // one question, no answer
-		a, wanted := s.at.Load(), binary.BigEndian.Uint16(b[end-4:]) // A is 1
+		out[2], out[3] = 0x81, 0x80                                       // a response with recursion available
+		copy(out[4:], []byte{0, 1, 0, 0, 0, 0, 0, 0})                     // one question, no answer
+		a, wanted := s.address.Load(), binary.BigEndian.Uint16(b[end-4:]) // A is 1
 		switch {
 		case a == nil:
 			out[3] |= 3 // no such name
@@ -67,7 +66,7 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	}}
 	t.Cleanup(func() { net.DefaultResolver = old; _ = c.Close(); <-done })
 	port := "0"
-	at := func(host string) (*httptest.Server, netip.Addr) {
+	serverAt := func(host string) (*httptest.Server, netip.Addr) {
 		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, port))
 		if err != nil {
 			t.Skip("there is one loopback address only: ", err)
@@ -84,8 +83,8 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 		t.Cleanup(s.Close)
 		return s, netip.MustParseAddr(host)
 	}
-	first, one := at("127.0.0.1")
-	_, two := at("127.0.0.2")
+	first, firstAddress := serverAt("127.0.0.1")
+	_, secondAddress := serverAt("127.0.0.2")
 	r := newRig(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", bookOf(t, "one: alpha"), injectAll())
 	checkReply := func(what string, status int, want string) {
 		t.Helper()
@@ -95,14 +94,14 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 		}
 	}
 	checkReply("without an address", http.StatusBadGateway, "precept_error")
-	names.at.Store(&one)
+	names.address.Store(&firstAddress)
 	for i := range 3 {
 		checkReply(fmt.Sprint("at the first address, request ", i), http.StatusOK, "127.0.0.1")
 	}
 	first.CloseClientConnections()
 	first.Close()
 	checkReply("with the first address closed", http.StatusBadGateway, "precept_error")
-	names.at.Store(&two)
+	names.address.Store(&secondAddress)
 	for i := range 3 {
 		checkReply(fmt.Sprint("at the second address, request ", i), http.StatusOK, "127.0.0.2")
 	}

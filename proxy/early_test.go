@@ -64,7 +64,7 @@ func TestEarlyAnswerReachesTheSendingClient(t *testing.T) {
 	}
 }
 
-// Requests that precept refuses are refused before the body arrives.
+// If precept refuses a request, the client gets the refusal before it sends the body.
 func TestRefusalsComeBeforeTheBody(t *testing.T) {
 	up := httptest.NewServer(http.NotFoundHandler())
 	defer up.Close()
@@ -145,7 +145,8 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 	}
 }
 
-// A stalled body ends its own request only. A slow body and an idle connection between two requests are no stall.
+// A stalled body ends its own request only. A slow body and an idle connection between two requests are not
+// cut off.
 func TestStalledBodyEndsItsRequest(t *testing.T) {
 	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
 		synctest.Test(t, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// Any data, also a comment, keeps a stream open; a stream without data for the limit is cut.
+// Any data, also a comment, keeps a stream open. A stream without data for the time of the limit is cut.
 func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pieces = time.Minute, 6
@@ -41,7 +41,7 @@ func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 	})
 }
 
-// A turn that waits for no answer to a /lesson command, as nearly all turns, allocates nothing.
+// Nearly all turns wait for no answer to a /lesson command. To collect the answers of such a turn allocates nothing.
 func TestTurnWithoutPendingAnswersAllocatesNothing(t *testing.T) {
 	m := mailbox{pending: &pendingReplies{}, ses: &store.Session{Record: &session.Record{}}}
 	if n := testing.AllocsPerRun(100, func() { m.collect(t.Context()) }); n != 0 {

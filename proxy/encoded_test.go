@@ -55,9 +55,8 @@ func encoded(t *testing.T) map[string][]byte {
 	}
 }
 
-// A reply that the upstream compresses although precept asked for identity is read: the next
-// request finds its session by the id of the call, and the tokens count. The client gets the bytes
-// of the upstream.
+// precept asks for a reply without compression, and also reads a compressed reply. The next request finds its session
+// by the id of the call in the reply, and the tokens of the reply are counted. The client gets the bytes of the upstream.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encoded(t) {
 		encoding, _, _ := strings.Cut(name, ":")
@@ -74,7 +73,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 		r := newRig(t, up, "", nil, nil)
 		res, got := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
 		if !bytes.Equal(got, reply) || res.Header.Get("Content-Encoding") != encoding {
-			t.Errorf("%s: the client got the upstream's bytes: %t, want true; header %v, want Content-Encoding %s", name, bytes.Equal(got, reply), res.Header, encoding)
+			t.Errorf("%s: the client got %q with Content-Encoding %q, want the upstream's bytes %q with %q", name, got, res.Header.Get("Content-Encoding"), reply, encoding)
 		}
 		first := res.Header.Get("Precept-Session")
 		res, _ = r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_7","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_7","content":"done"}]}`)
@@ -82,7 +81,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 			t.Errorf("%s: the second request is in session %q, want the non-empty session %q of the first", name, second, first)
 		}
 		if n := testutil.ToFloat64(r.Options().Metrics.Series("tokens").WithLabelValues("input")); n != 6000 {
-			t.Errorf("%s: %v input tokens were counted, want 6000", name, n)
+			t.Errorf("%s: the metric counts %v input tokens, want 6000", name, n)
 		}
 	}
 }
@@ -111,7 +110,7 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 				t.Errorf("the client got %.100q, want %.100q", got, c.body)
 			}
 			if n := testutil.ToFloat64(r.Options().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
-				t.Errorf("the reply is counted %v times under the reason %q, want 1", n, c.reason)
+				t.Errorf("the metric counts %v unread replies with the reason %q, want 1", n, c.reason)
 			}
 			eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
@@ -129,8 +128,8 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// A tool result with a null content is a result without content: the same failing call twice is a
-// loop, and the warning is the beginning of the result in this turn and in later turns.
+// A tool result may have a null, absent or empty content. If the same call fails twice with such a result, the call is a
+// loop. The warning is the content of the second result, in this turn and in later turns.
 func TestLoopOverResultsWithoutContent(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, injectAll())

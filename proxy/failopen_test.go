@@ -54,7 +54,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 20 && r.Options().Store.Trouble() == "" })
 }
 
-// failing is a backend whose calls all fail.
+// failing is a backend that cannot read or write sessions.
 type failing struct{ store.Volatile }
 
 func (failing) Session(context.Context, string, session.ID) (session.Row, bool, error) {
@@ -111,7 +111,7 @@ func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
 		t.Errorf("the upstream got %s, want the client's bytes %s", got, alpha)
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("decide")); n != 1 {
-		t.Errorf("%v failures of the step decide are counted, want 1", n)
+		t.Errorf("the metric counts %v failures of the step decide, want 1", n)
 	}
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // blocks for ever if the panic left the session locked
 }

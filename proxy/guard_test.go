@@ -41,11 +41,11 @@ func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("fail_open").WithLabelValues("handler")); n != 2 {
-		t.Errorf("%v panics of the step handler are counted, want 2", n)
+		t.Errorf("the metric counts %v failures of the step handler, want 2", n)
 	}
 }
 
-// Each request is counted once, for any path and any end.
+// Each request is counted once, for any path, method and outcome.
 func TestEveryRequestIsCountedOnce(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/v1/dies" {
@@ -79,12 +79,13 @@ func TestEveryRequestIsCountedOnce(t *testing.T) {
 			}
 		}
 		if sum != float64(i+1) {
-			t.Errorf("after %s %s: %v requests are counted in total, want %d", k.method, k.path, sum, i+1)
+			t.Errorf("after %s %s the metric counts %v requests in total, want %d", k.method, k.path, sum, i+1)
 		}
 	}
 }
 
-// The second attempt sends the client's bytes, with their encoding and length.
+// When the upstream refuses a changed request, the second attempt sends the client's bytes, with their encoding and
+// length.
 func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
 		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
@@ -108,7 +109,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		res, _ := r.send(t, "POST", chatPath, h, body)
 		got := up.last(t)
 		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
-			t.Errorf("encoding %q: status %d, want 200; the upstream got %q with the header %v, want the client's bytes", enc, res.StatusCode, got.body, got.header)
+			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with the length %d and the header %v, want the client's bytes with their length and encoding", enc, res.StatusCode, got.body, got.length, got.header)
 		}
 	}
 	if up.count() != 4 {
@@ -116,7 +117,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 	}
 }
 
-// The log of a panic has the id of the request; all logging uses the function that adds the id.
+// The log of a panic has the id of the request. All production files log through the function that adds the id.
 func TestPanicLogNamesTheRequest(t *testing.T) {
 	var log bytes.Buffer
 	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), injectAll())

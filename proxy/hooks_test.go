@@ -69,7 +69,7 @@ func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 	} {
 		code, a := r.deliver(t, k.secret, k.event, k.id, k.payload)
 		if code != k.code || a.Status != k.status || k.status == "ignored" && a.Reason == "" || k.status == "" && a.Error.Message == "" {
-			t.Errorf("%s: got status code %d, answer %+v, want %d and status %q; ignored needs a reason, no status an error message", k.name, code, a, k.code, k.status)
+			t.Errorf("%s: got status code %d, answer %+v, want status code %d and status %q; an ignored delivery needs a reason, a failed delivery an error message", k.name, code, a, k.code, k.status)
 		}
 		if k.status == "joined" && (len(a.Events) != 1 || a.Events[0].Session != "a") {
 			t.Errorf("%s: the answer has the events %+v, want one event of session a", k.name, a.Events)

@@ -74,7 +74,7 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	}
 	for name, text := range housekeeping() {
 		asked := obj{"role": "user", "content": text}
-		for path, body := range map[string]obj{
+		for path, body := range map[string]obj{ // the queries only distinguish equal paths
 			"/v1/chat/completions":         {"messages": []obj{asked}, "stream": false},
 			"/v1/chat/completions?system":  {"messages": []obj{{"role": "system", "content": "You are a helpful assistant."}, asked}},
 			"/v1/responses":                {"input": text},
@@ -98,7 +98,8 @@ func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	}
 }
 
-// A request in which a person asks for tags or a name, and an agent's single message with its history, are turns.
+// A person may ask for tags or a name, and an agent may send its history in one message. Such requests are turns, and
+// get lessons.
 func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
 	lines := "Human: " + chatAsked + "\nAI: " + chatAnswered
 	for name, text := range map[string]string{

@@ -59,13 +59,13 @@ func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("request %d within limits.inspect_total_bytes has no lesson, want lesson one", i)
 		}
 	}
-	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with a known length, and without
+	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // with and without a known length
 		if got := sendBody(body); got != long {
-			t.Errorf("a body beyond the total has %d bytes at the upstream, want the %d bytes of the client", len(got), len(long))
+			t.Errorf("a body beyond limits.inspect_total_bytes has %d bytes at the upstream, want the %d bytes of the client", len(got), len(long))
 		}
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("busy")); n != 2 {
-		t.Errorf("%v requests are counted as uninspected by busy, want 2", n)
+		t.Errorf("the metric counts %v uninspected requests with the reason busy, want 2", n)
 	}
 	answer()
 	all.Wait()
@@ -92,7 +92,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 		_ = z.Close()
 		return b.String()
 	}
-	within, beyond := packed(3<<19), packed(3<<20) // limits.inspect_bytes
+	within, beyond := packed(3<<19), packed(3<<20) // sizes within and beyond limits.inspect_bytes
 	var all sync.WaitGroup
 	sendBody := func(body string) string {
 		all.Go(func() {
@@ -115,7 +115,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
 		if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
-			t.Errorf("%v requests are counted as uninspected by %s, want %v", n, reason, want)
+			t.Errorf("the metric counts %v uninspected requests with the reason %s, want %v", n, reason, want)
 		}
 	}
 	answer()
@@ -128,7 +128,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	}
 	all.Wait()
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("size")); n != 1 {
-		t.Errorf("%v requests are counted as uninspected by size, want 1", n)
+		t.Errorf("the metric counts %v uninspected requests with the reason size, want 1", n)
 	}
 }
 

@@ -8,8 +8,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// A body of more items, parts, calls, tools and keys than limits.items is forwarded byte for byte and counted; a body
-// within the limit gets its lesson.
+// A body whose items, parts, calls, tools and keys together are more than limits.items is forwarded byte for byte and
+// counted. A body within the limit gets its lesson.
 func TestBodiesWithTooManyItemsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
@@ -46,6 +46,6 @@ func TestBodiesWithTooManyItemsAreForwardedUnchanged(t *testing.T) {
 		}
 	}
 	if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues("items")); n != 9 {
-		t.Errorf("%v requests are counted as uninspected by items, want 9", n)
+		t.Errorf("the metric counts %v uninspected requests with the reason items, want 9", n)
 	}
 }

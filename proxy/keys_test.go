@@ -63,7 +63,7 @@ func checkShape(t *testing.T, path string, body []byte) {
 	}
 }
 
-// The key sets tenant and agent, and the upstream gets its own key in place of precept's.
+// The key of a client sets the tenant and the agent. The upstream gets the upstream_key of the client's key instead.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, withKeys(t))
@@ -120,7 +120,7 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
 }
 
-// The key alone determines the tenant: no other header, path or body changes the tenant.
+// Only the key determines the tenant. Other headers, the path and the body do not change the tenant.
 func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, withKeys(t))

@@ -58,7 +58,7 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	}
 	excluded := r.Options().Metrics.Series("excluded").WithLabelValues("late")
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("%v sessions are excluded as late, want 1", n)
+		t.Errorf("the metric counts %v excluded sessions with the reason late, want 1", n)
 	}
 	a.next(callOf(t, reply), "ls", "x")
 	late.away.Store(false)
@@ -70,6 +70,6 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 		a.next(callOf(t, reply), "ls", "x")
 	}
 	if n := testutil.ToFloat64(excluded); n != 1 {
-		t.Errorf("%v sessions are excluded as late, want 1", n)
+		t.Errorf("the metric counts %v excluded sessions with the reason late, want 1", n)
 	}
 }

@@ -65,7 +65,7 @@ func callOf(t *testing.T, reply []byte) string {
 	return id
 }
 
-// findCall is callOf for goroutines, which must not end the test.
+// findCall is like callOf, but returns an error. Goroutines call findCall, because a goroutine must not end the test.
 func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
@@ -82,7 +82,7 @@ func findCall(reply []byte) (string, error) {
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
-// listOfBody returns the raw list of a request body without its closing bracket.
+// listOfBody returns the messages of a request body as raw JSON, without the closing bracket of the list.
 func listOfBody(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
@@ -93,8 +93,8 @@ func listOfBody(t *testing.T, body []byte) string {
 }
 
 // In each of twenty turns, the list at the upstream begins with the list of the turn before. The turns have a lesson
-// at the start, a lesson after a tool error, a late lesson, a loop warning, and two restarts of the proxy. The session
-// has a name or none.
+// at the start, a lesson after a tool error, a late lesson, a loop warning, and two restarts of the proxy. The test
+// runs once with a session name and once without.
 func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
@@ -213,7 +213,7 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	}
 	res, _ = r.send(t, "POST", chatPath, nil, body)
 	if res.Header.Get("Precept-Lessons") != "one" {
-		t.Errorf("the debug headers are %v, want Precept-Lessons: one", res.Header)
+		t.Errorf("the header Precept-Lessons is %q, want \"one\"", res.Header.Get("Precept-Lessons"))
 	}
 	want := `{"messages":[{"role":"user","content":"Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\nalpha"}]}`
 	if got := string(up.last(t).body); got != want {
@@ -221,8 +221,8 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	}
 }
 
-// Feedback reaches a session by the id of the session, of a request and of a response, also before the session begins.
-// No secret or address of the exchange, its samples or the feedback is on disk.
+// Feedback names its session by a session id, a request id or a response id, and may arrive before the session begins.
+// No secret and no mail address of a request or of feedback is on disk.
 func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
@@ -235,7 +235,7 @@ func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
 		return res.StatusCode, m
 	}
 	if code, m := post(`{"id":"early","session_id":"fb","source":"user","type":"score","score":1}`); code != 202 || m["status"] != "parked" {
-		t.Errorf("feedback before its session: status %d %v, want 202 with the status parked", code, m)
+		t.Errorf(`feedback before its session: got status %d, answer %v, want status 202 and "parked"`, code, m)
 	}
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
 	id := res.Header.Get("Precept-Request-Id")

@@ -57,7 +57,7 @@ func TestFullListenerClosesTheLongestIdleConnection(t *testing.T) {
 	}
 	dial("/once", "")
 	if _, err := io.ReadAll(second); err != nil {
-		t.Errorf("the connection with the second longest idle time ends with %v, want a closed connection", err)
+		t.Errorf("the connection with the second longest idle time gives the read error %v, want the end of the connection", err)
 	}
 	close(finish)
 	if b, err := io.ReadAll(busy); err != nil || !strings.Contains(string(b), "end") {

@@ -29,7 +29,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
 	r := newRig(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
-	all := make(chan string, streams)
+	ends := make(chan string, streams) // for each stream: whether [DONE] is at the end, and the read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
 		go func() {
@@ -37,7 +37,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 			req.Header.Set("Precept-Session", fmt.Sprint("s", i))
 			res, err := client(t).Do(req)
 			if err != nil {
-				all <- err.Error()
+				ends <- err.Error()
 				return
 			}
 			defer func() { _ = res.Body.Close() }()
@@ -47,7 +47,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 			}
 			began <- struct{}{}
 			rest, err := io.ReadAll(br)
-			all <- fmt.Sprint(strings.HasSuffix(string(rest), "[DONE]\n\n"), err)
+			ends <- fmt.Sprint(strings.HasSuffix(string(rest), "[DONE]\n\n"), err)
 		}()
 	}
 	for range streams {
@@ -58,8 +58,8 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 	}
 	close(next)
 	for range streams {
-		if s := <-all; s != "true <nil>" {
-			t.Errorf(`a stream that ends with [DONE], and its read error: got %q, want "true <nil>"`, s)
+		if s := <-ends; s != "true <nil>" {
+			t.Errorf(`whether a stream ends with [DONE], and its read error, are %q, want "true <nil>"`, s)
 		}
 	}
 	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == streams })

@@ -38,7 +38,7 @@ func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	}
 }
 
-func TestSeriesOfEachStepStartAtZero(t *testing.T) {
+func TestEachStepHasASeriesAtTheStart(t *testing.T) {
 	m := proxy.NewMetrics(prometheus.NewRegistry())
 	series := testutil.CollectAndCount(m.Series("fail_open"))
 	for _, step := range label.Steps() {

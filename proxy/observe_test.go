@@ -26,7 +26,7 @@ import (
 type spans struct {
 	mu  sync.Mutex
 	all []*otlp.Span
-	raw string // the bodies with the spans
+	raw string // bodies of all requests to the collector
 }
 
 // traced adds a tracer and a collector to a rig. The returned function stops the rig and returns the spans of its
@@ -60,7 +60,7 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	wg.Go(func() { _ = tr.Run(ctx) })
 	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
 	t.Cleanup(stop)
-	eventually(t, func() bool { // Run must be started: it drops spans that end earlier
+	eventually(t, func() bool { // a span that ends before Run begins is dropped
 		dropped := tr.Dropped()
 		tr.Start(ctx, http.Header{"Traceparent": {tracedParent}}, time.Now()).End(time.Now(), &trace.Facts{})
 		return tr.Dropped() == dropped
@@ -71,11 +71,11 @@ func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 		if strings.Contains(got.raw, "canary") {
 			t.Errorf("a span holds content, want none: %q", got.raw)
 		}
-		return got.all[min(1, len(got.all)):] // without the span of the wait for Run
+		return got.all[min(1, len(got.all)):] // without the span that waited for Run
 	}
 }
 
-// values returns the attributes of a span as texts; the values of a list end with a semicolon.
+// values returns the attributes of a span as texts. Each value of a list ends with a semicolon.
 func values(s *otlp.Span) map[string]string {
 	out := map[string]string{}
 	for _, kv := range s.GetAttributes() {
@@ -160,7 +160,8 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	}
 }
 
-// The span of a failed turn has the failure as error.type.
+// The span of a failed turn has the failure as error.type. A request that is no JSON is forwarded, and is no failure if
+// the upstream answers.
 func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string
@@ -188,7 +189,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			}
 			all := spans()
 			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf(`got the spans %v, want one with the error.type %q, and with the status ERROR if the error.type is not empty`, all, tc.want)
+				t.Errorf(`got the spans %v, want one with the error.type %q; its status must be ERROR if and only if the error.type is not empty`, all, tc.want)
 			}
 		})
 	}
@@ -214,7 +215,7 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 	got := gathered(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +
 		got["precept_upstream_tokens_total"][2].GetCounter().GetValue(); n != 10 {
-		t.Errorf("%v tokens are counted, want 10: two answers of 3 and 2 tokens", n)
+		t.Errorf("the metric of tokens counts %v, want 10: 3 input and 2 output tokens in each of two answers", n)
 	}
 	for name, want := range map[string]uint64{"gen_ai_client_operation_duration_seconds": 2, "gen_ai_client_token_usage": 4} {
 		var n uint64

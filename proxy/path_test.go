@@ -69,7 +69,8 @@ func baseForms(path string) map[string]string {
 	}
 }
 
-// agentForms returns a path without and with the path form, in the ways in which a base URL may contain the form.
+// agentForms returns a path without and with the path form, the prefix /p/KEY=VALUE,... that names the agent and the
+// session of a request. A base URL may contain the form in each of these ways.
 func agentForms(path string) map[string]string {
 	return map[string]string{
 		"plain":             path,
@@ -93,7 +94,7 @@ func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 			for form, path := range agentForms(path) {
 				res, body := r.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
 				if res.StatusCode != e.want || e.want == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
-					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and an Allow with 405", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
+					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and with status 405 a header Allow", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
 				}
 			}
 		}
@@ -103,7 +104,7 @@ func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 	}
 }
 
-// oneLesson is a bank with one lesson of the agent coder, which accepts every write and stores none.
+// oneLesson is a bank that has one lesson of the agent coder, accepts every write and stores none.
 type oneLesson struct{ lesson *lesson.Lesson }
 
 func newOneLesson() oneLesson {
@@ -131,7 +132,7 @@ func (b oneLesson) Record(context.Context, bank.Proposal) (bank.Result, bank.Rec
 
 func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error { return nil }
 
-// The path form names the agent of feedback: the feedback of an opted-out agent is ignored.
+// The path form may name the agent of feedback. The feedback of an opted-out agent is ignored.
 func TestFeedbackOfAnOptedOutAgentIsIgnored(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {

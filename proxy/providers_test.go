@@ -14,7 +14,7 @@ import (
 // request, and the path at the provider.
 type provider struct {
 	name, upstream string
-	requests       map[string]string // an agent's path -> the provider's
+	requests       map[string]string // the provider's path by the agent's path
 }
 
 func providers() []provider {
@@ -98,7 +98,7 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 	}
 }
 
-// A base URL with a repeated path is corrected.
+// If a base URL repeats a base path or API path that precept knows, the path is sent once. Other repetitions are kept.
 func TestDoubledBaseURLIsCorrected(t *testing.T) {
 	for _, c := range []struct{ upstream, requested, want string }{
 		{"https://a/v1", "/v1/v1/models", "/v1/models"},

@@ -19,8 +19,8 @@ const (
 	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
 )
 
-// sideRequests returns requests of frameworks about that conversation, as their packages write them.
-// No request names its purpose in words that precept knows.
+// sideRequests returns requests about the quoted conversation in the forms of several frameworks. No request names its
+// purpose in words that precept knows.
 func sideRequests() map[string][]obj {
 	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
 	dumped, _ := json.Marshal(turns)
@@ -52,7 +52,7 @@ func sideRequests() map[string][]obj {
 	}
 }
 
-// playConversation sends the two turns of the quoted conversation, and returns the name of their session.
+// playConversation sends the two turns of the quoted conversation, and returns the session name of the first turn.
 func playConversation(t *testing.T, r *rig, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
@@ -109,10 +109,10 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 				}
 			}
 			if n := testutil.ToFloat64(r.Options().Metrics.Series("side").WithLabelValues("quotes")); n != 2 {
-				t.Errorf("%v side requests are counted as quotes, want 2", n)
+				t.Errorf("the metric of side requests counts %v with the reason quotes, want 2", n)
 			}
 			if n := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); n != 1 {
-				t.Errorf("got %v new sessions, want 1 for the quoted conversation", n)
+				t.Errorf("the metric of sessions counts %v new ones, want 1 for the quoted conversation", n)
 			}
 		})
 	}
@@ -265,7 +265,7 @@ func TestAgentsSimilarToSideRequestsGetLessons(t *testing.T) {
 			maps.Copy(head, c.head)
 			res, _ := r.send(t, "POST", chatPath, head, string(b))
 			if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
-				t.Errorf("Precept-Skip is %q, want a request with lesson one: %s", res.Header.Get("Precept-Skip"), got)
+				t.Errorf("the upstream got %s (Precept-Skip %q), want lesson one exactly once", got, res.Header.Get("Precept-Skip"))
 			}
 		})
 	}

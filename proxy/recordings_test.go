@@ -52,8 +52,11 @@ func readRecording(t *testing.T, path string) []recorded {
 		}
 		all = append(all, r)
 	}
-	if lines.Err() != nil || len(all) == 0 {
-		t.Fatalf("the recording has %d lines, want at least 1: %v", len(all), lines.Err())
+	if lines.Err() != nil {
+		t.Fatal(lines.Err())
+	}
+	if len(all) == 0 {
+		t.Fatalf("the recording %s has no line, want at least 1", path)
 	}
 	return all
 }
@@ -62,8 +65,11 @@ func readRecording(t *testing.T, path string) []recorded {
 // once, and side requests are forwarded unchanged. The second run restarts the proxy halfway.
 func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
-	if err != nil || len(paths) < 17 {
-		t.Fatalf("found %d recordings, want at least 17: %v", len(paths), err)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(paths) < 17 {
+		t.Fatalf("found %d recordings, want at least 17", len(paths))
 	}
 	for _, path := range paths {
 		all := readRecording(t, path)
@@ -79,7 +85,7 @@ type player struct {
 	session   string // name of the session
 	previous  string // list of the previous turn
 	turns     int
-	dir       string // of the store
+	dir       string // data directory of the proxy
 }
 
 func (p *player) play(t *testing.T, all []recorded) {
@@ -112,7 +118,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 		reply = rec.Reply
 		res, got := r.send(t, rec.Method, rec.Path, h, string(rec.Body))
 		if res.StatusCode != http.StatusOK || string(got) != reply {
-			t.Fatalf("request %d: status %d %s, want 200 with %s", i, res.StatusCode, got, reply)
+			t.Fatalf("request %d: got status %d, reply %s, want 200 with the reply %s", i, res.StatusCode, got, reply)
 		}
 		sent := string(up.last(t).body)
 		if rec.Kind == "side" {
@@ -126,8 +132,8 @@ func (p *player) play(t *testing.T, all []recorded) {
 	r.stop()
 }
 
-// A turn stores its verdicts: which of its tool results are errors. The samples of a session are the same with stored
-// verdicts as with verdicts that are computed from the stored results.
+// A stored exchange says which of its tool results are errors. The samples of a session built from these stored verdicts
+// are equal to samples for which the stored results are classified again.
 func TestStoredVerdictsGiveTheSamplesOfClassifiedResults(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {

@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// jwt returns a token for a subject. Two tokens of one subject differ in every other claim.
+// jwt returns a signed token of an issuer for a subject. Two tokens with different times issued have different signatures
+// and differ in all claims but the issuer and the subject.
 func jwt(issuer, subject string, issued int) string {
 	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
 	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +
@@ -98,7 +99,8 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 	}
 }
 
-// The text of an answer does not identify a session: the model of another user may have given the same answer.
+// The text of an answer identifies a session only for the credential of the session, because a model may give the same
+// answer to another user.
 func TestEqualAnswerOfAnotherCredentialLinksNoSession(t *testing.T) {
 	bodyOf := func(list ...string) string {
 		var messages []obj

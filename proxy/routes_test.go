@@ -17,6 +17,7 @@ import (
 	"precept/internal/wire"
 )
 
+// hi is a request body for every API.
 const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
 // newRoutedRig starts a proxy in front of named upstreams.
@@ -202,9 +203,9 @@ func rawRequest(t *testing.T, base, line, host string) {
 func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	silent := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
-	gone := newUpstream(t, nil)
-	down := newRig(t, gone, "", nil, nil)
-	gone.Close()
+	closed := newUpstream(t, nil)
+	down := newRig(t, closed, "", nil, nil)
+	closed.Close()
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
 		for prefix, r := range map[string]*rig{"": silent, "/p/agent=x": silent} {
 			res, b := r.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// counting answers each request with a new call. n is the number of requests.
+// counting returns a model that answers each request with a new tool call, and counts the requests in n.
 func counting(n *int) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		*n++
@@ -44,7 +44,8 @@ func (k *agentConversation) addCall(n int, args, output string) {
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
-// unitOf waits until a unit in memory has the number of members, and returns a copy of its record.
+// unitOf waits until the unit of randomisation with the given id has that number of member sessions, and returns a copy
+// of the unit's record. A unit is a run, or a named session with its sub-agents.
 func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
@@ -61,8 +62,9 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	return rec
 }
 
-// A sub-agent that sends the name of a session is a session of its own, with its own lessons and warnings, before and
-// after a restart; its unit is the named session. Side requests under the name stay side requests.
+// A sub-agent may send the session name of its parent. The sub-agent then has its own session, with its own lessons and
+// warnings, before and after a restart. The parent session is the unit of both. Side requests under the name are still
+// side requests.
 func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))
@@ -85,11 +87,11 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	}
 	main.addCall(n, `{"command":"ls"}`, "README.md")
 	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
-		t.Fatalf("the first turn of the sub-agent: skip %q, want none; want lesson two once and not lesson one, got %s", skip, sent)
+		t.Fatalf("the first turn of the sub-agent: Precept-Skip is %q, want none; the upstream got %s, want lesson two once and not lesson one", skip, sent)
 	}
 	sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
-	if title, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(title, "side:") || strings.Contains(sent, "[two]") {
-		t.Errorf("the request for a title: skip %q, want side:; want no lesson two, got %s", title, sent)
+	if skip, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(skip, "side:") || strings.Contains(sent, "[two]") {
+		t.Errorf("the request for a title: Precept-Skip is %q, want a value that begins with side:; the upstream got %s, want no lesson two", skip, sent)
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
 		t.Fatalf(`a turn of the named session is %q at the upstream, want "[one]" exactly once`, sent)
@@ -102,7 +104,7 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	for i := range 4 { // the sub-agent repeats its call
 		skip, sent := send(sub.body())
 		if strings.Count(sent, "[two]") != 1 || (i > 0) != strings.Contains(sent, "[LOOP DETECTED]") || strings.Contains(sent, "[one]") {
-			t.Errorf("turn %d of the sub-agent: skip %q; want lesson two once, a loop warning after turn 0 and not lesson one, got %s", i, skip, sent)
+			t.Errorf("turn %d of the sub-agent (Precept-Skip %q): the upstream got %s, want lesson two once, a loop warning after turn 0 and not lesson one", i, skip, sent)
 		}
 		sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 		if i == 1 {
@@ -114,7 +116,7 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 		t.Errorf("the next turn of the named session is %s at the upstream, want lesson one once and not lesson two", sent)
 	}
 	unit := unitOf(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
-	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop
+	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // picks of two lessons and of the loop warning
 		t.Errorf("the named session has the assignment %+v, want 3 picks and 2 matched lessons", a)
 	}
 	if x := storedIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
@@ -170,7 +172,7 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 			continue
 		}
 		if res, answer := r.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
-			t.Errorf("run name %d: feedback on the run: %s %s, want 202 and joined", i, res.Status, answer)
+			t.Errorf(`run name %d: feedback on the run: got status %s, answer %s, want 202 and "joined"`, i, res.Status, answer)
 		}
 	}
 	if ses := r.Options().Store.Resident(session.RunKey("other", "x")); ses != nil {

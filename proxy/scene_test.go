@@ -62,7 +62,7 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	return out
 }
 
-// callReply returns a reply with calls of the tool f: pairs of an id and arguments.
+// callReply returns a reply with calls of the tool f. For each call, calls holds an id and then the arguments.
 func callReply(calls ...string) string {
 	var list []obj
 	for i := 0; i+1 < len(calls); i += 2 {
@@ -90,7 +90,7 @@ func tools(names ...string) obj {
 	return obj{"tools": out}
 }
 
-// holds checks which items of a list contain a text.
+// holds checks that the items of list with the indices want contain text, and that no other item does.
 func (p *scene) holds(what string, list []string, text string, want ...int) {
 	p.t.Helper()
 	var got []int
@@ -100,7 +100,7 @@ func (p *scene) holds(what string, list []string, text string, want ...int) {
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		p.t.Errorf("%s: %s is in the items %v, want %v: %s", what, text, got, want, list)
+		p.t.Errorf("%s: %s is in the items %v, want the items %v of the list %s", what, text, got, want, list)
 	}
 }
 
@@ -109,7 +109,7 @@ func (p *scene) extends(what string, before, now []string) {
 	p.t.Helper()
 	for i, m := range before {
 		if i >= len(now) || now[i] != m {
-			p.t.Errorf("%s: item %d of the earlier request is missing or changed, want\n%s\nin %s", what, i, m, now)
+			p.t.Errorf("%s: got the list\n%s\nwant item %d to be the item of the earlier request\n%s", what, now, i, m)
 			return
 		}
 	}
@@ -160,8 +160,9 @@ func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p.holds("a request with an example conversation", c, "[one]")
 }
 
-// smolagents asks for a plan, and inserts the plan after the task, followed by a user message that the agent writes.
-func TestPlanRequestBeforeTheTaskKeepsTheTask(t *testing.T) {
+// The agent smolagents requests a plan, and inserts the plan after the task, with a user message of its own behind the
+// plan. The task is still matched.
+func TestTaskBeforeAPlanIsMatched(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build"}, nil)
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -200,7 +201,7 @@ func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 
 // Some model servers send tool calls without ids. The conversation stays one session.
 func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
-	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends no ids, or ids of the agent
+	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends empty ids, or ids that it makes itself
 		t.Run("ids "+agentID, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
 			list := []obj{messageOf("system", "S"), messageOf("user", "Please mend the build")}

@@ -18,7 +18,7 @@ type pastItem struct {
 // speaker plays an agent on one of the three APIs. The agent keeps its own history, without inserted text.
 type speaker struct {
 	api    string // chat, responses, messages
-	claude bool   // messages: cache_control moves to the newest block, and a list of one part becomes a string in the next turn
+	claude bool   // the agent is Claude Code, which writes its list as asClaude describes
 	stream bool
 	more   obj // further members of the body
 	past   []pastItem
@@ -100,7 +100,8 @@ func (s *speaker) body() string {
 	return string(out)
 }
 
-// asClaude marks the newest block for the cache, and writes older messages with one text as strings.
+// asClaude changes a list to the form of Claude Code: the newest part has cache_control, and an older message of the
+// user with one text part has a string as its content.
 func asClaude(list []obj) {
 	for i, m := range list {
 		parts, _ := m["content"].([]obj)

@@ -51,7 +51,7 @@ func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 		head string // the request line without HTTP/1.1, and headers
 		body string
 		want string // expected request line, if it differs from the plain proxy
-		part string // expected part of status and body, if precept's response differs from the plain proxy's
+		part string // expected part of the status and the body, if precept's response differs from the plain proxy's
 	}{
 		"two slashes":           {head: "GET /v1/files//models///x/"},
 		"a slash encoded":       {head: "GET /v1/files/a%2fb%2F..%2Fc"},

@@ -31,7 +31,7 @@ func storedExchanges(t *testing.T, r *rig, name string) map[string][]sample.Exch
 	return storedIn(t, r, session.SpaceName, name)
 }
 
-// storedIn is storedExchanges for a session whose name comes from another source.
+// storedIn is like storedExchanges, for a session name from the source space, such as the header of an agent.
 func storedIn(t *testing.T, r *rig, space session.Space, name string) map[string][]sample.Exchange {
 	t.Helper()
 	r.stop()
@@ -55,8 +55,8 @@ func storedIn(t *testing.T, r *rig, space session.Space, name string) map[string
 	return out
 }
 
-// sameCalls answers with a tool call whose id is the length of the history: every client gets the same
-// ids, as from servers that count calls from zero.
+// sameCalls answers each request with a tool call. The id of the call is the number of messages in the request, so that
+// all clients get the same ids. Some model servers count the calls of each conversation in this way.
 func sameCalls(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -138,12 +138,12 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		}
 	}
 	if len(sizes) != 2 || sizes[0]+sizes[1] != 5 {
-		t.Errorf("two tenants have %v exchanges, want 5 in total", sizes)
+		t.Errorf("the tenants with exchanges have %v exchanges, want two tenants with 5 in total", sizes)
 	}
 	checkDisk(t, r, "k-one", "k-two", "k-three")
 }
 
-// postAs posts an approval of the session that by names, and returns the status of the feedback.
+// postAs posts an approval with the JSON member by, such as "session_id":"build", and returns the status of the feedback.
 func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	t.Helper()
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
@@ -154,8 +154,9 @@ func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	return a.Status
 }
 
-// Fifty concurrent tenants have equal words, session names and call ids. Each request at the upstream, and the stored
-// exchanges of each tenant, contain the canary of that tenant only.
+// Fifty concurrent tenants have equal session names and call ids. Their words are equal except for a canary, a text
+// that names the tenant. A request at the upstream and the stored exchanges of a tenant contain the canary of this
+// tenant only.
 func TestConcurrentTenantsAreSeparate(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})

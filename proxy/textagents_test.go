@@ -35,7 +35,8 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	// ask is the format of the command, result the format of the result, in which step 1 replaces failed with passed.
+	// form returns an agent that writes a command in the format ask and its result in the format result. Step 1
+	// succeeds: its result has the text passed in place of the text failed.
 	form := func(name, ask, result, failed, passed string) textAgent {
 		return textAgent{
 			name: name, task: "Please mend the build",

@@ -169,7 +169,7 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 		r := newRig(t, up, "", nil, nil)
 		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
-			t.Errorf("upstream status %d: the client got status %d, body %q, header %v, want the status, body %q and headers of the upstream", c.code, res.StatusCode, body, res.Header, c.body)
+			t.Errorf("upstream status %d: the client got status %d, body %q, header %v, want the status, the body %q, Retry-After 7 and the Content-Type %q of the upstream", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
 		}
 		if up.count() != 1 {
 			t.Errorf("status %d: the upstream got %d requests, want 1", c.code, up.count())
@@ -191,7 +191,7 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
 	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
 	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
-		t.Errorf("the client got another body than the upstream's gzip; header %v, want Content-Encoding: gzip", res.Header)
+		t.Errorf("the client got %q with Content-Encoding %q, want the upstream's bytes %q with gzip", body, res.Header.Get("Content-Encoding"), zipped.Bytes())
 	}
 	var req bytes.Buffer
 	z = gzip.NewWriter(&req)
@@ -199,7 +199,7 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 	_ = z.Close()
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.last(t); string(got.body) != req.String() || got.header.Get("Content-Encoding") != "gzip" {
-		t.Errorf("a gzip body without a match: the upstream got %q, want the client's bytes", got.body)
+		t.Errorf("a gzip body without a match: the upstream got %q with Content-Encoding %q, want the client's bytes with gzip", got.body, got.header.Get("Content-Encoding"))
 	}
 	req.Reset()
 	z = gzip.NewWriter(&req)
@@ -207,7 +207,7 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 	_ = z.Close()
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.last(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
-		t.Errorf("a gzip body with a match: the upstream got %q with the header %v, want a plain body with lesson one", got.body, got.header)
+		t.Errorf("a gzip body with a match: the upstream got %q with the header %v and length %d, want an uncompressed body of this length with lesson one", got.body, got.header, got.length)
 	}
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
 	if got := up.last(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
@@ -276,7 +276,7 @@ func TestStreamLineOfFiveMegabytesPasses(t *testing.T) {
 	})
 	r := newRig(t, up, "", nil, nil)
 	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
-		t.Errorf("the client got %d bytes, want the line of %d bytes and [DONE]", len(got), len(line))
+		t.Errorf("the client got %d bytes that end with %.20q, want the line of %d bytes and [DONE]", len(got), got[max(0, len(got)-20):], len(line))
 	}
 }
 
@@ -305,9 +305,10 @@ func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 }
 
 // When the client disconnects, the request at the upstream is cancelled, before and after the upstream's first byte.
+// The test does not end if the request is not cancelled.
 func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 	for _, begun := range []bool{false, true} {
-		gone := make(chan struct{})
+		cancelled := make(chan struct{})
 		started := make(chan struct{})
 		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 			if begun {
@@ -317,7 +318,7 @@ func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 			}
 			close(started)
 			<-r.Context().Done()
-			close(gone)
+			close(cancelled)
 		})
 		r := newRig(t, up, "", nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
@@ -331,7 +332,7 @@ func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 		}()
 		<-started
 		cancel()
-		<-gone
+		<-cancelled
 	}
 }
 

@@ -121,11 +121,11 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			old.waitForOpen(t, 1) // the request in flight has its connection
 			close(old.hold)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
-				t.Errorf("the answer to the request in flight is %q with the error %v, want \"first, last\"", rest, err)
+				t.Errorf("the answer to the request in flight is %q with the error %v, want \"first, last\" without an error", rest, err)
 			}
 			old.waitForOpen(t, 0)
 
-			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // while the transport has no request
+			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // the connection to next is idle
 				t.Fatal(err)
 			}
 			next.waitForOpen(t, 0)

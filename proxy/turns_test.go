@@ -73,7 +73,7 @@ func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 		b, _ := json.Marshal(body)
 		res, _ := r.send(t, "POST", chatPath, h, string(b))
 		if got := up.last(t).body; bytes.Equal(got, b) != strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
-			t.Errorf("Precept-Skip is %q, want a side request unchanged and another request changed: %s", res.Header.Get("Precept-Skip"), got)
+			t.Errorf("with Precept-Skip %q the upstream got %s, want the client's bytes if the header begins with side:, else changed bytes", res.Header.Get("Precept-Skip"), got)
 		}
 		return res.Header.Get("Precept-Skip")
 	}
@@ -95,7 +95,7 @@ func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 		{"the second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
 		if skip := send(c.body); strings.HasPrefix(skip, "side:") != c.side {
-			t.Errorf("%s: Precept-Skip is %q, want a side request: %t", c.name, skip, c.side)
+			t.Errorf("%s: Precept-Skip is %q, want a value that begins with side: %t", c.name, skip, c.side)
 		}
 	}
 	x := storedIn(t, r, session.SpaceXSession, "ses_side")["default"]
@@ -118,17 +118,17 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 		}
 	}
 	if n := total(r.Options().Metrics.Series("sessions")); n != 0 {
-		t.Errorf("after the side requests %v sessions are counted, want 0", n)
+		t.Errorf("after the side requests the metric counts %v sessions, want 0", n)
 	}
 	if failed := total(r.Options().Metrics.Series("fail_open")); failed != 0 {
-		t.Errorf("%v steps failed, want 0", failed)
+		t.Errorf("the metric counts %v failed steps, want 0", failed)
 	}
 	s := newSpeaker("chat", "do alpha")
 	if _, _, list := s.sendNext(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
 		t.Errorf("the first turn is %s at the upstream, want [one] exactly once", list)
 	}
 	if n := total(r.Options().Metrics.Series("sessions")); n != 1 {
-		t.Errorf("after one conversation %v sessions are counted, want 1", n)
+		t.Errorf("after one conversation the metric counts %v sessions, want 1", n)
 	}
 }
 

@@ -12,8 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// twins is a model for n twins: concurrent conversations with equal words. twins answers the first requests
-// when n of them are in flight. id returns the id of the call in an answer.
+// twins returns a model for n twins, which are concurrent conversations with equal words. The model answers a first
+// request only when n first requests are in flight. id returns the id of the call in an answer.
 func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -102,13 +102,13 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 			}
 			m := r.Options().Metrics
 			if got := testutil.ToFloat64(m.Series("sessions").WithLabelValues("new")); got != n {
-				t.Errorf("precept_sessions{new} is %v, want %v", got, n)
+				t.Errorf("the metric of sessions counts %v new ones, want %v", got, n)
 			}
 			if got := testutil.ToFloat64(m.Injected()); got != 2*n {
 				t.Errorf("the counter of injections is %v, want %v", got, 2*n)
 			}
 			if got := testutil.ToFloat64(m.Series("excluded").WithLabelValues("twin")); got != c.excluded {
-				t.Errorf("%v sessions are excluded as twins, want %v", got, c.excluded)
+				t.Errorf("the metric counts %v excluded sessions with the reason twin, want %v", got, c.excluded)
 			}
 		})
 	}
@@ -149,6 +149,6 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 		}
 	}
 	if got := testutil.ToFloat64(r.Options().Metrics.Series("sessions").WithLabelValues("new")); got != 1 {
-		t.Errorf("%v new sessions are counted, want 1", got)
+		t.Errorf("the metric of sessions counts %v new ones, want 1", got)
 	}
 }

@@ -13,7 +13,7 @@ import (
 
 // The log has one warning a minute for a failing upstream, with the number of failures, and one line when the upstream
 // answers again. An upstream that alternates between failures and answers causes no further lines. Three failures
-// without an answer between them are a new outage, which is logged earlier.
+// without an answer between them are a new outage, which is logged before the minute ends.
 func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	up, err := newTarget("default", "http://user:secret@127.0.0.1:9/v1")
 	if err != nil {

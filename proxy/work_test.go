@@ -90,7 +90,7 @@ func TestAmbiguousCommitIsRefused(t *testing.T) {
 	}
 	r.addWork(t, named("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
-		t.Errorf("feedback on a commit that two sessions have in two lengths got the answer %+v, want the sessions c and b", p)
+		t.Errorf("feedback on a commit whose hash has another length in each of two sessions got the answer %+v, want the sessions c and b", p)
 	}
 }
 

@@ -44,7 +44,7 @@ func describe(events []hooks.Event) string {
 	return strings.Join(lines, "\n")
 }
 
-// A merge of GitHub names the pull request, its last commit and its branch.
+// The event of a merge on GitHub names the pull request, its last commit and its branch.
 func ExampleParse() {
 	body, _ := os.ReadFile("testdata/github_pull_request_merged.json")
 	events, _, _ := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, body)
@@ -61,6 +61,7 @@ func TestEventsOfPayloads(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	swap := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+	// all names the pull request, the commit and the branch in one group of references; steps names each in its own group.
 	const all = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const steps = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, k := range map[string]struct {

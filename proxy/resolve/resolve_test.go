@@ -95,7 +95,7 @@ type client struct {
 	store    *fake
 	resolver *resolve.Resolver
 	drawn    byte // number of random ids
-	unsure   bool // Query.Unsure of the next requests
+	unsure   bool // the salt of the next requests may differ from the salt of other replicas
 }
 
 func newClient(t *testing.T) *client {
@@ -160,6 +160,7 @@ func TestNameFindsItsSession(t *testing.T) {
 	}
 }
 
+// A request without a name finds its session by an echo, an id or a text of an earlier reply that the agent sends back.
 func TestEchoFindsItsSession(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, firstAnswer)
@@ -232,12 +233,14 @@ func TestSessionInMemoryIsNeverLate(t *testing.T) {
 	}
 }
 
-func TestSaltOfNoFleetExcludesTheSession(t *testing.T) {
+// A replica whose salt may differ from the salt of the other replicas flips other coins, the random decisions to inject
+// or to withhold a lesson. Its new sessions are excluded from the experiment.
+func TestUnsureSaltExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.unsure = true
 	res := c.turn(first, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
-		t.Errorf("a session with a salt of no fleet is excluded for %v, want %v", res.Excluded, label.ExcludedKeys)
+		t.Errorf("a session with an unsure salt is excluded: %t, want true; the reasons are %v, want %v", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
 	}
 }
 

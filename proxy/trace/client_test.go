@@ -137,7 +137,7 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 				begun := time.Now()
 				end(c, cancel)
 				if err := <-done; err == nil || !time.Now().Equal(begun) || len(a.at) != 1 {
-					t.Errorf("the collector got %d requests, want 1; the stop took %v with the error %v, want an error at once", len(a.at), time.Since(begun), err)
+					t.Errorf("the collector got %d requests, want 1; the stop took %v with the error %v, want an error without delay", len(a.at), time.Since(begun), err)
 				}
 			})
 		})
@@ -188,8 +188,7 @@ func TestAnyResponseIsReadWithoutPanic(t *testing.T) {
 	})
 }
 
-// bounded returns a prefix of the text that is valid UTF-8, has at most maxTextBytes bytes, and is at most one
-// character shorter.
+// bounded cuts a text of more than maxTextBytes bytes after the last character that ends within this limit.
 func TestBoundedTextIsAValidPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.OneOf(rapid.String(), rapid.StringMatching(`[aä€😀]{250,300}`)).Draw(t, "text")

@@ -42,7 +42,7 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 			return // the tracer has given up
 		}
 		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || proto.Unmarshal(body, &data) != nil {
-			t.Errorf("the collector got %s with the header %s, want spans of OTLP", r.URL.Path, r.Header)
+			t.Errorf("the collector got a request to %s with the header %s, want spans of OTLP", r.URL.Path, r.Header)
 		}
 		c.mu.Lock()
 		c.requests++
@@ -130,8 +130,8 @@ func attributes(all []*common.KeyValue) map[string]string {
 
 const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A collector receives the span with the attributes of the conventions, as a child of the client's
-// span, with the configured headers.
+// A collector receives the span with the attributes of the OpenTelemetry conventions, as a child of the client's span.
+// The request to the collector has the configured headers.
 func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
@@ -198,7 +198,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		sampled bool
 		changed bool
 	}{
-		{"off", nil, parentLine, false, false},
+		{"tracing is off", nil, parentLine, false, false},
 		{"no parent, sample 0", never, "", false, false},
 		{"no parent, sample 1", always, "", true, false},
 		{"the client samples", never, parentLine, true, true},
@@ -211,7 +211,7 @@ func TestSamplingFollowsTheParent(t *testing.T) {
 		}
 		span := tc.tracer.Start(t.Context(), h, time.Unix(1, 0))
 		if (span != nil) != tc.sampled || (span.TraceID() != "") != tc.sampled {
-			t.Errorf("%s: got a span = %v with the trace id %q, want a span with an id = %v", tc.name, span != nil, span.TraceID(), tc.sampled)
+			t.Errorf("%s: Start returned a span: %t, with the trace id %q; want a span with an id: %t", tc.name, span != nil, span.TraceID(), tc.sampled)
 		}
 		span.Forward(t.Context(), h)
 		if (h.Get("Traceparent") != tc.parent) != tc.changed || len(h.Values("Traceparent")) > 1 {
@@ -266,8 +266,8 @@ func TestSpansWithoutACollectorAreDropped(t *testing.T) {
 	}
 }
 
-// A busy collector gets the batch again, a collector that refuses the batch does not. Of a batch that is accepted in
-// part, the rejected spans are counted as dropped.
+// A busy collector gets the batch again. A collector that refuses the batch does not. If the collector accepts a part
+// of a batch, the rejected spans are counted as dropped.
 func TestCollectorResponsesAreCounted(t *testing.T) {
 	for _, tc := range []struct {
 		name          string
