@@ -147,8 +147,8 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 	}
 }
 
-// An upstream that resets an HTTP/2 stream sends valid HTTP. The error therefore says that the upstream gave the request
-// up, and not that the response is malformed.
+// An upstream that resets an HTTP/2 stream sends valid HTTP. The error therefore says that the upstream gave the
+// request up, and not that the response is malformed.
 func TestUpstreamResetIsNoProtocolError(t *testing.T) {
 	t.Parallel()
 	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))

@@ -56,7 +56,8 @@ func encoded(t *testing.T) map[string][]byte {
 }
 
 // precept asks for a reply without compression, and also reads a compressed reply. The next request finds its session
-// by the id of the call in the reply, and the tokens of the reply are counted. The client gets the bytes of the upstream.
+// by the id of the call in the reply, and the tokens of the reply are counted. The client gets the bytes of the
+// upstream.
 func TestCompressedRepliesAreRead(t *testing.T) {
 	for name, reply := range encoded(t) {
 		encoding, _, _ := strings.Cut(name, ":")
@@ -128,8 +129,8 @@ func zipped(text string) string {
 	return b.String()
 }
 
-// A tool result may have a null, absent or empty content. If the same call fails twice with such a result, the call is a
-// loop. The warning is the content of the second result, in this turn and in later turns.
+// A tool result may have a null, absent or empty content. If the same call fails twice with such a result, the call is
+// a loop. The warning is the content of the second result, in this turn and in later turns.
 func TestLoopOverResultsWithoutContent(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, injectAll())

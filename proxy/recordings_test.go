@@ -132,8 +132,8 @@ func (p *player) play(t *testing.T, all []recorded) {
 	r.stop()
 }
 
-// A stored exchange says which of its tool results are errors. The samples of a session built from these stored verdicts
-// are equal to samples for which the stored results are classified again.
+// A stored exchange says which of its tool results are errors. The samples of a session built from these stored
+// verdicts are equal to samples for which the stored results are classified again.
 func TestStoredVerdictsGiveTheSamplesOfClassifiedResults(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil {

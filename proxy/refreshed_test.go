@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// jwt returns a signed token of an issuer for a subject. Two tokens with different times issued have different signatures
-// and differ in all claims but the issuer and the subject.
+// jwt returns a signed token of an issuer for a subject. Two tokens with different times issued have different
+// signatures and differ in all claims but the issuer and the subject.
 func jwt(issuer, subject string, issued int) string {
 	part := func(v any) string { b, _ := json.Marshal(v); return base64.RawURLEncoding.EncodeToString(b) }
 	return part(obj{"alg": "RS256", "kid": fmt.Sprint("k", issued)}) + "." +

@@ -143,7 +143,8 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	checkDisk(t, r, "k-one", "k-two", "k-three")
 }
 
-// postAs posts an approval with the JSON member by, such as "session_id":"build", and returns the status of the feedback.
+// postAs posts an approval with the JSON member by, such as "session_id":"build", and returns the status of the
+// feedback.
 func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	t.Helper()
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)

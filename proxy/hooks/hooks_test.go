@@ -61,7 +61,8 @@ func TestEventsOfPayloads(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
 	swap := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
-	// all names the pull request, the commit and the branch in one group of references; steps names each in its own group.
+	// all names the pull request, the commit and the branch in one group of references; steps names each in its own
+	// group.
 	const all = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
 	const steps = "; commit " + commitHash + "@acme/shop; pull_request 12@acme/shop; branch fix/x@acme/shop"
 	for name, k := range map[string]struct {
