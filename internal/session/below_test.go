@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// threader returns a threader with counted names.
+// threader returns a threader that counts in place of random session names.
 func threader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {
@@ -30,6 +30,7 @@ func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 	return session.Identify(h, "/v1/chat/completions", req)
 }
 
+// randomID is a call id that only one conversation has, as model providers generate it.
 const randomID = "toolu_01A09q90qw90lq917835lq9"
 
 // callMessage returns a message of the model with one call.
@@ -66,7 +67,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 		t.Fatalf("the request that names its parent session got session %s, want the parent %s", parent.ID, above.ID)
 	}
 	if _, ok := th.ResolveSubagent(parent, c, false, begun, nil); ok {
-		t.Error("ResolveSubagent accepted an unrelated request")
+		t.Error("ResolveSubagent returned true for a request with unknown echoes that is not a first request, want false")
 	}
 	sub, ok := th.ResolveSubagent(parent, c, true, begun, nil)
 	if !ok || sub.ID == above.ID || !sub.New {
@@ -85,8 +86,8 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	}
 }
 
-// A request with other words continues a session whose newest request failed, and no session with a request in
-// progress.
+// After a failed request, a request with other words continues the session. While a request is in progress, a request
+// with other words begins a new session.
 func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	th := threader()
 	open := func(messages ...string) session.Resolved {
@@ -101,15 +102,15 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	// The first message was rewritten: only the answer connects the request with the session.
 	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
-		t.Errorf("got the session of the first request: %v after its failure, %v for the next request (by %s), want true, true", failed.ID == start.ID, next.ID == start.ID, next.Method)
+		t.Errorf("the failed request is in the first session: %v; the next request is in the first session: %v (by %s), want true for both", failed.ID == start.ID, next.ID == start.ID, next.Method)
 	}
 	if concurrent := open(userMessage("go, it is one"), reply, userMessage("or so")); concurrent.ID == start.ID {
-		t.Error("a request with other first words joined a session with a request in progress")
+		t.Error("a request with other words joined a session with a request in progress, want a new session")
 	}
 }
 
-// The prompt cache key is a session name for agents that are known to use the key so, with any suffix of their product
-// name.
+// The prompt cache key is a session name only for agents that use the key as a name. Precept knows these agents by
+// their product name, which may have a suffix, as in codex_cli_rs.
 func TestCacheKeyIsANameForKnownAgentsOnly(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -126,8 +127,8 @@ func TestCacheKeyIsANameForKnownAgentsOnly(t *testing.T) {
 	}
 }
 
-// The list of the last turn is in place if the next request has the reply or the new items of that turn at their old
-// indices.
+// InPlace reports that the list of the last turn is still at its index in the next request. The next request must have
+// the reply or the new items of the last turn at their old indices.
 func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 	const long = "this was the answer"
 	for name, k := range map[string]struct {
@@ -153,8 +154,8 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 	}
 }
 
-// A side request continues the conversation under the system text of an agent that worked on it, also of an agent
-// before a handoff.
+// A request continues a session if it has the session's list and the system text of an agent of the session. An agent
+// that handed the conversation to another agent is still an agent of the session.
 func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

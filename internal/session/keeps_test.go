@@ -31,8 +31,8 @@ func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 	}
 }
 
-// A new record starts in UTC, and the ID of a session without a name is its name.
-func TestNewRecordsStartInUTC(t *testing.T) {
+// The start time of a new record is in UTC. A session without a name has its ID as its name.
+func TestNewRecordsHaveAStartInUTCAndAName(t *testing.T) {
 	east := begun.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
@@ -41,7 +41,8 @@ func TestNewRecordsStartInUTC(t *testing.T) {
 	}
 }
 
-// A store keeps the row with the later Seen: when the clock is set back, a turn is still later than the turn before.
+// A store keeps the row with the later Seen. Each turn therefore has a later Seen than the turn before, even if the
+// clock is set back.
 func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 	r := recordOf("s")
 	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
@@ -77,12 +78,13 @@ func TestRepliesAddUpUsage(t *testing.T) {
 	}
 }
 
-// Join of a session takes the state of the replica with more turns, or with as many turns and a later Seen, and the
-// larger number of members. Join of a run takes the later Seen, and the usage with more input tokens.
+// Join merges the records of two replicas. For a session, Join takes the state of the replica with more turns. With
+// equal turns, the later Seen decides. The number of members is the larger one. For a run, Join takes the later Seen
+// and the usage with more input tokens.
 func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	for name, k := range map[string]struct {
-		turns int           // turns there minus turns here
-		seen  time.Duration // Seen there minus Seen here
+		turns int           // turns of there minus turns of here
+		seen  time.Duration // Seen of there minus Seen of here
 		want  string
 	}{
 		"more turns":                      {1, -time.Second, "there"},
@@ -108,8 +110,8 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	}
 }
 
-// Stores hold the IDs of sessions, so the ID of a name is equal in all releases. The hash covers the lengths of tenant
-// and kind, so that different pairs of tenant and name have different IDs.
+// Stores hold the IDs of sessions, so the ID of a name is equal in all releases. The ID is a hash that covers the
+// lengths of the tenant and of the space (the source of the name). Different tenants and names have different IDs.
 func TestSessionIDsAreStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.KeyOf("alice", session.SpaceName, "ci-42"); string(got[:]) != string(want[:16]) {
@@ -139,7 +141,7 @@ func TestSessionIDsAreStableAcrossReleases(t *testing.T) {
 // The id of a request holds the id of its session.
 func TestRequestIDHoldsTheSession(t *testing.T) {
 	id := conversation("s")
-	for name, want := range map[string]bool{
+	for requestID, want := range map[string]bool{
 		"req_" + id.String() + "0123456789abcdef":  true,
 		id.String() + "0123456789abcdef0123":       false,
 		"res_" + id.String() + "0123456789abcdef":  false,
@@ -148,14 +150,14 @@ func TestRequestIDHoldsTheSession(t *testing.T) {
 		"req_" + strings.Repeat("x", 48):           false,
 		"":                                         false,
 	} {
-		if got, ok := session.OfRequest(name); ok != want || ok && got != id {
-			t.Errorf("%q: got session %s, ok = %v, want ok = %v with session %s if true", name, got, ok, want, id)
+		if got, ok := session.OfRequest(requestID); ok != want || ok && got != id {
+			t.Errorf("%q: got session %s, ok = %v, want ok = %v with session %s if true", requestID, got, ok, want, id)
 		}
 	}
 }
 
-// The values off, false, no and 0 turn a switch off; the agent is the start of the User-Agent up to another character
-// than letters, digits, "-", "_" and "."; a tag of more than 64 bytes is dropped.
+// The values off, false, no and 0 of a switch header turn the switch off. The agent is the start of the User-Agent up
+// to the first character that is no letter, digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
 func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
@@ -188,8 +190,8 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	}
 }
 
-// Turns are numbered from one: an opt-out of turn zero hides nothing. A mark with fewer items than the session is
-// outdated.
+// Turns are numbered from one, so an opt-out of turn zero hides nothing. An opt-out mark with fewer list items than the
+// session is outdated, and hides nothing either.
 func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	r := recordOf("s")
 	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))
@@ -240,7 +242,7 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 	}
 	for name, k := range map[string]struct {
 		rep  wire.Reply
-		back []string
+		back []string // messages after the first in the next request
 		want bool
 	}{
 		"a long text":                       {wire.Reply{Text: strings.Repeat("t", 64)}, []string{assistantMessage(strings.Repeat("t", 64)), userMessage("on")}, true},

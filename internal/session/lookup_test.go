@@ -11,13 +11,14 @@ import (
 	"precept/internal/wire"
 )
 
-// storedThreader is a threader with a store of its sessions.
+// storedThreader is a threader with a store of its sessions. The store finds a session by its echo keys, the hashes of
+// the ids and texts that an agent sends back.
 type storedThreader struct {
 	*testing.T
 	th     *session.Threader
 	now    time.Time
 	stored map[session.EchoKey][]session.ID
-	names  uint64
+	names  uint64 // number of session names so far
 }
 
 // newStoredThreader returns a threader with an empty store. The store survives a restart.
@@ -79,8 +80,8 @@ func callReply(ids ...string) (rep wire.Reply) {
 // randomCallID returns the random call id number n.
 func randomCallID(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
-// Of several sessions in the store with the newest item of a request, the session with more of the earlier items wins;
-// items that none of the sessions has are ignored.
+// Several stored sessions may have the newest item of a request. The request continues the session that has more of the
+// earlier items. Items that none of these sessions has are ignored.
 func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 	x, y, z := conversation("x"), conversation("y"), conversation("z")
 	history := []string{userMessage("go")}
@@ -91,13 +92,13 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 		owners [][]session.ID // stored sessions of each key of the request, newest key first
 		want   session.ID
 	}{
-		"one session":                                            {[][]session.ID{{x}}, x},
-		"no older key is known":                                  {[][]session.ID{{x, y}}, x},
-		"the second session has the older key":                   {[][]session.ID{{x, y}, {y}}, y},
-		"a third session has the older key":                      {[][]session.ID{{x, y}, {z}}, x},
-		"the second session has a key before the key of a third": {[][]session.ID{{x, y}, {z}, {z, y}}, y},
-		"the newest key is unknown":                              {[][]session.ID{nil, {y}}, y},
-		"each older key leaves fewer sessions":                   {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
+		"one session":                          {[][]session.ID{{x}}, x},
+		"no older key is known":                {[][]session.ID{{x, y}}, x},
+		"the second session has the older key": {[][]session.ID{{x, y}, {y}}, y},
+		"a third session has the older key":    {[][]session.ID{{x, y}, {z}}, x},
+		"a third session has an older key, the second an even older key": {[][]session.ID{{x, y}, {z}, {z, y}}, y},
+		"the newest key is unknown":                                      {[][]session.ID{nil, {y}}, y},
+		"each older key leaves fewer sessions":                           {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
 	} {
 		th := threader()
 		r := th.Resolve(someone, session.Claim{}, parseChat(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
@@ -144,8 +145,8 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	}
 }
 
-// A request under a shared name that shares nothing with the stored session is a new session from then on; the stored
-// session continues.
+// An application may send one session name in all its conversations. SplitSession starts a new session for a request
+// that has only this name in common with the stored session. Both sessions continue.
 func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 	d := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
@@ -172,8 +173,8 @@ func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 	}
 }
 
-// The bytes of a request are released while its answer arrives. The answer is recognised later,
-// even if its words occur in many conversations.
+// The bytes of a request are released while its answer arrives. The next request still finds the session by the answer,
+// even if other conversations have the same answer.
 func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 	d := newStoredThreader(t)
 	r := d.open(session.Claim{}, userMessage("count the files"))
@@ -187,8 +188,8 @@ func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 	}
 }
 
-// A list that begins with a summary belongs to the session of the side request whose complete reply was the summary.
-// The text of a truncated reply is no summary.
+// The reply to a side request may be a summary of a session. A list that begins with the summary belongs to this
+// session. The text of a truncated reply is no summary.
 func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
@@ -198,7 +199,7 @@ func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		d.th.Ended(side, complete, d.now)
 		if next := d.open(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
-			t.Errorf("summary with complete = %v: got session %s by %s, the session of the side request = %v, want %v", complete, next.ID, next.Method, next.ID == r.ID, want)
+			t.Errorf("summary with complete = %v: got session %s by %s, which is the summarised session: %v, want %v", complete, next.ID, next.Method, next.ID == r.ID, want)
 		}
 	}
 }
@@ -213,15 +214,15 @@ func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", next.ID, next.Method, next.New, r.ID)
 	}
 	d.restart()
-	for k := range d.stored { // another conversation began with the same words
+	for k := range d.stored { // store another conversation with the same words
 		d.stored[k] = append(d.stored[k], conversation("another"))
 	}
 	if next := d.open(session.Claim{}, cut); next.ID == r.ID || !next.New {
-		t.Errorf("a beginning that fits two sessions got session %s by %s, want a new session", next.ID, next.Method)
+		t.Errorf("a truncated history that fits two sessions got session %s by %s, want a new session", next.ID, next.Method)
 	}
 }
 
-// Equal first words within a minute of a failed first request are its retry; later they are another session.
+// A request with the words of a failed first request is a retry within a minute. Later it begins another session.
 func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		d := newStoredThreader(t)
@@ -239,7 +240,7 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 }
 
 // A retry of a failed first request is recognised among very many answered equal requests.
-func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
+func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	d := newStoredThreader(t)
 	slow := d.open(session.Claim{}, userMessage("go"))
 	for i := range 300 {
@@ -251,8 +252,8 @@ func TestFailedFirstRequestAmongManyAnswered(t *testing.T) {
 	}
 }
 
-// A request that a client library declares as a retry belongs to its session, also while the first attempt is in
-// flight. With several candidates the session is in doubt.
+// A client library may declare a request as a retry. The retry belongs to the session of the first attempt, also while
+// the first attempt is in flight. If several sessions fit, the choice is in doubt, and Doubt lists the other sessions.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newStoredThreader(t)
@@ -265,11 +266,11 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
 	if again := d.open(retry, userMessage("go")); !slices.Equal(again.Doubt, []session.ID{a.ID}) || again.ID != a.ID {
-		t.Errorf("a retry of two equal first requests: got the first = %v, the second = %v, doubt %v, want the first, in doubt", again.ID == a.ID, again.ID == b.ID, again.Doubt)
+		t.Errorf("a retry of two equal first requests: got the first = %v, the second = %v, doubt %v, want the first, with its ID in Doubt", again.ID == a.ID, again.ID == b.ID, again.Doubt)
 	}
 
-	// A later turn of two sessions with the same history: the retry continues the session with
-	// exactly this open request.
+	// Two sessions have equal histories and different open requests. A retry continues the session
+	// whose open request is equal to the retry.
 	d = newStoredThreader(t)
 	a = d.open(session.Claim{}, userMessage("go"))
 	b = d.open(session.Claim{}, userMessage("go"))
@@ -282,11 +283,11 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", again.ID, again.Method, inFlight.ID)
 	}
 	if third := d.open(session.Claim{}, append(past, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
-		t.Errorf("request with a third result: got session %s of a request with another result, want a new session", third.ID)
+		t.Errorf("request with a third result: got session %s, want a new session", third.ID)
 	}
 }
 
-// Sessions that nothing distinguishes continue in the order of their first requests, while all of them are recent.
+// Twins are sessions with equal histories. Recent twins continue in the order of their first requests.
 func TestTwinsContinueInTheirOrder(t *testing.T) {
 	d := newStoredThreader(t)
 	var all []session.Resolved

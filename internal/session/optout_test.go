@@ -66,9 +66,9 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 	first := parseChat(t, userMessage("one"))
 	second := parseChat(t, userMessage("one"), assistantMessage("1"), userMessage("two"))
 	for name, k := range map[string]struct {
-		hide  func(r *session.Record)
-		gone  []string
-		there []string
+		hide    func(r *session.Record)
+		omitted []string
+		kept    []string
 	}{
 		"none":                              {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
 		"the second is not judged yet":      {func(r *session.Record) { r.Await(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
@@ -83,18 +83,18 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		k.hide(r)
 		row, _ := rowOf(t, r)
 		has := func(what string) bool { return strings.Contains(string(row.Data), `"`+what+`"`) }
-		for _, what := range k.gone {
+		for _, what := range k.omitted {
 			if has(what) {
-				t.Errorf("%s: the row holds %s of a hidden turn", name, what)
+				t.Errorf("%s: the row %s holds %s of a hidden turn, want none", name, row.Data, what)
 			}
 		}
-		for _, what := range k.there {
+		for _, what := range k.kept {
 			if !has(what) {
-				t.Errorf("%s: the row lacks %s of a visible turn", name, what)
+				t.Errorf("%s: the row %s has no %s of a visible turn, want one", name, row.Data, what)
 			}
 		}
 		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {
-			t.Errorf("%s: writing the row changed the record in memory", name)
+			t.Errorf("%s: after the row is written, the record in memory has %d blocks and %d calls, want 2 and at least 1", name, len(r.Lessons.Blocks), len(r.Thread.Calls))
 		}
 	}
 }
@@ -119,13 +119,14 @@ func TestRowsAreRedacted(t *testing.T) {
 		t.Errorf(`got %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, back)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
-		t.Error("redaction of the row changed the record in memory")
+		t.Errorf("after the redaction the record in memory has the name %q and the arguments %q, want both unchanged", r.Identity.Name, r.Thread.Calls["b"].Args)
 	}
 }
 
 // A session with turns is silent if all turns opted out. A session is visible if it has no turn, or a turn that neither
-// opted out nor waits for its judgement. An opt-out mark, the numbers of turns and list items of a session, hides as
-// many turns of another record, and no turn of a record with more items.
+// opted out nor waits for its judgement. An opt-out mark holds the numbers of turns and list items
+// of a silent session. The mark hides these turns in another record of the session, and none in a record
+// with more items.
 func TestOptOutMarksHideOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")

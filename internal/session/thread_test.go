@@ -53,7 +53,7 @@ func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wi
 	}
 	req, err := wire.Parse(d, data)
 	if err != nil {
-		tb.Fatalf("got error %v, data %s, want no error", err, data)
+		tb.Fatalf("the body %s is rejected with the error %v, want no error", data, err)
 	}
 	return req
 }
@@ -212,16 +212,16 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	w.fail(b)
 	w.now = w.now.Add(61 * time.Second)
 	c := w.open(req)
-	w.other("after a minute", a, c)
+	w.other("an equal request more than a minute after the failure", a, c)
 	w.answer(c, textReply("hi"))
-	w.other("after a reply", c, w.open(req))
+	w.other("an equal request after a reply", c, w.open(req))
 
-	// The client library marks the retry: the end of the first request may not have been noticed yet.
+	// A client library may declare a retry while precept still treats the first request as in progress.
 	again := chat(t, userMessage("again"))
 	d := w.open(again)
-	w.same("declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
-	w.other("no retry", d, w.open(again))
-	w.other("other words", d, w.open(chat(t, userMessage("other"))))
+	w.same("a declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
+	w.other("an equal request that is not declared a retry", d, w.open(again))
+	w.other("a request with other words", d, w.open(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
@@ -277,7 +277,7 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 	w.other("the two agents", sessions[0], sessions[1])
 }
 
-// An earlier state of a conversation with counted ids is another session under another credential.
+// Under another credential, a request with an earlier state of a conversation with counted ids begins a new session.
 func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
@@ -334,7 +334,7 @@ func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	front := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
-	for i := range 20 { // none is answered before the last is asked
+	for i := range 20 { // no question is answered before the last is asked
 		seen[w.open(chat(t, with(front, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
@@ -366,6 +366,7 @@ func TestThreadIDInARequestFindsItsSession(t *testing.T) {
 	}
 }
 
+// A session name decides before an echo, an id of an earlier reply that the agent sends back.
 func TestThreadNameTakesPrecedenceOverTheEcho(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"

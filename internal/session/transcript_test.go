@@ -33,8 +33,8 @@ func templates() map[string]template {
 	}
 }
 
-// playGrowing plays four steps of each conversation, in turn, with one growing message per request. The result
-// has the number of requests in each session, for each conversation.
+// playGrowing plays four steps of each conversation, in turn, with one growing message per request. The result counts
+// the requests of each conversation by session.
 func (w *world) playGrowing(write template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
@@ -51,8 +51,8 @@ func (w *world) playGrowing(write template, tasks []string, answer func(task, st
 	return requests
 }
 
-// A conversation whose requests each have one message, which grows, is one session, next to others with the same
-// template.
+// An agent may send its whole conversation as one message that grows. Such a conversation is one session, also if other
+// conversations have the same template.
 func TestGrowingMessageIsOneSession(t *testing.T) {
 	for name, write := range templates() {
 		t.Run(name, func(t *testing.T) {
@@ -72,7 +72,7 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 	}
 }
 
-// A request that failed, its retry and the next turn belong to the session.
+// A failed request with a growing message, its retry and the next turn belong to the session of the first turn.
 func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	first := w.request(chat(t, userMessage(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
@@ -88,7 +88,7 @@ func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	}
 }
 
-// Growing messages with equal beginnings are distinguished by any line of an answer.
+// Growing messages with an equal beginning are distinguished by any different line of an answer.
 func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))
@@ -103,7 +103,8 @@ func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	}
 }
 
-// Two equal growing messages continue one of the two sessions each, in doubt.
+// Two sessions have equal growing messages. Each of two equal requests continues one of the sessions, and the choice is
+// in doubt.
 func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))

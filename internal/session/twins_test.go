@@ -29,8 +29,8 @@ func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolve
 	return all
 }
 
-// Conversations that remain equal byte for byte cannot be distinguished: one request continues each, and all are in
-// doubt.
+// Conversations that remain equal byte for byte cannot be distinguished. Each session is continued by one request, and
+// all sessions are in doubt: a request may belong to any of them.
 func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 	w := newWorld(t)
 	all := w.startTwins(100, func(int) (string, string) { return "call_1", "{}" })
@@ -72,7 +72,8 @@ func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 	}
 }
 
-// A result comes from the client: the first request with the result is ambiguous, and each later request is not.
+// Different results distinguish conversations with equal call ids, but only after the first request with the result,
+// because the result comes from the client.
 func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	w := newWorld(t)
 	all := w.startTwins(50, func(int) (string, string) { return "functions.bash:0", "{}" })
@@ -137,20 +138,20 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 	w := newWorld(t)
 	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
 	for range 5 {
-		left := w.request(first, textReply("Hello!"))
+		idle := w.request(first, textReply("Hello!"))
 		w.now = w.now.Add(time.Hour)
 		r := w.request(first, textReply("Hello!"))
 		w.now = w.now.Add(time.Minute / 2)
 		got := w.open(next)
 		w.same("next turn of the newest session", r, got)
-		if !slices.Contains(got.Doubt, left.ID) || !slices.Contains(got.Doubt, r.ID) {
-			t.Errorf("got Doubt = %v, want both sessions: either may have continued", got.Doubt)
+		if !slices.Contains(got.Doubt, idle.ID) || !slices.Contains(got.Doubt, r.ID) {
+			t.Errorf("got Doubt = %v, want both sessions %s and %s: either may have continued", got.Doubt, idle.ID, r.ID)
 		}
 	}
 }
 
-// The twins 0 to 10 have equal histories, and the twins 11 to 19 have others. Fifteen requests with the history of the
-// first twins join none of the others.
+// The twins 0 to 10 have equal histories, and each of the twins 11 to 19 has another history. Fifteen requests with the
+// history of twins 0 to 10 do not join the twins 11 to 19.
 func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
