@@ -8,8 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// A secret is redacted next to its name without = or : between: in prose, lists, files and commands with blanks.
-// Prose about passwords is kept.
+// A secret next to its name is redacted without = or : in between: in prose, lists, files and commands. Prose about
+// passwords is kept. The marks < and > around a secret are not part of the text.
 func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
@@ -51,7 +51,8 @@ func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
 	checkMarked(t, "private_key", "  1\t<-----BEGIN RSA PRIVATE KEY-----\n  2\tMIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSj\n  3\tAgEA>")
 }
 
-// The value in a pair of a name and a value is redacted in JSON as in a text; other strings in lists are kept.
+// The value after the name of a secret is redacted in JSON lists and objects. Other strings in lists are kept. An empty
+// result in the table means the unchanged text.
 func TestNameValuePairsInListsAndObjects(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"
@@ -72,12 +73,12 @@ func TestNameValuePairsInListsAndObjects(t *testing.T) {
 			want = in
 		}
 		if got := string(redact.New(true).JSON(nil, []byte(in))); got != want || !json.Valid([]byte(got)) {
-			t.Errorf("%s becomes %s, want %s", in, got, want)
+			t.Errorf("%s becomes %s, want %s and valid JSON", in, got, want)
 		}
 	}
 }
 
-// Values with percent-encoded or typographic characters are redacted; such characters around a value are kept.
+// A value is redacted if it contains percent-encoded or typographic characters. Such characters around a value are kept.
 func TestEncodedCharactersAreReadAndKept(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"

@@ -2,7 +2,8 @@ package redact
 
 import "testing"
 
-// A name of a secret that ends in a number identifies its value; other words and numbers do not.
+// A value after the name of a secret is redacted, also if the name ends in a number. A value after another word or
+// number is kept.
 func TestNumberedNamesOfSecretsAreFound(t *testing.T) {
 	for text, want := range map[string]bool{
 		"PASSWORD2=hunter22xyz": true, "DB_PASSWORD12: hunter22xyz": true, `{"pwd1":"hunter22xyz"}`: true, "app.pwd7 = hunter22xyz": true,

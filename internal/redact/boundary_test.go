@@ -26,7 +26,7 @@ func ibanLengths() map[string]int {
 	return out
 }
 
-// ibanOf returns an IBAN of a country and length with right check digits (ISO 7064, mod 97-10).
+// ibanOf returns an IBAN of a country and length with valid check digits (ISO 7064, mod 97-10).
 func ibanOf(country string, length int) string {
 	body := strings.Repeat("4", length-4)
 	numeric := ""
@@ -125,11 +125,11 @@ func TestCardRangesAndLengths(t *testing.T) {
 			want := strings.Contains(" "+lengths+" ", fmt.Sprintf(" %d ", length))
 			got := redact.New(true).Text("card " + number + " is")
 			if (got == "card [REDACTED:card:1] is") != want {
-				t.Errorf("a number from %s with %d digits becomes %q, want redacted as a card = %v", prefix, length, got, want)
+				t.Errorf("a number with the prefix %s and %d digits becomes %q, want a card placeholder: %v", prefix, length, got, want)
 			}
 			wrong := number[:length-1] + string('0'+(number[length-1]-'0'+1)%10)
 			if got := redact.New(true).Text("x=" + wrong + ";"); strings.Contains(got, ":card:") {
-				t.Errorf("%s with a wrong check digit becomes %q, want no card", wrong, got)
+				t.Errorf("%s with a wrong check digit becomes %q, want no card placeholder", wrong, got)
 			}
 		}
 	}
@@ -143,7 +143,7 @@ func TestCardSpellings(t *testing.T) {
 	)
 }
 
-// A social security number has an issued area, group and serial.
+// A social security number is redacted only with an area, a group and a serial that are issued.
 func TestSocialSecurityNumbersInIssuedRanges(t *testing.T) {
 	checkMarked(t, "ssn",
 		"<078-05-1120>", "ssn <078 05 1120>", "ssn <078051120>", "social: <665-01-0001>", "<001-01-0001>", "<899-99-9999>", "000-05-1120", "666-05-1120", "900-05-1120", "078-00-1120", "078-05-0000",

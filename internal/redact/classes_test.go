@@ -7,13 +7,14 @@ const (
 	seedText = "lamp orbit candy merge trophy acid rural fluid basket idle onion vague"
 )
 
-// The phrase of a wallet has 12, 15, 18, 21 or 24 words and follows a name.
+// The seed phrase of a wallet is redacted after a name such as mnemonic. A seed phrase has 12, 15, 18, 21 or 24 words.
 func TestSeedPhrasesAreRedacted(t *testing.T) {
 	checkRedacted(t, "secret", "seed phrase: "+seedText, `mnemonic = "`+seedText+`"`, `{"recoveryPhrase":"`+seedText+`"}`, "mnemonic: "+seedText+" # dev")
 	checkKept(t, "seed phrase: twelve words", `mnemonic = "vfmadd231ps"`, "seed = 42", "the text is "+seedText)
 }
 
-// A name with a further word after the word for a secret, such as TOKEN_STAGING, identifies a random-looking value.
+// A random-looking value is redacted after a name with a further word after the word for a secret, such as
+// TOKEN_STAGING.
 func TestNamesWithAWordAfterTheSecret(t *testing.T) {
 	checkRedacted(t, "secret", "TOKEN_STAGING="+randomText(40), `apiKeyV2x: "`+randomText(40)+`"`, "STRIPE_SECRET_TEST = "+randomText(40))
 	checkKept(t, "TOKEN_HASH="+randomText(40), "secret_id_ref="+uuidText, "token_endpoint: "+randomText(40), "TOKEN_STAGING=staging-of-the-token")
@@ -51,7 +52,7 @@ func TestScrambledAndBase32Keys(t *testing.T) {
 	checkKept(t, "salt: 8 bytes", "secret: MYSECRETPLACEHOL", "token = a(b[1]) + c(d[2]) * e{3}")
 }
 
-// A word with one dot is a password where no variable can be: in a settings file, and after words of prose.
+// A word with one dot may be a variable in code. In a settings file and after words of prose, the word is a password.
 func TestPasswordsWithOneDot(t *testing.T) {
 	checkRedacted(t, "secret", "temp password: Teapot.Nine9", "[client]\nuser=root\npassword=teapot.nine9\n", "wachtwoord: T3apot.nine", "db.example.net:5432:shop:app:teapot.Nine9", "root password → teapot.Nine9", "| pw | t3apot.x |", "user;pw\nbob;Teapot.9\n")
 	checkKept(t, "  password = settings.db9", "password=config.db1.pw", "| pwd | print working directory |", "build,pass,fail\nx86,12,3\n")

@@ -36,7 +36,7 @@ func waitCached(tb testing.TB, c *redact.CleanTexts, r *redact.Redactor, text []
 			return
 		}
 		if time.Now().After(end) {
-			tb.Fatal("the cache does not contain the text after one minute")
+			tb.Fatal("got no cache hit for the text within one minute, want one")
 		}
 	}
 }
@@ -55,7 +55,7 @@ func TestCleanTextIsScannedOnce(t *testing.T) {
 	}
 }
 
-// A text with a secret is redacted each time, however often the text was scanned before.
+// A text with a secret is never in the cache. Each scan redacts the secret.
 func TestTextWithASecretIsNeverCached(t *testing.T) {
 	c := cleanTexts(t)
 	r := redact.New(true)
@@ -65,7 +65,7 @@ func TestTextWithASecretIsNeverCached(t *testing.T) {
 	waitCached(t, c, r, prompt)
 	for range 5 {
 		if out := r.JSONCached(nil, withSecret); bytes.Contains(out, []byte("AKIAIOSFODNN7EXAMPLE")) {
-			t.Fatal("the text with the key came from the cache, unredacted")
+			t.Fatalf("got %.200s with the key, want the key redacted", out)
 		}
 		time.Sleep(time.Millisecond)
 	}
@@ -74,7 +74,8 @@ func TestTextWithASecretIsNeverCached(t *testing.T) {
 	}
 }
 
-// A text that is clean while personal data are kept is scanned when personal data are redacted.
+// The cache knows a text as clean for a redactor that keeps personal data. A redactor of personal data still scans the
+// text.
 func TestCacheSeparatesSecretsFromPersonalData(t *testing.T) {
 	c := cleanTexts(t)
 	text := bytes.Replace(systemPrompt(4<<10), []byte("narrowest"), []byte("write to ann@example.org"), 1)
@@ -84,7 +85,7 @@ func TestCacheSeparatesSecretsFromPersonalData(t *testing.T) {
 	personal := redact.New(true)
 	personal.UseCleanTexts(c)
 	if out := personal.JSONCached(nil, text); bytes.Contains(out, []byte("ann@example.org")) {
-		t.Error("the text with the address came from the cache of secrets, unredacted")
+		t.Errorf("got %.200s with the address, want the address redacted", out)
 	}
 }
 

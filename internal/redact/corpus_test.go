@@ -237,7 +237,8 @@ func contextGenerators() map[kind]func(r *rand.Rand) (text, value string) {
 	}
 }
 
-// wrap returns a JSON document with a text in the place of this number: prose, code, nested JSON or escaped.
+// wrap returns a JSON document with a text in one of five places: in prose, in code, in one or two levels of nested
+// JSON, or in a string with escapes.
 func wrap(r *rand.Rand, place int, text string) []byte {
 	str := func(s string) string { b, _ := json.Marshal(s); return string(b) }
 	switch place {
@@ -267,7 +268,7 @@ func wrap(r *rand.Rand, place int, text string) []byte {
 	}
 }
 
-const places = 5 // number of places of wrap
+const places = 5 // the number of places of wrap
 
 // flatten returns a document with the escapes of all levels decoded.
 func flatten(raw []byte) string {

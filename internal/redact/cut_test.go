@@ -27,12 +27,12 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 			t.Errorf("CutText(%q) = %q, want %q", c.in, got, c.want)
 		}
 		if again := New(true).CutText(got); again != got {
-			t.Errorf("a second CutText changes %q to %q", got, again)
+			t.Errorf("a second CutText changes %q to %q, want no change", got, again)
 		}
 	}
 }
 
-// A text that is truncated in the second half of a value rarely shows the first half of the value.
+// If a text ends in the second half of a value, CutText rarely keeps the first half of the value.
 func TestTruncatedValueRarelyShowsItsFirstHalf(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range shapeGenerators() {
@@ -48,7 +48,7 @@ func TestTruncatedValueRarelyShowsItsFirstHalf(t *testing.T) {
 			}
 		}
 		if shown*100 > total*3 {
-			t.Errorf("%s: %d of %d cut values show their first half, want at most 3%%", m.kind, shown, total)
+			t.Errorf("%s: %d of %d truncated values show their first half, want at most 3%%", m.kind, shown, total)
 		}
 	}
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // The password after a one-letter flag is redacted if the program takes a password with this flag.
-// Other flags are kept.
+// The word after another flag is kept. PW marks the place of the password.
 func TestPasswordFlagsOfKnownPrograms(t *testing.T) {
 	t.Parallel()
 	const password = "hunter22"

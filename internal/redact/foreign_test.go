@@ -15,19 +15,19 @@ func TestTokensAfterLabelsInOtherAlphabetsAreRedacted(t *testing.T) {
 	}
 	for _, text := range []string{"令牌: 已过期", "主键: user_id_2024", "キャッシュキー: node-modules-20-x64"} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("got %q, want %q", out, text)
+			t.Errorf("%q becomes %q, want it unchanged", text, out)
 		}
 	}
 }
 
-// A word of letters alone that ends a question is no password.
+// After a word for password, a word of letters only with a question mark is no password.
 func TestQuestionAfterAWordForPasswordIsKept(t *testing.T) {
 	for _, text := range []string{"Passwort vergessen?", "Password forgotten?"} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("got %q, want %q", out, text)
+			t.Errorf("%q becomes %q, want it unchanged", text, out)
 		}
 	}
 	if out := New(true).Text("password hunter2x?"); strings.Contains(out, "hunter2x") {
-		t.Errorf("got %q, want the password redacted", out)
+		t.Errorf("a password with a digit before a question mark: got %q, want the password redacted", out)
 	}
 }

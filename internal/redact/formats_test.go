@@ -189,7 +189,7 @@ func formats() []string {
 	}
 }
 
-// outOfScope returns texts whose secret is not detected, as docs/SAMPLES.md says.
+// outOfScope returns texts with secrets that are not detected. docs/SAMPLES.md lists these gaps.
 func outOfScope() []string {
 	return []string{
 		"password: correcthorse",
@@ -217,7 +217,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		once := redact.New(true).Text(in)
 		checkHidden("a text", once)
 		if again := redact.New(true).Text(once); again != once {
-			t.Errorf("a second redaction changes %q to %q", once, again)
+			t.Errorf("a second redaction changes %q to %q, want no change", once, again)
 		}
 		raw, err := json.Marshal(in)
 		if err != nil {
@@ -226,7 +226,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		for range 3 {
 			out := redact.New(true).JSON(nil, []byte(`{"arguments":`+string(raw)+`}`))
 			if checkHidden("JSON", string(out)); !json.Valid(out) {
-				t.Errorf("%s is not valid JSON", out)
+				t.Errorf("the redacted JSON is %s, want valid JSON", out)
 			}
 			if raw, err = json.Marshal(`{"command":` + string(raw) + `}`); err != nil {
 				t.Fatal(err)
@@ -234,13 +234,13 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		}
 		for at, c := range text {
 			if c == '»' {
-				checkHidden("a cut text", redact.New(true).CutText(plain.Replace(text[:at])))
+				checkHidden("a truncated text", redact.New(true).CutText(plain.Replace(text[:at])))
 			}
 		}
 	}
 	for _, text := range outOfScope() {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("%q becomes %q: docs/SAMPLES.md says that the text is kept", text, got)
+			t.Errorf("%q becomes %q, want it unchanged as docs/SAMPLES.md says", text, got)
 		}
 	}
 }

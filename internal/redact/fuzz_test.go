@@ -10,9 +10,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// nestedPlaceholder reports whether out contains an incomplete placeholder, such as one with a placeholder inside. The
-// result is false for an input with an incomplete placeholder.
-func nestedPlaceholder(in, out []byte) bool {
+// brokenPlaceholder reports whether out contains an incomplete placeholder, such as one with a placeholder inside. An
+// input with an incomplete placeholder is not checked.
+func brokenPlaceholder(in, out []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
 		return false
@@ -20,7 +20,8 @@ func nestedPlaceholder(in, out []byte) bool {
 	return bytes.Contains(whole.ReplaceAll(out, nil), []byte("REDACTED"))
 }
 
-// checkJSON checks the contract of the redactor on one valid document.
+// checkJSON checks that the redaction of a valid document does not change the input, and returns valid JSON with complete
+// placeholders. A second redaction changes nothing.
 func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
@@ -30,11 +31,11 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	if !json.Valid(out) {
 		t.Fatalf("%s becomes invalid JSON:\n%s", raw, out)
 	}
-	if nestedPlaceholder(raw, out) {
+	if brokenPlaceholder(raw, out) {
 		t.Fatalf("%s becomes %s, want complete placeholders only", raw, out)
 	}
 	if again := New(true).JSON(nil, out); !bytes.Equal(again, out) {
-		t.Fatalf("a second redaction of %s\nchanges %s\nto      %s", raw, out, again)
+		t.Fatalf("%s: a second redaction\nchanges %s\nto      %s\nwant no change", raw, out, again)
 	}
 }
 
@@ -79,7 +80,7 @@ func TestRedactionOfRandomSequencesIsIdempotent(t *testing.T) {
 		checkJSON(t, raw)
 		once := New(true).Text(text)
 		if twice := New(true).Text(once); twice != once {
-			t.Fatalf("a second redaction of %q\nchanges %q\nto      %q", text, once, twice)
+			t.Fatalf("%q: a second redaction\nchanges %q\nto      %q\nwant no change", text, once, twice)
 		}
 	})
 }
@@ -141,6 +142,6 @@ func TestRedactSkipsImages(t *testing.T) {
 	image := strings.Repeat("iVBORw0KGgo/4111111111111111+AKIAIOSFODNN7ABCDEFG/", 100)
 	raw := []byte(`{"url":"data:image/png;base64,` + image + `","data":"` + image + `"}`)
 	if out := New(true).JSON(nil, raw); !bytes.Equal(out, raw) {
-		t.Error("JSON changed the base64 of an image")
+		t.Errorf("the base64 of an image becomes %.200s, want it unchanged", out)
 	}
 }

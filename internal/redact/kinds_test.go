@@ -21,14 +21,14 @@ func (x example) want() string {
 
 func TestKindExamplesAreRedacted(t *testing.T) {
 	for k, row := range kindTable() {
-		hasExample := kind(k) == none || kind(k) == fragment // neither is found by the scan
+		hasExample := kind(k) == none || kind(k) == fragment // the scan finds neither of these kinds
 		for _, x := range row.examples {
 			got := New(true).Text(x.in)
 			if got != x.want() {
 				t.Errorf("%s: Text(%q)\n got %q\nwant %q", row.name, x.in, got, x.want())
 			}
 			if again := New(true).Text(got); again != got {
-				t.Errorf("%s: a second redaction changes %q to %q", row.name, got, again)
+				t.Errorf("%s: a second redaction changes %q to %q, want no change", row.name, got, again)
 			}
 			secretsOnly := New(false).Text(x.in)
 			if redacted := secretsOnly != x.in; redacted != (x.out != "" && !row.personal) {
@@ -42,7 +42,8 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 	}
 }
 
-// For each anchor and each prefix, a text is redacted differently without the anchor or prefix.
+// A prefix is the beginning of a vendor's keys. An anchor is a byte at which the scan looks for a value. Without any one
+// of them, at least one example is redacted differently.
 func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()
@@ -75,7 +76,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 			if !needed(func(rows *[kindCount]kindRow) {
 				rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1)
 			}, append(examples, row.examples...)) {
-				t.Errorf("%s: no example needs the prefix %q", row.name, p.text+p.bodyStart)
+				t.Errorf("%s: no example changes without the prefix %q, want at least one", row.name, p.text+p.bodyStart)
 			}
 		}
 	}
@@ -86,7 +87,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
 				}
 			}, all) {
-				t.Errorf("%s: no example needs the anchor %q", row.name, a.name)
+				t.Errorf("%s: no example changes without the anchor %q, want at least one", row.name, a.name)
 			}
 		}
 	}

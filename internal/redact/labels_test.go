@@ -36,7 +36,7 @@ func TestNamesWithoutASecretAreKept(t *testing.T) {
 		"fe80::/10 is local", "tokens of “quoted” words", "10.0.0.0/8 and 192.168.0.0/16 are private",
 	} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("got %q, want %q", out, text)
+			t.Errorf("%q becomes %q, want it unchanged", text, out)
 		}
 	}
 }
@@ -80,8 +80,8 @@ func TestPasswordsOfLoginsAndPhrases(t *testing.T) {
 	}
 }
 
-// The national identity numbers of China, by their check digit, and of Japan and Korea, after a word for such a number,
-// are redacted. Other numbers of the same length are kept.
+// A Chinese national identity number is redacted by its check digit. A Japanese or Korean number is redacted after a
+// word for such a number. Other numbers of the same length are kept.
 func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{
@@ -97,12 +97,12 @@ func TestNationalIdentityNumbersAreRedacted(t *testing.T) {
 	}
 	for _, text := range []string{"id 110105194912310021", "id 440308199913101512", "lot 900101-2345678", "1234 5678 9018 units", "id 1112223334445556667"} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("got %q, want %q", out, text)
+			t.Errorf("%q becomes %q, want it unchanged", text, out)
 		}
 	}
 }
 
-// A telephone number is redacted before "is my mobile number", and with blanks around its separator.
+// A telephone number is redacted before words such as "is my mobile number", and with blanks around a separator.
 func TestPhonesBeforeTheirLabelAndWithBlanks(t *testing.T) {
 	t.Parallel()
 	for text, number := range map[string]string{
@@ -116,7 +116,7 @@ func TestPhonesBeforeTheirLabelAndWithBlanks(t *testing.T) {
 	}
 	for _, text := range []string{"07700 9001234 is my order", "030 / 901820 parts", "size 300 400 5000", "295 410 6000 mm"} {
 		if out := New(true).Text(text); out != text {
-			t.Errorf("got %q, want %q", out, text)
+			t.Errorf("%q becomes %q, want it unchanged", text, out)
 		}
 	}
 }

@@ -31,7 +31,8 @@ func checkRedacted(t *testing.T, kind string, texts ...string) {
 // randomText returns n letters and digits in a random-looking order.
 func randomText(n int) string { return strings.Repeat("a1B2c3D4", n/8+1)[:n] }
 
-// A number without a form of its own is redacted after a word for its kind, and kept after other words.
+// A number without a recognisable format is redacted after a word for its kind, such as tel or visa, and kept after
+// other words.
 func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	for word := range strings.FieldsSeq("phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact") {
 		checkRedacted(t, "phone", word+": 030 901820", strings.ToUpper(word)+" 030 901820", "my_"+word+"=030 901820", word+"s 030 901820", "home"+strings.ToUpper(word[:1])+word[1:]+" 030 901820")
@@ -53,7 +54,7 @@ func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	checkRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
-// The value of a token's name is redacted if the value is long, without brackets and blanks, and changes often between
+// The value after a name such as token is redacted if the value is long, without brackets and blanks, and changes often between
 // letters, digits and cases, or if the value is a long number of different digits.
 func TestRandomValuesByLengthAndMixture(t *testing.T) {
 	checkRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
@@ -158,7 +159,8 @@ func TestReplacementsAreCountedByKind(t *testing.T) {
 	}
 }
 
-// JSON escapes, nested and with hexadecimal digits of either case, are decoded; invalid escapes are kept.
+// JSON escapes are decoded before the search, also nested escapes. An invalid escape is kept. % in a result represents
+// the placeholder of the address.
 func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	for in, want := range map[string]string{
 		`bob\u0040example.com`: "%", `bob\u0040EXAMPLE.com`: "%", `\u0062ob@example.com`: "%", `bob@example\u002Ecom`: "%", `bob@example\u002ecom`: "%", `\tbob@example.com\f`: `\t%\f`, `\bbob@example.com\b`: `\b%\b`,
@@ -170,7 +172,7 @@ func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	}
 }
 
-// A header in JSON is read like a header in text: the scheme and the names of cookies are kept.
+// In a header in JSON, as in a header in text, the scheme and the names of cookies are kept. % represents a token.
 func TestHeadersInJSONKeepSchemeAndCookieNames(t *testing.T) {
 	for in, want := range map[string]string{
 		`{"Authorization":"token %"}`: `{"Authorization":"token [REDACTED:authorization:1]"}`, `{"authorization":"%"}`: `{"authorization":"[REDACTED:secret:1]"}`, `{"Proxy-Authorization": "ApiKey  %,"}`: `{"Proxy-Authorization": "ApiKey  [REDACTED:authorization:1],"}`,

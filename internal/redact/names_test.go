@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// namedSecrets returns names of secrets, each with a value and the kind of the placeholder.
+// namedSecrets returns names of secrets. Each name has a value and the expected kind of the placeholder.
 func namedSecrets() []struct{ name, value, kind string } {
 	const (
 		word = "hunter22xyz"
@@ -53,7 +53,7 @@ func namedSecrets() []struct{ name, value, kind string } {
 	}
 }
 
-// The value of a name of a secret is redacted in each settings format.
+// A value after the name of a secret is redacted in each settings format.
 func TestNamesOfSecretsInEveryFormat(t *testing.T) {
 	forms := []string{
 		"%s=%s", "%s = %s", "%s: %s", `%s="%s"`, `%s: '%s'`, "export %s=%s", "%s := \"%s\"", `{"%s":"%s"}`, `{"%s": "%s", "n": 1}`,
@@ -97,7 +97,7 @@ func TestSimilarNamesAreNoNamesOfSecrets(t *testing.T) {
 	}
 }
 
-// In JSON, a name identifies a number as personal that no pattern finds.
+// In JSON, the name of a member identifies a personal number that no pattern finds.
 func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 	for name, c := range map[string]struct{ value, kind string }{
 		"phone":                    {"5550100", "phone"},

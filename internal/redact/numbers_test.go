@@ -39,8 +39,8 @@ func TestUnquotedJSONNumbersAreRedacted(t *testing.T) {
 	}
 }
 
-// Redacted JSON has the same names in the same order and the same number of elements; texts remain texts, and other
-// values remain or become texts.
+// Redaction keeps the names and the number of elements of JSON. A string remains a string. A number remains a number or
+// becomes a placeholder. Other values are kept.
 func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 	leaf := rapid.SampledFrom([]any{
 		"a@b.io", "hello", "", nil, true, 1.5, json.Number("4111111111111111"), json.Number("5550100"), "4111 1111 1111 1111", "tel 030 901820", "password: \"hunter22\"", "é\n\"\\", "-----BEGIN PRIVATE KEY-----", "DE89370400440532013000",
@@ -57,58 +57,60 @@ func TestRedactionKeepsTheStructureOfJSON(t *testing.T) {
 			}
 			return leaf.Draw(t, "leaf")
 		}
-		was := draw(4)
-		raw, err := json.Marshal(was)
+		original := draw(4)
+		raw, err := json.Marshal(original)
 		if err != nil {
 			t.Fatal(err)
 		}
 		before := string(raw)
-		var is any
-		if err := json.Unmarshal(redact.New(true).JSON(nil, raw), &is); err != nil || string(raw) != before {
+		var redacted any
+		if err := json.Unmarshal(redact.New(true).JSON(nil, raw), &redacted); err != nil || string(raw) != before {
 			t.Fatalf("JSON(%s): got error %v and input %s afterwards, want no error and the same input", before, err, raw)
 		}
-		if at, ok := sameForm(was, is); !ok {
-			t.Fatalf("the redaction changed the structure of %s at %s", before, at)
+		if at, ok := sameForm(original, redacted); !ok {
+			t.Fatalf("the structure of %s changed at %q, want the same structure", before, at)
 		}
 	})
 }
 
-// sameForm reports whether two JSON values have the same form. Otherwise, at is the place of the first difference.
-func sameForm(was, is any) (at string, ok bool) {
-	switch w := was.(type) {
+// sameForm reports whether redaction kept the structure of a JSON value. Otherwise, at is the path or the value of the
+// first difference.
+func sameForm(original, redacted any) (at string, ok bool) {
+	switch o := original.(type) {
 	case map[string]any:
-		i, isMap := is.(map[string]any)
-		if !isMap || len(i) != len(w) {
+		r, isMap := redacted.(map[string]any)
+		if !isMap || len(r) != len(o) {
 			return "{", false
 		}
-		for name, v := range w {
-			if at, ok := sameForm(v, i[name]); !ok {
+		for name, v := range o {
+			if at, ok := sameForm(v, r[name]); !ok {
 				return name + "." + at, false
 			}
 		}
 		return "", true
 	case []any:
-		i, isList := is.([]any)
-		if !isList || len(i) != len(w) {
+		r, isList := redacted.([]any)
+		if !isList || len(r) != len(o) {
 			return "[", false
 		}
-		for n := range w {
-			if at, ok := sameForm(w[n], i[n]); !ok {
+		for n := range o {
+			if at, ok := sameForm(o[n], r[n]); !ok {
 				return at, false
 			}
 		}
 		return "", true
 	case string:
-		_, ok := is.(string)
-		return w, ok
+		_, ok := redacted.(string)
+		return o, ok
 	case json.Number:
-		s, text := is.(string)
-		return string(w), !text || strings.HasPrefix(s, redact.Placeholder)
+		s, isString := redacted.(string)
+		return string(o), !isString || strings.HasPrefix(s, redact.Placeholder)
 	}
-	return "", was == is
+	return "", original == redacted
 }
 
-// A number in groups ends before a group of another value, and is not found within a longer number.
+// The placeholder of a number in groups does not cover a group of another value. No number is found within a longer
+// number.
 func TestNumbersInGroupsEndAtTheirLastGroup(t *testing.T) {
 	checkMarked(t, "phone",
 		"tel <030 901820>, 5", "tel <030 901820> / 5", "tel <0171 123 4567> ext. 12", "tel <030 90182>", "tel <030 9018>", "tel 1234567890123456", "<+49 30 901820> 1234567890123", "+49 30 90", "<415-555-0100> 5 6",

@@ -8,7 +8,8 @@ import (
 	"precept/internal/redact"
 )
 
-// A pair of a name member and a value member is redacted by the name in JSON, YAML and XML.
+// In JSON, YAML and XML, a value member is redacted if the name member of the same object is the name of a secret. The
+// marks < and > around a value are not part of the text.
 func TestNameValuePairsInEachNotation(t *testing.T) {
 	checkMarked(t, "secret",
 		`{"name":"DB_PASSWORD","value":"<hunter22>"}`,
@@ -25,7 +26,7 @@ func TestNameValuePairsInEachNotation(t *testing.T) {
 		`{"name":"Authorization","value":"Bearer <aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`,
 		`{"name":"Cookie","value":"theme=dark; sid=<aB3dE5fG7hI9jK1lM3nO5pQ7rS9>"}`)
 	checkMarked(t, "openai_key", `{"name":"OPENAI_TOKEN","value":"<s`+`k-proj-aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5>"}`)
-	for _, stays := range []string{
+	for _, harmless := range []string{
 		`{"name":"DB_USER","value":"hunter22"}`,
 		`{"name":"password","value":"required"}`,
 		`{"name":"password","value":"at least 8 characters"}`,
@@ -40,14 +41,14 @@ func TestNameValuePairsInEachNotation(t *testing.T) {
 		"name: password\nevalue: hunter22\n",
 		"the value of a name",
 	} {
-		if got := redact.New(true).Text(stays); got != stays {
-			t.Errorf("%q becomes %q, want it unchanged", stays, got)
+		if got := redact.New(true).Text(harmless); got != harmless {
+			t.Errorf("%q becomes %q, want it unchanged", harmless, got)
 		}
-		if !json.Valid([]byte(stays)) {
+		if !json.Valid([]byte(harmless)) {
 			continue
 		}
-		if got := string(redact.New(true).JSON(nil, []byte(stays))); got != stays {
-			t.Errorf("%q becomes %q as JSON, want it unchanged", stays, got)
+		if got := string(redact.New(true).JSON(nil, []byte(harmless))); got != harmless {
+			t.Errorf("%q becomes %q as JSON, want it unchanged", harmless, got)
 		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// PanicKind returns the type of a panic value, which may be user data, and the text of a runtime error.
+// The value of a panic may be user data. PanicKind returns only the type of the value, and the text of a runtime error.
 func TestPanicKindQuotesRuntimeErrorsOnly(t *testing.T) {
 	fault := func() (v any) {
 		defer func() { v = recover() }()

@@ -11,8 +11,8 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets returns texts by kind, with the secret between < and >. In the lists below, | is left out of the texts, §
-// and # are the characters of a token, and * is a line of a key.
+// secrets returns texts by kind, with the secret between < and >. In the literals, | splits the keys of vendors, so that
+// secret scanners do not report this repository; § and # represent the characters of a token, and * a line of a key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
@@ -57,7 +57,7 @@ func secrets() map[string][]string {
 	return list
 }
 
-// split returns a text of secrets without its marks, the secret, and the text with % in place of the secret.
+// split returns a text of secrets without the marks < and >, the secret, and the text with % in place of the secret.
 func split(text string) (in, value, want string) {
 	from := strings.Index(text, "<")
 	if strings.HasPrefix(text, "<password>") {
@@ -80,13 +80,13 @@ func TestSecretsAreRedactedEverywhere(t *testing.T) {
 				t.Errorf("%q becomes %q, want %q", in, got, want)
 			}
 			if again := redact.New(true).Text(want); again != want {
-				t.Errorf("a second redaction changes %q to %q", want, again)
+				t.Errorf("a second redaction changes %q to %q, want no change", want, again)
 			}
 		}
 	}
 }
 
-// A secret in a value or key is redacted in JSON that is nested in up to four strings, and the result is valid JSON.
+// A secret in a value or key of JSON is redacted, also if JSON is nested in up to four strings. The result is valid JSON.
 func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {
@@ -152,7 +152,7 @@ func TestLongBase64KeyIsRedacted(t *testing.T) {
 	}
 }
 
-// Spellings of one IBAN get one number.
+// Two spellings of the same IBAN get the same number.
 func TestIBANSpellingsShareOneNumber(t *testing.T) {
 	if got := redact.New(true).Text("DE89 3704 0044 0532 0130 00 de89370400440532013000"); got != "[REDACTED:iban:1] [REDACTED:iban:1]" {
 		t.Errorf(`an IBAN in two spellings: got %q, want "[REDACTED:iban:1] [REDACTED:iban:1]"`, got)

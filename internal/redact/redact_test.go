@@ -28,7 +28,7 @@ func TestRedactText(t *testing.T) {
 				t.Errorf("Text(%q)\n got %q\nwant %q", tt.in, got, tt.want)
 			}
 			if again := New(true).Text(got); again != got {
-				t.Errorf("a second redaction changes %q to %q", got, again)
+				t.Errorf("a second redaction changes %q to %q, want no change", got, again)
 			}
 		})
 	}

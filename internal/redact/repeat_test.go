@@ -12,7 +12,7 @@ func TestEveryRepeatOfEverySecretIsRedacted(t *testing.T) {
 	text := "password=" + first + "\nDB_PASSWORD=" + second + "\n" + strings.Repeat(line, 40)
 	got := New(true).Text(text)
 	if strings.Contains(got, first) || strings.Contains(got, second) {
-		t.Errorf("got %d and %d of 41 occurrences of the two secrets left, want 0",
+		t.Errorf("got %d and %d of 41 occurrences of the two secrets unredacted, want 0",
 			strings.Count(got, first), strings.Count(got, second))
 	}
 }
@@ -30,7 +30,8 @@ func TestRedactedRepeatsAreValidJSON(t *testing.T) {
 	}
 }
 
-// Text does not panic on any beginning of a line of the test data, and JSON stays valid with the line in a string.
+// Text does not panic on a line of the test data that is truncated at any byte. JSON with the line in a string becomes
+// valid JSON.
 func TestTruncatedLinesDoNotPanic(t *testing.T) {
 	texts := []string{"u + '&password='", `user=app password="`, `"old_string":"a&pwd={"`}
 	for _, line := range lines(t, "testdata/recall.txt") {
@@ -45,7 +46,7 @@ func TestTruncatedLinesDoNotPanic(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := New(true).JSON(nil, raw); !json.Valid(got) {
-			t.Errorf("%s became %s, want valid JSON", raw, got)
+			t.Errorf("%s becomes %s, want valid JSON", raw, got)
 		}
 	}
 }

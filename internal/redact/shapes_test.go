@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// A name identifies a secret by its ending; some names with such an ending do not.
+// The ending of a name identifies a secret. The names under the empty kind are exceptions.
 func TestEndingsOfNamesOfSecrets(t *testing.T) {
 	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
 	for kind, names := range map[string]string{
@@ -26,7 +26,8 @@ func TestEndingsOfNamesOfSecrets(t *testing.T) {
 	}
 }
 
-// SendGrid keys, Basic credentials and cards are matched to the last part; the end of the text may cut a SendGrid key.
+// A SendGrid key, a Basic credential and a card number are redacted only with their last part. At the end of a text, a
+// truncated SendGrid key is redacted as well. The marks < and > around a value are not part of the text.
 func TestValuesAreMatchedToTheLastPart(t *testing.T) {
 	part := strings.Repeat("a1B2", 4)
 	checkMarked(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")

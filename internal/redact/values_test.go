@@ -9,7 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// The value of a secret ends at a delimiter. Code, references and short words after the name of a secret are kept.
+// The value of a secret ends at a delimiter. Code, references and short words after the name of a secret are kept. The
+// marks < and > around a value are not part of the text.
 func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
 	checkMarked(t, "secret",
 		"PASSWORD=<hunter22xyz>",
@@ -23,9 +24,9 @@ func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
 		"PASSWORD:  \t<hunter22xyz>\n",
 		`"p.assword":"<correcthorse>"`,
 		`"password": "<correct horse battery>"`,
-		`"password":"<correct horse >`, // cut inside
+		`"password":"<correct horse >`, // truncated inside the value
 		`password = "<correct9horse>" # old`,
-		`password = "enter your password"`, // words in code
+		`password = "enter your password"`, // words only
 		"credentials:<b8a2e:370:733::1>",
 		"token:<TE-TE-TE-TOK.com>",
 		"password:<@ost.e>",
@@ -45,18 +46,18 @@ func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
 		"pwd=list22xyz[0]", // an index
 		"AccountKey=Ab1/Cd2+Ef3gHi4j[0]",
 		`password = "<yourMom1987!>"`,
-		`password = "yourStrong(!)Password1"`, // of a manual
+		`password = "yourStrong(!)Password1"`, // an example from a manual
 		"https://h.example/m?key=<3f2504e0-4f89-11d3-9a0c-0305e82c3301>&z=1",
-		"find(key=3f2504e0-4f89-11d3-9a0c-0305e82c3301)", // of a row
+		"find(key=3f2504e0-4f89-11d3-9a0c-0305e82c3301)", // the key of a table row
 		"APP_KEY=<base64:9sF3kPq0LmZx7Vt2Rb8Wc1Yd6Ne4Hg5Ja0Ku3Qi7Oo0=>",
 		"user bob, pass: <hunter22>",
-		"pass: mem2reg", // of a compiler
+		"pass: mem2reg", // a compiler pass
 		"PromotePass: mem2reg on main",
 		"opt -passes=mem2reg,sroa",
 		"pass: dead-code-elim2",
 		"pass: TestFoo2",
-		"TOKEN:c3D4e5F6",              // short for a token
-		"credential:1iDEndpointsProx", // a name of code
+		"TOKEN:c3D4e5F6",              // too short for a token
+		"credential:1iDEndpointsProx", // an identifier
 		"PASSWORD=$HOME/x1",
 		"PASSWORD=${DB_PASSWORD}",
 		"PASSWORD=process.env.DB_PASSWORD1",
@@ -64,7 +65,7 @@ func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
 		"std::password::<hunter22xyz>",
 		"password == <hunter22xyz>",
 		"if password != \"\" {",
-		"pass\":\"<ACet:1>", // cut, and keyed
+		"pass\":\"<ACet:1>", // truncated, after a quoted key
 		"aPASS:<es4_e5>",
 		"aPASS:<s4_eS5>.",
 		"app.PA.SS:<s4_eS5>",
@@ -80,13 +81,13 @@ func TestValuesOfSecretsEndAtDelimiters(t *testing.T) {
 		"--d unter2/127.0.0.1",
 		"PWD=\" exp",
 		"PWD=\"+p/ADb",
-		"token\":\"5an=%s dur=%d.%d", // a format
+		"token\":\"5an=%s dur=%d.%d", // a format string
 		"pass\":\"%d].",
 		"pass\":\"%iI.",
 		"passwd\":\"(pds",
 		"pass\":\"c\nY=", // the value ends with the line
 		"secret:et:et:et:et:et:1",
-		"Authorization:earetelephonde89", // no more than words
+		"Authorization:earetelephonde89",
 		"sig=1B2c3\xa94%28%3D1",
 		"4ES0=9b-410",
 		"--0 ",
@@ -201,10 +202,10 @@ func checkPiece(t *testing.T, piece string) {
 	r := redact.New(true)
 	once := r.Text(piece)
 	if again := redact.New(true).Text(once); again != once {
-		t.Errorf("%q becomes %q, and %q after a second redaction", piece, once, again)
+		t.Errorf("%q becomes %q, and %q after a second redaction, want no second change", piece, once, again)
 	}
 	if cut := redact.New(true).CutText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
-		t.Errorf("%q becomes %q as a cut text, want %q at its beginning or the last word redacted", piece, cut, once)
+		t.Errorf("%q becomes %q as a truncated text, want the prefix %q or the last word redacted", piece, cut, once)
 	}
 	raw, err := json.Marshal(piece)
 	if err != nil {
@@ -218,7 +219,7 @@ func checkPiece(t *testing.T, piece string) {
 	}
 }
 
-// A secret is redacted where it occurs again without its name, until the next exchange.
+// After a redactor found a secret by its name, the redactor also redacts the secret without the name, until Reset.
 func TestRepeatsOfSecretsAreRedacted(t *testing.T) {
 	r := redact.New(true)
 	r.Text(`password: "hunter22"`)
@@ -245,7 +246,7 @@ func TestRepeatsOfSecretsAreRedacted(t *testing.T) {
 	}
 }
 
-// The numbers of a session continue in another redactor; after a restart no number is used twice.
+// Another redactor continues the numbers of a session. After a restart, no number is used for a second value.
 func TestNumbersOfASessionContinue(t *testing.T) {
 	r, other := redact.New(true), redact.New(true)
 	numbers := redact.NewNumbers(nil)
