@@ -7,6 +7,7 @@ import (
 	"precept/bandit/feedback"
 )
 
+// Equal definitions of a reward have the same text. ParseDefinition reads the text.
 func TestDefinitionHasOneText(t *testing.T) {
 	t.Parallel()
 	for _, x := range []struct {
@@ -18,11 +19,11 @@ func TestDefinitionHasOneText(t *testing.T) {
 		{feedback.Definition{Tiers: []int{2, 1}, CloseAfter: time.Second}, "user>verifier@1s"},
 		{feedback.Definition{Tiers: []int{3}, Sentiment: true, CloseAfter: 90 * time.Minute}, "implicit+sentiment@1h30m0s"},
 	} {
-		if have := x.d.String(); have != x.want {
-			t.Errorf("the text of %+v is %q, want %q", x.d, have, x.want)
+		if got := x.d.String(); got != x.want {
+			t.Errorf("the text of %+v is %q, want %q", x.d, got, x.want)
 		}
 		if back, err := feedback.ParseDefinition(x.want); err != nil || back.String() != x.want {
-			t.Errorf("ParseDefinition(%q) = %q with the error %v, want the same text", x.want, back, err)
+			t.Errorf("ParseDefinition(%q) = %q with the error %v, want the same text and no error", x.want, back, err)
 		}
 	}
 	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {

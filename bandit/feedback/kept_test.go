@@ -36,13 +36,12 @@ func TestRankOrdersVersionsByTime(t *testing.T) {
 		case !a.Equal(b) && order != a.Compare(b):
 			t.Fatalf("%s and %s: got order %d of the ranks, want %d", a, b, order, a.Compare(b))
 		case a.Equal(b) && (order == 0) != (x == y):
-			t.Fatalf("at one time %q and %q rank as %d, want 0 only for equal versions", x, y, order)
+			t.Fatalf("%q and %q at the same time: got order %d of the ranks, want 0 only for equal versions", x, y, order)
 		}
 	})
 }
 
-// One instant has one encoding: an entry that is sent twice, from another time zone or with a
-// monotonic clock reading, has the same bytes.
+// The time zone and the monotonic clock reading of an entry's time do not change the encoding of the entry.
 func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		e := feedback.Entry{
@@ -75,7 +74,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	}
 }
 
-// A set is sorted by time, then by id, in whatever order the entries arrived.
+// Sort orders entries by time, then by id, for any order of arrival.
 func TestSortIgnoresArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		set := entries(t)
@@ -94,7 +93,7 @@ func TestSortIgnoresArrivalOrder(t *testing.T) {
 	})
 }
 
-// The score of each type and label, alone and combined.
+// Each type and each label has a score. A score or a type in a post has priority over a label.
 func TestScoresOfTypesAndLabels(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {

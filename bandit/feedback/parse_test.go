@@ -78,7 +78,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 				return
 			}
 			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
-				t.Fatalf("got posts %v, errs %v, bulk %v, error %v, want one valid post", posts, errs, bulk, err)
+				t.Fatalf("got the posts %v, the errors %v of the entries, bulk %v and the error %v, want one valid post without an error", posts, errs, bulk, err)
 			}
 			p := posts[0]
 			p.Entry.Correction, p.Entry.Comment = nil, ""
@@ -92,11 +92,11 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 func TestParseBulkReportsEachBadEntry(t *testing.T) {
 	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
 	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
-		t.Fatalf("got posts %v, errs %v, error %v, want no error, bulk = true, five entries in posts and five entries in errs", posts, errs, err)
+		t.Fatalf("got the posts %v, the errors %v of the entries, bulk %v and the error %v, want 5 posts, 5 errors of entries, bulk true and no error", posts, errs, bulk, err)
 	}
 	for i, bad := range []bool{false, true, true, true, false} {
 		if (errs[i] != nil) != bad {
-			t.Errorf("entry %d: got error %v, want an error = %v", i, errs[i], bad)
+			t.Errorf("entry %d: got the error %v, want an error: %v", i, errs[i], bad)
 		}
 	}
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
@@ -105,16 +105,16 @@ func TestParseBulkReportsEachBadEntry(t *testing.T) {
 	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
 	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
 		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%.20s: got %v, want an error, bulk = true and err.Error() with %q", body, err, fault)
+			t.Errorf("%.20s: got the error %v and bulk %v, want an error with %q and bulk true", body, err, bulk, fault)
 		}
 	}
 	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
-		t.Errorf("the largest permitted bulk has %d posts, want %d: %v", len(posts), feedback.MaxBulk, err)
+		t.Errorf("the largest permitted bulk: got %d posts and the error %v, want %d posts and no error", len(posts), err, feedback.MaxBulk)
 	}
 }
 
-// An id, a comment and a JSON value of the greatest size are accepted whole. The name of a run may
-// be longer than an id. A JSON value is stored without white space.
+// Parse keeps an id, a comment and a JSON value of the largest permitted size. The name of a run may be longer than an
+// id. Parse removes the white space of a JSON value.
 func TestParseAcceptsTheLargestFields(t *testing.T) {
 	id, comment, run := strings.Repeat("i", feedback.MaxID), strings.Repeat("c", feedback.MaxComment), strings.Repeat("r", feedback.MaxID+1)
 	value := `"` + strings.Repeat("v", feedback.MaxJSON-2) + `"`

@@ -13,7 +13,7 @@ import (
 	"precept/bandit/feedback"
 )
 
-// at returns a time, sec seconds after the first entry.
+// at returns the time sec seconds after a fixed time.
 func at(sec int) time.Time { return time.Unix(int64(1_700_000_000+sec), 0) }
 
 func TestRewardIsTheMeanOfTheHighestTier(t *testing.T) {
@@ -48,7 +48,7 @@ func TestRewardIsTheMeanOfTheHighestTier(t *testing.T) {
 	}
 }
 
-// entries draws sets in which ids, raters and times collide.
+// entries draws entries of which some have equal ids, raters or times.
 func entries(t *rapid.T) []feedback.Entry {
 	return rapid.SliceOfN(rapid.Custom(func(t *rapid.T) feedback.Entry {
 		e := feedback.Entry{
@@ -82,7 +82,8 @@ func TestRewardIgnoresOrderAndRepetition(t *testing.T) {
 	})
 }
 
-// A new entry of the highest tier by a new rater changes the reward.
+// A score of 1 by a new rater of the highest tier does not lower a reward of this tier, and replaces a reward of a
+// lower tier.
 func TestRewardIncludesANewRater(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		es := entries(t)
@@ -92,7 +93,7 @@ func TestRewardIncludesANewRater(t *testing.T) {
 			t.Fatalf("with the entry of a user: got %+v, want a reward of the tier %d", after, feedback.TierUser)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
-			t.Fatalf("after a new rater's score of 1: got %+v, before %+v, want no lower reward of users, or 1 from the first user", after, before)
+			t.Fatalf("a new rater's score of 1 changed the reward from %+v to %+v, want no lower reward of users, or 1 from the first user", before, after)
 		}
 	})
 }
@@ -112,7 +113,7 @@ func TestRewardIsEqualAtEachCall(t *testing.T) {
 	}
 }
 
-// The reward is made of the latest entry of each rater in the deciding tier.
+// Decisive returns the entries that decide the reward: the latest entry of each rater in the highest tier that counts.
 func TestDecisiveEntriesAreTheLatestOfEachRater(t *testing.T) {
 	es := []feedback.Entry{
 		{ID: "old", At: at(1), Tier: 2, Rater: "ann"},
@@ -136,7 +137,7 @@ func TestImplicitFeedbackHasOneIDForEachSubject(t *testing.T) {
 		t.Errorf("got %+v, %+v and %+v; want one id for the first two, the scores 1 and 0, and the sources system and implicit", a, b, c)
 	}
 	if feedback.Implicit("s/3", 1, 3, "", "", at(1)).ID == feedback.Implicit("s", 3, 3, "", "1", at(1)).ID {
-		t.Error(`the session "s/3", turn 1 and the session "s", turn 3 have one id, want two ids`)
+		t.Error(`feedback on turn 1 of the session "s/3" and on turn 3 of the session "s" has the same id, want two ids`)
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
 		t.Errorf("the reward of a verifier's approval and an implicit rejection is %+v, want 1 of the tier %d", got, feedback.TierVerifier)
@@ -159,10 +160,10 @@ func TestContentHashCoversEveryField(t *testing.T) {
 			seen[h] = true
 		}
 	}
-	shifted := base
+	shifted := base // the same letters in Source and Type together
 	shifted.Source, shifted.Type = "users", "core"
 	if seen[shifted.ContentHash()] {
-		t.Error("two different texts have one hash, want two hashes")
+		t.Errorf("the entries %+v and %+v have the same hash, want two hashes", base, shifted)
 	}
 	same := base
 	same.Hash, same.At = "x", base.At.UTC()
@@ -171,7 +172,8 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	}
 }
 
-// The checks of a webhook count as one rater with the lowest score, until the work ends. A person has priority.
+// Until the work ends, all checks of a webhook count as one rater with the lowest score. Then only the score of the
+// latest end counts. A person has priority over both.
 func TestEndOfWorkReplacesItsChecks(t *testing.T) {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	entry := func(rater, stage string, minute int, score float64) feedback.Entry {

@@ -7,8 +7,8 @@ import (
 	"precept/bandit/feedback"
 )
 
-// At most 32 entries of a run are copied to each of its sessions: thousands of entries times
-// thousands of sessions would be too many.
+// At most 32 entries of a run are copied to each of its sessions. A run may have thousands of entries and thousands of
+// sessions.
 func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	t.Parallel()
 	entries := []feedback.Entry{{ID: "signal", Rule: "tests"}, {ID: "a member's", Via: "m"}}
@@ -30,8 +30,8 @@ func TestRunFeedbackCopiesAtMost32EntriesToMembers(t *testing.T) {
 	}
 }
 
-// A unit (a run) receives the feedback of people on its member sessions and, from the first 1,024
-// members, the implicit feedback, without texts. Feedback that a member received from the run is not
+// A unit (a run) receives copies of the feedback on its member sessions, without texts: the feedback of people on each
+// member, and the implicit feedback on the first 1,024 members. Feedback that a member received from the run is not
 // copied back.
 func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	t.Parallel()
@@ -62,7 +62,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	}
 }
 
-// Entries that the set already has are not sent again; new and corrected ones are.
+// Missing returns the entries that a set does not have: new entries and corrected entries.
 func TestMissingReturnsNewAndCorrectedEntries(t *testing.T) {
 	t.Parallel()
 	e := func(id, hash string) feedback.Entry { return feedback.Entry{ID: id, Hash: hash} }

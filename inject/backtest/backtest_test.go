@@ -41,7 +41,7 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	if w := r.Rewards; *w.Fired != 1 || w.RewardedFired != 10 || *w.Rest != 0.5 || w.RewardedRest != 10 {
 		t.Errorf("the mean rewards are %+v, want 1 of 10 rewarded sessions with a match, and 0.5 of 10 others", w)
 	}
-	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // the lesson of a tenant is tested on the sessions of the tenant
+	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // a lesson of a tenant is tested only on sessions of the tenant
 		t.Errorf("the lesson of acme has the result %+v, want matches in 5 of the 20 sessions of acme", r)
 	}
 	if r := run.ResultOf("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
@@ -49,9 +49,8 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	}
 }
 
-// A near miss is a session with a matching phrase in which another condition failed, or with all
-// words of a phrase in another order. Each near miss names the failed condition; a match is no near
-// miss.
+// A near miss is a session without a match that contains a phrase or all words of a phrase. Another condition of the
+// lesson failed, or the words have another order. The result counts the reasons.
 func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	l := keyworded("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
@@ -69,10 +68,10 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	reasons := fmt.Sprintf("%v", r.Near.Why)
 	for _, want := range []string{`all words of`, `not_keyword`, `fire only on tool errors`} {
 		if !strings.Contains(reasons, want) {
-			t.Errorf("the reasons of the near misses are %s, want %q in one of them", reasons, want)
+			t.Errorf("the reasons of the near misses are %s, want a reason with %q", reasons, want)
 		}
 	}
-	for i := range 100 { // as many reasons as phrases
+	for i := range 100 { // a near miss has one reason for each phrase
 		l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprintf("gap between %d", i))
 	}
 	run = backtest.New([]*lesson.Lesson{l}, nil)
@@ -124,7 +123,7 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	}
 }
 
-// A Run keeps the names of ten sessions, however many sessions are added.
+// A Run keeps the names of at most ten matching sessions of a lesson.
 func TestRunKeepsTenExamples(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)
 	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", "load more")}}
@@ -154,13 +153,13 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
 		if got := run.ResultOf("a-b"); got.Fired != c.want || got.Sessions != 1 {
-			t.Errorf("%s: matched in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, c.want)
+			t.Errorf("%s: the lesson matched in %d of %d sessions, want %d of 1", name, got.Fired, got.Sessions, c.want)
 		}
 	}
 }
 
-// A backtest reads a phrase as the form of the lesson's file does: a * between blanks of the gptme form
-// is one word.
+// The form of a lesson's file decides how a backtest reads the phrases. In the gptme form, a * between blanks matches
+// one word.
 func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
 		l := keyworded("a-b", "killed at * seconds")
@@ -168,7 +167,7 @@ func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{userExchange("chat", "It was killed at 120 seconds.")}})
 		if got := run.ResultOf("a-b").Fired; got != want {
-			t.Errorf("%s: fires in %d sessions, want %d", form, got, want)
+			t.Errorf("form %s: the lesson matched in %d sessions, want %d", form, got, want)
 		}
 	}
 }

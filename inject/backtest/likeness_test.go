@@ -20,7 +20,9 @@ func endpointLesson() *lesson.Lesson {
 
 const similarSentence = "We want the orders endpoint to be called purchases, please rename it."
 
-// likeRun backtests lessons on sessions about opening hours, and the sentences of further sessions.
+// likeRun backtests lessons on sessions of one sentence each: the given sentences, and enough sentences about opening
+// hours for matches by likeness. A lesson matches by likeness if a sentence resembles the lesson without any of its
+// phrases.
 func likeRun(tested []*lesson.Lesson, by backtest.Likeness, sentences ...string) *backtest.Run {
 	var sessions []*backtest.Session
 	for i := range lesson.LikeSessions {
@@ -57,7 +59,7 @@ func TestSessionOfAnotherLessonIsNoMatchByLikeness(t *testing.T) {
 	}
 	by := backtest.Likeness{Others: []*lesson.Lesson{other, endpointLesson()}}
 	if r := likeRun([]*lesson.Lesson{endpointLesson()}, by, similarSentence).ResultOf("keep-old-endpoints"); r.Like.Sessions != 0 {
-		t.Errorf("a sentence that resembles another lesson more counts as %+v, want no session", r.Like)
+		t.Errorf("a sentence that resembles another lesson more: got the matches by likeness %+v, want none", r.Like)
 	}
 }
 

@@ -24,7 +24,7 @@ func resultOf(l *lesson.Lesson, tagger *lesson.Tagger, words ...string) backtest
 	return run.ResultOf(l.Slug)
 }
 
-// A captured session names only its agent: a target by role or skill is assumed to match, and one
+// A captured session names its agent, but no role and no skill. So a target by role or skill is assumed to match. One
 // of several targets suffices.
 func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 	for _, c := range []struct {
@@ -73,14 +73,14 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	if qs := backtest.Queries([]sample.Exchange{cut}); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"load more"}) {
 		t.Errorf("next to a truncated item the queries are %+v, want one with the words \"load more\"", qs)
 	}
-	odd := userExchange("telnet", "load more")
-	if qs := backtest.Queries([]sample.Exchange{odd}); len(qs) != 0 {
-		t.Errorf("unknown dialect: got queries %+v, want none", qs)
+	unknown := userExchange("telnet", "load more")
+	if qs := backtest.Queries([]sample.Exchange{unknown}); len(qs) != 0 {
+		t.Errorf("an unknown dialect: got the queries %+v, want none", qs)
 	}
 }
 
-// A lesson for some tools matches if one of them was called, also later in the session: the offered
-// tools are not stored.
+// The tools that a request offers are not stored. A lesson for some tools matches a session in which one of these tools
+// was called, before or after the phrase.
 func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 	l := keyworded("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
@@ -97,7 +97,7 @@ func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 	}
 }
 
-// A phrase counts once in a session, in whichever turns it occurs.
+// A phrase counts once for a session, however many turns contain the phrase.
 func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	l := keyworded("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
@@ -170,8 +170,8 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 	}
 }
 
-// Results lists the lessons by slug, with the sessions of the lesson's tenant and the mean rewards, null
-// without a rewarded session. Matches has the same counts.
+// Results lists the lessons by slug, with the number of sessions of the lesson's tenant and the mean rewards. A mean is
+// null without a rewarded session. Matches returns the same counts.
 func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 	all, own := keyworded("b-all", "load more"), keyworded("a-own", "load more")
 	own.Scope.Tenant = "red"
@@ -198,7 +198,7 @@ func TestResultsListLessonsWithMeanRewards(t *testing.T) {
 func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 	phrases := []string{"load more", "more to load", "load more, as a dry run", "nothing of it", "list the rows"}
 	rapid.Check(t, func(t *rapid.T) {
-		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // fewer than are named as examples
+		words := rapid.SliceOfN(rapid.SampledFrom(phrases), 0, 9).Draw(t, "words") // at most nine sessions, so that each session is an example
 		var sessions []*backtest.Session
 		for i, w := range words {
 			sessions = append(sessions, &backtest.Session{

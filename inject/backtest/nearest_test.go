@@ -12,7 +12,8 @@ import (
 	"precept/internal/sample"
 )
 
-// Nearest names the missing condition or the nearest phrase, and leaves out lessons that matched.
+// Nearest returns lessons that almost matched, each with the missing condition or the nearest phrase. Lessons that
+// matched are left out.
 func TestNearestNamesTheMissingCondition(t *testing.T) {
 	newLesson := func(slug string, state lesson.State, keywords ...string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: state, Title: slug, Body: "Do it."}
@@ -33,7 +34,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	}
 }
 
-// Lessons of another tenant are not named, by a trigger or by a phrase.
+// Nearest returns no lesson of another tenant.
 func TestNearestLeavesOutOtherTenants(t *testing.T) {
 	newLesson := func(slug, tenant, keyword string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: lesson.Active, Title: slug, Body: "Do it."}
@@ -50,7 +51,7 @@ func TestNearestLeavesOutOtherTenants(t *testing.T) {
 	}
 }
 
-// A long session is read from its newest queries, and an ended context ends the reading.
+// Nearest reads only the newest queries of a long session, and no query with a cancelled context.
 func TestNearestReadsTheNewestQueries(t *testing.T) {
 	l := &lesson.Lesson{Slug: "a", State: lesson.Candidate, Title: "a", Body: "Do it."}
 	l.Trigger.Keywords = []string{"flaky test"}

@@ -13,17 +13,18 @@ import (
 	"precept/inject/ledger"
 )
 
-// Decode reports each fault once, and no fault for a field of the largest length.
+// Decode reports each fault of an entry on one line. Validate accepts a field of the largest length, and refuses a
+// longer field.
 func TestDecodeAcceptsTheLargestFields(t *testing.T) {
 	for body, faults := range map[string]int{
-		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2, // no string, and no type
+		`{"intent_id":"I","type":7,"file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:    2, // type is not a string, and not one of the known types
 		`{"intent_id":"I","type":"lint","file":null,"error":"e","cause":"c","resolution":"r","rule":"do"}`: 1,
 		`{"intent_id":"I","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`:             1,
 		`{}`: 7,
 	} {
 		_, err := ledger.Decode(strings.NewReader(body))
 		if err == nil || strings.Count(err.Error(), "\n")+1 != faults {
-			t.Errorf("Decode(%s): got error %v, want %d faults, a line each", body, err, faults)
+			t.Errorf("Decode(%s): got error %v, want %d faults, each on one line", body, err, faults)
 		}
 	}
 	e := entry(1)
@@ -45,9 +46,9 @@ func TestDecodeAcceptsTheLargestFields(t *testing.T) {
 	}
 }
 
-// Each part of an entry is one line in the file, without characters that terminals or browsers
-// hide, and the patterns of a lesson are words of its error.
-func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
+// Each field of an entry becomes one line in the file, without characters that terminals or browsers hide. The error
+// patterns of its lesson are parts of the error.
+func TestEachFieldOfAnEntryIsOneCleanLine(t *testing.T) {
 	pieces := []string{"the sum", " of all ", "\n", "\r\n## Next\n", "\x00", "\x07", "\u200b", "\u202e", "\ufffd", "\xff", "\x1b[31m", "\x1b]8;;x\x07", "<!--", "-->", "```", "`a b`", `"`, " 17 ", "*", "- [x] ", "**File:** ", "E0308", "cannot be found in that place"}
 	dir := t.TempDir()
 	rapid.Check(t, func(t *rapid.T) {
@@ -71,8 +72,8 @@ func TestEntryOfAnyTextIsOneCleanLine(t *testing.T) {
 		if len(got) != 1 || got[0].Entry.Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
 			t.Fatalf("the file %q is read as %+v, want one entry with the error %q", after, got, r[0].Entry.Error)
 		}
-		for _, made := range ledger.Lessons(after) {
-			for _, p := range made.Trigger.ErrorPatterns {
+		for _, lesson := range ledger.Lessons(after) {
+			for _, p := range lesson.Trigger.ErrorPatterns {
 				if !strings.Contains(got[0].Entry.Error, p) {
 					t.Fatalf("the error pattern of the lesson is %q, want a part of the error %q", p, got[0].Entry.Error)
 				}

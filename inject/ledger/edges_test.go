@@ -9,7 +9,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// failureLines returns the failures in the output of a project, one per line.
+// failureLines returns the failures in the output of a tool in the project /home/dev/shop, one per line.
 func failureLines(text string) string {
 	var got []string
 	for _, f := range ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop", Module: "example.com/shop"}) {
@@ -123,11 +123,11 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		}
 	}
 	if got := ledger.Failures(ledger.Output{Text: "/home/dev/shop/a.go:3:4: undefined: x\n"}); len(got) != 1 || got[0].File != "/home/dev/shop/a.go" {
-		t.Errorf("with an unknown folder got %+v, want one failure with the whole path", got)
+		t.Errorf("with an unknown project folder: got the failures %+v, want one with the whole path", got)
 	}
 }
 
-// An entry follows a list directly, and other text after a blank line.
+// A new entry directly follows a list. Between other text and a new entry is a blank line.
 func TestEntryFollowsAListOrABlankLine(t *testing.T) {
 	for last, blank := range map[string]bool{
 		"- by hand": false, "* by hand": false, "+ by hand": false, "- by hand\n  and more": false, "- by hand\n\tand more": false,
@@ -189,20 +189,21 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 		}
 	}
 	if got := ledger.Entries([]byte("# No section\n\n" + bullet)); len(got) != 0 {
-		t.Errorf("outside of the section: got entries %+v, want none", got)
+		t.Errorf("outside of the section: got the entries %+v, want none", got)
 	}
 	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
 	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {
-		t.Errorf("an entry with another line between its fields is read as %+v, want none", got)
+		t.Errorf("an entry with another line between its fields: got the entries %+v, want none", got)
 	}
 	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
 	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
 	if len(list) != 2 || !strings.Contains(list[0].Trigger.Description, "the sum is 1") || !strings.Contains(list[1].Trigger.Description, "the total is wrong again") {
-		t.Errorf("got %d lessons of two failures, want one for each, that of the last entry first", len(list))
+		t.Errorf("got %d lessons of two failures, want one for each failure, first the lesson of the last entry", len(list))
 	}
 }
 
-// Triggers of a lesson: a specific path, and the stable words of the error.
+// The lesson of an entry has the path of the entry as its keyword, if the path is specific. The error pattern of the
+// lesson consists of the words of the error that do not vary.
 func TestLedgerLessonTriggersArePathAndErrorWords(t *testing.T) {
 	for _, c := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
@@ -229,11 +230,11 @@ func TestLedgerLessonTriggersArePathAndErrorWords(t *testing.T) {
 		record(t, l, e)
 		list := ledger.Lessons([]byte(text(t, l)))
 		if (len(list) == 1) != (c.keyword+c.pattern != "") {
-			t.Errorf("%s, %s: got %d lessons, want one with a keyword or a pattern, otherwise none", c.file, c.err, len(list))
+			t.Errorf("%s, %s: got %d lessons, want one: %t", c.file, c.err, len(list), c.keyword+c.pattern != "")
 		}
 		for _, got := range list {
 			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != c.keyword || p != c.pattern {
-				t.Errorf("%s, %s: keywords %q, want %q; patterns %q, want %q", c.file, c.err, k, c.keyword, p, c.pattern)
+				t.Errorf("%s, %s: got the keywords %q and the error patterns %q, want %q and %q", c.file, c.err, k, p, c.keyword, c.pattern)
 			}
 		}
 	}

@@ -24,8 +24,8 @@ func ExampleFailures() {
 	// pytest, cart_test.py: test_total: assert 3 == 4
 }
 
-// The tools printed the outputs with their default and other settings. With PRECEPT_GOLDEN=1 the test writes
-// the .want files, for a review by a person.
+// testdata/outputs holds the outputs of tools in their default and in other settings. The .want file of an output holds
+// the expected failures. With PRECEPT_GOLDEN=1 the test writes the .want files.
 func TestFailuresOfToolsAreRead(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {
@@ -58,7 +58,7 @@ func TestFailuresOfToolsAreRead(t *testing.T) {
 	}
 }
 
-// The output of a success, or of a log line with a position, has no failure.
+// The output of a successful tool has no failure, and neither has a log line with a position.
 func TestSuccessIsNoFailure(t *testing.T) {
 	for _, text := range []string{
 		"",
@@ -79,7 +79,7 @@ func TestSuccessIsNoFailure(t *testing.T) {
 	}
 }
 
-// A failure of two runs is equal although the line numbers and the memory addresses differ.
+// The failures of two runs are equal although the line numbers and memory addresses differ.
 func TestFailuresAreStable(t *testing.T) {
 	first := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
 	second := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
@@ -114,8 +114,7 @@ func FuzzFailures(f *testing.F) {
 	})
 }
 
-// The output of a command is read in the format that the command names, if no reader recognises the
-// output by its shape.
+// If no reader recognises the form of an output, the name of the command decides the format.
 func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
 	for _, c := range []struct{ command, text, want string }{
 		{
@@ -147,7 +146,8 @@ func TestFailuresAreReadInTheFormatOfTheCommand(t *testing.T) {
 	}
 }
 
-// No output makes a reader or the library panic: the exit status of the command must survive.
+// No output causes a panic in a reader or in the library errorformat. A panic would lose the exit status of the
+// command.
 func FuzzFormats(f *testing.F) {
 	for _, text := range []string{
 		"a.rb:4:1: C: Extra blank line.\n^\n", "\na.css\n  46:3   ✖  Unexpected unit\n\n", "[error] a.scala:6: b\n[error]   ^\n", "a.py:1 at module level:\n        D100: c\n",
@@ -160,7 +160,7 @@ func FuzzFormats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		for _, failure := range ledger.Failures(ledger.Output{Text: text, Command: []string{name}}) {
 			if failure.File == "" || failure.Error == "" {
-				t.Errorf("%s: the output %q has the failure %+v, want it with a file and an error", name, text, failure)
+				t.Errorf("%s: the output %q has the failure %+v, want a failure with a file and an error", name, text, failure)
 			}
 		}
 	})

@@ -14,15 +14,15 @@ import (
 	"precept/inject/ledger"
 )
 
-// A named pipe in place of the ledger fails like any file that cannot be written: opening the pipe
-// would wait for a writer forever, with the folder locked.
+// Record fails if the ledger is a named pipe, and does not open the pipe. An open call would wait forever for a writer,
+// while Record holds the lock of the folder.
 func TestPipeIsNoLedger(t *testing.T) {
 	l := ledgerWith(t, "")
 	if err := syscall.Mkfifo(l.Path, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	cancel() // the second attempt does not wait
+	cancel() // no delay before the second attempt
 	var results []ledger.Result
 	var traceErr, err error
 	done := make(chan struct{})
@@ -34,7 +34,7 @@ func TestPipeIsNoLedger(t *testing.T) {
 		select {
 		case <-done:
 			ended = true
-		default: // the write fails without a reader, or succeeds if the ledger was opened
+		default: // an open for writing fails, unless Record has opened the pipe for reading
 			if w, err := os.OpenFile(l.Path, os.O_WRONLY|syscall.O_NONBLOCK, 0); err == nil {
 				t.Error("Record opened the pipe, want it not opened")
 				_ = w.Close()
@@ -46,7 +46,7 @@ func TestPipeIsNoLedger(t *testing.T) {
 	}
 }
 
-// A named pipe in place of the trace gives the error of the trace, and the entry is recorded.
+// If the trace is a named pipe, Record returns an error of the trace, and records the entry.
 func TestPipeIsNoTrace(t *testing.T) {
 	l := ledgerWith(t, "")
 	path := filepath.Join(filepath.Dir(l.Path), ledger.TraceFile)

@@ -76,6 +76,7 @@ func trace(t *testing.T, l *ledger.Ledger) []map[string]any {
 	return out
 }
 
+// bullet is the text of entry(1) in the file of a ledger.
 const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Intent ID:** INT-1
     - **File:** ` + "`src/cart.go`" + `
@@ -85,7 +86,7 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case is a file before and after a record: a missing section is added, and the other text stays.
+// Each case holds a file before and after a record. Record adds a missing section, and keeps all other text.
 func TestEntryIsAddedToItsSection(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
@@ -144,14 +145,13 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 			}
 			record(t, l, entry(2), entry(2))
 			if n := strings.Count(text(t, l), "**Error Summary:** the sum is 2"); n != 1 {
-				t.Fatalf("two equal entries in one call: %d are written, want 1", n)
+				t.Fatalf("two equal entries in one call: got %d entries in the file, want 1", n)
 			}
 		})
 	}
 }
 
-// Record changes no byte of any file: without the inserted text the file has its old bytes, and the
-// entry is found.
+// Record only inserts text into a file: all other bytes of the file are kept. A second record finds the entry.
 func TestRecordKeepsEveryOtherByte(t *testing.T) {
 	pieces := []string{
 		"## Lessons Learned\n", "## Lessons Learned\r\n", "# Agent\n", "- old\n", "    - inner\n", "```\n", "~~~\r\n", "<!-- x\n", "-->\n",
@@ -180,8 +180,8 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 			same++
 		}
 		if !strings.HasSuffix(after, before[same:]) {
-			// The common head may reach into the inserted text: then a shorter head and a longer
-			// tail fit.
+			// The common prefix may include a part of the inserted text. Then a shorter prefix and a
+			// longer suffix fit.
 			for same >= 0 && !(strings.HasPrefix(after, before[:same]) && strings.HasSuffix(after, before[same:])) {
 				same--
 			}
@@ -213,7 +213,7 @@ func TestFiftyWritersLoseNoEntry(t *testing.T) {
 		}
 	}
 	if c := strings.Count(got, "the sum is 1000\n"); c != 1 {
-		t.Errorf("fifty identical failures are %d entries, want 1", c)
+		t.Errorf("fifty records of the same failure: got %d entries, want 1", c)
 	}
 	if !strings.HasPrefix(got, "# Agent\n\n## Lessons Learned\n\n- by hand\n- [") || !strings.HasSuffix(got, "\n\n## Style\n") {
 		t.Errorf("the ledger is %q, want the entries after \"- by hand\" and before \"## Style\"", got)
@@ -243,8 +243,8 @@ func TestSummaryIsOneBoundedSafeLine(t *testing.T) {
 	}
 }
 
-// A secret in an error reaches neither the file, which is shared, nor the trace.
-func TestSecretsReachNeitherLedgerNorTrace(t *testing.T) {
+// A secret in an error is redacted in the ledger and in the trace.
+func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	l := ledgerWith(t, "")
 	e := entry(1)
 	const key = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"
@@ -259,8 +259,8 @@ func TestSecretsReachNeitherLedgerNorTrace(t *testing.T) {
 	}
 }
 
-// A second attempt follows a failed write after 100 ms. Then Record returns, and the trace has the
-// entry.
+// Record repeats a failed write after 100 ms. If the second attempt fails as well, Record returns the status failed,
+// and the trace has the entry.
 func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	l := ledgerWith(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
@@ -299,13 +299,13 @@ func TestSecondAttemptLosesNoEntry(t *testing.T) {
 	})
 }
 
-// A link to the ledger may be absolute, and lead through other links.
+// The path of the ledger may be a symbolic link to another symbolic link, also with absolute targets.
 func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
 	l, target := ledgerWith(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(target, l.Path+".link")); err != nil {
 		t.Fatal(err)
 	}
-	for range 2 { // first to a missing file
+	for range 2 { // the first record creates the target
 		record(t, l, entry(1))
 	}
 	if b, err := os.ReadFile(target); err != nil || strings.Count(string(b), "Error Summary") != 1 {

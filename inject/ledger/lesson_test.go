@@ -7,7 +7,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Recorded entries are read back word for word, among the text of people.
+// Entries reads the recorded entries unchanged, also next to lines that people wrote.
 func TestRecordedEntriesAreReadBack(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		l := ledgerWith(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))
@@ -51,7 +51,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
 		if k != c.keyword || p != c.pattern {
-			t.Errorf("%s: keywords %q, want %q; patterns %q, want %q", c.err, k, c.keyword, p, c.pattern)
+			t.Errorf("%s: got the keywords %q and the error patterns %q, want %q and %q", c.err, k, p, c.keyword, c.pattern)
 		}
 	}
 }

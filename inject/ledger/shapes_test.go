@@ -8,8 +8,8 @@ import (
 	"precept/inject/ledger"
 )
 
-// Each shape of a failure is read by itself.
-func TestEachShapeOfFailureIsRead(t *testing.T) {
+// Failures reads the output format of each tool.
+func TestEachOutputFormatIsRead(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{
 			"eslint's compact form", "/home/dev/shop/cart.ts: line 3, col 7, Error - 'x' is not defined (no-undef)\n",

@@ -20,7 +20,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 		name        string
 		failure     ledger.Failure
 		command     []string
-		cause, rule string
+		cause, rule string // an empty rule accepts any rule and file
 		file        string
 	}{
 		{
@@ -84,15 +84,16 @@ func TestLessonOfAnUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, made := range ledger.Lessons(content) {
-			if strings.Contains(made.Advice, "mended") || !strings.Contains(made.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(made.Advice, ": "+subject+".") {
-				t.Errorf("%q: the advice is %q, want it with `make check` and the subject %q, without a resolution", text, made.Advice, subject)
+		for _, lesson := range ledger.Lessons(content) {
+			if strings.Contains(lesson.Advice, "mended") || !strings.Contains(lesson.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(lesson.Advice, ": "+subject+".") {
+				t.Errorf("%q: the advice is %q, want an advice with `make check` and the subject %q, without a resolution", text, lesson.Advice, subject)
 			}
 		}
 	}
 }
 
-// The last lines of an unknown output become the error, and the words of the command give the type.
+// The error of a failure in an unknown format consists of the last lines of the output. The words of the command decide
+// the type.
 func TestUnknownOutputGivesItsLastLines(t *testing.T) {
 	for _, c := range []struct{ command, text, kind, want string }{
 		{"./check-links", "a\nb\n\n  c\td\n", ledger.TypeAnalysis, "a b c d"},
@@ -149,7 +150,7 @@ func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
 	}
 }
 
-// One invalid entry refuses all entries of a call.
+// Record refuses all entries of a call if one entry is invalid.
 func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
 	l := ledgerWith(t, "before\n")
 	invalid := entry(2)
@@ -160,7 +161,7 @@ func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("got error %v, want %q in it", err, part)
+			t.Errorf("got the error %v, want %q in the error", err, part)
 		}
 	}
 }
@@ -192,8 +193,8 @@ func TestUnwritablePathFailsWithItsReason(t *testing.T) {
 	}
 }
 
-// If another writer holds the lock too long, the result has the status failed.
-func TestRecordWaitsForALockedLedger(t *testing.T) {
+// If another writer holds the lock for too long, the result has the status failed.
+func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
 	l := ledgerWith(t, "")
 	dir, err := os.Open(filepath.Dir(l.Path))
 	if err != nil {
@@ -211,7 +212,7 @@ func TestRecordWaitsForALockedLedger(t *testing.T) {
 	})
 }
 
-// Decode refuses a text that is not one JSON object, or has more than 8 MiB.
+// Decode refuses a text that is not exactly one JSON object, and a text of more than 8 MiB.
 func TestDecodeRefusesOtherTextsThanOneObject(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                               "standard input is empty",

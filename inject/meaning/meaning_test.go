@@ -24,7 +24,7 @@ type model struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	fault    func(w http.ResponseWriter) bool // answers instead; false: the usual answer
+	fault    func(w http.ResponseWriter) bool // may write another response and return true; false: the usual response
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
@@ -54,7 +54,8 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(w).Encode(map[string]any{"data": data})
 }
 
-// start runs a matcher over one lesson about boats, with the given number of captured sessions.
+// start runs a matcher with one lesson about boats and a number of captured sessions. change may edit the lesson. The
+// channel receives the reported failures.
 func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) (*meaning.Matcher, <-chan error) {
 	t.Helper()
 	server := httptest.NewServer(m)
@@ -96,7 +97,7 @@ func exchangeWithWords(id session.ID, words string) *sample.Exchange {
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
 
-// matchOf offers words until a match arrives.
+// matchOf offers words until the session has a match, and returns the match.
 func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, words string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
@@ -117,7 +118,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 	if r.Lesson.Slug != "moor-first" || r.Score < r.Threshold {
 		t.Errorf("the match is %+v, want moor-first with a score above the threshold", r)
 	}
-	for range 20 { // each is embedded before the next
+	for range 20 { // the cache should answer most of these equal offers
 		m.Offer(exchangeWithWords(session.ID{2}, "When do you open on Sunday?"))
 	}
 	matchOf(t, m, session.ID{3}, "a yacht")
@@ -154,7 +155,7 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 		}
 		server.mu.Lock()
 		if len(server.embedded) > 0 {
-			t.Errorf("%s: %d texts are embedded, want 0", name, len(server.embedded))
+			t.Errorf("%s: the server got %d texts, want 0", name, len(server.embedded))
 		}
 		server.mu.Unlock()
 	}
@@ -191,7 +192,7 @@ func TestLessonOfAnotherTenantDoesNotMatchByMeaning(t *testing.T) {
 		time.Sleep(10 * time.Millisecond)
 	}
 	if a, b, c := len(m.Matches(session.ID{1})), len(m.Matches(session.ID{2})), len(m.Matches(session.ID{3})); a+b != 0 || c != 1 {
-		t.Errorf("%d matches of another tenant, %d of another model and %d within the scope, want 0, 0 and 1", a, b, c)
+		t.Errorf("got %d matches of another tenant, %d of another model and %d within the scope, want 0, 0 and 1", a, b, c)
 	}
 }
 
@@ -205,7 +206,7 @@ func TestNothingIsSentWithTooFewSessions(t *testing.T) {
 	server.mu.Lock()
 	defer server.mu.Unlock()
 	if len(server.embedded) > 0 {
-		t.Errorf("%d texts are embedded, want 0", len(server.embedded))
+		t.Errorf("the server got %d texts, want 0", len(server.embedded))
 	}
 }
 

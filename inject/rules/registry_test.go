@@ -14,18 +14,20 @@ import (
 
 func noon() time.Time { return time.Date(2026, 11, 1, 12, 0, 0, 0, time.UTC) }
 
-// registered returns a queued entry with the name and the text of a section.
+// registered returns an entry of a registry for a section of CLAUDE.md. The entry is queued: its measurement has not
+// begun.
 func registered(section, text string) rules.Registered {
 	return rules.Registered{File: "CLAUDE.md", Section: section, Hash: rules.Hash(text), Text: rules.Normal(text), Share: 0.5, State: rules.Queued, Added: noon()}
 }
 
+// The registry is the list of the sections of rules files whose effect is measured.
 func TestRegistryKeepsRegisteredSections(t *testing.T) {
 	path := rules.Path(filepath.Join(t.TempDir(), "lessons"))
 	add := func(s rules.Registered) error {
 		return rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) { return append(list, s), nil })
 	}
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
-		t.Fatalf("a missing registry gives %+v, error %v, want an empty registry", r, err)
+		t.Fatalf("a missing registry: got %+v and the error %v, want an empty registry and no error", r, err)
 	}
 	for _, s := range []rules.Registered{registered("A", "## A\nx\n"), registered("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
@@ -33,14 +35,14 @@ func TestRegistryKeepsRegisteredSections(t *testing.T) {
 		}
 	}
 	if err := rules.Update(path, func([]rules.Registered) ([]rules.Registered, error) { return nil, errors.New("no") }); err == nil {
-		t.Error("an error of the change is lost, want the error")
+		t.Error("Update with an error of the change: got no error, want one")
 	}
 	r, err := rules.Read(path)
 	if err != nil || len(r.Sections) != 2 || r.Sections[1].Slug() != "rule:CLAUDE.md#B" {
 		t.Fatalf("the registry is %+v, error %v, want 2 sections with B second", r, err)
 	}
 	if i, ok := r.Get(r.Sections[1].Arm()); !ok || i != 1 || strings.Join(r.Lines(i), "|") != "## B|y" {
-		t.Errorf("section B is entry %d (%v) with the lines %q, want entry 1 with 2 lines", i, ok, r.Lines(1))
+		t.Errorf("Get of section B: got entry %d (found: %v), want entry 1; the lines of entry 1 are %q, want 2 lines", i, ok, r.Lines(1))
 	}
 }
 
@@ -95,30 +97,32 @@ func TestSessionsBeforeTheMeasurementStayOut(t *testing.T) {
 		}
 		return r
 	}
-	if r := read(); r.Measures(0, noon().Add(-time.Second)) || !r.Measures(0, noon()) {
-		t.Error("a session before Began is measured, or a session at Began is not; want the opposite")
+	r := read()
+	if before, from := r.Measures(0, noon().Add(-time.Second)), r.Measures(0, noon()); before || !from {
+		t.Errorf("a session before Began is measured: %v, a session at Began: %v; want false and true", before, from)
 	}
-	late := noon().Add(time.Minute) // a process that notices the section later
-	r := read().Since(&rules.Registry{}, late)
-	if r.Measures(0, late.Add(-time.Second)) || !r.Measures(0, late) {
-		t.Error("a session before the first read is measured, or a session at the read is not; want the opposite")
+	late := noon().Add(time.Minute) // the time at which a process first reads the section
+	r = read().Since(&rules.Registry{}, late)
+	if before, from := r.Measures(0, late.Add(-time.Second)), r.Measures(0, late); before || !from {
+		t.Errorf("a session before the first read is measured: %v, a session at the read: %v; want false and true", before, from)
 	}
 	if again := read().Since(r, late.Add(time.Hour)); !again.Measures(0, late) {
-		t.Error("a later read changes the start of the measurement, want the same start")
+		t.Error("after a later read, a session at the time of the first read is not measured, want it measured")
 	}
 }
 
+// Widen adds to the cuts of a text the headings that the cuts leave without content.
 func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 	for _, c := range []struct{ name, text, cut, want string }{
 		{"the only bullet of a heading", "# Shop\nx\n\n## Style\n\n- Use tabs.\n\n## Test\ny", "- Use tabs.", "# Shop\nx\n\n## Test\ny"},
 		{"one of two bullets", "## Style\n\n- Use tabs.\n- Wrap.\n", "- Use tabs.", "## Style\n\n- Wrap.\n"},
-		{"the last heading of a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
+		{"the only section of a heading", "# Shop\n\n## Style\nx\n", "## Style\nx", ""},
 		{"an underlined heading", "Style\n=====\n\n- Use tabs.\n\nTest\n====\ny", "- Use tabs.", "Test\n====\ny"},
 		{"a heading outside of the frame", "# Rules\n<context name=\"userRules\">\n## A\n- x\n</context>\n", "- x", "# Rules\n<context name=\"userRules\">\n</context>\n"},
 	} {
 		places := rules.Locate(c.text, rules.Lines(c.cut))
 		if len(places) != 1 {
-			t.Fatalf("%s: the section has the places %v, want one", c.name, places)
+			t.Fatalf("%s: the cut has the places %v, want one place", c.name, places)
 		}
 		got := c.text
 		cut := make([]bool, len(c.text))
@@ -152,20 +156,21 @@ func TestScanCountsTokensOfFilesAndSections(t *testing.T) {
 	}
 	f := files[0]
 	if f.Sessions != 2 || f.TokensPerRequest != 100 || f.TokensPerSession != 1500 || f.InputShare != 0.1 {
-		t.Errorf("the file is %+v, want 2 sessions with 100 and 1500 tokens and a share of 0.1", f)
+		t.Errorf("the file is %+v, want 2 sessions, 100 tokens per request, 1500 tokens per session and an input share of 0.1", f)
 	}
 	if a := f.Sections[0]; a.Section != "A" || a.Sessions != 2 || a.TokensPerSession != 1500 || a.InputShare != 0.1 || a.Problem != "holds the whole file" {
-		t.Errorf("the section is %+v, want 2 sessions with 1500 tokens that hold the whole file", a)
+		t.Errorf("the section is %+v, want the name A, 2 sessions, 1500 tokens per session, an input share of 0.1 and the problem \"holds the whole file\"", a)
 	}
 }
 
-// The error of a damaged registry names a remedy that works in a file and in Redis: {} measures nothing.
+// The error of a damaged registry, in a file or in Redis, advises to replace the registry with {}. Parse reads {} as an
+// empty registry.
 func TestEmptyObjectMeasuresNothing(t *testing.T) {
 	t.Parallel()
 	if _, err := rules.Parse("the registry in Redis", []byte("damaged")); err == nil || !strings.Contains(err.Error(), "replace it with {} to measure nothing") {
 		t.Errorf("a damaged registry: got error %v, want the remedy to replace it with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
-		t.Errorf("{} is read as %+v, error %v, want an empty registry", r, err)
+		t.Errorf("{}: got the registry %+v and the error %v, want an empty registry and no error", r, err)
 	}
 }

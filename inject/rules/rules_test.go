@@ -30,7 +30,8 @@ func Example() {
 	// AGENTS.md#Style: 5 tokens
 }
 
-// frames returns a prompt of each agent around a file.
+// frames returns, by agent, a prompt with a rules file in the frame of the agent. The frame is the text that an agent
+// writes before and after a rules file.
 func frames(file string) map[string]string {
 	return map[string]string{
 		"claude-code": "<system-reminder>\nAs you answer the user's questions, you can use the following context:\n# claudeMd\nCodebase and user instructions are shown below. Be sure to adhere to these instructions.\n\nContents of /shop/CLAUDE.md (project instructions, checked into the codebase):\n\n" + file + "\n\n# currentDate\nToday's date is 2026-11-01.\n\n      IMPORTANT: this context may or may not be relevant to your tasks.\n</system-reminder>\n",
@@ -70,8 +71,8 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 	}
 }
 
-// A frame without a known end may be followed by a user's words, so nothing is located there; nothing after
-// the end of a frame is located in any case.
+// The words of a user after a frame may contain the text of a section. LocateFramed finds no section in these words. In
+// a frame without a known end, LocateFramed finds no section at all: the words of a user may follow.
 func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
@@ -79,17 +80,17 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 	for _, words := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
 		for agent, prompt := range frames(other) {
 			if at := rules.LocateFramed(prompt+words, lines); len(at) > 0 {
-				t.Errorf("%s: the words %q are located at %v, want none", agent, words, at)
+				t.Errorf("%s: the section is found in the words %q at %v, want no place", agent, words, at)
 			}
 			before, _, _ := strings.Cut(prompt, other)
 			if at := rules.LocateFramed(before+other+words, lines); len(at) > 0 {
-				t.Errorf("%s: the words %q after a frame without an end are located at %v, want none", agent, words, at)
+				t.Errorf("%s: after a frame without an end, the section is found in the words %q at %v, want no place", agent, words, at)
 			}
 		}
 		for agent, prompt := range frames(content) {
 			before, after, _ := strings.Cut(prompt, content)
 			if at := rules.LocateFramed(before+content+words, lines); len(at) > 0 {
-				t.Errorf("%s: in a frame without an end the section is located at %v, want none", agent, at)
+				t.Errorf("%s: in a frame without an end, the section is found at %v, want no place", agent, at)
 			}
 			end := len(before) + len(content)
 			want := []rules.Span{{Start: end - len(section), End: end}}
@@ -97,14 +98,14 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 				want = nil
 			}
 			if at := rules.LocateFramed(prompt+words, lines); !slices.Equal(at, want) {
-				t.Errorf("%s: the section before %q is located at %v, want %v", agent, after, at, want)
+				t.Errorf("%s: the section before %q is found at %v, want %v", agent, after, at, want)
 			}
 		}
 	}
 }
 
-// captured returns the text around the rules files of a real agent's request, recorded with several files in
-// the home and in the project. Each file begins with its path.
+// captured returns the part of a recorded request that contains the rules files of an agent. The agent had several
+// rules files in the home folder and in the project.
 func captured(t *testing.T, agent string) string {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", "frames", agent+".txt"))
@@ -156,7 +157,7 @@ func TestFindLeavesOtherTextAlone(t *testing.T) {
 	}
 }
 
-// sectionsOf describes the sections of a file: the number of > is the depth.
+// sectionsOf returns the names of the sections of a file. A name begins with one > for each section around the section.
 func sectionsOf(file string) (out []string) {
 	sections := rules.Split(file)
 	for i := range sections {
@@ -223,12 +224,12 @@ func TestHashIgnoresLineEndingsAndBlanksAtTheEnd(t *testing.T) {
 	one := rules.Hash("## A\n\n- x\n- y")
 	for _, same := range []string{"## A\r\n\r\n- x\r\n- y\r\n", "\n## A  \n\n\n- x\t\n- y\n\n"} {
 		if rules.Hash(same) != one {
-			t.Errorf("%q has another hash, want the same", same)
+			t.Errorf("%q has another hash than the first text, want the same hash", same)
 		}
 	}
 	for _, other := range []string{"## A\n- x\n- y", "## A\n\n- x\n- y.", "## A\n\n - x\n- y"} {
 		if rules.Hash(other) == one {
-			t.Errorf("%q has the same hash, want another", other)
+			t.Errorf("%q has the same hash as the first text, want another hash", other)
 		}
 	}
 }
@@ -237,7 +238,7 @@ func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 	lines := rules.Lines("- Use tabs.\n\n  Always.")
 	for _, c := range []struct {
 		text   string
-		joints []int
+		joints []int // offsets at which the text continues in another part of the message
 		want   []string
 	}{
 		{"- Use tabs.\n\n  Always.", nil, []string{"- Use tabs.\n\n  Always."}},
@@ -261,7 +262,8 @@ func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 	}
 }
 
-// Locate finds every section of a random file at its place, or at two places.
+// Locate finds every section of a random file at its own place. A text that occurs in several sections has several
+// places.
 func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	pieces := []string{"# A", "## B", "### C", "- a", "* b", "1. c", "text", "  more", "", "", "```", "é 𝄞", "==="}
@@ -276,7 +278,7 @@ func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 		for i := range sections {
 			s := &sections[i]
 			if s.Parent >= i || s.Parent >= 0 && (s.Start < sections[s.Parent].Start || s.End > sections[s.Parent].End) {
-				t.Fatalf("%q: section %d is not after and inside of its parent, want both", file, i)
+				t.Fatalf("%q: the parent of section %d is not an earlier section that contains the section, want such a parent", file, i)
 			}
 			places := rules.Locate(file, rules.Lines(file[s.Start:s.End]))
 			if len(places) < 2 && !slices.ContainsFunc(places, func(p rules.Span) bool { return p.Start == s.Start && p.End >= s.End }) {
@@ -307,7 +309,7 @@ func TestForbidsFindsTheForbiddingWord(t *testing.T) {
 	}
 }
 
-// Widen finds the emptied heading of a file with 100,000 bullets, without a search for each bullet.
+// Widen cuts the emptied heading in a file with 100,000 bullets.
 func TestWidenHandlesManyBullets(t *testing.T) {
 	var b strings.Builder
 	for i := range 100_000 {
@@ -321,10 +323,11 @@ func TestWidenHandlesManyBullets(t *testing.T) {
 	}
 }
 
+// Empties reports whether a cut leaves a part of the text without content.
 func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 	for _, c := range []struct {
 		text   string
-		joints []int
+		joints []int // offsets of the parts after the first part
 		cut    rules.Span
 		want   bool
 	}{

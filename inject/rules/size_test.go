@@ -14,8 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// many returns a file of n sections, half of them equal.
-func many(n int) string {
+// manySections returns a file of n sections. Half of the sections are equal.
+func manySections(n int) string {
 	var b strings.Builder
 	for i := range n / 2 {
 		fmt.Fprintf(&b, "- Use tabs in %d.\n- Use tabs\n", i)
@@ -23,7 +23,7 @@ func many(n int) string {
 	return b.String()
 }
 
-// cpuOf returns the smallest processor time of three calls.
+// cpuOf returns the smallest processor time of three calls, at least 1 ms.
 func cpuOf(t *testing.T, f func()) time.Duration {
 	t.Helper()
 	now := func() time.Duration {
@@ -42,18 +42,17 @@ func cpuOf(t *testing.T, f func()) time.Duration {
 	return max(least, time.Millisecond)
 }
 
-// A hostile prompt may have a section in each line. The processor time grows with the size of the prompt: 8
-// times as long for 8 times the sections, where a search of the file for each section takes 64 times as long. The
-// test allows 28 times.
+// A hostile prompt may have a section in each line. A scan of 8 times as many sections takes about 8 times as long. A
+// scan that searched the file for each section would take 64 times as long. The test allows 28 times.
 func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 	scan := func(n int) func() {
-		file := "Instructions from: /shop/AGENTS.md\n" + many(n)
+		file := "Instructions from: /shop/AGENTS.md\n" + manySections(n)
 		return func() {
 			var scan rules.Scan
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			scan.Add([]wire.Passage{{Text: file}}, 1, 0)
 			if files := scan.Files(); len(files) != 1 || len(files[0].Sections) != n || files[0].Sections[1].Sessions != 2 {
-				t.Errorf("the scan found %[2]d files, want 1 with %[1]d sections of 2 sessions", n, len(files))
+				t.Errorf("got %d files, want 1 file with %d sections, of which section 1 is in 2 sessions", len(files), n)
 			}
 		}
 	}
@@ -62,7 +61,7 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 		t.Errorf("2,000 sections take %v, and 16,000 take %v, want at most 28 times as long", few, more)
 	}
 	twice := 0
-	for _, s := range rules.Split(many(2_000)) {
+	for _, s := range rules.Split(manySections(2_000)) {
 		if s.Twice {
 			twice++
 		}

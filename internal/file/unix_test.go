@@ -12,7 +12,7 @@ import (
 	"precept/internal/file"
 )
 
-// If root replaces a file, the owner of the file stays. A new file belongs to root.
+// A file that root replaces keeps its owner. A new file belongs to root.
 func TestReplaceByRootKeepsTheFileOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can give a file away")

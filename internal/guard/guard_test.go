@@ -15,18 +15,19 @@ import (
 	"precept/internal/session"
 )
 
-// recordedMarks is a store of marks that records the tenants of its marks.
+// recordedMarks is a store of marks that records the tenants of its marks. A mark (session.DeadLetter) excludes a
+// session or an exchange at which a step panicked.
 type recordedMarks struct {
-	onSetAside func(a session.DeadLetter) error // returns the error of a write with the mark; nil: no error
+	onSetAside func(a session.DeadLetter) error // may return an error for a mark; nil: no errors
 	written    []string                         // tenants of the stored marks
-	asked      int                              // number of calls of SetAside
-	readmits   int                              // limit of the last call of Readmit
+	calls      int                              // number of calls of SetAside
+	limit      int                              // limit of the last call of Readmit
 	err        error                            // error of Readmit
 }
 
 // SetAside stores the marks, unless onSetAside returns an error for a mark.
 func (b *recordedMarks) SetAside(_ context.Context, list []session.DeadLetter) error {
-	b.asked++
+	b.calls++
 	for _, a := range list {
 		if b.onSetAside != nil {
 			if err := b.onSetAside(a); err != nil {
@@ -40,9 +41,9 @@ func (b *recordedMarks) SetAside(_ context.Context, list []session.DeadLetter) e
 	return nil
 }
 
-// Readmit records the limit of tries. It returns b.err, and panics if b.err is nil.
+// Readmit records the limit of tries and returns b.err. Readmit panics if b.err is nil.
 func (b *recordedMarks) Readmit(_ context.Context, most int) (int, error) {
-	if b.readmits = most; b.err == nil {
+	if b.limit = most; b.err == nil {
 		panic("readmit")
 	}
 	return 0, b.err
@@ -101,8 +102,8 @@ func TestPanickingStepReturnsAnError(t *testing.T) {
 	}
 }
 
-// After a panic at a session, IsAside reports the session for the rest of the run. After a panic at an exchange, it
-// does not. Both get a mark.
+// After a panic at a session, IsAside returns true for the session. After a panic at an exchange, IsAside returns false
+// for its session. Both panics give a mark.
 func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 	t.Parallel()
 	var before []string
@@ -133,7 +134,7 @@ func TestPanicExcludesItsSessionOrExchange(t *testing.T) {
 		{Tenant: "d", ID: session.ID{1}, Step: "early", Why: "before", At: at()},
 	})
 	g.Keep(t.Context(), keep)
-	equal(t, "number of writes after a second Keep", keep.asked, 1)
+	equal(t, "number of writes after a second Keep", keep.calls, 1)
 }
 
 // The text of a panic may quote user data. The mark has a bounded and redacted text, and no text if the redaction
@@ -184,20 +185,20 @@ func TestFailedMarkDoesNotBlockOtherMarks(t *testing.T) {
 		g.Keep(t.Context(), keep)
 		equal(t, name+": tenants of the stored marks", keep.written, []string{"a", "c"})
 		equal(t, name+": number of reported failures", len(g.failed), 1)
-		asked := keep.asked
+		calls := keep.calls
 		g.Keep(t.Context(), keep)
-		equal(t, name+": number of writes after a second Keep", keep.asked, asked)
+		equal(t, name+": number of writes after a second Keep", keep.calls, calls)
 		equal(t, name+": IsAside of session b", g.IsAside(of("b")), true)
 	}
 }
 
-// During an outage of the store, marks wait in order, and new marks are appended.
+// During an outage of the store, the guard keeps the marks in order, and appends new marks.
 func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	g := newGuard(nil)
 	keep := &recordedMarks{}
 	keep.onSetAside = func(a session.DeadLetter) error {
-		if a.Tenant == "a" && keep.asked == 1 {
+		if a.Tenant == "a" && keep.calls == 1 {
 			g.SetAside("close", of("c"), "", "meanwhile")
 			return session.ErrUnavailable
 		}
@@ -212,7 +213,7 @@ func TestMarksWaitInOrderDuringAnOutage(t *testing.T) {
 	equal(t, "tenants of the stored marks after the outage", keep.written, []string{"a", "b", "c"})
 }
 
-// The number of marks in memory is bounded for a program that panics all the time.
+// A guard keeps at most 10,000 marks in memory, even if every step panics.
 func TestMarksInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const most = 10_000
@@ -240,7 +241,7 @@ func TestReadmitReportsItsFailures(t *testing.T) {
 	g := newGuard(nil)
 	from := &recordedMarks{}
 	g.Readmit(t.Context(), from)
-	equal(t, "limit of tries", from.readmits, guard.Tries)
+	equal(t, "limit of tries", from.limit, guard.Tries)
 	from.err = session.ErrUnavailable
 	g.Readmit(t.Context(), from)
 	equal(t, "number of reported failures", len(g.failed), 2)

@@ -78,7 +78,7 @@ func TestNameValuePairsInListsAndObjects(t *testing.T) {
 	}
 }
 
-// A value is redacted if it contains percent-encoded or typographic characters. Such characters around a value are kept.
+// A value with percent-encoded or typographic characters is redacted. Such characters around a value are kept.
 func TestEncodedCharactersAreReadAndKept(t *testing.T) {
 	t.Parallel()
 	const key = "aB3dE5fG7hI9jK1lM3nO5pQ7rS9"

@@ -20,8 +20,8 @@ func brokenPlaceholder(in, out []byte) bool {
 	return bytes.Contains(whole.ReplaceAll(out, nil), []byte("REDACTED"))
 }
 
-// checkJSON checks that the redaction of a valid document does not change the input, and returns valid JSON with complete
-// placeholders. A second redaction changes nothing.
+// checkJSON checks that the redaction of a valid document does not change the input, and returns valid JSON with
+// complete placeholders. A second redaction changes nothing.
 func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)

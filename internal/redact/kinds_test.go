@@ -42,8 +42,8 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 	}
 }
 
-// A prefix is the beginning of a vendor's keys. An anchor is a byte at which the scan looks for a value. Without any one
-// of them, at least one example is redacted differently.
+// A prefix is the beginning of a vendor's keys. An anchor is a byte at which the scan looks for a value. Without any
+// one of them, at least one example is redacted differently.
 func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]kindRow), texts []example) bool {
 		rows := kindTable()

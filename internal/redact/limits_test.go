@@ -54,8 +54,8 @@ func TestWordsBeforeNumbersNameTheKind(t *testing.T) {
 	checkRedacted(t, "ip", "1.2.3.32", "10.1.2.3", "from 1.2.3.4", "address: 1.2.3.4", "address(1.2.3.4)", "hosted 1.2.3.4", "version of it all, or so, 203.0.113.7")
 }
 
-// The value after a name such as token is redacted if the value is long, without brackets and blanks, and changes often between
-// letters, digits and cases, or if the value is a long number of different digits.
+// The value after a name such as token is redacted if the value is long, without brackets and blanks, and changes
+// often between letters, digits and cases, or if the value is a long number of different digits.
 func TestRandomValuesByLengthAndMixture(t *testing.T) {
 	checkRedacted(t, "secret", "token="+randomText(16), "token="+randomText(1024)+" x", "token=aBcDeFgHiJkLmNoP", "token=abcdefg1hijklmn2", "token=ABCDEFG1HIJKLMN2", "token=abcdefghijklm-9d-1x")
 	checkRedacted(t, "secret", "token="+randomText(12), "token="+randomText(15)+" x", "token=123456789012345")

@@ -11,8 +11,9 @@ import (
 	"precept/internal/redact"
 )
 
-// secrets returns texts by kind, with the secret between < and >. In the literals, | splits the keys of vendors, so that
-// secret scanners do not report this repository; § and # represent the characters of a token, and * a line of a key.
+// secrets returns texts by kind, with the secret between < and >. In the literals, | splits the keys of vendors, so
+// that secret scanners do not report this repository; § and # represent the characters of a token, and * a line of a
+// key.
 func secrets() map[string][]string {
 	list := map[string][]string{
 		"secret": {
@@ -86,7 +87,8 @@ func TestSecretsAreRedactedEverywhere(t *testing.T) {
 	}
 }
 
-// A secret in a value or key of JSON is redacted, also if JSON is nested in up to four strings. The result is valid JSON.
+// A secret in a value or key of JSON is redacted, also if JSON is nested in up to four strings. The result is valid
+// JSON.
 func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 	var all []string
 	for _, texts := range secrets() {

@@ -68,7 +68,7 @@ func TestParseNamesTheOperatorBeforeACommand(t *testing.T) {
 		}
 	}
 	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
-		t.Errorf("got commands with the operator before each %q, want %q", after, want)
+		t.Errorf("got the commands, each with the operator before the command, %q, want %q", after, want)
 	}
 }
 
@@ -132,7 +132,7 @@ func FuzzParse(f *testing.F) {
 			}
 		}
 		if len(line.Commands) > len(text) {
-			t.Errorf("%q: got %d commands, want no more than bytes", text, len(line.Commands))
+			t.Errorf("%q: got %d commands, want at most one for each byte of the text", text, len(line.Commands))
 		}
 	})
 }
