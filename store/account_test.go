@@ -41,7 +41,7 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	x5, b5 := r.startTurn("s", 5)
 	r.endTurn(x5, b5)
 	r.deliver()
-	sameAccount(t, "account of the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
+	sameAccount(t, "account after the next turn", r.account(true), "5 = 2 + 0 + 2 + 1 bad")
 	list, err := r.backend.Exchanges(t.Context(), tenantA, idOf("s"))
 	if err != nil {
 		t.Fatal(err)
@@ -53,8 +53,8 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	}
 }
 
-// A turn is counted once however the turn ends: with and without a delivery between beginning and
-// end, before and after a crash.
+// Each turn is counted once, with and without a delivery between the start and the end of the turn. A crash does not
+// change the counts, except that a turn that has not ended becomes incomplete.
 func TestEveryEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
@@ -110,20 +110,20 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	one, begun := r.startTurn(word, 1)
-	two, other := r.startTurn("madagascar", 1)
+	x, start := r.startTurn(word, 1)
+	otherX, otherStart := r.startTurn("madagascar", 1)
 	r.deliver()
 	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(word)), 1)
-	r.wait(durable) // until SQLite may have copied the stub from the write-ahead log to the file
-	readsEnv(one)
-	r.endTurn(one, begun)
+	r.wait(durableAfter) // until SQLite may have copied the stub from the write-ahead log to the file
+	readsEnv(x)
+	r.endTurn(x, start)
 	r.deliver()
-	r.wait(durable)
+	r.wait(durableAfter)
 	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(word), nil)
-	copied := r.crash(envOut(t))
-	copied.deliver()
-	sameList(t, "stored turns of the other session after a crash", copied.storedTurns("madagascar"), []string{"1 incomplete"})
-	r.endTurn(two, other)
+	crashed := r.crash(envOut(t))
+	crashed.deliver()
+	sameList(t, "stored turns of the other session after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
+	r.endTurn(otherX, otherStart)
 	r.deliver()
 	sameList(t, "stored turns of the opted-out session", r.storedTurns(word), nil)
 	sameList(t, "stored turns of the other session", r.storedTurns("madagascar"), []string{"1 complete"})
@@ -133,17 +133,17 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	x, begun := r.startTurn(word, 1)
+	x, start := r.startTurn(word, 1)
 	r.deliver()
 	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(word)), 1)
 	readsEnv(x)
-	r.endTurn(x, begun)
-	r.offer("other", 1) // the delivery fails
+	r.endTurn(x, start)
+	r.offer("other", 1)
 	r.backend.down()
 	r.deliver()
 	r = r.crash(envOut(t))
 	r.deliver()
-	r.wait(durable)
+	r.wait(durableAfter)
 	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(word), nil)
 	sameList(t, "stored turns of the opted-out session", r.storedTurns(word), nil)
 	sameAccount(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
@@ -238,7 +238,7 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
 		t.Error("ReadAccount beside a spool of an earlier release: got no error, want an error")
 	}
-	r := openRig(t, dir, &clock{at: when}, nil)
+	r := openRig(t, dir, &clock{at: startTime}, nil)
 	r.deliver()
 	sameAccount(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
 	sameList(t, "stored turns of the session first", r.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})

@@ -62,7 +62,7 @@ func names(list store.SessionList) []string {
 	return out
 }
 
-// The pages of a list hold every session that passes the filters once.
+// Each session that passes the filters is on exactly one page of the list.
 func TestBrowseByPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -119,11 +119,11 @@ func TestBrowseIsBounded(t *testing.T) {
 	}
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
-		t.Errorf("the last page read %d sessions and has next %q, want some and no next page", list.Read, list.Next)
+		t.Errorf("the last page without a match: got %d rows read and next page %q, want at least 1 row and no next page", list.Read, list.Next)
 	}
 	list = r.browse(store.SessionQuery{Text: store.TextQuery{Words: "nowhere"}})
 	if list.Next == "" || list.Read > read+store.DefaultRows {
-		t.Errorf("a search read %d rows and has the next page %q, want at most %d rows and a next page", list.Read, list.Next, read+store.DefaultRows)
+		t.Errorf("a search for words: got %d rows read and next page %q, want at most %d rows and a next page", list.Read, list.Next, read+store.DefaultRows)
 	}
 }
 
@@ -189,9 +189,8 @@ func (c *conversation) removeHarnessBlocks() {
 	c.deliverAll()
 }
 
-// A transcript shows a session as the model read the session: each text once, blocks at their
-// place, and withheld lessons.
-func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
+// A transcript shows each text of a session once, the blocks (inserted texts) at their places, and the withheld lessons.
+func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
 	const maxTextBytes = 32 << 10 // bytes of one text
 	r := newRig(t, nil)
@@ -225,16 +224,17 @@ func TestTranscriptShowsTheSessionOfTheModel(t *testing.T) {
 	same(t, "slugs, chance and reason of the withheld lesson", fmt.Sprint(withheld.Slugs, withheld.Chance, withheld.Why), "[kept-back] 0.7withheld")
 	last := tr.TurnItems[2].Entries[1]
 	if last.Text == "" || len(last.Text) > maxTextBytes || last.Cut != 2*maxTextBytes-len(last.Text) || !json.Valid([]byte(`"`+last.Text+`"`)) {
-		t.Errorf("the text has %d bytes and %d cut bytes, want whole characters, at most %d bytes, and %d bytes together", len(last.Text), last.Cut, maxTextBytes, 2*maxTextBytes)
+		t.Errorf("the text of %d bytes: got %d bytes and Cut = %d, valid JSON %v, want 1 to %d bytes, Cut for the other bytes, and no divided character",
+			2*maxTextBytes, len(last.Text), last.Cut, json.Valid([]byte(`"`+last.Text+`"`)), maxTextBytes)
 	}
-	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest of the rater
-	same(t, "whether the first and the second feedback decide", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
+	same(t, "reward", *tr.Rewarded.Value, 0.1) // the latest score of the rater
+	same(t, "Decides of the first and of the second feedback", fmt.Sprint(tr.Rewarded.Sources[0].Decides, tr.Rewarded.Sources[1].Decides), "false true")
 	if tr.Rewarded.Counted != nil {
 		t.Error("Rewarded.Counted of an open session: got a value, want nil")
 	}
 	rest, err := r.archive.Transcript(r.t.Context(), tenantA, "story", 2)
 	if err != nil || len(rest.TurnItems) != 1 || rest.TurnItems[0].Turn != 3 || rest.Next != 3 || len(rest.TurnItems[0].Entries) != 2 {
-		t.Errorf("transcript from turn 3 on: got turns %+v, Next = %d, error %v, want turn 3 alone with 2 entries, and 3", rest.TurnItems, rest.Next, err)
+		t.Errorf("transcript from turn 3 on: got turns %+v, Next = %d, error %v, want turn 3 alone with 2 entries, Next = 3", rest.TurnItems, rest.Next, err)
 	}
 	beyond, err := r.archive.Transcript(r.t.Context(), tenantA, c.id.String(), 99)
 	if err != nil || len(beyond.TurnItems) != 0 || beyond.Next != 3 {
@@ -283,8 +283,8 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 	}
 }
 
-// Sessions that opted out after they were stored are not listed, found or shown; an opted-out path
-// hides the turns that name the path.
+// Stored sessions whose agent or tenant opted out later are not listed, found or shown. The opt-out of a path
+// hides the stored turns that name the path.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -312,8 +312,8 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	same(t, "sessions found by words of an opted-out turn", len(r.browse(store.SessionQuery{Text: store.TextQuery{Words: "flaky"}}).Sessions), 0)
 }
 
-// The task is hidden with the first exchange, whose call names a path that opted out later. A list
-// reads no calls, and hides each task that was stored under other opt-out patterns.
+// A call of the first exchange names a path that opts out later. The transcript then hides the task, which comes from
+// the first exchange. A list reads no calls, and hides each task that was stored under other opt-out patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -338,14 +338,14 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	}
 	r.store.SetOptOut(o)
 	if after := task(); before == "" || after != "" {
-		t.Errorf("the task is %q before the opt-out and %q after, want words and none", before, after)
+		t.Errorf("task of the transcript: got %q before the opt-out and %q after, want a task before and none after", before, after)
 	}
 	if after := listedTask(); listedBefore == "" || after != "" {
-		t.Errorf("the listed task is %q before the opt-out and %q after, want words and none", listedBefore, after)
+		t.Errorf("task in the list: got %q before the opt-out and %q after, want a task before and none after", listedBefore, after)
 	}
 }
 
-// EachPart returns each exchange once, with whole texts.
+// EachPart passes each exchange once, and does not cut texts.
 func TestEachPartHasWholeTexts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

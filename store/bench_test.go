@@ -29,13 +29,13 @@ func (r *rig) offerBatch(n, size int) {
 		x := exchange(tenantA, name, n*batchOf+i, r.clock.now())
 		x.Reply.Text = text
 		if !r.store.Offer(store.Turn{Exchange: x, Size: int64(size)}) {
-			r.t.Fatal("Offer refused a turn")
+			r.t.Fatalf("Offer refused turn %d of session %s, want it accepted", x.Turn, name)
 		}
 	}
 }
 
-// BenchmarkDeliver measures a batch on its way to the database: redaction, encoding, outbox
-// file and transaction.
+// BenchmarkDeliver measures the recording and the delivery of a batch: redaction, encoding, the write to the outbox
+// and the transaction of the database.
 func BenchmarkDeliver(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
@@ -45,16 +45,13 @@ func BenchmarkDeliver(b *testing.B) {
 				r.offerBatch(n, size)
 				r.deliver()
 			}
-			if len(r.failed()) > 0 {
-				b.Fatalf("a step failed: %v", r.failed())
-			}
+			sameList(b, "failed steps", r.failed(), nil)
 			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(r.store.Tally.Exchanges.Load()), "ns/turn")
 		})
 	}
 }
 
-// BenchmarkRecord measures a batch on its way to the outbox file alone, while the backend is
-// down.
+// BenchmarkRecord measures the recording of a batch in the outbox while the backend is down.
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
@@ -71,8 +68,7 @@ func BenchmarkRecord(b *testing.B) {
 	}
 }
 
-// BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB until the database has
-// the backlog.
+// BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB, and the delivery of the backlog.
 func BenchmarkRecover(b *testing.B) {
 	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	r.backend.down()
@@ -105,13 +101,12 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 	}
 }
 
-// BenchmarkNewText measures half a megabyte of new source code in one turn, on its way to the
-// database.
+// BenchmarkNewText measures the recording and the delivery of a turn with half a megabyte of new source code.
 func BenchmarkNewText(b *testing.B) {
 	items, size := sources(b, 537<<10)
 	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	for n := 0; b.Loop(); n++ {
-		x := exchange(tenantA, fmt.Sprint("s", n), 1, when)
+		x := exchange(tenantA, fmt.Sprint("s", n), 1, startTime)
 		x.New = append([]json.RawMessage(nil), items...)
 		r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 		r.deliver()
@@ -120,12 +115,12 @@ func BenchmarkNewText(b *testing.B) {
 	same(b, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), int64(b.N))
 }
 
-// sources returns source files of about size bytes in all, as results of a tool.
+// sources returns tool results with the texts of source files, and their total size, which is at least size bytes.
 func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	names, err := filepath.Glob("../*/*.go")
 	if err != nil || len(names) == 0 {
-		tb.Fatalf("no source files: %v", err)
+		tb.Fatalf("Glob: got %d source files, error %v, want at least 1", len(names), err)
 	}
 	for i := 0; bytes < size; i++ {
 		text, err := os.ReadFile(names[i%len(names)])

@@ -32,11 +32,11 @@ func TestCrashAtEachStep(t *testing.T) {
 	for round := 1; round <= 5; round++ {
 		r.beginSession(tenantA, "s", picked(true))
 		x, begun := r.startTurn("s", 2*round)
-		_, gone := r.startTurn("gone", round)
+		_, abandoned := r.startTurn("abandoned", round)
 		r.offer("s", 2*round+1)
 		step()
 		r.store.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
-		r.store.Abandon(gone)
+		r.store.Abandon(abandoned)
 		r.addKey(replyKey, idOf("s"))
 		if round == 3 {
 			r.backend.failNext("write", 2, errDown)
@@ -52,16 +52,16 @@ func TestCrashAtEachStep(t *testing.T) {
 	for i, dir := range copies {
 		before := accountOf(t, outboxIn(dir), false)
 		if before.Admitted < last {
-			t.Errorf("crash %d: the account %+v has %d admitted exchanges, want at least %d", i, before, before.Admitted, last)
+			t.Errorf("crash %d: got %d admitted exchanges, want at least %d: %+v", i, before.Admitted, last, before)
 		}
 		last = before.Admitted
 		next := openRig(t, dir, r.clock, nil)
 		next.deliver()
 		after := accountOf(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
-			t.Errorf("crash %d: the account %+v became %+v, want the spooled turns as stored", i, before, after)
+			t.Errorf("crash %d: got the account %+v after the delivery, want %+v with the spooled exchanges as stored", i, after, before)
 		}
-		complete, incomplete := next.outcomes("s", "open", "gone")
+		complete, incomplete := next.outcomes("s", "open", "abandoned")
 		if complete != after.Stored || incomplete != after.Incomplete {
 			t.Errorf("crash %d: %d complete and %d incomplete exchanges are stored, want as many as the account %+v", i, complete, incomplete, after)
 		}
@@ -69,7 +69,7 @@ func TestCrashAtEachStep(t *testing.T) {
 	}
 }
 
-// outcomes counts the stored exchanges of sessions, and fails if an exchange is stored twice.
+// outcomes counts the stored exchanges of sessions, and fails the test if an exchange is stored twice.
 func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 	r.t.Helper()
 	for _, name := range names {
@@ -80,7 +80,7 @@ func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
 		}
 		for i := range list {
 			if turns[list[i].Turn] {
-				r.t.Errorf("turn %d of %q is stored twice", list[i].Turn, name)
+				r.t.Errorf("turn %d of session %q is stored twice, want once", list[i].Turn, name)
 			}
 			turns[list[i].Turn] = true
 			if list[i].Outcome == sample.Incomplete {
@@ -114,10 +114,10 @@ const (
 
 // modelTurn is a turn of the model.
 type modelTurn struct {
-	x         *sample.Exchange
-	b         *store.TurnStart
-	turnState turnState
-	recorded  bool // a delivery happened since the turn began or ended
+	x        *sample.Exchange
+	b        *store.TurnStart
+	state    turnState
+	recorded bool // a delivery happened since the turn began or ended
 }
 
 // After events in any order, the account balances and matches the backend: each written turn is stored once and
@@ -127,22 +127,22 @@ func TestAccountMatchesTheStore(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		r := newRig(t, envOut(t))
 		var turns []*modelTurn
-		crash := func() {
+		noteCrash := func() {
 			for _, m := range turns {
 				switch {
-				case m.turnState == ended:
-					m.turnState = maybe
-				case m.turnState == begun && m.recorded:
-					m.turnState = stubbed
-				case m.turnState == begun, m.turnState == dropped && !m.recorded:
-					m.turnState = unproven
+				case m.state == ended:
+					m.state = maybe
+				case m.state == begun && m.recorded:
+					m.state = stubbed
+				case m.state == begun, m.state == dropped && !m.recorded:
+					m.state = unproven
 				}
 			}
 		}
 		noteDelivery := func() {
 			for _, m := range turns {
-				if m.turnState == ended {
-					m.turnState = written
+				if m.state == ended {
+					m.state = written
 				}
 				m.recorded = true
 			}
@@ -150,7 +150,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		openTurn := func(label string) *modelTurn {
 			var open []*modelTurn
 			for _, m := range turns {
-				if m.turnState == begun && m.b != nil {
+				if m.state == begun && m.b != nil {
 					open = append(open, m)
 				}
 			}
@@ -159,8 +159,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			}
 			return open[rapid.IntRange(0, len(open)-1).Draw(rt, label)]
 		}
-		add := func(f turnState) *modelTurn {
-			m := &modelTurn{x: exchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), turnState: f}
+		add := func(state turnState) *modelTurn {
+			m := &modelTurn{x: exchange(tenantA, fmt.Sprint("s", len(turns)%3), len(turns)+1, r.clock.now()), state: state}
 			turns = append(turns, m)
 			return m
 		}
@@ -170,20 +170,20 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			"end": func() {
 				if m := openTurn("ends"); m != nil {
 					r.endTurn(m.x, m.b)
-					m.turnState, m.recorded = ended, false
+					m.state, m.recorded = ended, false
 				}
 			},
 			"opt out": func() {
 				if m := openTurn("opts out"); m != nil {
 					readsEnv(m.x)
 					r.endTurn(m.x, m.b)
-					m.turnState, m.recorded = dropped, false
+					m.state, m.recorded = dropped, false
 				}
 			},
 			"abandon": func() {
 				if m := openTurn("is abandoned"); m != nil {
 					r.store.Abandon(m.b)
-					m.turnState, m.recorded = dropped, false
+					m.state, m.recorded = dropped, false
 				}
 			},
 			"session": func() { r.beginSession(tenantA, "s0", picked(true)) },
@@ -195,7 +195,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				r.deliver()
 				noteDelivery()
 			},
-			"crash": func() { crash(); r = r.restart(envOut(t)) },
+			"crash": func() { noteCrash(); r = r.restart(envOut(t)) },
 		}
 		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "session", "fail", "deliver", "deliver", "deliver", "crash"}
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
@@ -205,7 +205,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 		r.backend.failNext("sync", 0, nil)
 		r.wait(8 * time.Second)
 		noteDelivery()
-		crash()
+		noteCrash()
 		r = r.restart(envOut(t))
 		defer r.kill()
 		r.wait(2 * time.Second)
@@ -231,9 +231,9 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			allowed := map[turnState][]string{
 				written: {sample.Complete}, stubbed: {sample.Incomplete}, dropped: {""},
 				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
-			}[m.turnState]
+			}[m.state]
 			if !slices.Contains(allowed, stored[m.x.ID]) {
-				rt.Fatalf("turn %d in the state %s: got the stored outcome %q, want one of %q", i+1, m.turnState, stored[m.x.ID], allowed)
+				rt.Fatalf("turn %d in the state %s: got the stored outcome %q, want one of %q", i+1, m.state, stored[m.x.ID], allowed)
 			}
 		}
 		if t.Failed() {
@@ -242,8 +242,8 @@ func TestAccountMatchesTheStore(t *testing.T) {
 	})
 }
 
-// Up to three bytes of an outbox file change, and its end may be cut. The store opens, stores no exchange twice and
-// none that was not offered, the account balances, and new turns are stored.
+// The test changes up to three bytes of an outbox file, and may cut the end of the file. The store opens, and stores
+// only offered exchanges, each at most once. The account balances, and new turns are stored.
 func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12

@@ -36,7 +36,7 @@ func (r *rig) read(id session.ID) int {
 	return len(list)
 }
 
-// readUntilCached reads a session until the cache has the session: the cache stores entries in the background.
+// readUntilCached reads a session until a read hits the cache. The cache stores entries in the background.
 func (r *rig) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	r.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
@@ -110,7 +110,7 @@ func TestForgottenExchangesLeaveTheCache(t *testing.T) {
 		r.readUntilCached(cache, id)
 		r.run()
 		if err := forget(r); err != nil {
-			t.Fatalf("deletion of %s: %v", name, err)
+			t.Fatalf("deletion of %s: got error %v, want no error", name, err)
 		}
 		same(t, "exchanges after the deletion of "+name, r.read(id), 0)
 	}
@@ -144,11 +144,11 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 		}
 	}
 	if n := cache.Misses(); n < 100 {
-		t.Errorf("150 reads of 50 sessions missed the cache %d times, want at least 100: the cache exceeds its size", n)
+		t.Errorf("cache misses of 150 reads of 50 sessions: got %d, want at least 100 with a cache of 16 KiB", n)
 	}
 }
 
-// A cached session has imported exchanges right after the import.
+// Exchanges returns imported exchanges of a cached session right after the import.
 func TestImportedExchangesAreReadAtOnce(t *testing.T) {
 	t.Parallel()
 	r, cache := cachedRig(t, 1<<20)

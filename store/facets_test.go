@@ -55,8 +55,7 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	}
 }
 
-// A row of an older release has no facts: the list leaves them out, and a search for a tool reads
-// the exchanges.
+// A row of an older release has no facts. The list shows its session without a task and without a count of errors.
 func TestRowWithoutFactsHasGaps(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -75,7 +74,8 @@ func TestRowWithoutFactsHasGaps(t *testing.T) {
 	}
 }
 
-// The record of a run is not in the list, and its sessions have the coins and the reward of the run.
+// The list of sessions omits the record of a run. The sessions of the run have the coins of the run, the random
+// decisions to inject or to withhold a lesson, and the reward of the run.
 func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

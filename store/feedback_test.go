@@ -47,8 +47,8 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	same(t, "sessions touched by refused feedback", len(r.store.Touched()), 0)
 }
 
-// Feedback finds a key while the key is held until the recorder has judged the opt-out, while the key waits for the
-// recorder, while only the outbox has the key, and in the backend.
+// Feedback finds its session by a key at each stage. First the store holds the key until the recorder has judged
+// whether the turn opted out. Then the key waits for the recorder, is in the outbox, and is in the backend.
 func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -167,7 +167,7 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	same(t, "reward", r.reward(ses.Record.Identity.ID), 1)
 }
 
-func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
+func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.playOneTurn("s", picked(true))
@@ -186,8 +186,8 @@ func TestPostPicksTheCandidateOfItsTenant(t *testing.T) {
 	}
 }
 
-// A post reaches its session by session, request, response and sample, also after a restart. A post
-// of another tenant reaches no session.
+// A post finds its session by the id of the session, of a request, of a response or of a sample, also after a
+// restart. A post of another tenant finds no session.
 func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -217,11 +217,12 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		r = r.restart(nil)
 	}
 	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
-		t.Errorf("feedback on a run that is not known yet: got %+v, error %v, want the status %s", got, err, store.Parked)
+		t.Errorf("Rate of an unknown run: got %+v, error %v, want the status %s", got, err, store.Parked)
 	}
 }
 
-// Test runs, refusals and, if configured, the user's words become feedback with their tiers.
+// Test runs, refusals and, with Options.Sentiment, the user's words become feedback. The last signal of the best tier,
+// the rank of a source of feedback, is the reward.
 func TestSignalsBecomeFeedback(t *testing.T) {
 	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}

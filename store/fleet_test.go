@@ -148,7 +148,7 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
 			b.store.Recall(t.Context(), rec, 4, late)
 			same(t, "hidden items, "+name, rec.Thread.Items, 4)
-			same(t, "silent, "+name, rec.Silent(), true)
+			same(t, "Silent, "+name, rec.Silent(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
 		b.store.Recall(t.Context(), other, 4, false)
@@ -165,7 +165,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		time.Sleep(time.Second)
 		there, _ := b.store.Acquire(t.Context(), tenantA, id)
 		if there == nil {
-			t.Fatal("the other replica does not know the session")
+			t.Fatal("Acquire on the other replica: got no session, want the session")
 		}
 		b.offer(word, 2)
 		b.store.Release(there, store.Decided)
@@ -174,7 +174,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		a.forget(word)
 		x := exchange(tenantA, word, 3, b.clock.now().Add(-time.Second)) // a turn in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
-		time.Sleep(durable)
+		time.Sleep(durableAfter)
 		same(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)
 		sameList(t, "stored turns after the deletion", a.storedTurns(word), nil)
 		_, ok := a.row(id)
@@ -185,7 +185,8 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	})
 }
 
-// The newest record of a closing session is the record in memory, unless another replica continued the session.
+// Newest returns the record in memory, unless the row is newer because another replica continued the session. Member
+// returns the session to its own tenant only.
 func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
@@ -234,7 +235,7 @@ func TestUndeliveredSessionsAreListed(t *testing.T) {
 func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	kept, out, answers := exchange(tenantA, "kept", 1, when), exchange(tenantA, "out", 1, when), exchange(tenantA, "answers", 1, when)
+	kept, out, answers := exchange(tenantA, "kept", 1, startTime), exchange(tenantA, "out", 1, startTime), exchange(tenantA, "answers", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
 	readsEnv(out)
 	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})

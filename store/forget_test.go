@@ -35,7 +35,7 @@ func (r *rig) sessionWithWord(tenant, name string) session.ID {
 func (r *rig) forget(name string) {
 	r.t.Helper()
 	if n, err := r.store.ForgetSession(r.t.Context(), tenantA, name); n != 1 || err != nil {
-		r.t.Fatalf("forgot %d sessions named %s, error %v, want 1 and no error", n, name, err)
+		r.t.Fatalf("ForgetSession(%s): got %d sessions, error %v, want 1 and no error", name, n, err)
 	}
 }
 
@@ -67,10 +67,10 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 		other := r.beginSession(tenantA, "quiet", picked(true))
 		r.deliver()
 		if len(filesWith(t, r.dir, word)) == 0 {
-			t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
+			t.Fatal("no file has the word before the tenant is forgotten, want at least one file")
 		}
 		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
-			t.Fatalf("forgot %d sessions, error %v, want 3 and no error", n, err)
+			t.Fatalf("ForgetTenant: got %d sessions, error %v, want 3 and no error", n, err)
 		}
 		sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
 		same(t, "a session of the forgotten tenant is in memory", r.inMemory("acme", first), false)
@@ -94,7 +94,7 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 		r.store.Offer(store.Turn{Exchange: exchange(tenantA, "busy", 2, began), Size: 100})
 		r.deliver()
 		if _, ok := r.row(id); ok {
-			t.Error("a request in progress wrote the row of a forgotten session")
+			t.Error("the forgotten session has a row, want no row from the request in progress")
 		}
 		same(t, "exchanges of the forgotten session", r.exchanges(id), 0)
 		same(t, "Tally.OptedOut", r.store.Tally.OptedOut.Load(), 1)
@@ -105,12 +105,13 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	})
 }
 
-// A row that a request writes while its session is being forgotten is not stored, even if its time is
-// later than the deletion: the announcement to the replicas takes time, and clocks may move back.
+// A row that a request writes while the store forgets the session of the request is not stored, even if the
+// time of the row is later than the time of the deletion. The announcement to other replicas takes time, and
+// clocks may move back.
 func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 	t.Parallel()
-	for _, tenant := range []bool{false, true} {
-		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
+	for _, wholeTenant := range []bool{false, true} {
+		t.Run(fmt.Sprint("whole tenant ", wholeTenant), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var be *lossyBackend
@@ -124,7 +125,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 					r.store.Release(held, store.Decided)
 					time.Sleep(time.Second) // the recorder takes the row
 				}
-				if tenant {
+				if wholeTenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
 					same(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
@@ -155,22 +156,21 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 			inFleet(&be, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
-		r.beginSession(tenantA, "first", picked(true)) // is delivered, and the pause begins
+		r.beginSession(tenantA, "first", picked(true)) // delivered at once; the rows of later sessions wait an hour
 		time.Sleep(time.Second)
-		gone, stays := r.beginSession(tenantA, "gone", picked(true)), r.beginSession(tenantA, "stays", picked(true))
+		forgotten, kept := r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))
 		time.Sleep(time.Second)
-		if _, ok := r.row(gone); ok {
-			t.Fatal("the row does not wait: this test cannot fail")
+		if _, ok := r.row(forgotten); ok {
+			t.Fatal("the row of the session is stored before the deletion, want a row that waits")
 		}
-		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"})
+		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: r.clock.now().Add(-time.Minute / 2), Place: "1"})
 		time.Sleep(2 * time.Second)
 		r.clock.add(time.Hour)
 		time.Sleep(time.Second)
-		for id, want := range map[session.ID]bool{gone: false, stays: true} {
-			if _, ok := r.row(id); ok != want {
-				t.Errorf("session %s: got a row = %v, want %v", id, ok, want)
-			}
-		}
+		_, forgottenHasRow := r.row(forgotten)
+		_, keptHasRow := r.row(kept)
+		same(t, "the forgotten session has a row", forgottenHasRow, false)
+		same(t, "the other session has a row", keptHasRow, true)
 	})
 }
 
@@ -181,8 +181,8 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))
 	r.backend.down()
-	gone, stays := r.beginSession(tenantA, "gone", picked(true)), r.beginSession(tenantA, "stays", picked(true))
-	for _, name := range []string{"gone", "stays"} {
+	forgotten, kept := r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))
+	for _, name := range []string{"forgotten", "kept"} {
 		r.offer(name, 1)
 		r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 		r.startTurn(name, 3)
@@ -191,18 +191,18 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	r.deliver()
 	r = r.restart(func(o *store.Options) {
 		inFleet(&be, "one")(o)
-		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{gone}, At: r.clock.now().Add(time.Second), Place: "1"})
+		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: r.clock.now().Add(time.Second), Place: "1"})
 	})
-	r.wait(durable)
-	_, rowOfGone := r.row(gone)
-	_, rowOfStays := r.row(stays)
-	same(t, "the forgotten session has a row", rowOfGone, false)
-	same(t, "the other session has a row", rowOfStays, true)
-	sameList(t, "turns of the forgotten session", r.storedTurns("gone"), nil)
-	sameList(t, "turns of the other session", r.storedTurns("stays"), []string{"1 complete", "2 complete", "3 incomplete"})
-	for name, want := range map[string]int{"gone": 0, "stays": 1} {
+	r.wait(durableAfter)
+	_, forgottenHasRow := r.row(forgotten)
+	_, keptHasRow := r.row(kept)
+	same(t, "the forgotten session has a row", forgottenHasRow, false)
+	same(t, "the other session has a row", keptHasRow, true)
+	sameList(t, "turns of the forgotten session", r.storedTurns("forgotten"), nil)
+	sameList(t, "turns of the other session", r.storedTurns("kept"), []string{"1 complete", "2 complete", "3 incomplete"})
+	for name, want := range map[string]int{"forgotten": 0, "kept": 1} {
 		key := session.EchoKeyOf(tenantA, name)
-		same(t, "keys of "+name, len(r.sessionsOf(key)), want)
+		same(t, "number of sessions with the key of session "+name, len(r.sessionsOf(key)), want)
 		entries, err := r.backend.Feedback(t.Context(), tenantA, idOf(name))
 		if err != nil || len(entries) != want {
 			t.Errorf("feedback on %s: got %+v, error %v, want %d entries", name, entries, err, want)
@@ -235,7 +235,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 		r.forget(word)
 		sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
 		atLeast(t, "turns recorded before the end of the deletion", turn.Load(), 3)
-		time.Sleep(durable)
+		time.Sleep(durableAfter)
 		admitted := r.balancedAccount(true).Admitted
 		left := r.crash(nil)
 		left.deliver()
@@ -253,7 +253,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 		r.beginSession(tenantA, "s", picked(true))
 		r.backend.failNext("write", 1, session.ErrDiskFull)
 		if n, err := r.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
-			t.Errorf("forgot %d sessions, error %v, want 0 and session.ErrDiskFull", n, err)
+			t.Errorf("ForgetSession: got %d sessions, error %v, want 0 and session.ErrDiskFull", n, err)
 		}
 		r.forget("s")
 	})
@@ -268,12 +268,12 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	})
 }
 
-// A forgotten session leaves every outbox file, also a damaged file that was renamed. The stub of a turn
-// in progress is erased, too.
+// The text of a forgotten session leaves every outbox file, also a damaged file that was renamed. The stub of a
+// turn in progress, which a crash would turn into an incomplete exchange, is erased, too.
 func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 	t.Parallel()
-	for _, tenant := range []bool{false, true} {
-		t.Run(fmt.Sprint("tenant ", tenant), func(t *testing.T) {
+	for _, wholeTenant := range []bool{false, true} {
+		t.Run(fmt.Sprint("whole tenant ", wholeTenant), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := openRig(t, t.TempDir(), &clock{}, nil)
@@ -296,7 +296,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				time.Sleep(time.Second)
 				r.startTurn(word, 3) // not recorded yet
 				atLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(word)), 1)
-				if tenant {
+				if wholeTenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
 					same(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
@@ -338,8 +338,8 @@ func (r *rig) damage(text string) {
 	}
 }
 
-// Retention deletes sessions by the time at which they were last seen, with their keys, and early
-// feedback that found no session.
+// Retention deletes sessions that were last seen before the retention time, and the keys of these sessions.
+// Retention also deletes feedback that was posted with a key and has found no session in that time.
 func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -365,7 +365,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 			t.Errorf("keys of the deleted session: got %v, error %v, want none", got, err)
 		}
 		if n, err := r.backend.PurgeParked(t.Context(), r.clock.now()); err != nil || n != 0 {
-			t.Errorf("early feedback after its age: got %d entries, error %v, want 0 and no error", n, err)
+			t.Errorf("PurgeParked after the retention of the feedback without a session: got %d deleted entries, error %v, want 0 and no error", n, err)
 		}
 		r.store.SetRetention(0)
 		later(1000 * day)
@@ -377,18 +377,18 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	})
 }
 
-// Touched sessions are the sessions whose reward the learner computes again.
+// The learner computes the rewards of touched sessions again. A forgotten session is not touched.
 func TestForgottenSessionIsNotTouched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		ids := []session.ID{r.beginSession(tenantA, "gone", picked(true)), r.beginSession(tenantA, "kept", picked(true))}
+		ids := []session.ID{r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))}
 		r.deliver()
 		for _, id := range ids {
 			r.store.Touch(tenantA, id)
 			r.store.Touch("other", id)
 		}
-		r.forget("gone")
+		r.forget("forgotten")
 		touched := r.store.Touched()
 		same(t, "the forgotten session is touched", touched[session.Ref{Tenant: tenantA, ID: ids[0]}], false)
 		same(t, "touched sessions", len(touched), 3)

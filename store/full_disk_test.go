@@ -44,12 +44,12 @@ func (o *offering) account() string {
 	return text
 }
 
-// If the disk of outbox and database is full, the turns for which memory has no room are dropped, and the failure
-// is reported. With room on the disk, turns are stored again.
+// The outbox and the database are on one full disk. The store drops the turns for which memory has no room, and
+// reports a failure. With room on the disk, turns are stored again.
 func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	r := openRig(t, disk.Dir, &clock{at: when}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
+	r := openRig(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
 	var o offering
 	o.play(r, 5)
 	disk.Fill(t, 16<<10)
@@ -69,7 +69,7 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 		}
 		o.play(r, 5)
 	}
-	r.wait(durable)
+	r.wait(durableAfter)
 	same(t, "Store.Healthy with room on the disk", r.store.Healthy(), true)
 	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), int64(o.refused))
 	r.checkMemoryIsFree()
@@ -88,14 +88,14 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	var o offering
 	for o.refused == 0 { // until neither the disk nor memory has room
 		if o.play(r, 5); o.offered > 5000 {
-			t.Fatal("the disk is never full")
+			t.Fatalf("no turn was refused in %d turns, want a full disk", o.offered)
 		}
 	}
 	r.backend.up()
 	for range 10 {
 		o.play(r, 0)
 	}
-	r.wait(durable)
+	r.wait(durableAfter)
 	same(t, "stored exchanges", r.exchanges(idOf("s")), o.offered-o.refused)
 	atMost(t, "bytes of the outbox", r.store.OutboxBytes(), 1<<20)
 	sameAccount(t, "account", r.account(true), o.account())
@@ -171,8 +171,8 @@ func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 	}
 }
 
-// On a full disk, exchanges go directly to a backend on another machine, and are in the account. If the
-// backend is unavailable too, exchanges wait in memory within the limit. With room on the disk, exchanges go
+// On a full disk, exchanges go directly to a backend on another machine, and the account counts them. While the
+// backend is unavailable, exchanges wait in memory up to the limit of memory. With room on the disk, exchanges go
 // through the outbox again.
 func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	t.Parallel()

@@ -33,14 +33,14 @@ const (
 	tenantA  = "default"
 	word     = "zanzibar" // a word that tests search for in files
 	closeAge = time.Hour
-	// durable is the time after which everything accepted is delivered, synced and checkpointed.
-	durable = 25 * time.Second
+	// durableAfter is the time after which everything accepted is delivered, synced and checkpointed.
+	durableAfter = 25 * time.Second
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// when is the start of a manual clock.
-var when = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a constant but for its type
+// startTime is the start of a manual clock.
+var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a constant but for its type
 
 // clock is the time of a rig: manual, or time.Now plus the time that the test added.
 type clock struct {
@@ -83,7 +83,7 @@ type faulty struct {
 	calls []string
 	fail  map[string]int // number of next calls that fail, by operation
 	err   error
-	hook  func(op string) // runs before every call, without the lock; set by onCall
+	hook  func(op string) // runs before every call, while mu is unlocked; set by onCall
 
 	refused, panics session.ID // sessions whose feedback fails, or panics, at each try
 }
@@ -114,14 +114,14 @@ func (f *faulty) call(op string) error {
 	return err
 }
 
-// failNext makes the next n calls of an operation fail.
+// failNext makes the next n calls of an operation return err.
 func (f *faulty) failNext(op string, n int, err error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.fail[op], f.err = n, err
 }
 
-// down makes every write fail until up.
+// down makes every write of a batch without samples fail until up.
 func (f *faulty) down() { f.failNext("write", 1<<30, errDown) }
 
 // up ends down.
@@ -198,8 +198,8 @@ func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.Ech
 	return f.backend.Join(ctx, tenant, owners)
 }
 
-// rig is a store over a real SQLite database. Without run, the test does the work of the recorder
-// and the shipper with deliver, and time is manual.
+// rig is a store over a real SQLite database. If the test does not call run, the goroutines of the store do not run,
+// and deliver does their work.
 type rig struct {
 	t       testing.TB
 	dir     string
@@ -216,13 +216,13 @@ type rig struct {
 	failures []string
 }
 
-// newRig opens a store in a new directory. change alters its options; nil keeps the options.
+// newRig opens a store with a manual clock in a new directory.
 func newRig(t testing.TB, change func(o *store.Options)) *rig {
 	t.Helper()
-	return openRig(t, t.TempDir(), &clock{at: when}, change)
+	return openRig(t, t.TempDir(), &clock{at: startTime}, change)
 }
 
-// runRig opens a store in a new directory and runs it. The test is in a synctest bubble.
+// runRig opens a store in a new directory and runs the store. The test is in a synctest bubble.
 func runRig(t testing.TB, change func(o *store.Options)) *rig {
 	t.Helper()
 	r := openRig(t, t.TempDir(), &clock{}, change)
@@ -230,7 +230,7 @@ func runRig(t testing.TB, change func(o *store.Options)) *rig {
 	return r
 }
 
-// openRig opens a store in a directory. change alters its options; nil keeps the options.
+// openRig opens a store in a directory. change alters the options of the store; nil keeps the options.
 func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -267,7 +267,7 @@ func (r *rig) fail(step string) {
 	r.failures = append(r.failures, step)
 }
 
-// failed returns the reported failures since the last failed.
+// failed returns the steps of the failures that were reported since the last call of failed.
 func (r *rig) failed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -283,7 +283,8 @@ func (r *rig) run() {
 	go func() { r.ran <- r.store.Run(ctx) }()
 }
 
-// drain ends Run as a stop of the program does, and returns its error.
+// drain ends Run as a stop of the program does, and returns the error of Run. If Run does not run, drain calls Run
+// with an ended context: Run then writes everything in memory and returns.
 func (r *rig) drain() error {
 	if r.cancel == nil {
 		ctx, cancel := context.WithCancel(r.t.Context())
@@ -363,8 +364,8 @@ func copied(t testing.TB, dir string) string {
 	return to
 }
 
-// outboxIn returns the path of the outbox in a rig's directory. The outbox has its own directory,
-// so that a test can list its files.
+// outboxIn returns the path of the outbox in a rig's directory. The outbox has a directory of its own,
+// so that a test can list the files of the outbox.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
 // sessionsOf returns the sessions with a key.
@@ -372,7 +373,7 @@ func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 	r.t.Helper()
 	found, late := r.store.Echoes(r.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
-		r.t.Error("the look-up of an echo was late")
+		r.t.Errorf("Echoes of the key %x: got late = true, want false", key)
 	}
 	return found[key]
 }
@@ -406,7 +407,7 @@ func accountOf(t testing.TB, path string, running bool) store.Account {
 		sum += n
 	}
 	if sum != b.Admitted {
-		t.Errorf("the account does not balance: %+v", b)
+		t.Errorf("sum of the stored, spooled, incomplete and dropped exchanges: got %d, want the %d admitted exchanges", sum, b.Admitted)
 	}
 	return b
 }
@@ -429,8 +430,8 @@ func equation(b store.Account) string {
 	return text
 }
 
-// checkMemoryIsFree fails the test if exchanges are in memory or some memory for exchanges is in use. The
-// turn that checkMemoryIsFree offers is never recorded: call it at the end, or before restart.
+// checkMemoryIsFree fails the test if exchanges are in memory or some memory for exchanges is in use. Call
+// checkMemoryIsFree at the end, or before restart, because the turn that checkMemoryIsFree offers is never recorded.
 func (r *rig) checkMemoryIsFree() {
 	r.t.Helper()
 	same(r.t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
@@ -552,7 +553,7 @@ func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Rec
 	r.t.Helper()
 	ses := r.store.Resident(id)
 	if ses == nil {
-		r.t.Fatal("the session is not in memory")
+		r.t.Fatalf("Resident(%s): got nil, want a session in memory", id)
 	}
 	ses.Record.Mutex.Lock()
 	change(ses.Record)
@@ -570,7 +571,7 @@ func (r *rig) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clock.now()), Size: 100}) {
-			r.t.Fatalf("Offer refused turn %d", n)
+			r.t.Fatalf("Offer refused turn %d of session %s, want it accepted", n, name)
 		}
 	}
 }
@@ -593,11 +594,11 @@ func (r *rig) startTurn(name string, turn int) (*sample.Exchange, *store.TurnSta
 func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
 	r.t.Helper()
 	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
-		r.t.Fatalf("Offer refused turn %d", x.Turn)
+		r.t.Fatalf("Offer refused turn %d of session %s, want it accepted", x.Turn, x.SessionName)
 	}
 }
 
-// playOneTurn begins a session with one turn, and delivers both.
+// playOneTurn begins a session with one turn, and delivers the session and the turn.
 func (r *rig) playOneTurn(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenantA, name, a)
@@ -620,7 +621,7 @@ func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	}
 }
 
-// postByKey posts feedback by a key alone, as feedback on a reply's id does.
+// postByKey posts feedback with a key and without a session, as a client does that knows only the id of a reply.
 func (r *rig) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, nil, key, e)
@@ -669,7 +670,7 @@ func (r *rig) applied(id session.ID) session.Applied {
 	return a
 }
 
-// reward closes all sessions, and returns the session's reward; -1: the session has none.
+// reward closes all sessions, and returns the reward of a session; -1: the session has no reward.
 func (r *rig) reward(id session.ID) float64 {
 	r.t.Helper()
 	r.closeSessions()
@@ -704,7 +705,8 @@ func (r *rig) rowTurns(id session.ID) int {
 	return rec.Thread.Turns
 }
 
-// turnsOf returns the number of turns of a session as a request finds the session.
+// turnsOf returns the number of turns in the record of a session. Acquire reads the record from the backend
+// if the session is not in memory.
 func (r *rig) turnsOf(id session.ID) int {
 	r.t.Helper()
 	ses, late := r.store.Acquire(r.t.Context(), tenantA, id)
@@ -727,7 +729,7 @@ func (r *rig) exchanges(id session.ID) int {
 	return len(list)
 }
 
-// storedTurns returns a session's stored turns with their outcomes.
+// storedTurns returns the number and the outcome of each stored turn of a session, such as "1 complete".
 func (r *rig) storedTurns(name string) (turns []string) {
 	r.t.Helper()
 	list, err := r.backend.Exchanges(r.t.Context(), tenantA, idOf(name))
@@ -741,7 +743,7 @@ func (r *rig) storedTurns(name string) (turns []string) {
 	return turns
 }
 
-// picked returns an assignment with one picked lesson, which is injected or withheld.
+// picked returns an assignment with one pick (a selected lesson), which is injected or withheld.
 func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{
@@ -764,7 +766,7 @@ func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// noise returns words, size bytes in total, that hardly compress and that redaction keeps.
+// noise returns at least size bytes of words that hardly compress. Redaction does not change the words.
 func noise(seed, size int) string {
 	var b strings.Builder
 	for x := uint64(seed)*2654435761 + 88172645463325252; b.Len() < size; { //nolint:gosec // any number
@@ -800,7 +802,7 @@ func optOutOf(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
-// envOut returns a change of the options that opts out the files *.env.
+// envOut returns a change of the options that opts out sessions with files *.env.
 func envOut(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := optOutOf(t, "*.env")

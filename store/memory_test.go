@@ -102,8 +102,8 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	same(t, "turns after a restart", r.restart(nil).turnsOf(id), n)
 }
 
-// A session leaves memory when it is idle and written, and returns from the database with all of
-// its changes.
+// An idle session leaves memory after its row is written. The next use reads the session from the database, with
+// all of its changes.
 func TestIdleSessionsLeaveMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
@@ -150,7 +150,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	})
 }
 
-// Memory holds the most recently used sessions, up to the limit; the others are in the database.
+// Memory holds the most recently used sessions, up to the limit. All other sessions are in the database.
 func TestSessionsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -253,7 +253,7 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	same(t, "the session of the judged turn is in memory", r.inMemory(tenantA, idOf("s")), false)
 }
 
-// Requests that pin their sessions for long do not keep other sessions in memory.
+// Long requests keep their sessions in memory. The store still evicts other sessions to make room for new sessions.
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
 	const limit, long = 64, 40
@@ -414,7 +414,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 	})
 }
 
-// unclosed is a backend that another rig closes.
+// unclosed is the backend of another rig, which closes the backend.
 type unclosed struct{ backend }
 
 func (unclosed) Close() error { return nil }

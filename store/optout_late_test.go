@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// The page of a session shows the scores of all feedback, and the words of feedback on visible turns only. The
-// words of feedback on the session may be about any turn.
+// The page of a session shows the scores of all feedback, and the words (comment, correction and details) of feedback
+// on visible turns. If a turn is hidden, the words of feedback on the whole session are hidden, too.
 func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -60,7 +60,8 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 	}
 }
 
-// Feedback on a turn that is no longer stored keeps its words if the present patterns judged the whole session.
+// Feedback on a turn that is no longer stored keeps its words if no turn opted out and the present patterns judged
+// all turns of the session.
 func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 	t.Parallel()
 	out := optOutOf(t, "*.env")
@@ -91,7 +92,7 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 		}
 	}
 	if entries[0].Comment == "" {
-		t.Error("Feedback cleared the comment of its argument")
+		t.Error("Feedback cleared the comment of its argument, want the argument unchanged")
 	}
 }
 
@@ -115,7 +116,8 @@ func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
 	}
 }
 
-// The row names the turns that opted out. If the row cannot be read, any turn may have opted out.
+// The row names the turns that opted out. If the row cannot be read, any turn may have opted out, and all words of
+// feedback are removed.
 func TestLateOptOutOfAnUnreadableRowRemovesWords(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}

@@ -32,7 +32,8 @@ func (r *rig) converse(name string) *conversation {
 	return &conversation{r: r, id: id, name: name}
 }
 
-// turn plays one exchange; prepare may change the exchange before it is offered.
+// turn plays turn n; prepare may change the exchange before the offer. The hash of the list is 1000+n, the hash of the
+// item is 2000+n, the hash of the block's anchor is 3000+n, and the key is 4000+n.
 func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.r.t.Helper()
 	ses := c.r.store.Resident(c.id)
@@ -95,7 +96,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	same(t, "hash of the list", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
 		if row := c.row(); !strings.Contains(row, want) {
-			t.Errorf("after a turn that is kept, %s is missing in %s", want, row)
+			t.Errorf("row after the first turn: got %s, want a row with %s", row, want)
 		}
 	}
 	c.turn(2, readsEnv)
@@ -110,12 +111,14 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 			}
 		}
 	}
-	if !strings.Contains(third, "3001") || !strings.Contains(third, "2003") {
-		t.Errorf("the row lacks 3001 or 2003, hashes of turns that are kept: %s", third)
+	for _, want := range []string{"3001", "2003"} {
+		if !strings.Contains(third, want) {
+			t.Errorf("row after the third turn: got %s, want a row with %s, a hash of a turn that is kept", third, want)
+		}
 	}
 	list, err := r.backend.Exchanges(t.Context(), tenantA, c.id)
 	if err != nil || len(list) != 2 {
-		t.Fatalf("stored exchanges: got %d, error %v, want the 2 of the turns that are kept", len(list), err)
+		t.Fatalf("stored exchanges: got %d, error %v, want 2, of the turns that are kept", len(list), err)
 	}
 	stored := list[1]
 	if stored.Turn != 3 || stored.NewFrom != 5 || len(stored.New) != 1 || strings.Contains(string(stored.New[0]), "reply 2") {
@@ -178,7 +181,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 		r.idleFor(idleTime)
 		again := r.store.Resident(c.id)
 		if again == nil || !again.Record.Hidden(2) {
-			t.Error("after idleTime the record in memory has lost the opted-out turns")
+			t.Errorf("record in memory after idleTime: got session %v, want a session with the hidden turn 2", again)
 		}
 	})
 }
@@ -187,13 +190,13 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 // After a restart with the same secret the session has these numbers. With another secret the mark is not found.
 func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	t.Parallel()
-	with := func(secret string) func(o *store.Options) {
+	withSecret := func(secret string) func(o *store.Options) {
 		return func(o *store.Options) {
 			envOut(t)(o)
 			o.Content.Secret = []byte(secret)
 		}
 	}
-	r := newRig(t, with("a"))
+	r := newRig(t, withSecret("a"))
 	c := r.converse(word)
 	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.Asked = session.ByHeader, true })
 	for turn := 1; turn <= 3; turn++ {
@@ -207,7 +210,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 		sameList(t, "files that contain a trace of the session", filesWith(t, r.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
-		r = openRig(t, r.dir, r.clock, with(secret))
+		r = openRig(t, r.dir, r.clock, withSecret(secret))
 		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: word, Started: r.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
 		same(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
@@ -244,8 +247,8 @@ func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.converse("s")
 	c.turn(1, readsEnv)
-	same(t, "stored exchanges after a turn without a pattern", r.exchanges(c.id), 1)
+	same(t, "stored exchanges before the pattern is set", r.exchanges(c.id), 1)
 	r.store.SetOptOut(optOutOf(t, "*.env"))
 	c.turn(2, readsEnv)
-	same(t, "stored exchanges after a turn with a pattern", r.exchanges(c.id), 1)
+	same(t, "stored exchanges after a turn that matches the pattern", r.exchanges(c.id), 1)
 }

@@ -47,15 +47,15 @@ func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	})
 }
 
-// A backlog ten times as large as the memory for exchanges is stored once, with its sessions and
-// keys.
+// The exchanges of a long outage are ten times as large as the memory for exchanges. Each exchange is stored
+// once after the outage, with its session and the key of the session.
 func TestBacklogOfALongOutageIsStored(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
-			small := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
-			r := newRig(t, small)
+			smallMemory := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
+			r := newRig(t, smallMemory)
 			r.backend.down()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
@@ -69,7 +69,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 0)
 			r.backend.up()
 			if crash {
-				r = r.restart(small)
+				r = r.restart(smallMemory)
 			}
 			r.wait(time.Second)
 			r.offer("s0", 3)
@@ -82,7 +82,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 				}
 				sameList(t, "stored turns of "+name, r.storedTurns(name), want)
 				if _, ok := r.row(idOf(name)); !ok {
-					t.Errorf("session %s has no row after the outage", name)
+					t.Errorf("session %s has no row after the outage, want a row", name)
 				}
 				key := session.EchoKey(1000 + i)
 				sameList(t, "sessions of the key", r.sessionsOf(key), []session.ID{idOf(name)})
@@ -127,12 +127,12 @@ func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	r.store.Release(ses, store.Unchanged)
 }
 
-// lossyBackend is a shared backend. A change of its epoch reports that it has lost its last writes.
+// lossyBackend is a shared backend. A new epoch means that the backend has lost its last writes.
 type lossyBackend struct {
 	*faulty
 	epoch     string
 	announced func()            // called when a session is announced as forgotten; may be nil
-	erased    []session.Erasure // next announcements of other replicas
+	erased    []session.Erasure // the result of the next call of Erasures
 }
 
 func (l *lossyBackend) Announce(context.Context, session.Erasure) (string, error) {
@@ -182,7 +182,7 @@ func (r *rig) deleteSession(name string) {
 	}
 }
 
-// A shared backend that changes its epoch has lost its last writes. The store delivers the last rows again.
+// A shared backend with a new epoch has lost its last writes. The store delivers the last rows again.
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
@@ -238,22 +238,22 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 			before := r.store.OutboxBytes()
 			atLeast(t, "bytes of the outbox before a sync", before, 100<<10+1)
 			r.backend.failNext("sync", 1<<30, errDown)
-			r.wait(durable)
+			r.wait(durableAfter)
 			atLeast(t, "bytes of the outbox while no sync succeeds", r.store.OutboxBytes(), 100<<10)
 			r.backend.failNext("sync", 0, nil)
 			if shared {
 				r.wait(6 * time.Second)
 				atLeast(t, "bytes of the outbox while a server may lose the rows", r.store.OutboxBytes(), 100<<10)
 			}
-			r.wait(durable)
+			r.wait(durableAfter)
 			atMost(t, "bytes of the outbox after the backend is safe", r.store.OutboxBytes(), before/2-1)
 			sameAccount(t, "account after a crash", r.crash(nil).account(true), "8 = 8 + 0 + 0")
 		})
 	}
 }
 
-// An outbox at its limit drops the newest exchanges, counts them, and accepts new ones when the
-// backend is back.
+// An outbox at its limit drops the newest exchanges and counts the dropped exchanges. The outbox accepts new
+// exchanges when the backend is back.
 func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
@@ -283,7 +283,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// If the outbox cannot be created, precept reports that and keeps undelivered exchanges in memory.
+// If the outbox cannot be created, the store reports a failure and keeps undelivered exchanges in memory.
 func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) {
@@ -365,8 +365,8 @@ func TestStopReportsALoss(t *testing.T) {
 	same(t, "the failed steps contain stop", slices.Contains(r.failed(), "stop"), true)
 }
 
-// While the backend is down, a tenant that floods the outbox loses its newest exchanges, and another tenant
-// still finds room.
+// While the backend is down, the newest exchanges of a tenant that floods the outbox are dropped. The outbox
+// accepts the exchanges of another tenant.
 func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	t.Parallel()
 	for name, limit := range map[string]struct {

@@ -19,14 +19,14 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 		x := exchange(tenantA, "s", i+1, r.clock.now())
 		x.Reply.Text = noise(i+1, size)
 		if !r.store.Offer(store.Turn{Exchange: x, Size: size}) {
-			t.Fatal("Offer refused a turn")
+			t.Fatalf("Offer refused turn %d, want it accepted", i+1)
 		}
 		if i%10 == 9 {
 			r.wait(time.Second)
 		}
 	}
 	if !r.store.Offer(store.Turn{Exchange: exchange("another", "theirs", 1, r.clock.now()), Size: 100}) {
-		t.Fatal("a turn of the other tenant was refused")
+		t.Fatal("Offer refused a turn of the other tenant, want it accepted")
 	}
 	r.wait(time.Second)
 	count := func(tenant, name string) int {
@@ -45,7 +45,7 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 	r.backend.up()
 	r.wait(time.Minute)
 	if !found || before > turns/3 {
-		t.Errorf("the exchange of the other tenant: got delivered during the backlog = %v, after %d exchanges, want true, after at most %d", found, before, turns/3)
+		t.Errorf("the exchange of the other tenant: got delivered = %v after %d exchanges of the backlog, want true after at most %d", found, before, turns/3)
 	}
 	same(t, "stored exchanges of the backlog", count(tenantA, "s"), turns)
 	same(t, "stored exchanges of the other tenant", count("another", "theirs"), 1)

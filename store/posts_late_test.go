@@ -65,8 +65,8 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
 }
 
-// Feedback waits in the outbox while the backend is down, over a restart, and counts once however
-// often its client repeats it.
+// Feedback waits in the outbox while the backend is down, also after a crash. Feedback that its client posts
+// three times counts once.
 func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -131,7 +131,7 @@ func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	same(t, "late posts after a week", r.store.LatePosts(), 0)
 }
 
-// Late posts that are refused, or at which a step panics, are dropped and counted.
+// Late posts that the store refuses, or whose delivery panics, are dropped and counted.
 func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -169,7 +169,7 @@ func TestInvalidFeedbackIsNeverKept(t *testing.T) {
 	same(t, "late posts", r.store.LatePosts(), 0)
 }
 
-// If the outbox has no room, Rate returns an error.
+// Rate returns an error if the outbox has no room for a late post.
 func TestLateFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
@@ -240,13 +240,13 @@ func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 // Late feedback that names only a reply of a forgotten session is deleted.
 func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
-	for _, known := range []bool{false, true} {
-		t.Run(fmt.Sprint("stored ", known), func(t *testing.T) {
+	for _, keyStored := range []bool{false, true} {
+		t.Run(fmt.Sprint("key stored ", keyStored), func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, nil)
 			id := r.playOneTurn("s", picked(true))
 			r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-			if known {
+			if keyStored {
 				r.deliver()
 			}
 			r.backend.failPosts()
@@ -270,7 +270,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 					retries++
 				}
 			}
-			limit := map[bool]int{false: 1, true: 3}[known] + retries + 1 // a retry may be in progress
+			limit := map[bool]int{false: 1, true: 3}[keyStored] + retries + 1 // a retry may be in progress
 			if lookups > limit {
 				t.Errorf("the erasure and %d retries looked up keys in the backend %d times, want at most %d", retries, lookups, limit)
 			}
@@ -305,7 +305,7 @@ func TestForgettingCallsErased(t *testing.T) {
 	}
 }
 
-// Feedback on a reply that arrives while the session of the reply is erased is erased, too. Feedback on other
+// The store erases feedback on a reply that arrives during the erasure of the reply's session. Feedback on other
 // sessions stays.
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()

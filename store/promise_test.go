@@ -20,7 +20,7 @@ func (r *rig) checkStored(name string, want ...string) {
 	r.t.Helper()
 	sameList(r.t, fmt.Sprintf("turns of %q", name), r.storedTurns(name), want)
 	_, ok := r.row(idOf(name))
-	same(r.t, fmt.Sprintf("the row of %q is there", name), ok, len(want) > 0)
+	same(r.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
 
 // playTurn plays one whole turn with word in its text.
@@ -37,12 +37,12 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 		r := runRig(t, nil)
 		r.playTurn("s", 1)
 		r.addKey(replyKey, idOf("s"))
-		time.Sleep(durable)
+		time.Sleep(durableAfter)
 		r.checkStored("s", "1 complete")
 		sameAccount(t, "account", r.account(true), "1 = 1 + 0 + 0")
 		sameList(t, "sessions of the reply", r.sessionsOf(replyKey), []session.ID{idOf("s")})
 		if !r.store.Healthy() || r.store.Lag() != 0 || r.store.Tally.Exchanges.Load() != 1 || r.store.Tally.Pending.Load() != 0 {
-			t.Errorf("got Healthy %v, Lag %v, Tally.Exchanges %d, Tally.Pending %d, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
+			t.Errorf("after the delivery: got Healthy %v, Lag %v, Tally.Exchanges %d, Tally.Pending %d, want true, 0, 1, 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.Exchanges.Load(), r.store.Tally.Pending.Load())
 		}
 		list, err := r.archive.Browse(t.Context(), store.SessionQuery{Tenant: tenantA})
 		if err != nil || len(list.Sessions) != 1 || list.Sessions[0].Name != "s" {
@@ -81,32 +81,32 @@ func TestStopWritesEverything(t *testing.T) {
 	}
 }
 
-// A turn in progress at a kill becomes a stub at the next start, exactly once for any number of
-// kills. Turns that had ended are complete.
+// The turn in progress at a kill is stored as a stub (an incomplete exchange without content) at the next start, and
+// a second kill adds no second stub. The turn that had ended is complete.
 func TestKillLeavesStubs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
 		r.playTurn("s", 1)
 		x, b := r.startTurn("s", 2)
-		time.Sleep(durable)
+		time.Sleep(durableAfter)
 		sameAccount(t, "account", r.account(true), "2 = 1 + 1 + 0")
 		for next, i := r, 0; i < 2; i++ {
 			next = next.crash(nil)
 			sameAccount(t, "account before the start", equation(next.balancedAccount(false)), "2 = 1 + 0 + 1")
 			next.run()
-			time.Sleep(durable)
+			time.Sleep(durableAfter)
 			next.checkStored("s", "1 complete", "2 incomplete")
 			sameAccount(t, "account after the start", next.account(true), "2 = 1 + 0 + 1")
 		}
-		r.endTurn(x, b) // the killed process, which the test cannot stop, ends the turn
-		time.Sleep(durable)
+		r.endTurn(x, b) // crash copied the directory; the first store still runs
+		time.Sleep(durableAfter)
 		r.checkStored("s", "1 complete", "2 complete")
 	})
 }
 
-// A forgotten session leaves memory, the outbox files and the database, and a request in
-// progress does not restore any part of the session. The account does not change.
+// A forgotten session leaves memory, the outbox files and the database. The request in progress restores no part of
+// the session. The account still counts the exchanges of the session.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
 	for by, forget := range map[string]func(r *rig) (int, error){
@@ -121,31 +121,31 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				r.playTurn("s", 1)
 				x, b := r.startTurn("s", 2)
 				x.Reply.Text = word
-				time.Sleep(durable)
+				time.Sleep(durableAfter)
 				if n, err := r.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
-					t.Errorf("another tenant forgot %d sessions, error %v, want 0 and no error", n, err)
+					t.Errorf("ForgetSession of another tenant: got %d sessions, error %v, want 0 and no error", n, err)
 				}
 				if len(filesWith(t, r.dir, word)) == 0 {
-					t.Fatal("no file has the word before the session is forgotten: the test cannot fail")
+					t.Fatal("no file has the word before the session is forgotten, want at least one file")
 				}
 				if n, err := forget(r); n != 1 || err != nil {
-					t.Errorf("forgot %d sessions, error %v, want 1 and no error", n, err)
+					t.Errorf("deletion by %s: got %d sessions, error %v, want 1 and no error", by, n, err)
 				}
 				same(t, "sessions in memory", r.store.Sessions(), 0)
 				sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
 				r.endTurn(x, b)
-				time.Sleep(durable)
+				time.Sleep(durableAfter)
 				r.checkStored("s")
 				sameList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, word), nil)
 				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
 					t.Errorf("the transcript of a forgotten session: got error %v, want store.ErrNoSession", err)
 				}
 				if n, err := forget(r); n != 0 || err != nil {
-					t.Errorf("a second call forgot %d sessions, error %v, want 0 and no error", n, err)
+					t.Errorf("second deletion by %s: got %d sessions, error %v, want 0 and no error", by, n, err)
 				}
 				time.Sleep(time.Second)
 				r.playTurn("s", 1) // a new session with the same name
-				time.Sleep(durable)
+				time.Sleep(durableAfter)
 				r.checkStored("s", "1 complete")
 				if err := r.drain(); err != nil {
 					t.Error(err)
@@ -165,15 +165,15 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 		r.backend.down()
 		for turn := 1; turn <= 3; turn++ {
 			r.playTurn("s", turn)
-			time.Sleep(durable)
+			time.Sleep(durableAfter)
 		}
 		r.checkStored("s")
 		sameAccount(t, "account", r.account(true), "3 = 0 + 3 + 0")
-		if r.store.Healthy() || r.store.Lag() < durable || r.store.Tally.WriteErrors.Load() == 0 {
-			t.Errorf("during the outage: got Healthy %v, Lag %v, Tally.WriteErrors %d, want false, at least %v, more than 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durable)
+		if r.store.Healthy() || r.store.Lag() < durableAfter || r.store.Tally.WriteErrors.Load() == 0 {
+			t.Errorf("during the outage: got Healthy %v, Lag %v, Tally.WriteErrors %d, want false, at least %v, more than 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durableAfter)
 		}
 		r.backend.up()
-		time.Sleep(durable)
+		time.Sleep(durableAfter)
 		r.checkStored("s", "1 complete", "2 complete", "3 complete")
 		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")
 		if !r.store.Healthy() || r.store.Lag() != 0 {

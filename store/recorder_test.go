@@ -32,7 +32,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	same(t, "turns after a restart", r.restart(nil).turnsOf(id), 9)
 }
 
-// Counts are written with a decision, within a second, and at the stop.
+// A change of the kind Counted is written with the next decision, a second later, or at the stop.
 func TestCountsWaitASecondAtMost(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -127,7 +127,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := runRig(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
-				r.offer("first", 1) // is delivered, and the pause of DeliverEvery begins
+				r.offer("first", 1) // delivered at once; the next regular delivery is DeliverEvery later
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
 					r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size.bytes})
@@ -136,7 +136,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 				// The last turns can miss the early delivery: fewer than flushAt turns wait for the next tick
 				// of the recorder.
 				if n := r.exchanges(idOf("s")); n > 0 != size.early {
-					t.Errorf("%d of %d turns are delivered before DeliverEvery, want some = %t", n, size.turns, size.early)
+					t.Errorf("turns delivered before DeliverEvery: got %d of %d, want more than 0 = %t", n, size.turns, size.early)
 				}
 				r.clock.add(time.Hour)
 				time.Sleep(time.Second)
@@ -164,7 +164,7 @@ func TestDrainedIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for range 2 {
-		_ = r.drain() // the second time the outbox is closed
+		_ = r.drain() // at the second call the outbox is already closed
 	}
 	<-r.store.Drained()
 }
@@ -211,8 +211,8 @@ func (p *panickingExchange) before(_ label.Step, _ session.ID, exchange string) 
 	}
 }
 
-// Only the exchange at which a step panics is lost, while the store records and after a crash. The dead
-// letter, the record that the exchange was set aside, contains no personal data.
+// A step panics at one exchange, while the store records the exchange or at the start after a crash. Only this
+// exchange is lost. The dead letter, the record that the exchange was set aside, contains no personal data.
 func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -280,7 +280,7 @@ func (a *panickingExpiry) PurgeParked(ctx context.Context, before time.Time) (in
 	return a.Backend.PurgeParked(ctx, before)
 }
 
-// A retention that panics is tried again at its next time and not earlier; the store records turns until then.
+// A retention that panics is tried again at the next regular time and not earlier. Meanwhile the store records turns.
 func TestPanickingRetentionBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

@@ -68,19 +68,19 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	same(t, "name of the session in memory", ses.Record.Identity.Name, name)
-	check := func(when string, text []byte) {
+	check := func(moment string, text []byte) {
 		t.Helper()
 		for _, p := range places {
 			if i := bytes.Index(text, []byte(secret(p)[:12])); i >= 0 {
-				t.Errorf("%s: the text holds the secret of the place %s, want no secret: %q", when, p, text[max(i-40, 0):min(i+60, len(text))])
+				t.Errorf("%s: the text holds the secret of the place %s, want no secret: %q", moment, p, text[max(i-40, 0):min(i+60, len(text))])
 			}
 		}
 		if bytes.Contains(text, []byte("amy@example.com")) {
-			t.Errorf("%s: the text holds the address amy@example.com, want no address", when)
+			t.Errorf("%s: the text holds the address amy@example.com, want no address", moment)
 		}
 	}
 	check("while the session is open", contents(t, r.dir))
-	check("read back", r.readBack(id))
+	check("read from the backend", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
 		t.Error("the stored text lacks the words Paint the shed, which are no secret")
 	}
@@ -113,8 +113,7 @@ func (r *rig) readBack(id session.ID) []byte {
 	return text
 }
 
-// Each address of a session has its own number, in all turns. After a restart no number is used for a
-// second address.
+// Each e-mail address has one number in all turns of its session. After a restart a new address gets a new number.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -140,7 +139,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	same(t, "stored replies", strings.Join(replies(), "; "), "[REDACTED:email:1]; [REDACTED:email:2] or [REDACTED:email:1]")
 	r = r.restart(nil)
 	if ses, _ := r.store.Acquire(t.Context(), tenantA, id); ses == nil {
-		t.Fatal("no session after the restart")
+		t.Fatal("Acquire after the restart: got no session, want the session")
 	} else {
 		r.store.Release(ses, store.Decided)
 	}
@@ -177,7 +176,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	same(t, "stored comment without redaction of personal data", storedFeedback().Comment, "ask amy@example.com")
 }
 
-// A turn that names an opted-out path, in a call or in the call of a result, is not kept.
+// A turn is not kept if a call of the reply, or a call that the request answers, names an opted-out path.
 func TestOptOutByPath(t *testing.T) {
 	t.Parallel()
 	read := func(path string) string { b, _ := json.Marshal(map[string]string{"path": path}); return string(b) }
@@ -235,7 +234,7 @@ func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	r.closeSessions()
 	for _, op := range r.backend.takeCalls() {
 		if op == "samples" {
-			t.Error("samples were written without learning")
+			t.Error("got a write of samples without learning, want none")
 		}
 	}
 	same(t, "counter rewarded", r.counter("", "rewarded"), 1)
