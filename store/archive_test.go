@@ -189,7 +189,8 @@ func (c *conversation) removeHarnessBlocks() {
 	c.deliverAll()
 }
 
-// A transcript shows each text of a session once, the blocks (inserted texts) at their places, and the withheld lessons.
+// A transcript shows each text of a session once, the blocks (inserted texts) at their places, and the withheld
+// lessons.
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
 	const maxTextBytes = 32 << 10 // bytes of one text

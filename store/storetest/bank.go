@@ -17,7 +17,8 @@ type BankWriter interface {
 	Delete(t *testing.T, name string)
 }
 
-// OpenBank returns an empty bank and its watcher: run calls onBook until its context ends.
+// OpenBank returns an empty bank and its watcher. Until its context ends, run calls onBook with each new book, the set
+// of valid lessons, and with the problems of the bank.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
 // RunBank runs the conformance suite of a bank of lessons.
@@ -50,7 +51,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Put(t, "a.md", "---\nname: [\n---\n")
 			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool { return len(p) == 1 && p[0].Kept && p[0].Slug == "aaa" })
 			if after, ok := w.last().Get("aaa"); !ok || after.Raw != before.Raw {
-				t.Errorf("an invalid change replaced the lesson: got lesson %v, want the version before the change", after)
+				t.Errorf("lesson after an invalid change: got %v, found %v, want the lesson before the change", after, ok)
 			}
 			w.Put(t, "a.md", lessonText("aaa", "two"))
 			w.await(t, "the repaired lesson", func(b *lesson.Book, p []lesson.Problem) bool {
@@ -87,7 +88,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			defer func() {
 				cancel()
 				if err := <-done; err != nil {
-					t.Errorf("run of the watcher: %v", err)
+					t.Errorf("run of the watcher: got error %v, want no error", err)
 				}
 			}()
 			w.await(t, "the first book", func(*lesson.Book, []lesson.Problem) bool { return true })

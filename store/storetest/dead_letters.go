@@ -67,8 +67,8 @@ func unsampled(t tester, s Store) int64 {
 	return mustGet[int64](t)(s.Unsampled(t.Context()))
 }
 
-// lateExchange tests that an exchange of a settled session makes the session unsettled, and is
-// counted until the next settlement, once if it is written twice.
+// lateExchange tests late exchanges, which are exchanges of a settled session: the session becomes unsettled, and
+// Unsampled counts each late exchange once until the next settlement.
 func lateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)
@@ -138,8 +138,8 @@ func samplesReplaced(t tester, s Store) {
 	}
 }
 
-// setAsideIsNotDue tests a session set aside: Readmit makes it due again, unless the session has too many
-// tries.
+// setAsideIsNotDue tests a session that is set aside: the session is not due until Readmit. Readmit omits a session with
+// too many tries.
 func setAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))
@@ -165,7 +165,8 @@ func setAsideIsNotDue(t tester, s Store) {
 	equal(t, "unsampled after the settlement", unsampled(t, s), int64(0))
 }
 
-// setAsideIsNotUnsettled tests a settled session set aside: only Readmit makes it unsettled again.
+// setAsideIsNotUnsettled tests a settled session that is set aside: new feedback does not make the session unsettled
+// until Readmit.
 func setAsideIsNotUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	first := settlement(tenantA, 1, 0)

@@ -137,7 +137,7 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	var unparked atomic.Int64 // sessions that unpark has used; each call uses sessions without feedback, also in parallel cases
+	var unparked atomic.Int64 // number of sessions that unpark has used; each key gets a new session without feedback
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		out, sessions := parked{}, map[session.EchoKey]session.ID{}
@@ -235,8 +235,7 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// anySet tests that entries end in one set in every order, with every repetition, and in every
-// batch.
+// anySet tests that entries in any order, with a repeated entry and in any two batches, end in the same stored feedback.
 func anySet(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -83,7 +83,7 @@ func (h history) checkTotals() {
 		have["sessions"]++
 		open[r.ID] = !r.Closed
 		if !r.Closed && a.Version > 0 {
-			h.Errorf("session %x is settled and open", r.ID)
+			h.Errorf("session %x is settled and open, want it closed", r.ID)
 		}
 		return nil
 	}))
@@ -103,13 +103,13 @@ func (h history) checkTotals() {
 	}
 	for _, r := range due(h, h.s, at(100), session.Row{}, 10) {
 		if r.Closed {
-			h.Errorf("session %x is both due and closed", r.ID)
+			h.Errorf("session %x is due and closed, want open sessions only", r.ID)
 		}
 		delete(open, r.ID)
 	}
 	for id, isOpen := range open {
 		if isOpen {
-			h.Errorf("session %x is open, and neither due nor set aside", id)
+			h.Errorf("session %x is open, and neither due nor set aside, want one of both", id)
 		}
 	}
 	if n := unsampled(h, h.s); n < 0 || n > have["exchanges"] {

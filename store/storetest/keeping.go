@@ -21,7 +21,7 @@ func keepingCases() map[string]func(tester, Store) {
 				}
 			}
 			if _, ok := st["bytes"]; !ok {
-				t.Error("Stats has no entry bytes")
+				t.Error("Stats has no entry bytes, want one")
 			}
 		},
 		"forget removes all data of a session": forgetOne,
@@ -145,7 +145,7 @@ func forgetOne(t tester, s Store) {
 
 // forgetTenant tests the deletion of a tenant: the counters and other tenants stay.
 func forgetTenant(t tester, s Store) {
-	const sessions = 70 // more than one step deletes
+	const sessions = 70 // more than ForgetTenant deletes in one step
 	for n := range sessions {
 		writeFull(t, s, tenantA, n)
 	}

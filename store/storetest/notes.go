@@ -72,7 +72,7 @@ func noteCases() map[string]func(tester, Store) {
 	}
 }
 
-// claimTime returns a time of claims, in seconds.
+// claimTime returns the time n seconds after at(0).
 func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Second) }
 
 // writeNotes writes notes of sessions, by the number of the session, and notes of the tenant, by key. An empty

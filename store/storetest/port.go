@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// The first and the last port of the servers of tests. The system gives ports from 32768 (Linux) or 49152 to outgoing
-// connections and to listeners of port 0, so none of these takes the port of a server that is down for a while.
+// The first and the last port of the servers of tests. Outgoing connections and listeners of port 0 get ports from
+// 32768 (Linux) or 49152 on. They cannot take the port of a server that a test stops and starts again.
 const (
 	firstPort = 10000
 	lastPort  = 29999

@@ -7,24 +7,24 @@ import (
 	"precept/store/storetest"
 )
 
-// A free port stays reserved between two runs of a server, and the server may use the port.
+// FreePort reserves a port until the end of the test. A server of the test can listen on the port.
 func TestFreePortIsReservedUntilTheEndOfTheTest(t *testing.T) {
 	port := ""
 	t.Run("reserved", func(t *testing.T) {
 		port = storetest.FreePort(t)
 		l, err := net.Listen("tcp", "127.0.0.1:"+port)
 		if err != nil {
-			t.Fatalf("a server cannot use port %s: %v", port, err)
+			t.Fatalf("Listen on the reserved port %s: got error %v, want no error", port, err)
 		}
 		_ = l.Close()
 		if c, err := net.ListenPacket("udp", "127.0.0.1:"+port); err == nil {
 			_ = c.Close()
-			t.Errorf("port %s is not reserved, want a UDP socket of the same number", port)
+			t.Errorf("ListenPacket on the reserved port %s: got no error, want an error", port)
 		}
 	})
 	c, err := net.ListenPacket("udp", "127.0.0.1:"+port)
 	if err != nil {
-		t.Fatalf("port %s is still reserved after the test: %v", port, err)
+		t.Fatalf("ListenPacket on port %s after the test: got error %v, want no error", port, err)
 	}
 	_ = c.Close()
 }

@@ -69,7 +69,7 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
-	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // a test's own; it is ended by Kill
+	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // the process of a test, which Kill ends
 	if r.config != "" {
 		r.cmd = r.sentinel(port)
 	}
@@ -88,7 +88,7 @@ func (r *Redis) Start() error {
 		close(done)
 	}()
 	for end := time.Now().Add(startLimit); ; { //nolint:forbidigo // a process outside of the test's clock
-		// An error reply proves that the server runs and requires a password.
+		// A server that requires a password replies with an error to PING, and has started.
 		_, err := r.Do("PING")
 		var reply replyError
 		if err == nil || errors.As(err, &reply) && !strings.HasPrefix(string(reply), "LOADING") {
@@ -143,7 +143,7 @@ func (r *Redis) Must(t testing.TB, args ...string) any {
 	t.Helper()
 	v, err := r.Do(args...)
 	if err != nil {
-		t.Fatalf("redis %s: %v", strings.Join(args, " "), err)
+		t.Fatalf("redis command %s: got error %v, want no error", strings.Join(args, " "), err)
 	}
 	return v
 }
@@ -217,9 +217,9 @@ func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	return func() []string {
 		r.Must(t, "ECHO", "end of monitoring")
 		select {
-		case <-done: // the line of the end was read
+		case <-done:
 		case <-time.After(startLimit):
-			t.Fatal("MONITOR did not report the end of monitoring")
+			t.Fatalf("MONITOR did not report the last command within %v", startLimit)
 		}
 		_ = c.Close()
 		return lines

@@ -119,7 +119,7 @@ func isEnded(err error) bool {
 
 // The functions below return the data of the suite: small, and different in every field.
 
-// at returns a time of the suite.
+// at returns the first time of the suite plus a number of minutes.
 func at(minutes int) time.Time {
 	return time.Date(2031, 5, 6, 7, 8, 9, 123_456_000, time.UTC).Add(time.Duration(minutes) * time.Minute)
 }

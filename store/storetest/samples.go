@@ -75,7 +75,7 @@ func sampleCases() map[string]func(tester, Store) {
 				bad := exchange(tenantA, 1, 2)
 				bad.Session = sid
 				if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1), bad}}); err == nil {
-					t.Errorf("Write accepted an exchange with the session id %q", sid)
+					t.Errorf("Write of an exchange with the session id %q: got no error, want an error", sid)
 				}
 			}
 			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)

@@ -109,8 +109,8 @@ func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits until ok returns true. The limit is long, because a Sentinel that finds itself delayed does
-// nothing for half a minute (its mode TILT). The processes are outside of the test's clock.
+// await waits until ok returns true. The limit is long, because a Sentinel that detects a delay of its own process does
+// nothing for half a minute (the mode TILT). The processes are outside of the test's clock.
 func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above
@@ -128,5 +128,5 @@ func (g *SentinelGroup) URL(parameters ...string) string {
 
 // sentinel returns the command that starts a Sentinel.
 func (r *Redis) sentinel(port string) *exec.Cmd {
-	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // a test's own; it is ended by Kill
+	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // the process of a test, which Kill ends
 }

@@ -83,7 +83,8 @@ func noSession(t tester, s Store, tenant string, n int) {
 	}
 }
 
-// newerSeen tests the choice between two rows: the latest Seen wins, and of equal Seen the row written last.
+// newerSeen tests the choice between two rows of a session: the row with the later Seen wins. If Seen is equal, the row
+// that was written last wins.
 func newerSeen(t tester, s Store) {
 	for _, seen := range []int{5, 4, 6, 6, 2} {
 		write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, seen)}})
@@ -172,13 +173,13 @@ func dueOrder(t tester, s Store) {
 	equal(t, "due sessions after a later row", due(t, s, at(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
 
-// duePages tests pages of due sessions: each session is returned once, also if several start at once.
+// duePages tests pages of due sessions: each session is on one page, also if several sessions have the same start.
 func duePages(t tester, s Store) {
 	var rows []session.Row
 	for n := range 25 {
 		for _, tenant := range []string{tenantA, tenantB} {
 			r := row(tenant, n, n)
-			r.Started = at(n / 10) // many at once
+			r.Started = at(n / 10) // 20 sessions with the same start
 			rows = append(rows, r)
 		}
 	}
@@ -242,7 +243,8 @@ func sessionContext(t tester, s Store) {
 	equal(t, "row", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 1))
 }
 
-// standIns tests that a stand-in never replaces the row of its session, and is replaced by the row.
+// standIns tests that a stand-in, the temporary row of a session whose row could not be read, never replaces the row,
+// and that the row replaces the stand-in.
 func standIns(t tester, s Store) {
 	standIn := func(n, seen int) session.Row {
 		r := row(tenantA, n, seen)
@@ -264,8 +266,7 @@ func standIns(t tester, s Store) {
 	equal(t, "row after a later stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// anyRow tests that the rows of a session end in the same row in every order and with every
-// repetition.
+// anyRow tests rows of one session in any order and with repetitions: the store ends with the same row.
 func anyRow(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

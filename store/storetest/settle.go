@@ -18,9 +18,9 @@ func settleCases() map[string]func(tester, Store) {
 			equal(t, "counters", len(counters(t, s, tenantA)), 0)
 			equal(t, "results without settlements", len(settle(t, s)), 0)
 		},
-		"settlement closes and counts":            firstStep,
-		"stale settlement is refused":             staleStep,
-		"settlements of one session in one batch": chainedSteps,
+		"settlement closes and counts":            firstSettlement,
+		"stale settlement is refused":             staleSettlement,
+		"settlements of one session in one batch": consecutiveSettlements,
 		"undone settlement leaves no counters":    undoneSettlement,
 		"rewards keep every bit": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
@@ -103,7 +103,7 @@ func newFeedbackUnsettles(t tester, s Store) {
 	settle(t, s, first, settlement(tenantB, 1, 0))
 	equal(t, "unsettled after a settlement with all feedback", len(unsettled(t, s)), 0)
 
-	// A correction, and another correction during the first.
+	// A second entry, and a correction of the entry before the settlement that counts the entry.
 	session1 := []session.Unsettled{{Tenant: tenantA, ID: id(1)}}
 	addFeedback(t, s, tenantA, 1, entry("b", 2, 0))
 	equal(t, "unsettled after a correction", unsettled(t, s), session1)
@@ -135,20 +135,21 @@ func newFeedbackUnsettles(t tester, s Store) {
 	equal(t, "unsettled after the deletion", unsettled(t, s), []session.Unsettled{{Tenant: tenantB, ID: id(1)}})
 }
 
-// firstStep tests the first settlement: it closes the session and adds its deltas.
-func firstStep(t tester, s Store) {
+// firstSettlement tests the first settlement of a session: the settlement closes the session and adds its deltas to the
+// counters.
+func firstSettlement(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
 	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 1, Rewarded: true, Tier: 1, Frozen: []byte("frozen 1")})
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !sessionOf(t, s, tenantA, 1).Closed {
-		t.Error("the session is open after its first settlement")
+		t.Error("the session is open after its first settlement, want it closed")
 	}
 }
 
-// staleStep tests settlements from another version than the stored version: each is refused, alone and within a
-// batch.
-func staleStep(t tester, s Store) {
+// staleSettlement tests settlements from another version than the stored version: the store refuses each, alone and
+// within a batch.
+func staleSettlement(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)))
 	for _, from := range []int64{0, 2, -1} {
 		equal(t, fmt.Sprint("accepted settlement from version ", from), settle(t, s, settlement(tenantA, 1, from, delta("a@1", "n", 0, 100))), []bool{false})
@@ -159,8 +160,8 @@ func staleStep(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 1011)})
 }
 
-// chainedSteps tests one batch with consecutive settlements of one session.
-func chainedSteps(t tester, s Store) {
+// consecutiveSettlements tests one batch with consecutive settlements of one session.
+func consecutiveSettlements(t tester, s Store) {
 	equal(t, "accepted settlements", settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1)), settlement(tenantA, 1, 1, delta("a@1", "n", 0, 10)),
 		settlement(tenantA, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
 	equal(t, "settled state", applied(t, s, tenantA, 1), session.Applied{Version: 2, Rewarded: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
@@ -195,8 +196,7 @@ func settleContext(t tester, s Store) {
 	equal(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 
-// anyOrder tests that any order of steps, and any cut into batches, ends in the same counters, byte
-// for byte.
+// anyOrder tests that settlements in any order, and in any two batches, end in the same counters.
 func anyOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -69,7 +69,8 @@ type Listings interface {
 	NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error)
 }
 
-// DeadLetters stores the marks of steps that panicked, and counts exchanges without a sample.
+// DeadLetters stores records of the sessions and exchanges at which a step panicked, and counts exchanges without a
+// sample.
 type DeadLetters interface {
 	SetAside(ctx context.Context, list []session.DeadLetter) error
 	Readmit(ctx context.Context, maxTries int) (int, error)

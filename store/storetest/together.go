@@ -29,7 +29,7 @@ func togetherCases() map[string]func(tester, Store) {
 // workers is the number of goroutines of together.
 const workers = 8
 
-// together runs fn in several goroutines, and waits for them.
+// together runs fn in several goroutines, and waits for their end.
 func together(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
@@ -59,17 +59,26 @@ func writersAndReaders(t tester, s Store) {
 			if err != nil {
 				return err
 			}
-			// A written row is visible at once, and complete.
 			r, ok, err := s.Session(ctx, tenant, id(n))
-			if err != nil || !ok || r.ID != id(n) {
-				return fmt.Errorf("session %d after its write: found %v, error %w", n, ok, err)
+			if err != nil {
+				return err
+			}
+			if !ok || r.ID != id(n) {
+				return fmt.Errorf("session %x after its write: got found = %v, id %x, want found = true and this id", id(n), ok, r.ID)
 			}
 			found, err := s.FindEcho(ctx, tenant, []session.EchoKey{session.EchoKey(n)})
-			if err != nil || len(found[session.EchoKey(n)]) != 1 {
-				return fmt.Errorf("the echo of session %d after its write: got %v, error %w", n, found, err)
+			if err != nil {
+				return err
 			}
-			if list, err := s.Exchanges(ctx, tenant, id(n)); err != nil || len(list) != 1 {
-				return fmt.Errorf("session %d after its write: got %d exchanges, want 1, error %w", n, len(list), err)
+			if len(found[session.EchoKey(n)]) != 1 {
+				return fmt.Errorf("sessions with the key of session %d after its write: got %v, want 1", n, found)
+			}
+			list, err := s.Exchanges(ctx, tenant, id(n))
+			if err != nil {
+				return err
+			}
+			if len(list) != 1 {
+				return fmt.Errorf("exchanges of session %d after its write: got %d, want 1", n, len(list))
 			}
 		}
 		return nil
@@ -97,13 +106,13 @@ func oneSettles(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge tests replicas that have not read each other's rows: all workers write the row of the same run, each
-// time with a different pick.
+// unitsMerge tests replicas that have not read each other's rows. All workers write the row of the same run, each
+// time with a different pick. The stored row has all picks.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
 	}); !ok {
-		return // one process writes the row completely
+		return // only the replicas of a shared store write the same row
 	}
 	together(t, func(w int) error {
 		for i := range 5 {
