@@ -9,8 +9,8 @@ import (
 	"precept/store/outbox"
 )
 
-// A row waits in the outbox until the store has the row for good. The account counts its exchange all
-// the time.
+// A row waits in the outbox until the store has the row and the row is released. The account counts the exchange of the
+// row before and after the delivery.
 func Example() {
 	dir, err := os.MkdirTemp("", "outbox")
 	if err != nil {

@@ -88,7 +88,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 		same(t, "incomplete exchanges after the restart", after.Incomplete, before.Incomplete)
 		delivered, last := q.Delivered()
 		if last < acknowledged {
-			t.Fatalf("round %d: the last row is %d, want at least %d as acknowledged", round, last, acknowledged)
+			t.Fatalf("round %d: last row: got %d, want at least the acknowledged %d", round, last, acknowledged)
 		}
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
 		must(t, err)
@@ -112,6 +112,6 @@ func balanced(t *testing.T, a outbox.Account) {
 		sum += n
 	}
 	if sum != a.Admitted || a.Stored < 0 || a.Spooled < 0 {
-		t.Errorf("the account does not balance: %+v", a)
+		t.Errorf("account: got %+v, want Admitted as the sum %d of the other counts, and no negative count", a, sum)
 	}
 }

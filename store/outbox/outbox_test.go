@@ -315,7 +315,7 @@ func (q *queue) filesWith(text string) (names []string) {
 func TestForgottenTextLeavesTheFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // on many pages, also on pages of deleted rows
+	for i := range 40 { // the texts are on many pages, also on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			row("theirs", 1, strings.Repeat("zanzibar ", 500)), row("ours", 1, strings.Repeat("madagascar ", 500)), row("ours", 2, strings.Repeat("comoros ", 500)),
 		}})
@@ -447,7 +447,7 @@ func TestForeignFileIsSetAside(t *testing.T) {
 	same(t, "files with the letter after DeleteAside", len(q.filesWith("this is a letter")), 0)
 }
 
-// After one flipped bit, 5000 cleared bytes or a truncation the file opens, returns only rows and posts of
+// After one flipped bit, 5000 cleared bytes or a truncation, Open succeeds. The outbox returns only rows and posts of
 // feedback as they were appended, and counts the lost exchanges as damaged.
 func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	t.Parallel()
@@ -483,7 +483,7 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 		must(t, os.WriteFile(pathIn(dir), b, 0o600))
 		q, err := tryOpen(t, dir, 1<<30)
 		if err != nil {
-			t.Fatalf("round %d: the damaged file does not open: %v", round, err)
+			t.Fatalf("round %d: Open of the damaged file: got error %v, want no error", round, err)
 		}
 		delivered, _ := q.Delivered()
 		rows, err := q.Read(delivered, math.MaxInt64, 1<<30)
@@ -535,7 +535,7 @@ func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 	for at := int64(10); at < n; at += 10 {
 		q.Advance(at, 10, nil)
 		if err := q.Release(at); err != nil {
-			t.Fatalf("Release(%d) of %d rows failed: %v", at, n, err)
+			t.Fatalf("Release(%d) of %d rows: got error %v, want no error", at, n, err)
 		}
 	}
 	q.rows("there is room again")

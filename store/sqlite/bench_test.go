@@ -47,8 +47,8 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures calls without the creation of their data: the processor time of the process, which
-// other processes do not change, including checkpoints and the collector, and the elapsed time.
+// meter measures the elapsed time of calls, and the processor time of the process during the calls, which includes
+// checkpoints and garbage collection. The creation of the data is not measured.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration
@@ -69,7 +69,7 @@ func (m *meter) run(items int, fn func() error) {
 	}
 }
 
-// report reports wall time and processor time per item.
+// report reports elapsed time and processor time per item.
 func (m *meter) report(unit string) {
 	m.b.ReportMetric(float64(m.b.Elapsed().Nanoseconds())/float64(m.items), "ns/"+unit)
 	m.b.ReportMetric(float64(m.cpu.Nanoseconds())/float64(m.items), "cpu-ns/"+unit)
@@ -259,8 +259,8 @@ func BenchmarkCounters(b *testing.B) {
 	}
 }
 
-// BenchmarkEchoes measures the cost of 200,000 echoes: writing them in batches of a quiet and of a
-// busy second, their bytes in the file, and the look-up of twenty keys, one of which is stored
+// BenchmarkEchoes measures the time to write 198,000 echoes, in batches of 30 (a quiet second) or 1,500 (a busy
+// second), the bytes of an echo in the file, and the look-up of twenty keys, one of which is stored
 // (docs/decisions/0032-echoes.md).
 func BenchmarkEchoes(b *testing.B) {
 	const echoes = 198_000 // a multiple of both batch sizes

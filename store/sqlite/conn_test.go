@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"errors"
+	"fmt"
 	"math"
 	"path/filepath"
 	"strings"
@@ -22,16 +23,16 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	const put = "INSERT INTO meta(key, value) VALUES(?, x'01')"
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
-		if x.db.exec(put, "a") != 1 || x.db.integer("SELECT count(*) FROM meta") != 1 {
-			t.Error("a statement before the error had no effect in the transaction")
+		if got := fmt.Sprint(x.db.exec(put, "a"), x.db.integer("SELECT count(*) FROM meta")); got != "1 1" {
+			t.Errorf("changed rows and count before the error: got %s, want 1 1", got)
 		}
 		x.db.exec("no sql")
 		x.db.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
 		for range x.db.rows("SELECT 1") {
 			rows++
 		}
-		if x.db.exec(put, "c") != 0 || x.db.insert(put, "d") != 0 || x.db.integer("SELECT 1") != 0 || x.db.blob("SELECT x'01'") != nil || rows != 0 {
-			t.Error("a statement after the error had an effect")
+		if got := fmt.Sprint(rows, x.db.exec(put, "c"), x.db.insert(put, "d"), x.db.integer("SELECT 1"), x.db.blob("SELECT x'01'") == nil); got != "0 0 0 0 true" {
+			t.Errorf("rows, exec, insert, integer and blob == nil after the error: got %s, want 0 0 0 0 true", got)
 		}
 		x.db.fail(errors.New("a later error"))
 	})
@@ -49,7 +50,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	}
 }
 
-// The end of the context aborts the transaction: no later statement runs, and nothing is stored.
+// The end of the context aborts the transaction. No later statement runs, and no value of the transaction is stored.
 func TestContextEndsTheTransaction(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -69,7 +70,7 @@ func TestContextEndsTheTransaction(t *testing.T) {
 	}
 }
 
-// A transaction on a full disk runs again after a checkpoint, and counts once.
+// A transaction that fails with ErrDiskFull runs again after a checkpoint. The totals count the transaction once.
 func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -85,7 +86,7 @@ func TestFullDiskIsRetriedAfterACheckpoint(t *testing.T) {
 	}
 }
 
-// Values of every type return as they were bound: times to the microsecond, floats bit by bit.
+// A query returns values of every type as they were bound: times to the microsecond, floats bit by bit.
 func TestValuesRoundTrip(t *testing.T) {
 	t.Parallel()
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -129,7 +130,7 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
 		if c.row("SELECT 1 WHERE false").scan(&n) || n != 7 {
-			t.Errorf("a missing row set the value %d, want 7 unchanged", n)
+			t.Errorf("variable after the scan of a missing row: got %d, want 7 unchanged", n)
 		}
 		if n := c.integer("SELECT NULL"); n != 0 {
 			t.Errorf("NULL reads as %d, want 0", n)

@@ -55,7 +55,8 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// overflow makes the next batch of echoes fill the generation, so that the batch after it begins a new one.
+// overflow makes the next batch of echoes fill the newest generation (a group of echoes that the store deletes
+// together). The batch after it begins a new generation.
 func overflow(s *Store) { s.newestGen.size = generationSize }
 
 // echoRowsOf counts the rows of echoes that match a condition.
@@ -70,8 +71,7 @@ func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	return n
 }
 
-// Tens of thousands of echoes over several generations and a reopening give the answers of a plain
-// map.
+// After 12,000 echoes in several generations, FindEcho returns the sessions of a plain map, also after a reopening.
 func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -86,18 +86,18 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 			if rng.IntN(20) == 0 {
 				k = 1 << 50 // the key that is in every batch
 			}
-			when := at
+			echoTime := at
 			if rng.IntN(10) == 0 {
-				when = max(1, at-rng.IntN(5_000)) // late
+				echoTime = max(1, at-rng.IntN(5_000)) // late
 			}
 			if m[k] == nil {
 				m[k] = map[int]int{}
 			}
-			for clash := true; clash; when++ { // sessions of one key get distinct times, because the order of equal times is undefined
-				clash = slices.Contains(slices.Collect(maps.Values(m[k])), when+1)
+			for clash := true; clash; echoTime++ { // sessions of one key get distinct times, because the order of equal times is undefined
+				clash = slices.Contains(slices.Collect(maps.Values(m[k])), echoTime+1)
 			}
-			m[k][n] = max(m[k][n], when)
-			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n), At: start.Add(time.Duration(when) * time.Millisecond)})
+			m[k][n] = max(m[k][n], echoTime)
+			b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: k, ID: testID(n), At: start.Add(time.Duration(echoTime) * time.Millisecond)})
 		}
 		if round%9 == 8 {
 			overflow(s)
@@ -136,7 +136,7 @@ func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 	checkModel(t, s, model{}, keys)
 }
 
-// Forgetting one session removes no echoes of other sessions, before and after a reopening.
+// Forget removes the echoes of its session and no echoes of other sessions. The same holds after a reopening.
 func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	const sessions, each = 10, 300
 	path := filepath.Join(t.TempDir(), "precept.db")
@@ -174,8 +174,8 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	checkModel(t, openTest(t, path), m, keys)
 }
 
-// The oldest generation is deleted beyond the maximum number, and a full generation keeps the
-// newest echoes of a key that occurs in every session.
+// The store deletes the oldest generations beyond the maximum number. A full generation keeps only the newest
+// echoesPerKey echoes of a key that occurs in every session.
 func TestEchoesAreBounded(t *testing.T) {
 	const everywhere, each = 1 << 50, echoesPerKey + 2
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
@@ -204,8 +204,7 @@ func TestEchoesAreBounded(t *testing.T) {
 	}
 }
 
-// A batch that is rolled back also rolls back its generation: the next echoes are written and
-// found.
+// A batch that is rolled back begins no generation. The next echoes are written and found.
 func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	overflow(s)
@@ -219,13 +218,13 @@ func TestRolledBackEchoesKeepTheGeneration(t *testing.T) {
 		t.Fatalf("update: got error %v, want %v", err, stop)
 	}
 	if s.newestGen.number != 0 {
-		t.Errorf("after a rolled-back echo the newest generation is %d, want 0", s.newestGen.number)
+		t.Errorf("number of the newest generation after a rolled-back echo: got %d, want 0", s.newestGen.number)
 	}
 	if err := s.Write(t.Context(), session.Batch{Echoes: []session.Echo{one}}); err != nil {
 		t.Fatal(err)
 	}
 	checkModel(t, s, model{1: {1: 1}}, []session.EchoKey{1})
 	if s.newestGen.number != 1 {
-		t.Errorf("after a full first generation the newest is %d, want 1", s.newestGen.number)
+		t.Errorf("number of the newest generation after a full first generation: got %d, want 1", s.newestGen.number)
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"precept/internal/session"
 )
 
+// canary is a text that the tests search for in the files of a store.
 const canary = "canary-9f27c1"
 
 // fill writes a session with data in every table; the data contains the canary.
@@ -57,7 +58,7 @@ func allFiles(t *testing.T, s *Store) (all []byte) {
 	t.Helper()
 	files, err := filepath.Glob(s.opt.Path + "*")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("files of the database: got %v, error %v, want some", files, err)
+		t.Fatalf("files of the database: got %v, error %v, want at least one", files, err)
 	}
 	for _, f := range files {
 		data, err := os.ReadFile(f)
@@ -74,48 +75,48 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)
 	if !ok {
-		t.Fatalf("the tenant %q has no number", tenant)
+		t.Fatalf("the tenant %q has no number in the store, want one", tenant)
 	}
 	return binary.BigEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
 }
 
 func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
-	const sessions = 70 // more than one step processes
+	const sessions = 70 // more than ForgetTenant deletes in one step
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	for n := range sessions {
-		fill(t, s, "gone", n+1)
+		fill(t, s, "forgotten", n+1)
 	}
-	const stays = 200
+	const kept = 200
 	if err := s.Write(t.Context(), session.Batch{
-		Rows:   []session.Row{{Tenant: "stays", ID: testID(stays), Data: []byte("{}")}},
-		Echoes: []session.Echo{{Tenant: "stays", Key: stays, ID: testID(stays)}},
+		Rows:   []session.Row{{Tenant: "kept", ID: testID(kept), Data: []byte("{}")}},
+		Echoes: []session.Echo{{Tenant: "kept", Key: kept, ID: testID(kept)}},
 	}); err != nil {
 		t.Fatal(err)
 	}
-	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "gone", 7)} {
+	for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "forgotten", 7)} {
 		if copiesOnDisk(t, s, needle) == 0 {
-			t.Fatalf("%q is missing before the session is forgotten: the test cannot fail", needle)
+			t.Fatalf("copies of %q in the files before the deletion: got 0, want at least 1", needle)
 		}
 	}
-	if n, err := s.ForgetTenant(t.Context(), "gone"); n != sessions || err != nil {
-		t.Fatalf("forgot %d sessions, error %v, want %d", n, err, sessions)
+	if n, err := s.ForgetTenant(t.Context(), "forgotten"); n != sessions || err != nil {
+		t.Fatalf("ForgetTenant: got %d sessions, error %v, want %d", n, err, sessions)
 	}
 	if n := copiesOnDisk(t, s, []byte(canary)); n != 0 {
 		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)
 	}
 	all := allFiles(t, s)
 	for n := range sessions {
-		if c := bytes.Count(all, echoBytes(t, s, "gone", n+1)); c != 0 {
+		if c := bytes.Count(all, echoBytes(t, s, "forgotten", n+1)); c != 0 {
 			t.Errorf("echo %d: got %d copies in the files, want 0", n+1, c)
 		}
 	}
-	found, err := s.FindEcho(t.Context(), "stays", []session.EchoKey{stays})
-	if err != nil || len(found[stays]) != 1 {
-		t.Errorf("the echo of the other tenant: got %v, error %v, want one", found, err)
+	found, err := s.FindEcho(t.Context(), "kept", []session.EchoKey{kept})
+	if err != nil || len(found[kept]) != 1 {
+		t.Errorf("the echo of the other tenant: got %v, error %v, want one session", found, err)
 	}
 }
 
-// Forget erases only the named sessions, and they stay erased after the store is opened again.
+// Forget erases the data of its session from the files. Other sessions keep their echoes, also after a reopening.
 func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -160,7 +161,7 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 				want = 0
 			}
 			if err != nil || len(found) != want {
-				t.Errorf("echo %d: got %v, error %v, want %d", n, found, err, want)
+				t.Errorf("FindEcho of key %d: got %v, error %v, want the sessions of %d keys", n, found, err, want)
 			}
 		}
 	}
@@ -221,8 +222,8 @@ func (c *endingContext) Err() error {
 	return nil
 }
 
-// A store of the first schema is migrated with its parked feedback.
-func TestMigrationKeepsParkedFeedback(t *testing.T) {
+// In a store that was migrated from the first schema, ForgetTenant deletes the parked feedback of the tenant.
+func TestForgettingDeletesMigratedParkedFeedback(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	if err := s.Park(t.Context(), "t", 7, feedback.Entry{ID: "p", Comment: canary}); err != nil {

@@ -72,7 +72,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	p.release(t) // the transaction is rolled back
 	write(t, s, batch(2))
 	if !has(t, s, 1) || !has(t, s, 2) {
-		t.Error("after the lock: got a missing row, want the rows of sessions 1 and 2")
+		t.Errorf("rows of sessions 1 and 2 after the lock: got %v and %v, want true and true", has(t, s, 1), has(t, s, 2))
 	}
 }
 
@@ -129,7 +129,7 @@ func TestReadOnlyStoreReadsDuringWrites(t *testing.T) {
 		t.Errorf("a read-only open of a missing file: got error %v, want sqlite.ErrMissing with the path once", err)
 	}
 	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
-		t.Error("a read-only open created a file")
+		t.Errorf("Stat after a read-only open of a missing file: got error %v, want fs.ErrNotExist", err)
 	}
 	w := open(t, sqlite.Options{Path: path})
 	write(t, w, session.Batch{Rows: batch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart()}}})
@@ -232,7 +232,7 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatal(err)
 	}
 	if n := occurrences(t, path, canary); n == 0 {
-		t.Fatal("the files lack the text before Forget: the test cannot fail")
+		t.Fatal("copies of the text in the files before Forget: got 0, want at least 1")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
 		t.Fatalf("Forget: got found %v, error %v, want true", ok, err)
@@ -259,8 +259,8 @@ func occurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-// A tenant may park at most as many entries as the parking has room for afterwards, so that other tenants can park
-// entries, too. Purged, joined and forgotten entries make room.
+// The parked entries of a tenant may not exceed the number of free places for parked entries, so that other tenants can
+// park entries, too. Purged, joined and forgotten entries make room.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)
@@ -275,7 +275,7 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 				continue
 			}
 			if !errors.Is(err, session.ErrParkingFull) || parked != want {
-				t.Errorf("tenant %s: parked %d entries before error %v, want %d and ErrParkingFull", tenant, parked, err, want)
+				t.Errorf("entries that tenant %s parked: got %d, then error %v, want %d, then session.ErrParkingFull", tenant, parked, err, want)
 			}
 			return
 		}
@@ -285,15 +285,15 @@ func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	fill("late", 1)
 	fill("too late", 0)
 	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
-		t.Errorf("Park of an entry that is parked already failed: %v", err)
+		t.Errorf("Park of an entry that is parked already: got error %v, want no error", err)
 	}
 	if out, err := s.Join(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
 		t.Errorf("Join of another tenant: got %v, error %v, want 2 entries", out, err)
 	}
 	fill("greedy", 0)
 	fill("too late", 1)
-	if gone, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || gone != 2 {
-		t.Errorf("PurgeParked: got %d, error %v, want 2", gone, err)
+	if purged, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || purged != 2 {
+		t.Errorf("PurgeParked: got %d, error %v, want 2", purged, err)
 	}
 	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
 		t.Fatal(err)
@@ -323,8 +323,11 @@ func TestReopenedStoreKeepsItsData(t *testing.T) {
 		t.Errorf("write-ahead log after Close: got error %v from Stat, want fs.ErrNotExist", err)
 	}
 	s = open(t, sqlite.Options{Path: path})
-	if !has(t, s, 1) || s.Notice() != "" {
-		t.Errorf("the reopened store has no session 1, or has the notice %q, want the session and no notice", s.Notice())
+	if !has(t, s, 1) {
+		t.Error("the reopened store has no row of session 1, want the row")
+	}
+	if n := s.Notice(); n != "" {
+		t.Errorf("notice of the reopened store: got %q, want none", n)
 	}
 	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
 		t.Errorf("FindEcho after the reopening: got %v, error %v, want one key", found, err)

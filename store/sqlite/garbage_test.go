@@ -73,8 +73,11 @@ func TestDamagedBodyIsSetAside(t *testing.T) {
 			t.Fatal(err)
 		}
 		s = open(t, sqlite.Options{Path: path, Now: now})
-		if s.Notice() == "" || has(t, s, 1) {
-			t.Errorf("after damage: got the notice %q or a row of the damaged file, want a notice and an empty database", s.Notice())
+		if s.Notice() == "" {
+			t.Error("notice after damage: got none, want one")
+		}
+		if has(t, s, 1) {
+			t.Error("the new database has a row of the damaged file, want an empty database")
 		}
 		write(t, s, batch(2))
 		if err := s.Close(); err != nil {
@@ -114,7 +117,7 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 			if err := s.Close(); !errors.Is(err, sqlite.ErrCorrupt) {
 				t.Errorf("Close after the file was replaced: got error %v, want sqlite.ErrCorrupt", err)
 			}
-			if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, garbage) {
+			if content, err := os.ReadFile(path); err == nil && !bytes.Equal(content, garbage) {
 				t.Error("Write or Close changed the file at the path, want the replaced file unchanged")
 			}
 			again := open(t, sqlite.Options{Path: path, Now: now})
@@ -126,8 +129,8 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 	}
 }
 
-// A directory at the path, which a container runtime makes for a mount without a source, is not set
-// aside.
+// Open does not rename a directory at the path. A container runtime creates such a directory for a mount without a
+// source.
 func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	path := dbPath(t)
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -139,11 +142,11 @@ func TestDirectoryAtThePathIsNotSetAside(t *testing.T) {
 	}
 	wantText(t, err, path, "choose a file")
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
-		t.Errorf("the directory was replaced: error %v", err)
+		t.Errorf("Stat of the path after Open: got error %v, want the directory", err)
 	}
 }
 
-// A read-only store renames no file, and the error names the remedy.
+// A read-only open does not rename a damaged file, and the error names the remedy.
 func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	path, garbage := dbPath(t), []byte("not a database")
 	if err := os.WriteFile(path, garbage, 0o600); err != nil {
@@ -154,8 +157,8 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 		t.Errorf("a read-only open of garbage: got error %v, want sqlite.ErrCorrupt", err)
 	}
 	wantText(t, err, path, "restore a copy of the file", "start precept serve")
-	if now, err := os.ReadFile(path); err != nil || !bytes.Equal(now, garbage) {
-		t.Errorf("a read-only open changed the file: error %v", err)
+	if content, err := os.ReadFile(path); err != nil || !bytes.Equal(content, garbage) {
+		t.Errorf("file after a read-only open: got %q, error %v, want %q", content, err, garbage)
 	}
 }
 
@@ -186,7 +189,7 @@ func TestForeignAndNewerAreRefused(t *testing.T) {
 				wantText(t, err, c.text, path)
 			}
 			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
-				t.Errorf("Open changed the refused file: error %v", err)
+				t.Errorf("refused file after Open: got %d bytes, error %v, want the %d bytes unchanged", len(after), err, len(before))
 			}
 		})
 	}

@@ -126,7 +126,7 @@ func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, a
 func (p *process) line(t *testing.T) string {
 	t.Helper()
 	if !p.lines.Scan() {
-		t.Fatalf("the second process ended: %v", p.lines.Err())
+		t.Fatalf("next line of the second process: got none, error %v, want a line", p.lines.Err())
 	}
 	return p.lines.Text()
 }

@@ -87,8 +87,8 @@ func TestKillLosesNoAcknowledgedWrite(t *testing.T) {
 	t.Logf("%d batches survived ten kills", survived)
 }
 
-// checkBurst opens the database after a kill, checks that each acknowledged batch is complete, and returns the
-// number of batches.
+// checkBurst opens the database after a kill, checks that each acknowledged batch is stored and each stored batch is
+// complete, and returns the number of stored batches.
 func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	t.Helper()
 	path := filepath.Join(dir, "precept.db")
@@ -102,7 +102,7 @@ func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
 	for n := from; n <= last+1; n++ {
 		if !has(t, s, n) {
 			if n <= last {
-				t.Errorf("the acknowledged batch %d is missing", n)
+				t.Errorf("the acknowledged batch %d has no row, want it stored", n)
 			}
 			break
 		}

@@ -48,19 +48,19 @@ func TestPackRoundTrip(t *testing.T) {
 		t.Errorf("pack of an incompressible value: got %d bytes, error %v, want the value unchanged", len(packed), err)
 	}
 	if out, err := p.unpack(nil); out != nil || err != nil {
-		t.Errorf("an empty cell unpacks to %q, error %v, want nothing", out, err)
+		t.Errorf("unpack of an empty cell: got %q, error %v, want nil and no error", out, err)
 	}
 	if _, err := p.unpack([]byte{0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3}); !errors.Is(err, ErrCorrupt) {
-		t.Errorf("a damaged cell: got error %v, want ErrCorrupt", err)
+		t.Errorf("unpack of a damaged cell: got error %v, want ErrCorrupt", err)
 	}
 	for _, damaged := range [][]byte{{packS2}, {packS2, 5, 0xff}, {packS2, 0xff, 0xff, 0xff, 0xff, 0x0f}, {packS2Long}, {packS2Long, 0xff, 0xff, 0xff, 0xff, 0x0f, 1}} {
 		if _, err := p.unpack(damaged); !errors.Is(err, ErrCorrupt) {
-			t.Errorf("the damaged cell %v: got error %v, want ErrCorrupt", damaged, err)
+			t.Errorf("unpack of the damaged cell %v: got error %v, want ErrCorrupt", damaged, err)
 		}
 	}
 }
 
-// Stored documents stay readable: the dictionary is part of the file format.
+// A document that an earlier release packed is readable. The dictionary of the packer is part of the file format.
 func TestUnpackOldSmallDocument(t *testing.T) {
 	const doc = `{"id":"91beeb64-902f-48fe-b1a2-a7ed8e89cad2","tenant":"default","agent":"a","session":"9f49385ebe8f530618bca3e19b8d9bed",` +
 		`"session_name":"s","request_id":"req_1","turn":1,"at":"2026-11-21T22:28:44Z","dialect":"chat","model":"m","status":200,` +

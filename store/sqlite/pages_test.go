@@ -12,8 +12,8 @@ import (
 	"precept/internal/session"
 )
 
-// A page reads only its own rows, for any number of sessions, samples and tenants: the query plans
-// use the index and sort nothing.
+// A list reads only the rows of its page, for any number of sessions, samples and tenants. The query plans use an index
+// and do not sort.
 func TestListsAreIndexed(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
@@ -36,11 +36,11 @@ func TestListsAreIndexed(t *testing.T) {
 	began = time.Now()
 	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
 	if p, err = s.Newest(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
-		t.Fatalf("from the middle: got %d sessions, error %v, want 50 from the given time", len(p.List), err)
+		t.Fatalf("page from the middle: got %d sessions, error %v, want 50, the newest a second before %v", len(p.List), err, within.Until)
 	}
 	t.Logf("50 from the middle: %v", time.Since(began))
 	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
-		t.Fatalf("the tenant few: got %d sessions, next page %q, error %v, want 1 and no next page", len(p.List), p.Next, err)
+		t.Fatalf("page of the tenant few: got %d sessions, next page %q, error %v, want 1 and no next page", len(p.List), p.Next, err)
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",
@@ -89,7 +89,7 @@ func planOf(t *testing.T, s *Store, query string) string {
 	return plan
 }
 
-// A store of the schema before the indexes of lists keeps its data.
+// A store of a schema without the indexes of lists keeps its data. After the migration, its lists use the indexes.
 func TestMigrationToListIndexesKeepsData(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)

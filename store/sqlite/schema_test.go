@@ -58,7 +58,7 @@ func createSchema(t *testing.T, path string, schema int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The echoes are two blocks of a run, and a log with a later time for one of the echoes.
+	// The first two blocks belong to one row of echo_runs. The third is a row of echo_log, with a later time for echo 3.
 	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;
@@ -85,7 +85,8 @@ func createSchema(t *testing.T, path string, schema int) {
 	}
 }
 
-// oldEchoes encodes echoes as schema 8 stored them: keys of tenant 1, times and sessions.
+// oldEchoes encodes echoes of tenant 1 as schema 8 stored echoes. The arguments are the key, the time and the session
+// of each echo.
 func oldEchoes(keysTimesSessions ...int64) string {
 	var b []byte
 	for i, n := range keysTimesSessions {
@@ -147,7 +148,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 	}
 }
 
-// A failed migration leaves the store at the schema before it, and the next start migrates without
+// A failed migration leaves the store at the earlier schema. After a repair, the next start migrates the store without
 // loss.
 func TestFailedMigrationRollsBack(t *testing.T) {
 	t.Parallel()
@@ -168,7 +169,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 			t.Fatalf("schema before a change of the file: got %d, error %v, want %d", v, err, echoVersion-1)
 		}
 	}
-	// The last table cannot be dropped: the migration has already dropped two of three tables.
+	// The migration drops two tables and then fails at echo_blocks, which is a view.
 	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
@@ -210,8 +211,8 @@ func writeClosed(t *testing.T, s *Store, noon time.Time) (settled, unsettled, im
 	return ids[0], ids[1], ids[2]
 }
 
-// A session that an earlier release closed without settling is due again; settled and imported
-// sessions are not.
+// After the migration, a session that an earlier release closed without a settlement is due. Settled and imported
+// sessions are not due.
 func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -231,8 +232,8 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	}
 }
 
-// In a store of a schema before 4, sessions whose newest exchange is later than their samples become unsettled, so that
-// the samples are built again.
+// The migration from a schema before 4 makes sessions unsettled if their newest exchange is later than their samples.
+// The samples of unsettled sessions are built again.
 func TestLateExchangesOfAnOlderStoreAreSampled(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

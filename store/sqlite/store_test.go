@@ -24,7 +24,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 		var cells []cell
 		for range rapid.IntRange(0, 30).Draw(t, "n") {
 			c := cell{rapid.SampledFrom([]string{"", "n", "n1", "zz", "w+0.16", "é", "\x00"}).Draw(t, "field"), rapid.Int64().Draw(t, "value")}
-			sum[c.field] += c.value // may overflow; the undo overflows back
+			sum[c.field] += c.value // an overflow wraps around, as in addCell
 			cells = addCell(cells, c)
 		}
 		packed := packCells(cells)
@@ -86,8 +86,7 @@ func TestTimesRoundTrip(t *testing.T) {
 	}
 }
 
-// A full disk refuses the whole transaction with ErrDiskFull, and the store works again when there
-// is space.
+// On a full disk, Write returns ErrDiskFull and stores no part of the batch. With space on the disk, Write succeeds.
 func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	limit := func(pages string) {
@@ -118,7 +117,7 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 		t.Errorf("the refused session: got found %v, error %v, want false", ok, err)
 	}
 	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
-		t.Errorf("the refused echo: got %v, error %v, want only the echo 0", found, err)
+		t.Errorf("FindEcho of a refused and a stored key: got %v, error %v, want only the key 0", found, err)
 	}
 	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
 		t.Errorf("stored sessions: got %d, error %v, want %d", st[totalSessions], err, n)
@@ -129,7 +128,8 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 	}
 }
 
-// A failed transaction that named a tenant uses no number that another tenant could get.
+// The cache forgets the number of a new tenant whose transaction is rolled back, because the next new tenant gets the
+// same number.
 func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -141,7 +141,7 @@ func TestRolledBackTenantLeavesNoNumber(t *testing.T) {
 		t.Fatalf("update: got error %v, want %v", err, stop)
 	}
 	if _, ok := s.tenants.get("ghost"); ok {
-		t.Error("the cache knows a tenant that is not stored")
+		t.Error("the cache has the number of a tenant that is not stored, want none")
 	}
 	if err := s.Raise(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
 		t.Fatal(err)
@@ -223,16 +223,16 @@ func TestReadersAreBounded(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
 	defer cancel()
 	if _, err := s.Stats(ctx); !errors.Is(err, context.DeadlineExceeded) {
-		t.Errorf("one reader too many: got error %v, want context.DeadlineExceeded", err)
+		t.Errorf("Stats while all readers are in use: got error %v, want context.DeadlineExceeded", err)
 	}
 	close(hang)
 	all.Wait()
 	if _, err := s.Stats(t.Context()); err != nil {
-		t.Errorf("after the readers ended: got error %v, want none", err)
+		t.Errorf("Stats after the readers ended: got error %v, want none", err)
 	}
 }
 
-// A document that does not parse is damage of the store.
+// Exchanges returns ErrCorrupt if a stored document does not parse.
 func TestDamagedDocumentIsCorrupt(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	err := s.update(t.Context(), "test", func(x *tx) {
