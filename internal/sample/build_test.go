@@ -19,8 +19,8 @@ import (
 type script struct {
 	s    sample.Session
 	at   time.Time
-	next int      // length of the agent's list
-	echo []string // reply as an item of the next request
+	next int      // length of the agent's list of messages
+	echo []string // the last reply, as items of the next request
 }
 
 // newScript returns an empty session, to which the test adds turns.
@@ -128,7 +128,7 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 				t.Errorf("got feedback %v, want %v", got[0].Feedback, sample.Unrated())
 			}
 			if err := conforms(got[0]); err != nil {
-				t.Errorf("the sample does not conform to its schema: %v", err)
+				t.Errorf("schema check: got error %v, want no error", err)
 			}
 		})
 	}
@@ -145,14 +145,14 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	retry.Turn, retry.NewFrom = first.Turn, 0
 	c.s.Exchanges[0].Turn = retry.Turn
 	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
-		t.Errorf("got %v, want one complete sample with the text Hello", got)
+		t.Errorf("got samples %v, want one complete sample with the text Hello", got)
 	}
-	// A failure without a repair is kept, even though the session continued.
+	// A failed turn without a retry is kept, even though the session continued.
 	c = newScript()
 	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
 	c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
 	if got := sample.Build(c.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
-		t.Errorf("got %v, want two dialogs, the first failed", got)
+		t.Errorf("got samples %v, want two dialogs, the first failed", got)
 	}
 }
 
@@ -173,7 +173,8 @@ func TestBuildMakesOneSamplePerExchangeWithoutItems(t *testing.T) {
 	}
 }
 
-// Build uses the recorded verdicts, and calls Failing only if the verdicts do not belong to the results.
+// Build uses the recorded verdicts, which name the failed results. If the verdicts do not belong to the results, Build
+// calls Failing.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	build := func(v *sample.Verdicts) (failed any, asked int) {
 		c := newScript()
@@ -236,7 +237,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	}
 	for _, s := range got {
 		if err := conforms(s); err != nil {
-			t.Errorf("%s: got %v, want no error", s.Family, err)
+			t.Errorf("schema check of %s: got error %v, want no error", s.Family, err)
 		}
 	}
 	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
@@ -292,7 +293,7 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 	}{
 		{"the same call works later", []step{{"bash", "go test ./a", "error"}, {"bash", "go test ./a", "ok"}}, 0, 0},
 		{"another tool works", []step{{"bash", "cat a.go", "error"}, {"read", "a.go", "ok"}}, 0, 0},
-		{"another aim", []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}, 0, 0},
+		{"another target", []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}, 0, 0},
 		{"two attempts", []step{{"bash", "go tst ./a", "error"}, {"bash", "go tests ./a", "error"}, {"bash", "go test ./a", "ok"}}, 1, 2},
 		{"two repairs", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"edit", "f.go 1", "error"}, {"edit", "f.go 2", "ok"}}, 2, 1},
 		{"one repair, then fine", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, 1, 1},
@@ -347,10 +348,10 @@ func TestPlanOptimizationOfLongSessions(t *testing.T) {
 		t.Errorf("got reasons %v, want [many_calls loop slow]", plan.Input["reasons"])
 	}
 	if r := plan.Output["repeated_calls"].([]map[string]any); len(r) != 5 || r[0]["count"] != 5 {
-		t.Errorf("got repeated calls %v, want 5, the first 5 times", r)
+		t.Errorf("got repeated calls %v, want 5 different calls, the first with the count 5", r)
 	}
 	if err := conforms(plan); err != nil {
-		t.Errorf("the plan does not conform to its schema: %v", err)
+		t.Errorf("schema check of the plan: got error %v, want no error", err)
 	}
 	if q := plan.Meta["quality_score"]; q != 0.4 {
 		t.Errorf("got quality_score %v, want 0.4 of a complete session with a loop", q)
@@ -384,7 +385,7 @@ func FuzzBuild(f *testing.F) {
 		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, s := range sample.Build(c.s) {
 			if err := conforms(s); err != nil {
-				t.Errorf("%s: got %v, want no error", s.Family, err)
+				t.Errorf("schema check of %s: got error %v, want no error", s.Family, err)
 			}
 		}
 		c.s.Conversation()
@@ -392,7 +393,8 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// A session continues after its samples were built: samples keep their ids, and no text occurs twice.
+// The test builds the samples after each exchange of a growing session. A dialog keeps its id, and no dialog occurs
+// twice.
 func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))

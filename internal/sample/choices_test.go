@@ -9,7 +9,8 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a text, a message, or the parts of a message. A correction without words is ignored.
+// A correction is a text, a message, the parts of a message, or another JSON value, which is used as text. A correction
+// without words is ignored.
 func TestCorrectionForms(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",
@@ -72,8 +73,8 @@ func TestPreferencePairsNeedEqualWords(t *testing.T) {
 	}
 }
 
-// A call corrects a failed call of the same tool with the same target.
-func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
+// A later call of the same tool with other arguments corrects a failed call, unless both calls name different targets.
+func TestCorrectionNeedsTheSameTarget(t *testing.T) {
 	for _, c := range []struct {
 		failed, worked string
 		corrects       bool
@@ -99,7 +100,7 @@ func TestCorrectionNeedsSameToolAndTarget(t *testing.T) {
 	}
 }
 
-// An error_correction has the rating of a person, or acceptable without a rating.
+// A sample error_correction has the label of a person's rating, or the label acceptable without a rating.
 func TestRatingOfCorrections(t *testing.T) {
 	s := newScript()
 	s.s.Failing = failing
@@ -149,10 +150,10 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 		}
 		return
 	}
-	t.Error("the session has no sample plan_optimization")
+	t.Error("the session has no sample plan_optimization, want one")
 }
 
-// A lesson is listed once, with its strongest state; of equal states the first counts.
+// A sample lists each lesson once, with its strongest state. If two states are equal, the first counts.
 func TestLessonHasItsStrongestState(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{

@@ -82,7 +82,7 @@ func TestDecodeReadsAllFields(t *testing.T) {
 		}
 		got, err := sample.Encoded{Data: enc.Data}.Decode()
 		if got.New, want.New = nil, nil; err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("%s:\n got %+v, error %v\nwant %+v", enc.Data, got, err, want)
+			t.Fatalf("exchange decoded from %s:\n got %+v, error %v\nwant %+v", enc.Data, got, err, want)
 		}
 	})
 }
@@ -136,7 +136,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// repeats reports whether some object of a document may repeat a name: encoding/json merges the values.
+// repeats reports whether an object of a document may repeat a name. encoding/json merges the values of such a name.
 func repeats(data []byte) bool {
 	for _, name := range []string{`"id"`, `"reply"`, `"verdicts"`, `"lessons"`, `"calls"`, `"failed"`, `"redacted"`} {
 		if strings.Count(string(data), name) > 1 {

@@ -69,7 +69,7 @@ func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
 	e := sample.Exchange{Reply: sample.Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
 	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
 		if !strings.Contains(string(e.Encode().Data), name) {
-			t.Errorf("the encoded exchange has no key %s", name)
+			t.Errorf("the encoded exchange does not contain %s: %s", name, e.Encode().Data)
 		}
 	}
 }
@@ -116,7 +116,8 @@ func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
 	}
 }
 
-// The end of a truncated reply may hold part of a value; the end of a complete reply may not.
+// The end of a truncated reply may hold part of a personal value, which Redact removes. The end of a complete reply
+// cannot.
 func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
 	for outcome, want := range map[string]string{sample.Incomplete: "card [REDACTED:cut:1]", sample.Aborted: "card [REDACTED:cut:1]", sample.Complete: "card 4111 1111"} {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}

@@ -83,7 +83,7 @@ func TestExportGolden(t *testing.T) {
 	}
 }
 
-// brief writes a conversation as role:text/calls, for comparison.
+// brief returns a conversation as a text of roles, contents, +ids of calls and ids of answered calls.
 func brief(list []sample.ChatMessage) string {
 	var parts []string
 	for _, m := range list {
@@ -103,7 +103,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	const full = "system:You are an agent. | user:List the files | assistant:+c1 | tool:a.go\nb.goc1 | assistant:a.go | user:Not all | assistant:a.go and b.go"
 	c := exported()
 	if got := brief(c.s.Conversation()); got != full {
-		t.Errorf("got  %s\nwant %s", got, full)
+		t.Errorf("conversation:\ngot  %s\nwant %s", got, full)
 	}
 
 	t.Run("the provider keeps the history", func(t *testing.T) {
@@ -185,7 +185,7 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 	}
 	for i, p := range got {
 		if s := brief(p.Prompt) + " => " + brief(p.Chosen) + " > " + brief(p.Rejected); s != want[i] {
-			t.Errorf("got  %s\nwant %s", s, want[i])
+			t.Errorf("preference %d:\ngot  %s\nwant %s", i, s, want[i])
 		}
 	}
 }

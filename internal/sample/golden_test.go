@@ -79,7 +79,7 @@ func nothingSession() sample.Session {
 	return c.s
 }
 
-// Stores, exports and readers of other programs have the samples, so an unchanged session must give unchanged samples.
+// Stored and exported samples exist outside of this package, so an unchanged session must give unchanged samples.
 func TestGoldenSamplesOfSessions(t *testing.T) {
 	for name, s := range wholeSessions() {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 			}
 			want, err := os.ReadFile(file) //nolint:gosec // of this package
 			if err != nil || !bytes.Equal(want, got.Bytes()) {
-				t.Errorf("got error %v; the samples differ from %s:\n%s", err, file, got.Bytes())
+				t.Errorf("golden file: got error %v and the samples\n%swant the text of %s", err, got.Bytes(), file)
 			}
 		})
 	}

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The words that lessons are matched against are the words of the user in the samples, with any wrapper of an agent.
+// A sample has the same words of the user as the matching of lessons, whatever wrapper an agent puts around the words.
 func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
@@ -82,7 +82,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 			s.echo = nil
 			s.turn(sample.Reply{Text: "done"}, c.items...).Dialect = c.dialect
 			if got := printSession(&s.s); got != c.want {
-				t.Errorf("got  %s\nwant %s", got, c.want)
+				t.Errorf("session:\ngot  %s\nwant %s", got, c.want)
 			}
 			first := sample.Build(s.s)[0]
 			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == sample.IntentResolution) {
@@ -92,7 +92,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	}
 }
 
-// The Responses API accepts a string in place of a list.
+// The Responses API accepts a string in place of a list of items. The string has the words of the user.
 func TestStringInputIsUserWords(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
@@ -121,8 +121,8 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	}
 }
 
-// The exchanges of an imported transcript have the answers of the model in the replies only. The result of a call as
-// text is found there.
+// In an imported transcript, the answer of the model is in the reply only, and the next request does not repeat the
+// answer. A call that the model wrote as text has its result there, too.
 func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", callText), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
@@ -169,7 +169,7 @@ func TestUnknownContentIsShownRaw(t *testing.T) {
 		out = append(out, s.Role+":"+s.Text)
 	}
 	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {
-		t.Errorf("got  %s\nwant %s", got, want)
+		t.Errorf("messages of the request:\ngot  %s\nwant %s", got, want)
 	}
 }
 
@@ -209,7 +209,7 @@ func TestEventsOfASessionSeenInTheMiddle(t *testing.T) {
 		got = append(got, string(e.Role)+":"+e.Text+e.Call.Name)
 	}
 	if want := "user:Which file? | assistant:I look. | call:a.gols | assistant:It is a. | user:Sure? | assistant:Yes."; strings.Join(got, " | ") != want {
-		t.Errorf("got  %s\nwant %s", strings.Join(got, " | "), want)
+		t.Errorf("events:\ngot  %s\nwant %s", strings.Join(got, " | "), want)
 	}
 }
 

@@ -28,17 +28,18 @@ func manyFailed(n int) sample.Session {
 	return c.s
 }
 
-// The cost of building samples grows linearly with the session: results find their calls, and repairs their failures.
+// The time of Build grows linearly with the number of calls, including the search for the call of each result and for
+// the failed call of each correction.
 func TestBuildTimeIsLinear(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it measures times")
+		t.Skip("the test measures times")
 	}
 	const n, times, allowed = 1000, 4, 8
 	took := func(n int) time.Duration {
 		s := manyFailed(n)
 		least := time.Duration(1 << 62)
 		for range 3 {
-			begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
+			begin := time.Now() //nolint:forbidigo // the test measures the ratio of two times
 			sample.Build(s)
 			least = min(least, time.Since(begin)) //nolint:forbidigo // as above
 		}

@@ -8,8 +8,8 @@ import (
 	"precept/internal/sample"
 )
 
-// conversation returns exchanges whose second turn reads prod.env. echo reports whether the agent sends
-// the replies back.
+// conversation returns exchanges whose second turn reads prod.env. If echo is true, the agent sends each reply back
+// with the next request.
 func conversation(dialect string, echo bool) []sample.Exchange {
 	user := func(text string) json.RawMessage {
 		return json.RawMessage(`{"role":"user","content":"` + text + `"}`)
@@ -59,8 +59,8 @@ func TestPathThatOptedOutLaterHidesCallResultAndRepeatedReply(t *testing.T) {
 	}
 }
 
-// A sample is hidden if one of its exchanges is hidden. A sample of exchanges that have left the store is
-// hidden unless the present patterns judged the session; then the words of the sample decide.
+// A sample is hidden if one of its exchanges is hidden. A sample of exchanges that have left the store is hidden
+// unless the session was judged with the present patterns. After such a judgement, the words of the sample decide.
 func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
 	t.Parallel()
 	o, list := optOut(t, "*.env"), conversation("chat", true)
@@ -87,7 +87,7 @@ func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
 	}
 }
 
-// A nil OptOut hides nothing. An agent and a tenant hide all exchanges.
+// A nil OptOut hides nothing. The opt-out of an agent or of a tenant hides all exchanges.
 func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 	t.Parallel()
 	list := conversation("chat", true)

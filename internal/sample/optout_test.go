@@ -89,14 +89,14 @@ func TestOptOutHitsAnySpelling(t *testing.T) {
 			default:
 				raw, err := json.Marshal(v)
 				if err != nil {
-					t.Fatalf("got %v, want no error", err)
+					t.Fatal(err)
 				}
 				v = string(raw)
 			}
 		}
 		raw, err := json.Marshal(v)
 		if err != nil {
-			t.Fatalf("got %v, want no error", err)
+			t.Fatal(err)
 		}
 		if !o.Hits(string(raw)) {
 			t.Fatalf("Hits(%s) is false, want true", raw)
@@ -119,10 +119,10 @@ func TestOptOutOfAgentsAndTenants(t *testing.T) {
 func TestOptOutRefusesBrokenGlobs(t *testing.T) {
 	for _, bad := range []string{"", "[a", "{a"} {
 		if _, err := sample.NewOptOut([]string{bad}, nil, nil); err == nil || !strings.Contains(err.Error(), "opt_out_patterns") {
-			t.Errorf(`%q: got %v, want an error with "opt_out_patterns"`, bad, err)
+			t.Errorf(`path pattern %q: got error %v, want an error with "opt_out_patterns"`, bad, err)
 		}
 		if _, err := sample.NewOptOut(nil, []string{bad}, nil); err == nil || !strings.Contains(err.Error(), "opt_out_agents") {
-			t.Errorf(`%q: got %v, want an error with "opt_out_agents"`, bad, err)
+			t.Errorf(`agent pattern %q: got error %v, want an error with "opt_out_agents"`, bad, err)
 		}
 	}
 }
@@ -133,12 +133,12 @@ func FuzzOptOut(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args string) {
 		o := optOut(t, "*.env", "a/**/b")
 		if hit := o.Hits(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
-			t.Errorf("Hits(%q) is false for a path .env", args)
+			t.Errorf("Hits(%q) is false, want true for a path .env", args)
 		}
 	})
 }
 
-// Paths are found in each kind of call of a history, and not in prose.
+// Named finds opted-out paths in each kind of call, and not in the words of a message.
 func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 	o := optOut(t, "*.env")
 	item := func(s string) sample.Exchange {
@@ -176,7 +176,8 @@ func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 	}
 }
 
-// mayHit is true exactly for texts with the literal of a pattern, in upper or lower case.
+// mayHit is true exactly for texts with the literal of a pattern (its longest part without wildcards), in upper or
+// lower case.
 func TestMayHitIgnoresCase(t *testing.T) {
 	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {

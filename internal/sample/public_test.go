@@ -28,7 +28,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 		words := rapid.SampledFrom([]string{"list the files", "now push", "<b>what</b> is \"it\"?", "Zürich, 東京\nand more"})
 		texts := rapid.SampledFrom([]string{"", "I look.", "Done: 3 files\n\tand a tab"})
 		results := rapid.SampledFrom([]string{"error: no such file", "a.go\nb.go", "{\"ok\":true}", ""})
-		var story []drawnTurn
+		var turns []drawnTurn
 		var open []sample.Call
 		for i := range rapid.IntRange(1, 6).Draw(t, "turns") {
 			var s drawnTurn
@@ -47,9 +47,9 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 				})
 			}
 			s.calls = open
-			story = append(story, s)
+			turns = append(turns, s)
 		}
-		return story
+		return turns
 	})
 }
 
@@ -117,31 +117,31 @@ func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessa
 }
 
 // session returns the conversation as precept stores it.
-func session(dialect string, story []drawnTurn) sample.Session {
+func session(dialect string, turns []drawnTurn) sample.Session {
 	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", Failing: func(_, _, text string, _ int8) bool {
 		return strings.HasPrefix(text, "error")
 	}}
 	at, from := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC), 0
-	for i := range story {
+	for i := range turns {
 		var before *drawnTurn
 		if i > 0 {
-			before = &story[i-1]
+			before = &turns[i-1]
 		}
-		list := items(dialect, before, &story[i])
+		list := items(dialect, before, &turns[i])
 		s.Exchanges = append(s.Exchanges, sample.Exchange{
 			ID: fmt.Sprintf("00000000-0000-4000-8000-%012d", i), Turn: i + 1, At: at.Add(time.Duration(i) * time.Minute),
 			Dialect: dialect, Model: "m", Status: 200, Outcome: sample.Complete, New: list, NewFrom: from,
-			Reply: sample.Reply{Text: story[i].text, Calls: story[i].calls, InputTokens: 10, OutputTokens: 2},
+			Reply: sample.Reply{Text: turns[i].text, Calls: turns[i].calls, InputTokens: 10, OutputTokens: 2},
 		})
 		from += len(list)
 	}
 	return s
 }
 
-// Samples depend on the API of the agent in the name of the API only.
+// Samples, events and messages of a conversation are equal in all dialects, except for the name of the dialect.
 func TestSamplesAreEqualInAllDialects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		story := drawTurns().Draw(t, "story")
+		turns := drawTurns().Draw(t, "turns")
 		type results struct {
 			samples []sample.Sample
 			events  []sample.Event
@@ -149,7 +149,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 		}
 		var first results
 		for i, dialect := range []string{"chat", "responses", "messages"} {
-			s := session(dialect, story)
+			s := session(dialect, turns)
 			got := results{samples: sample.Build(s), events: s.Events(), chat: s.Conversation()}
 			for n := range got.samples {
 				if got.samples[n].State["dialect"] != dialect {
@@ -157,7 +157,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 				}
 				got.samples[n].State["dialect"] = ""
 				if err := conforms(got.samples[n]); err != nil {
-					t.Fatalf("%s: got %v, want no error", dialect, err)
+					t.Fatalf("schema check in the dialect %s: got error %v, want no error", dialect, err)
 				}
 			}
 			if i == 0 {
@@ -166,9 +166,9 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 				t.Fatalf("dialect %s: got samples, events and messages\n%+v\nwant as in the chat dialect\n%+v", dialect, got, first)
 			}
 		}
-		asked := 0
-		for i := range story {
-			asked += len(story[i].calls)
+		want := 0
+		for i := range turns {
+			want += len(turns[i].calls)
 		}
 		calls := 0
 		for _, e := range first.events {
@@ -176,8 +176,8 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 				calls++
 			}
 		}
-		if calls != asked {
-			t.Fatalf("got %d events of calls, want %d", calls, asked)
+		if calls != want {
+			t.Fatalf("got %d events of calls, want %d", calls, want)
 		}
 	})
 }
@@ -185,7 +185,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 // A session in memory and the same session from the store give the same samples.
 func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "story"))
+		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "turns"))
 		want := sample.Build(s)
 		for i := range s.Exchanges {
 			back, err := s.Exchanges[i].Encode().Decode()
@@ -203,16 +203,16 @@ func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 // A Reader returns each call and each result of a growing session once, with the call of each result.
 func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		story := drawTurns().Draw(t, "story")
-		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), story)
+		turns := drawTurns().Draw(t, "turns")
+		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), turns)
 		r := sample.NewReader()
 		for i := range s.Exchanges {
 			results, words := 0, ""
 			for _, event := range r.Request(&s.Exchanges[i]) {
 				switch event.Role {
 				case sample.MessageResult:
-					if event.Call != story[i-1].calls[results] || event.Text != story[i].results[results] {
-						t.Fatalf("result %d of turn %d: got %+v, want the call and the text of the story", results, i, event)
+					if event.Call != turns[i-1].calls[results] || event.Text != turns[i].results[results] {
+						t.Fatalf("result %d of turn %d: got %+v, want the drawn call and result", results, i, event)
 					}
 					results++
 				case sample.EventUser:
@@ -221,11 +221,11 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 					t.Fatalf("turn %d: got message %+v of the request, want results and words of the user only", i, event)
 				}
 			}
-			if results != len(story[i].results) || words != story[i].words {
-				t.Fatalf("turn %d: got %d results and the words %q, want %d and %q", i, results, words, len(story[i].results), story[i].words)
+			if results != len(turns[i].results) || words != turns[i].words {
+				t.Fatalf("turn %d: got %d results and the words %q, want %d and %q", i, results, words, len(turns[i].results), turns[i].words)
 			}
-			if got := len(r.Reply(&s.Exchanges[i])); got != len(story[i].calls)+min(1, len(story[i].text)) {
-				t.Fatalf("turn %d: got %d events of the reply, want %d", i, got, len(story[i].calls)+min(1, len(story[i].text)))
+			if got := len(r.Reply(&s.Exchanges[i])); got != len(turns[i].calls)+min(1, len(turns[i].text)) {
+				t.Fatalf("turn %d: got %d events of the reply, want %d", i, got, len(turns[i].calls)+min(1, len(turns[i].text)))
 			}
 		}
 	})

@@ -50,7 +50,7 @@ func TestRatingsBecomeLabels(t *testing.T) {
 				t.Errorf("got meta %v, want label %v and score %v", s.Meta, tt.human, tt.score)
 			}
 			if err := conforms(s); err != nil {
-				t.Errorf("the sample does not conform to its schema: %v", err)
+				t.Errorf("schema check: got error %v, want no error", err)
 			}
 		})
 	}
@@ -138,7 +138,8 @@ func TestFilterSelectsSamples(t *testing.T) {
 	}
 }
 
-// An unrated corrected call is acceptable when it was executed unchanged; a rating of a person takes precedence.
+// The sample of a corrected call has the label acceptable if the agent executed the call unchanged. The rating of a
+// person takes precedence.
 func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 	for name, c := range map[string]struct {
 		sentBack string // arguments of the call in the next request
@@ -168,16 +169,17 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 				t.Errorf("%s: got label %q, want %q", name, m.Feedback.QualityLabel, c.want)
 			}
 			if err := conforms(m); err != nil {
-				t.Errorf("%s: got %v, want no error", name, err)
+				t.Errorf("%s: schema check: got error %v, want no error", name, err)
 			}
 		}
 		if !found {
-			t.Errorf("%s: the session has no sample error_correction", name)
+			t.Errorf("%s: the session has no sample error_correction, want one", name)
 		}
 	}
 }
 
-// The words of feedback on a turn that is missing, because it opted out, do not get into a sample. The score does.
+// The words of feedback on a turn that is not stored, because the turn opted out, are in no sample. The score is in a
+// sample.
 func TestWordsOfFeedbackOnAMissingTurnAreInNoSample(t *testing.T) {
 	t.Parallel()
 	s := sample.Session{
@@ -198,6 +200,6 @@ func TestWordsOfFeedbackOnAMissingTurnAreInNoSample(t *testing.T) {
 		}
 	}
 	if rated == 0 {
-		t.Error("got no sample with the score")
+		t.Error("got no sample with the score 0.25, want at least one")
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"precept/internal/sample"
 )
 
-// schemas holds the published schemas of MPLP v1.0 by family, and under "precept" the additional
-// promises of precept. A family without an MPLP schema is checked with the core schema alone.
+// schemas holds the published schemas of MPLP v1.0 by family, and under "precept" the schema of the additional
+// requirements of precept. A family without an MPLP schema is checked with the core schema of MPLP.
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //nolint:gochecknoglobals // compiled once for all tests
 	const base = "https://mplp.dev/schemas/v1.0/learning/"
 	files := map[string]string{
@@ -79,7 +79,7 @@ func conformsJSON(raw []byte) error {
 	return all["precept"].Validate(doc)
 }
 
-// The conformance check of this package's tests finds the faults that a builder could make.
+// conformsJSON accepts a valid sample of each family, and returns an error for each fault that Build could make.
 func TestConformanceCheckFindsFaults(t *testing.T) {
 	head := func(family string) string {
 		return `{"sample_id":"3f2b8c1e-7d4a-4c1b-9e2f-0a1b2c3d4e5f","sample_family":"` + family + `","created_at":"2026-01-02T03:04:05Z",
@@ -94,7 +94,7 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 	}
 	for name, raw := range good {
 		if err := conformsJSON([]byte(raw)); err != nil {
-			t.Errorf("%s: got %v, want no error", name, err)
+			t.Errorf("schema check of %s: got error %v, want no error", name, err)
 		}
 	}
 	for _, f := range []struct{ from, old, new string }{
@@ -123,7 +123,7 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 	} {
 		raw := strings.Replace(good[f.from], f.old, f.new, 1)
 		if raw == good[f.from] {
-			t.Fatalf("the sample does not contain %q", f.old)
+			t.Fatalf("the valid sample %s does not contain %q, want a text to replace", f.from, f.old)
 		}
 		if conformsJSON([]byte(raw)) == nil {
 			t.Errorf("%s with %q instead of %q: got no error, want an error", f.from, f.new, f.old)
@@ -146,7 +146,7 @@ func TestBuiltSamplesConform(t *testing.T) {
 	}
 	for _, s := range got {
 		if err := conforms(s); err != nil {
-			t.Errorf("%s does not conform to its schema: %v", s.Family, err)
+			t.Errorf("schema check of %s: got error %v, want no error", s.Family, err)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func createSchema(t *testing.T, path string, schema int) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// The first two blocks belong to one row of echo_runs. The third is a row of echo_log, with a later time for echo 3.
+	// The first two blocks belong to one row of echo_runs. The third is a row of echo_log with a later time for echo 3.
 	blocks := [3]string{oldEchoes(1, 20, 1, 2, 20, 1), oldEchoes(3, 20, 1), oldEchoes(3, 40, 1, 4, 40, 1, 4, 30, 1)}
 	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
 		PRAGMA application_id = %d; PRAGMA user_version = %d;

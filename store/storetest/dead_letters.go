@@ -138,8 +138,8 @@ func samplesReplaced(t tester, s Store) {
 	}
 }
 
-// setAsideIsNotDue tests a session that is set aside: the session is not due until Readmit. Readmit omits a session with
-// too many tries.
+// setAsideIsNotDue tests a session that is set aside: the session is not due until Readmit. Readmit omits a session
+// with too many tries.
 func setAsideIsNotDue(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}, Exchanges: []sample.Exchange{exchange(tenantA, 1, 1)}})
 	must(t, s.SetAside(t.Context(), []session.DeadLetter{deadLetter("")}))

@@ -40,8 +40,8 @@ func SmallDisk(t *testing.T, size int) *Disk {
 	return d
 }
 
-// runInOwnNamespaces runs the test in a process with separate name spaces. If that run passes, or if name spaces are not
-// available, the function skips the test here, and otherwise fails the test.
+// runInOwnNamespaces runs the test in a process with separate name spaces. If that run passes, or if name spaces are
+// not available, the function skips the test here, and otherwise fails the test.
 func runInOwnNamespaces(t *testing.T) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // itself

@@ -235,7 +235,8 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// anySet tests that entries in any order, with a repeated entry and in any two batches, end in the same stored feedback.
+// anySet tests that entries in any order, with a repeated entry and in any two batches, end in the same stored
+// feedback.
 func anySet(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
