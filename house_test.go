@@ -27,24 +27,25 @@ func TestArchitecturePageListsLocks(t *testing.T) {
 	compare(t, "is a lock", locks(t), documented)
 }
 
-// The files, directories and exported names that ARCHITECTURE.md mentions exist.
+// The files, directories and names that ARCHITECTURE.md mentions exist.
 func TestArchitecturePageNamesExist(t *testing.T) {
 	page := textOf(t, "docs/ARCHITECTURE.md")
-	have, packages := exported(t)
+	declared, packages := declarations(t)
 	for _, m := range regexp.MustCompile("`([a-z0-9_]+(?:/[a-z0-9_]+)+(?:\\.[a-z]+)?)`").FindAllStringSubmatch(page, -1) {
-		if _, err := os.Stat(m[1]); err != nil && !have[m[1]] {
+		if _, err := os.Stat(m[1]); err != nil && !declared[m[1]] {
 			t.Errorf("docs/ARCHITECTURE.md names %s, want a file, directory or name that exists", m[1])
 		}
 	}
 	for _, m := range regexp.MustCompile("`([a-z0-9_/]+)(\\.[A-Z]\\w*(?:\\.[A-Z]\\w*)?)`").FindAllStringSubmatch(page, -1) {
-		if packages[m[1]] && !have[m[1]+m[2]] {
+		if packages[m[1]] && !declared[m[1]+m[2]] {
 			t.Errorf("docs/ARCHITECTURE.md names %s%s, want a name that exists", m[1], m[2])
 		}
 	}
 }
 
-// exported returns the packages, and their exported names as package.Name and package.Type.Method.
-func exported(t *testing.T) (names, packages map[string]bool) {
+// declarations returns the packages of the program and the names that they declare: functions and types as
+// package.Name, methods and mutexes as package.Type.Name.
+func declarations(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = map[string]bool{}, map[string]bool{}
 	eachFile(t, func(name string, file *ast.File) {
@@ -73,7 +74,7 @@ func exported(t *testing.T) (names, packages map[string]bool) {
 			}
 		}
 	})
-	for lock := range locks(t) { // an embedded mutex
+	for lock := range locks(t) { // the page names an embedded mutex as package.Type.Mutex
 		names[lock] = true
 	}
 	return names, packages
@@ -288,7 +289,7 @@ func TestBinaryHasNoTemplates(t *testing.T) {
 
 // Each package has a runnable example, except for tools/sbom, whose main call needs the files of a release.
 func TestPackagesHaveAnExample(t *testing.T) {
-	without := []string{"tools/sbom"}
+	exempt := []string{"tools/sbom"}
 	packages, examples := map[string]bool{}, map[string]bool{}
 	for _, name := range walk(t, ".go") {
 		dir := path.Dir(name)
@@ -300,8 +301,8 @@ func TestPackagesHaveAnExample(t *testing.T) {
 		}
 	}
 	for dir := range packages {
-		if examples[dir] == slices.Contains(without, dir) {
-			t.Errorf("%s has an example: %v, want an example in each package except %q", dir, examples[dir], without)
+		if examples[dir] == slices.Contains(exempt, dir) {
+			t.Errorf("%s has an example: %v, want an example in each package except %q", dir, examples[dir], exempt)
 		}
 	}
 }

@@ -45,8 +45,8 @@ func order() map[string][][]string {
 }
 
 // sameLayerImports lists the permitted imports between two folders of one layer. The record of a session
-// holds its assignment, which is a type of the experiment. A fault of a key names the nearest key, and
-// the key prices replaces the built-in prices.
+// holds its assignment, a type of package trial. Package configs uses spell to find the key that is nearest to an
+// unknown key, and price to read the key prices.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
@@ -78,13 +78,13 @@ func placeOf(pkg string) (place, bool) {
 }
 
 // isTestSupport reports whether only tests may import a package. Test support may import the same
-// packages as a package of store.
+// packages as store/sqlite.
 func isTestSupport(pkg string) bool {
 	return pkg == "store/storetest" || pkg == "inject/bank/banktest" || isWholeSystem(pkg)
 }
 
 // isWholeSystem reports whether a package tests the whole program. Such a package may import every
-// package, and only neighbours may import such a package.
+// package, and only other packages of test/ may import such a package.
 func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
 // importers lists, for each third-party library, the packages that may import the library; "test" means
@@ -157,7 +157,7 @@ func TestImportsPointDown(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(sources) < 50 {
-		t.Fatalf("%d source files were found, want at least 50", len(sources))
+		t.Fatalf("read found %d source files, want at least 50", len(sources))
 	}
 	for _, v := range violations(sources) {
 		t.Errorf("a forbidden import, want none: %s", v)
@@ -358,7 +358,7 @@ func forbiddenLibrary(s source, imported string) string {
 	return "imports " + imported + ", a library without a row in importers"
 }
 
-// The check finds an import of each forbidden kind in a made-up module.
+// The made-up module has an import of each forbidden kind.
 func TestImportCheckFindsPlantedViolations(t *testing.T) {
 	file := func(imports ...string) *fstest.MapFile {
 		text := "package p\n"
@@ -459,6 +459,6 @@ func TestImportCheckFindsIndirectImports(t *testing.T) {
 		}
 	}
 	if got := reaching(base[:2]); len(got) != 3 || got[0] != "bandit/report must not reach bandit, and one of them is not a package" {
-		t.Errorf("a rule about a missing package gives %q, want 3 faults", got)
+		t.Errorf("rules about missing packages give %q, want 3 faults, the first about bandit/report", got)
 	}
 }

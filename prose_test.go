@@ -19,8 +19,8 @@ const (
 	pronounLimit, clauseLimit, idiomLimit          = 5.0, 0.5, 2.0
 	pronounLimitAll, clauseLimitAll, idiomLimitAll = 4.0, 0.2, 1.0
 
-	// minProse is the number of words of the smallest measured text. In a shorter text a single
-	// pronoun exceeds the limit.
+	// minProse is the number of words of the smallest measured text. In a shorter text a few
+	// pronouns exceed the limit.
 	minProse = 100
 )
 

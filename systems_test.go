@@ -26,7 +26,7 @@ func TestSyscallNamesExistOnEverySystem(t *testing.T) {
 		syscallNames := map[string]bool{}
 		each(t, &target, filepath.Join(strings.TrimSpace(string(root)), "src", "syscall"), func(f *ast.File, _ *token.FileSet) {
 			for _, d := range f.Decls {
-				declared(d, syscallNames)
+				addNames(d, syscallNames)
 			}
 		})
 		if !syscallNames["SIGTERM"] {
@@ -82,8 +82,8 @@ func each(t *testing.T, target *build.Context, dir string, look func(*ast.File, 
 	}
 }
 
-// declared adds the names of a declaration to a set.
-func declared(d ast.Decl, into map[string]bool) {
+// addNames adds the names of a declaration to a set.
+func addNames(d ast.Decl, into map[string]bool) {
 	switch d := d.(type) {
 	case *ast.FuncDecl:
 		if d.Recv == nil {

@@ -54,7 +54,7 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	rows := someRows()
 	rows[0].Lo, rows[0].Verdict = new(-.01), report.Helps
 	if text := demoTable(demo.NewWorld(1).Truths, rows, 80); !strings.Contains(text, "\nA verdict is final.") {
-		t.Errorf("%s\nthe table with an interval that contains 0 lacks the note about verdicts", text)
+		t.Errorf("the table with an interval that contains 0 is\n%s\nwant the note about verdicts at its end", text)
 	}
 }
 

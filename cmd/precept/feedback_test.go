@@ -72,7 +72,7 @@ func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 		base, ids := answering(t, c.code)
 		_, err := w.postFeedback(t.Context(), c.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
 		if got := ids(); err == nil || len(got) != c.posts || got[0] != "mine" {
-			t.Errorf("status %d: got the error %v, posts with the ids %q, want an error after %d with the id mine", c.code, err, got, c.posts)
+			t.Errorf("status %d: got the error %v, posts with the ids %q, want an error after %d posts with the id mine", c.code, err, got, c.posts)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())

@@ -49,7 +49,7 @@ func TestEachCommandHasTheFlagJSON(t *testing.T) {
 			return
 		}
 		if c.Flags().Lookup("json") == nil {
-			t.Errorf("%s has no flag --json", path)
+			t.Errorf("%s has no flag --json, want the flag", path)
 		}
 	})
 }

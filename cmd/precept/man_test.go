@@ -29,12 +29,12 @@ func TestManualPages(t *testing.T) {
 	}
 	for _, page := range []string{"precept.1", "precept-serve.1", "precept-lessons-approve.1", "precept-completion-zsh.1"} {
 		if text := read(dir, page); text != read(again, page) || strings.Contains(text, time.Now().Format("2006-01-02")) {
-			t.Errorf("the page %s differs between two runs, or has the date of today", page)
+			t.Errorf("the page %s differs between two runs or has the date of today, want equal pages without the date", page)
 		}
 	}
 	for _, want := range []string{"sha256:<hex>", "drain_timeout"} {
 		if !strings.Contains(read(dir, "precept-serve.1"), want) {
-			t.Errorf("the page precept-serve.1 lacks %q", want)
+			t.Errorf("the page precept-serve.1 lacks %q, want this text", want)
 		}
 	}
 }

@@ -12,7 +12,7 @@ import (
 	"precept/configs"
 )
 
-// agentProcess returns the process that precept run would start for an agent, in a home directory with files. notes are
+// agentProcess returns the process that precept run would start for an agent, in a home directory with files, and
 // the messages to the user. The test fails if the files of the user change.
 func agentProcess(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
 	t.Helper()
@@ -81,12 +81,12 @@ func TestPointSeparatesRunAndSession(t *testing.T) {
 
 func TestPointSetsTheProviderOfCodex(t *testing.T) {
 	p, _ := agentProcess(t, "codex exec x", nil)
-	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+agentURL+`/v1" exec x` {
-		t.Errorf("the command is %q, want `codex -c openai_base_url=\"` + agentURL + `/v1\" exec x`", got)
+	if got, want := strings.Join(p.args, " "), `codex -c openai_base_url="`+agentURL+`/v1" exec x`; got != want {
+		t.Errorf("the command is %q, want %q", got, want)
 	}
 	p, _ = agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
-	if got := strings.Join(p.args, " "); got != `codex -c model_providers.m.base_url="`+upstreamURL+`/v1" exec x` {
-		t.Errorf("the command is %q, want `codex -c model_providers.m.base_url=\"` + upstreamURL + `/v1\" exec x`", got)
+	if got, want := strings.Join(p.args, " "), `codex -c model_providers.m.base_url="`+upstreamURL+`/v1" exec x`; got != want {
+		t.Errorf("the command is %q, want %q", got, want)
 	}
 	p, notes := agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {

@@ -31,7 +31,7 @@ func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	p.unit = "f"
 	p.end()
 	if want := "\rfiles: 3\rf: 3    \n"; !strings.HasPrefix(out.String(), "\rfiles: 3") || len(out.String()) < len(want)-1 {
-		t.Errorf("a shorter line does not overwrite the longer line: %q", out.String())
+		t.Errorf("the progress is %q, want a shorter line that overwrites all columns of the longer line", out.String())
 	}
 
 	var none *progress

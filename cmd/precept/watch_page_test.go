@@ -34,7 +34,7 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 	plain := strings.Join(page{width: 80}.turn(&turn), "\n")
 	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld by a coin (probability of injection: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
 		if !strings.Contains(plain, want) {
-			t.Errorf("the output lacks %q:\n%s", want, plain)
+			t.Errorf("the output is\n%s\nwant an output with %q", plain, want)
 		}
 	}
 	if coloured := strings.Join(page{width: 80, colour: true}.turn(&turn), "\n"); !strings.Contains(coloured, "\x1b[30;42mxxx") || strings.Count(coloured, "\x1b[0m") < 5 {
@@ -42,7 +42,7 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 	}
 	w := &invocation{out: &bytes.Buffer{}, env: func(string) (string, bool) { return "", false }}
 	if w.page().colour {
-		t.Error("colours are printed without a terminal")
+		t.Error("the page has colours without a terminal, want none")
 	}
 	if s := fmt.Sprint(page{width: 20}.wrap("one two three four five", 10)); s != "[one two three four five]" {
 		t.Errorf(`the text wrapped at 20 columns with the indent 10 is %q, want "[one two three four five]"`, s)

@@ -17,9 +17,9 @@ const maxPhraseWords = 4
 // term is a word, a phrase of several words, or a shape such as {version}, which stands for 2.4.1.
 type relatedTable struct {
 	groups  map[string][]uint16 // by token (a stem, a phrase or a shape): numbers of the groups with the token
-	phrases map[string]string   // tokens of the phrases; the key has the words in lower case with blanks
+	phrases map[string]string   // by phrase, such as "money back": its token, such as money_back
 	ends    map[string]bool     // last words of the phrases
-	stems   map[string][]string // stems of the words of a phrase, by its token
+	stems   map[string][]string // by token of a phrase: stems of its words
 	size    int                 // number of groups
 }
 

@@ -60,7 +60,7 @@ func parseGitLab(_ http.Header, body []byte) (events []Event, ignored string, er
 	case "merge_request":
 		return p.mergeRequestEvents()
 	case "pipeline":
-		return p.pipeline()
+		return p.pipelineEvents()
 	case "push":
 		return revertsOfPush(p.Ref, p.Project.DefaultBranch, p.Project.Path, p.Commits)
 	case "build":
@@ -95,8 +95,8 @@ func (p *gitlabPayload) mergeRequestEvents() ([]Event, string, error) {
 	return events, "", nil
 }
 
-// pipeline returns the event of a pipeline that passed or failed.
-func (p *gitlabPayload) pipeline() ([]Event, string, error) {
+// pipelineEvents returns the event of a pipeline that passed or failed.
+func (p *gitlabPayload) pipelineEvents() ([]Event, string, error) {
 	o, repository := &p.Object, p.Project.Path
 	e := Event{Repository: repository, Check: "pipeline", At: parseTime(o.FinishedAt)}
 	switch o.Status {

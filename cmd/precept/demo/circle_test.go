@@ -123,7 +123,7 @@ func TestCircleSuccessFollowsTheLessons(t *testing.T) {
 	}
 }
 
-// The same seed gives the same world, and another seed gives another world.
+// Two runs with one seed have the same share of successes. Three seeds give at least two shares.
 func TestCircleIsDeterministicForASeed(t *testing.T) {
 	rate := func(seed uint64) float64 { return (&circleProxy{circle: demo.NewCircle(seed)}).play(t) }
 	if one, again := rate(7), rate(7); one != again {
@@ -199,6 +199,6 @@ func TestCircleWritesAnActiveHarmfulLesson(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := demo.NewCircle(1).WriteLessons(blocked); err == nil {
-		t.Error("WriteLessons returns no error for a directory that is a file")
+		t.Error("WriteLessons returns no error for a directory that is a file, want an error")
 	}
 }

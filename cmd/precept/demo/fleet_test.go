@@ -104,7 +104,7 @@ func TestFleetPlaysAllItsSessions(t *testing.T) {
 		}
 		done, success := f.Done()
 		if done != int64(c.sessions) || success != wantSuccess {
-			t.Errorf("%d of %d tickets are done, %d succeeded, want %d", done, c.sessions, success, wantSuccess)
+			t.Errorf("%d of %d tickets are done and %d succeeded, want all done and %d successes", done, c.sessions, success, wantSuccess)
 		}
 		if s.turns != wantTurns+wantRewarded || len(s.feedback) != wantRewarded || len(s.faults) > 0 {
 			t.Errorf("the fleet sent %d requests, want %d, and %d feedback entries, want %d; faults %v, want none", s.turns, wantTurns+wantRewarded, len(s.feedback), wantRewarded, s.faults)
@@ -185,7 +185,7 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 	})
 	f := s.fleet(t, w, 2, 1_000_000)
 	if err := f.Run(ctx); err == nil {
-		t.Error("Run returns no error after the end of its context")
+		t.Error("Run returns no error after the end of its context, want an error")
 	}
 	if done, _ := f.Done(); done > 10 {
 		t.Errorf("%d tickets were done after the context ended at request 10, want at most 10", done)
@@ -193,6 +193,6 @@ func TestFleetStopsWithItsContext(t *testing.T) {
 	f = s.fleet(t, w, 2, 1)
 	f.BaseURL = "::"
 	if err := f.Run(t.Context()); err == nil {
-		t.Error("Run returns no error for the base URL \"::\"")
+		t.Error("Run returns no error for the base URL \"::\", want an error")
 	}
 }

@@ -14,7 +14,7 @@ func TestLoopingAgentStopsAtTheFirstWarning(t *testing.T) {
 	for _, c := range []struct {
 		warnAfter     int // number of results before a warning; 0: no warning
 		caught, calls int64
-		results       int // tool results in the requests to the model
+		results       int // tool results in the last request to the model
 	}{{0, 0, 0, maxLoopCalls}, {3, 1, 3, 3}} {
 		model, scores, results := NewUpstream(NewWorld(1)), []string{}, 0
 		server := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {

@@ -58,7 +58,7 @@ func TestRulesSuccessFollowsTheSections(t *testing.T) {
 	for _, s := range demo.NewRules(1).Truths {
 		if s.Section == "Run the checks" || s.Section == "Rewrite on sight" || s.Section == "Voice" {
 			if effect := whole - rateWithout(t, 1, sessions, s.Section); math.Abs(effect-s.Effect) > .05 || s.Effect == 0 && effect != 0 {
-				t.Errorf("%s: without the section the successes change by %.3f; want %.2f", s.Section, -effect, -s.Effect)
+				t.Errorf("%s: without the section the share of successes changes by %.3f, want %.2f within 0.05, or exactly 0 for a section without effect", s.Section, -effect, -s.Effect)
 			}
 		}
 	}
@@ -69,7 +69,7 @@ func TestRulesFileHasTheSectionsOfTheTruth(t *testing.T) {
 	counts := map[float64]int{}
 	for _, s := range truths {
 		if strings.Count(demo.RulesFile, "\n## "+s.Section+"\n") != 1 {
-			t.Errorf("the file does not contain the section %q exactly once", s.Section)
+			t.Errorf("the file has the heading of the section %q %d times, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
 		}
 		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
 	}

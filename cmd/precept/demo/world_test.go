@@ -194,7 +194,7 @@ func TestWriteLessonsReturnsWriteErrors(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := NewWorld(1).WriteLessons(dir); err == nil {
-		t.Error("WriteLessons returns no error if a folder has the name of a lesson file")
+		t.Error("WriteLessons returns no error if a folder has the name of a lesson file, want an error")
 	}
 }
 

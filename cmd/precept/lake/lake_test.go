@@ -135,7 +135,7 @@ func (f *killed) write(call func() (string, error)) (string, error) {
 	return "", errKilled
 }
 
-// drain writes all waiting samples of a store into a lake, in files of about the given bytes.
+// drain writes all waiting samples of a store into a lake, in files of about the given number of bytes.
 func drain(t *testing.T, m *memory, place lake.Place, bytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)

@@ -146,7 +146,6 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	}
 }
 
-// Keys of one store are never used with another store.
 func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 	redis, other := storetest.StartRedis(t), storetest.StartRedis(t)
 	more := map[string]string{"store.url": redis.URL(), "data_dir": t.TempDir()}
@@ -208,18 +207,18 @@ func TestReplicaReleasesTheLeaseOnOldExchanges(t *testing.T) {
 	write := withFile(t, source)
 	write("learning: {hot: 10h}\n") // a lease of 30 minutes
 	l := startServer(t, source)
-	held := func(want int64) func() bool {
+	leasesAre := func(want int64) func() bool {
 		return func() bool { return redis.Must(t, "EXISTS", "precept:{precept}:lock:claim:cool lake") == want }
 	}
-	eventually(t, "the lease", held(1))
+	eventually(t, "the lease", leasesAre(1))
 	write("learning: {hot: 0s}\n")
-	eventually(t, "the release of the lease after the reload", held(0))
+	eventually(t, "the release of the lease after the reload", leasesAre(0))
 	write("learning: {hot: 10h}\n")
-	eventually(t, "the lease after another reload", held(1))
+	eventually(t, "the lease after another reload", leasesAre(1))
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
-	if !held(0)() {
-		t.Error("the lease is held after the stop of the replica, want a free lease")
+	if !leasesAre(0)() {
+		t.Error("the lease is leasesAre after the stop of the replica, want a free lease")
 	}
 }

@@ -89,7 +89,7 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	})
 }
 
-// Data older than the retention is deleted, also when a reload sets the retention.
+// After a reload that sets the retention, a session older than the retention is deleted.
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": closingModel(t, "done"), "reward.close_after": "1s"}))
 	write := withFile(t, source)
@@ -156,7 +156,7 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 		} {
 			body := `{"model":"m","tools":[{"type":"function","function":{"name":"book_room","parameters":{"type":"object"}}}],"messages":[` + strings.Join(list, ",") + `]}`
 			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", "coder", "Precept-Session", "one"); status != http.StatusOK {
-				b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+				b.t.Fatalf("the chat request: got status %d, answer %q, want status 200", status, answer)
 			}
 			list = append(list, more...)
 		}
@@ -226,13 +226,13 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)
 			if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Session", name); status != http.StatusOK {
-				b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+				b.t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
 			}
 			b.send(http.MethodPost, b.data+"/v1/feedback", fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, score))
 		}
 		advance(10 * time.Second)
 		if status, answer := b.send(http.MethodPost, b.admin+"/api/lessons/look-first/trial", ""); status != http.StatusOK {
-			b.t.Fatalf("got status %d, answer %q, want status 200", status, answer)
+			b.t.Fatalf("the start of a trial: got status %d, answer %q, want status 200", status, answer)
 		}
 		if got := row(b); !strings.Contains(got, "| 2 | 1 |") {
 			b.t.Errorf("the index has %q, want 2 successes and 1 failure", got)

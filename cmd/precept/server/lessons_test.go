@@ -55,7 +55,7 @@ func (m *lastRequest) newSessionGets(l *runningServer, agent, words, text string
 	return strings.Contains(m.last, text)
 }
 
-// injectAll returns options that inject every matching lesson, and the options of more.
+// injectAll returns the options of a server that injects every matching lesson, and adds the options of more.
 func injectAll(more map[string]string) map[string]string {
 	out := map[string]string{"admin.tokens": "[token]", "bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	maps.Copy(out, more)
@@ -190,8 +190,9 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 }
 
-// A command without a server changes a lesson by the rules of the bank.
-func TestCommandChangesLessonByTheRulesOfTheBank(t *testing.T) {
+// A command without a server opens the bank with OpenWriter. An action changes the state of a lesson; an unknown lesson
+// is an error. OpenWriter refuses lessons: redis:// if the store is a file.
+func TestWriterChangesLessonsWithoutAServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	cfg := configOf(t, flagSource(t, map[string]string{"lessons": lessons}))

@@ -134,7 +134,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 	if lines := exportLines(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
 		t.Errorf("the export of preferences has the lines %q, want 1 pair of Good morning and done", lines)
 	}
-	parquetOf(t, cfg, exportLines(t, cfg, "mplp", nil))
+	compareParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
 // withFile adds a configuration file to a source, and returns the function that writes the file.
@@ -190,8 +190,8 @@ func writeExport(t *testing.T, cfg *configs.Config, format string, change func(*
 	return out.String()
 }
 
-// parquetOf compares an export as Parquet with the export as JSON lines.
-func parquetOf(t *testing.T, cfg *configs.Config, lines []string) {
+// compareParquet compares an export as Parquet with the export as JSON lines.
+func compareParquet(t *testing.T, cfg *configs.Config, lines []string) {
 	t.Helper()
 	raw := writeExport(t, cfg, "parquet", nil)
 	rows, err := parquet.Read[lake.Row](strings.NewReader(raw), int64(len(raw)))

@@ -20,19 +20,19 @@ import (
 	"precept/store"
 )
 
-// Candidates, archived lessons and replaced lessons do not count as active.
-func TestActiveCountExcludesCandidatesAndArchived(t *testing.T) {
+// Active lessons and lessons on trial count, unless they are replaced or expired.
+func TestCountActiveCountsOnlyLessonsInEffect(t *testing.T) {
 	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	book := lesson.NewBook([]*lesson.Lesson{
-		{Slug: "speaks", State: lesson.Active},
+		{Slug: "active", State: lesson.Active},
 		{Slug: "on-trial", State: lesson.Trial, Supersedes: []string{"replaced"}},
-		{Slug: "waits", State: lesson.Candidate},
-		{Slug: "refused", State: lesson.Rejected},
+		{Slug: "candidate", State: lesson.Candidate},
+		{Slug: "rejected", State: lesson.Rejected},
 		{Slug: "replaced", State: lesson.Active},
 		{Slug: "expired", State: lesson.Active, ExpiresAt: now.Add(-time.Hour)},
 	})
 	if n := countActive(book, now); n != 2 {
-		t.Errorf("%d lessons are active, want 2", n)
+		t.Errorf("countActive returns %d, want 2", n)
 	}
 }
 

@@ -105,8 +105,9 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 				t.Errorf("the server's export as %s lacks the line %s, want each line of the command's export", format, line)
 			}
 		}
-		if forgotten := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); forgotten < 0 || format != "experiment" && forgotten != 1 { // no lesson matched in the forgotten session
-			t.Errorf("after the deletion of a session of one turn the export as %s has %d lines less, want 1 less", format, forgotten)
+		// No lesson matched in the forgotten session, so the session has no line in the experiment.
+		if fewer := strings.Count(served, "\n") - strings.Count(out.String(), "\n"); fewer < 0 || format != "experiment" && fewer != 1 {
+			t.Errorf("after the deletion of a session of one turn the export as %s has %d lines less, want 1 less (experiment: at least 0)", format, fewer)
 		}
 	}
 }

@@ -139,7 +139,8 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-// Two servers run in one process and leave no goroutine running. A third server finds the directory locked.
+// Two servers run in one process and leave no goroutine running. A third server finds the directory
+// locked. After the stop, a server starts on the directory again.
 func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	first := flagSource(t, map[string]string{"admin.tokens": "[first]"})
 	one, other := startServer(t, first), startServer(t, flagSource(t, map[string]string{"admin.tokens": "[second]"}))

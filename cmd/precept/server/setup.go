@@ -194,8 +194,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		s.work("tracer", tracer.Run)
 	}
 
-	// Open the counts of consulted lessons, which are lessons that matched. With the backend in memory
-	// (opened.notice gives the reason) the counts stay in memory, too.
+	// Open the counts of consulted lessons, which are lessons that matched. opened.notice is set when
+	// the backend is in memory; then the counts are in memory as well.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
 	if opened.notice != "" {
 		countsFile = ""

@@ -153,11 +153,11 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	if !l.console.contains("changed settings need a restart") || !l.console.contains("keys=reward.close_after") {
 		t.Error("the log lacks reward.close_after as a setting that needs a restart, want the setting")
 	}
-	// A signal reads the file again without a change.
-	count := func() int { return l.console.times("configuration reloaded") }
-	before := count()
+	// SIGHUP reloads the file, even without a change.
+	reloadCount := func() int { return l.console.times("configuration reloaded") }
+	before := reloadCount()
 	sendSignal(t, syscall.SIGHUP)
-	eventually(t, "the reload after SIGHUP", func() bool { return count() > before })
+	eventually(t, "the reload after SIGHUP", func() bool { return reloadCount() > before })
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
