@@ -45,8 +45,8 @@ func order() map[string][][]string {
 }
 
 // sameLayerImports lists the permitted imports between two folders of one layer. The record of a session
-// holds its assignment, a type of package trial. Package configs uses spell to find the key that is nearest to an
-// unknown key, and price to read the key prices.
+// holds its assignment, a type of package trial. Package configs uses spell to find the key nearest to an unknown key,
+// and price to read the key prices.
 func sameLayerImports() map[string]string {
 	return map[string]string{"internal/session": "bandit/trial", "configs": "internal/spell internal/price"}
 }
@@ -84,7 +84,7 @@ func isTestSupport(pkg string) bool {
 }
 
 // isWholeSystem reports whether a package tests the whole program. Such a package may import every
-// package, and only other packages of test/ may import such a package.
+// package, and only packages of test/ may import such a package.
 func isWholeSystem(pkg string) bool { return strings.HasPrefix(pkg, "test/") }
 
 // importers lists, for each third-party library, the packages that may import the library; "test" means

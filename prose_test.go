@@ -129,8 +129,8 @@ func proseOf(t *testing.T) map[string]*prose {
 	return out
 }
 
-// The comments of each package and each page are within the limits, except for those in toRewrite. A package within the
-// limits must be removed from toRewrite.
+// The comments of each package and each page are within the limits, except for the entries of toRewrite. A package
+// within the limits must be removed from toRewrite.
 func TestProseIsPlain(t *testing.T) {
 	all, listed := prose{}, toRewrite()
 	measured := proseOf(t)

@@ -83,8 +83,8 @@ func TestWorkersStartAndStop(t *testing.T) {
 	})
 }
 
-// wantGoroutines starts a server, waits until each function runs in at least the given number of goroutines, and stops the
-// server.
+// wantGoroutines starts a server, waits until each function runs in at least the given number of goroutines, and stops
+// the server.
 func wantGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
 	t.Helper()
 	l := startServer(t, source)
