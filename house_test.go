@@ -43,8 +43,8 @@ func TestArchitecturePageNamesExist(t *testing.T) {
 	}
 }
 
-// declarations returns the packages of the program, and the declared names: functions and types as package.Name, methods
-// and mutexes as package.Type.Name.
+// declarations returns the packages of the program, and the declared names: functions and types as package.Name,
+// methods and mutexes as package.Type.Name.
 func declarations(t *testing.T) (names, packages map[string]bool) {
 	t.Helper()
 	names, packages = map[string]bool{}, map[string]bool{}

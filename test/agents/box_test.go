@@ -118,11 +118,11 @@ func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out stri
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		b.t.Fatalf("%s is not installed; run tools/agents.sh", argv[0])
+		b.t.Fatalf("%s is not installed, want the program; run tools/agents.sh", argv[0])
 	case ctx.Err() != nil:
-		b.t.Errorf("%s did not end within %s", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
+		b.t.Errorf("%s runs for more than %s, want an end within this time", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
 	case c.ProcessState == nil:
-		b.t.Fatalf("%s did not start: %v", argv[0], err)
+		b.t.Fatalf("the start of %s: got error %v, want none", argv[0], err)
 	}
 	b.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(began).Round(100*time.Millisecond))
 	return c.ProcessState.ExitCode(), buf.String()

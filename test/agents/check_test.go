@@ -27,15 +27,15 @@ func (r *row) outcome(direct, through *boxed) {
 	r.set("exit", "", nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
-	var control row // tests the checks: a run without precept must fail the checks of blocks
+	var control row // a run without precept has no blocks, so the checks of blocks must find faults
 	control.blocks(direct)
-	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "a run without precept has blocks"))
+	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "the checks of blocks pass for a run without precept, want faults"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
 	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
 	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), nonEmpty(
 		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
-		unless(len(d) > 0 && d[0] >= 5, "only %v main requests; the agent does not run the script", d),
+		unless(len(d) > 0 && d[0] >= 5, "%v main requests, want at least 5 in the first call: the agent does not run the script", d),
 		unless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
 		unless(slices.Equal(wantOthers, others), "directly %v, through precept %v", wantOthers, others))...)
 }
@@ -152,7 +152,7 @@ func (r *row) sessions(tr *boxed) {
 		names = append(names, tr.tap.of(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
-	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to %q", names))...)
+	r.set("session", "", nonEmpty(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to the sessions %q, want one session", names))...)
 }
 
 // newSession checks a call with a new conversation in the same home.
@@ -162,7 +162,7 @@ func (r *row) newSession(tr *boxed) {
 		return // another column reports the missing request
 	}
 	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
-	faults := []string{unless(len(now) >= 5, "only %d main requests", len(now))}
+	faults := []string{unless(len(now) >= 5, "%d main requests, want at least 5", len(now))}
 	lessons := 0
 	for i := range now {
 		s := tr.tap.of(&now[i]).session
@@ -189,7 +189,7 @@ func (r *row) restart(tr *boxed) {
 		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
 		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q became %q", tr.tap.of(&before).session, tr.tap.of(&after).session),
 		unless(strings.Count(after.Raw, taskSlug) == 1, "the first request after the restart holds %d lessons, want 1: %s", strings.Count(after.Raw, taskSlug), after.Raw),
-		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the list does not begin with the one before\n%s\n%s", before.Raw, after.Raw))...)
+		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.List(), after.List()), "the list of the second request does not begin with the list of the first, as the agent's own list does\n%s\n%s", before.Raw, after.Raw))...)
 }
 
 // parallel checks two simultaneous agents with the same first words.
@@ -309,9 +309,9 @@ func (r *row) refused(tr *boxed, counted int) {
 	seen := tr.tap.answers("POST", 400)
 	r.set("refused", "", nonEmpty(
 		unless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
-		unless(len(mains) >= 4, "only %d main requests", len(mains)),
-		unless(withBlocks == 1, "%d requests with a block, not one", withBlocks),
-		unless(seen == 0, "the agent saw %d refusals", seen),
+		unless(len(mains) >= 4, "%d main requests, want at least 4", len(mains)),
+		unless(withBlocks == 1, "%d requests have a block, want 1", withBlocks),
+		unless(seen == 0, "the agent saw %d refusals, want none", seen),
 		unless(counted == 1, "precept counted %d refused requests, want 1", counted))...)
 }
 

@@ -9,7 +9,8 @@ import (
 	"precept/test/harness"
 )
 
-// counters returns precept's own metrics, with the label sets of a name summed up.
+// counters returns the metrics of precept by name. A metric is the sum over its labels, without lines that have the
+// label outcome.
 func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, r.Admin+"/metrics", "e2e-token")
@@ -27,8 +28,8 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 	return sums
 }
 
-// counted compares the metrics of precept with the run: conversations with one lesson each, and loops, whose warnings
-// count as injected lessons; no request failed open, was dropped or was not inspected.
+// counted checks the metrics of precept after a run. Each conversation has one lesson, and each loop has one warning,
+// which counts as an injected lesson. Each request was inspected, and none failed open or was dropped.
 func (r *row) counted(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{
 		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,
@@ -37,7 +38,7 @@ func (r *row) counted(column string, got map[string]int, conversations, loops in
 	}
 	var faults []string
 	for name, n := range want {
-		faults = append(faults, unless(got["precept_"+name] == n, "%s is %d, not %d", name, got["precept_"+name], n))
+		faults = append(faults, unless(got["precept_"+name] == n, "%s is %d, want %d", name, got["precept_"+name], n))
 	}
 	r.set(column, "", nonEmpty(append(faults, r.cells[column].fault)...)...)
 }

@@ -81,7 +81,7 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	out, err := c.CombinedOutput()
 	res := ran{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
 	if err != nil && res.code < 0 {
-		t.Fatalf("%v did not start: %v, %s", argv, err, out)
+		t.Fatalf("the start of %v: got error %v, want none: %s", argv, err, out)
 	}
 	for _, a := range res.all {
 		if a.Main {
@@ -91,9 +91,9 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	return res
 }
 
-// compare compares a run through precept with the direct run: the same exit code, the same number
-// of main requests, the list of each request a prefix of the next list, one lesson block, and one
-// unchanged repetition of one loop warning.
+// compare compares a run through precept with the direct run: equal exit codes and equal numbers of main requests. In
+// the run through precept, the list of each request begins with the list before, and the last request has one lesson
+// and one loop warning.
 func compare(t *testing.T, direct, through ran) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
@@ -104,7 +104,7 @@ func compare(t *testing.T, direct, through ran) {
 	}
 	for i := 1; i < len(through.mains); i++ {
 		if !extends(through.mains[i-1].List(), through.mains[i].List()) {
-			t.Errorf("request %d does not begin with the list of request %d:\n%s\n%s", i, i-1, through.mains[i-1].Raw, through.mains[i].Raw)
+			t.Errorf("request %[1]d does not begin with the list of request %[2]d, want that list first:\n%[3]s\n%[4]s", i, i-1, through.mains[i-1].Raw, through.mains[i].Raw)
 		}
 	}
 	last := through.mains[len(through.mains)-1].Raw

@@ -20,7 +20,7 @@ import (
 	"precept/test/harness"
 )
 
-// recipe returns the code block of docs/SAMPLES.md after a line.
+// recipe returns the first block of SQL in docs/SAMPLES.md after the text begin.
 func recipe(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/SAMPLES.md")
@@ -30,7 +30,7 @@ func recipe(t *testing.T, begin string) string {
 	_, rest, ok := strings.Cut(string(text), begin)
 	found := regexp.MustCompile("(?s)```sql\n(.*?)```").FindStringSubmatch(rest)
 	if !ok || found == nil {
-		t.Fatalf("docs/SAMPLES.md has no recipe %q", begin)
+		t.Fatalf("docs/SAMPLES.md has no block of sql after %q, want one", begin)
 	}
 	return found[1]
 }
@@ -226,7 +226,7 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 		}
 		prefixes = append(prefixes, prefix)
 		if code != 1 || !strings.Contains(complaints, "another process has taken over") {
-			t.Errorf("write %d was delayed: got exit code %d and %q, want 1 and: another process has taken over", writes, code, complaints)
+			t.Errorf("write %d was delayed: got exit code %d and %q, want 1 and \"another process has taken over\"", writes, code, complaints)
 		}
 	}
 	for i, got := range strings.Split(samplesInBucket(t, endpoint, prefixes...), "\n") {

@@ -81,7 +81,7 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 			t.Errorf("session %s, step %d: got the lesson %d times, want once", name, r.Step, n)
 		}
 		if !equalWithoutBlocks(r.Raw, string(tr.tap.of(&r).body)) {
-			t.Errorf("session %s: the request of step %d differs from the agent's request beyond the inserted blocks", name, r.Step)
+			t.Errorf("session %s: the request of step %d without the inserted blocks differs from the agent's request, want equal bytes", name, r.Step)
 		}
 		if strings.Contains(r.Raw, loopLabel) {
 			loops[name] = true

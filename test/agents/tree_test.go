@@ -62,7 +62,8 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 	return list
 }
 
-// manyAnswers starts a model that returns the requested number of choices, each with different calls.
+// manyAnswers starts a model that returns the requested number of choices, each with different calls. seen receives the
+// client and the body of each request.
 func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

@@ -131,7 +131,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		{"parser deadlock on close", "again", 409},
 	} {
 		if code, b := a.do("POST", "", map[string]any{"signature": c.signature, "lesson_text": c.text}); code != c.want {
-			t.Errorf("a signature %.20q of %d bytes and a text %.30q of %d bytes: status %d, body %s, want status %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
+			t.Errorf("a signature %.20q of %d bytes and a text %.30q of %d bytes: got status %d, body %s, want status %d", c.signature, len(c.signature), c.text, len(c.text), code, b, c.want)
 		}
 	}
 	if code, _ := a.do("POST", "", "no object"); code != http.StatusBadRequest {
@@ -160,7 +160,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 	harness.Eventually(t, "the agent's own lesson in a request", func() bool { return lessonReaches("coder", "sk-one") })
 	if lessonReaches("reviewer", "sk-one") || lessonReaches("coder", "sk-two") {
-		t.Error("the lesson reaches another agent or key")
+		t.Error("a request of another agent or with another key has the lesson, want no lesson")
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {

@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// With gate: auto no approval is needed: a lesson goes to a planned trial after two independent sessions, and a proven
-// lesson stays active.
+// With gate: auto no approval is needed. The gate starts a planned trial of a lesson, and after the trial the proven
+// lesson is active.
 func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
@@ -27,7 +27,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended early: %v\n%s\n%v", err, out.String(), states)
+			t.Fatalf("the demo ended with the error %v after the states %v of the lesson, want it to run until an interrupt\n%s", err, states, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))

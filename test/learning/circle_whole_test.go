@@ -22,14 +22,14 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended early: %v\n%s", err, out.String())
+			t.Fatalf("the demo ended with the error %v, want it to run until an interrupt\n%s", err, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
 	text := out.String()
 	login := regexp.MustCompile(`(http://127[^/]+)/login\?token=([0-9a-f]+)`).FindStringSubmatch(text)
 	if login == nil {
-		t.Fatalf("the output of the demo has no login address: %q", text)
+		t.Fatalf("the output of the demo is %q, want a login address", text)
 	}
 	rep := circleReport(t, login[1], login[2])
 	for slug, want := range map[string][]string{
@@ -38,7 +38,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	} {
 		r, ok := rep[slug]
 		if !ok {
-			t.Fatalf("%s is not in the report\n%s", slug, text)
+			t.Fatalf("%s is not in the report, want a row\n%s", slug, text)
 		}
 		expected := false
 		for _, v := range want {
@@ -59,6 +59,6 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*")); len(left) > 0 {
-		t.Errorf("the demo left the directories %v", left)
+		t.Errorf("the demo left the directories %v, want none", left)
 	}
 }

@@ -25,9 +25,9 @@ import (
 // crewModel is a model that records the lessons in the requests of each agent of each run.
 type crewModel struct {
 	*httptest.Server
-	mu     sync.Mutex
-	seen   map[string]map[string]bool // "run/agent" to slugs
-	fields []string                   // headers of precept that reached the model
+	mu      sync.Mutex
+	seen    map[string]map[string]bool // "run/agent" to slugs
+	headers []string                   // headers of precept that reached the model
 }
 
 var (
@@ -47,7 +47,7 @@ func newCrewModel(t *testing.T) *crewModel {
 		id := n
 		for h := range r.Header {
 			if strings.HasPrefix(h, "Precept-") {
-				m.fields = append(m.fields, h)
+				m.headers = append(m.headers, h)
 			}
 		}
 		if who := crewMark.FindSubmatch(b); who != nil {
@@ -165,7 +165,7 @@ func topics(from, to int) string {
 	return strings.Join(words, " and ")
 }
 
-// crewFlags returns flags under which a coin injects or withholds each lesson.
+// crewFlags returns flags for a server on which a coin injects or withholds each matching lesson.
 func crewFlags(m *crewModel, lessons string, more ...string) []string {
 	return append([]string{
 		"--upstream", m.URL + "/v1", "--lessons", lessons, "--bandit-objective", "random", "--bandit-epsilon", "0.5", "--bandit-control", "0.1", "--bandit-holdout", "fixed",
@@ -226,8 +226,8 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	rateCrews(t, func(int) string { return p.Data }, agents)
 	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
 	checkClosedCrews(t, p, m, agents, "--data-dir", dir)
-	if len(m.fields) > 0 {
-		t.Error("the requests to the model have headers of precept, want none:", m.fields)
+	if len(m.headers) > 0 {
+		t.Errorf("the requests to the model have the headers %q, want no header of precept", m.headers)
 	}
 }
 
@@ -401,13 +401,13 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 		for slug := range saw {
 			if !d.injected[slug] {
-				t.Errorf("run %s: the model received the lesson %s, want a coin that injects: %v", a.run, slug, d)
+				t.Errorf("run %s: the model received the lesson %s, want a coin that injects the lesson; the coins are %v", a.run, slug, d)
 			}
 		}
 		for slug := range d.injected {
 			injected[slug]++
 			if !saw[slug] {
-				t.Errorf("run %s: the export has the lesson %s as injected, but no request to the model has the lesson", a.run, slug)
+				t.Errorf("run %s: the export has the lesson %s as injected, want the lesson in a request to the model", a.run, slug)
 			}
 		}
 		for slug := range d.withheld {
@@ -424,13 +424,13 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	}
 }
 
-// recomputeCrews compares the report with a script that shares no code with precept: a run is one row.
+// recomputeCrews compares the counts and effects of the report with a script that shares no code with precept.
 func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("python3 is missing; install it")
+			t.Fatal("python3 is missing, want python3 in CI; install it")
 		}
 		return
 	}
@@ -463,7 +463,7 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 		}
 	}
 	if found != len(r.Lessons) || found == 0 {
-		t.Errorf("the script has %d lessons, want %d", found, len(r.Lessons))
+		t.Errorf("the script has rows for %d lessons, want %d and at least 1", found, len(r.Lessons))
 	}
 }
 
@@ -484,7 +484,7 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 		}
 		n := 0
 		if _, err := fmt.Sscanf(s.Meta.Run, "ci-%d", &n); err != nil {
-			t.Fatalf("a sample has no run: %s", line)
+			t.Fatalf("the sample %s has no run, want a run ci-N", line)
 		}
 		if n%2 == 0 && s.Feedback.Details.Score == 0.75 {
 			if sessions[s.Meta.Run] == nil {
@@ -599,7 +599,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 		for _, text := range []string{harness.MustVerb(t, "export", "--data-dir", dir), harness.MustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
-					t.Errorf("the run %s is exported: got %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
+					t.Errorf("the run %s is in the export: %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
 				}
 			}
 		}

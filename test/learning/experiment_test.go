@@ -94,7 +94,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	python, err := exec.LookPath("python3")
 	if err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatal("python3 is missing; install it")
+			t.Fatal("python3 is missing, want python3 in CI; install it")
 		}
 		t.Skip("needs python3")
 	}
@@ -122,7 +122,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		cmd.Stderr = &complaints
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("precept %v: %v\n%s", args, err, complaints.String())
+			t.Fatalf("precept %v: got error %v, want none\n%s", args, err, complaints.String())
 		}
 		return out
 	}
@@ -160,7 +160,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		name := fmt.Sprintf("season-%d", n)
 		status, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1,"rater":"later"}`, name))
 		if status != http.StatusAccepted || !strings.Contains(answer, "joined") {
-			t.Fatalf(`got status %d, answer %s, want status 202 and answer with "joined"`, status, answer)
+			t.Fatalf(`feedback on %s: got status %d, answer %s, want status 202 and an answer with "joined"`, name, status, answer)
 		}
 	}
 	p.Eventually("60 corrected sessions in the export", func() bool {
@@ -201,7 +201,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	// The script omits sessions that closed under an older definition of reward, as the report does.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
-		t.Fatalf("the export has no reward definition and time to replace: %.300s", trials)
+		t.Fatalf("the export is %.300s, want a reward definition and a time to replace", trials)
 	}
 	script.Stdin = strings.NewReader(older + trials)
 	out, err := script.Output()
@@ -253,7 +253,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			return
 		}
-		t.Errorf("%s is missing in the recomputation: %s", arm, out)
+		t.Errorf("the script prints %s, want a row for the arm %q", out, arm)
 	}
 	compareArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
@@ -271,7 +271,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			outcomes++
 			i := slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
 			if i < 0 {
-				t.Errorf("the outcome %s of %s is missing: %s", x.Name, l.Arm, out)
+				t.Errorf("the script prints %s, want a row for the outcome %s of %s", out, x.Name, l.Arm)
 				continue
 			}
 			a := &again[i]
@@ -308,7 +308,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		}
 	}
 	if len(again) != 2+len(r.Lessons)+outcomes || shown < 3 || outcomes < 12 {
-		t.Errorf("%d rows show an effect, want at least 3; %d rows in total, want %d; %d are outcomes, want at least 12", shown, len(again), 2+len(r.Lessons)+outcomes, outcomes)
+		t.Errorf("the script prints %d rows of arms with an effect, want at least 3; %d rows in total, want %d; the report has %d outcomes, want at least 12", shown, len(again), 2+len(r.Lessons)+outcomes, outcomes)
 	}
 
 	explained := strings.Join(strings.Fields(string(verb("report", "--explain", "look-at-apples", "--lessons", lessons))), " ") // without its line breaks

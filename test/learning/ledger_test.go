@@ -28,7 +28,7 @@ func recordInto(t *testing.T, ledgerFile, sourceFile, rule string) {
 	}
 }
 
-// modelSees sends one request and reports whether the request to the model contains the word.
+// modelSees sends a request of an agent about a file, and reports whether the request to the model contains the word.
 func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about, word string) bool {
 	t.Helper()
 	harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
@@ -62,13 +62,13 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 		if trust == "own" {
 			harness.Eventually(t, "the agent's own lesson in a request", cart)
 		} else if proposed("test-the-empty-cart-*.md"); cart() {
-			t.Fatal("an unapproved lesson reached the agent")
+			t.Fatal("an unapproved lesson reached the agent, want no lesson")
 		}
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {
 			harness.Eventually(t, "the lesson that was recorded later", shop)
 			if modelSees(t, p, m, "other", "src/shop.go", "Close the shop first.") {
-				t.Fatal("another agent got the lesson")
+				t.Fatal("another agent got the lesson, want no lesson")
 			}
 			continue
 		}
@@ -84,9 +84,9 @@ func TestLedgerLessonsNeedApprovalOrTrust(t *testing.T) {
 	}
 }
 
-// A bank stores the lessons of a ledger as quarantined, or as active if the agent is trusted. An active lesson matches
-// a mention of its file by its agent.
-func TestApprovedLedgerLessonsReachABank(t *testing.T) {
+// A bank stores the lessons of a ledger as quarantined, or as active if the agent is trusted (Own). An active lesson
+// matches if its agent mentions its file; another agent gets no lesson.
+func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {
 		_, _, err := l.Record(t.Context(), ledger.Entry{
@@ -125,6 +125,6 @@ func TestApprovedLedgerLessonsReachABank(t *testing.T) {
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {
-		t.Fatal("another agent's query matched the lesson")
+		t.Fatalf("the query of another agent matched %d lessons, want none", len(hits))
 	}
 }

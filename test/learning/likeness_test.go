@@ -178,7 +178,7 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 		t.Errorf("proposals with a judge: got %s, want last \"endpoint a new name\" by the judge with one session, and one refused phrase", out)
 	}
 	if _, complaints, code := harness.Verb(t, "", asked...); code != harness.ExitMisuse || !strings.Contains(complaints, "distill.judge") {
-		t.Errorf("lessons phrases without a judge: got exit code %d, want %d and the key distill.judge: %s", code, harness.ExitMisuse, complaints)
+		t.Errorf("lessons phrases without a judge: got exit code %d, messages %q, want %d and the key distill.judge", code, complaints, harness.ExitMisuse)
 	}
 	tried := harness.MustVerb(t, append([]string{"lessons", "try", "a new name for this endpoint, rename it"}, at...)...)
 	if !strings.Contains(tried, `"suggestions"`) || !strings.Contains(tried, `"injected": true`) {
@@ -186,12 +186,12 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	}
 	_, complaints, code := harness.Verb(t, "", append([]string{"lessons", "phrases", "keep-old-endpoints", "--accept", "99"}, at...)...)
 	if code != harness.ExitMisuse || !strings.Contains(complaints, "does not exist") {
-		t.Errorf("acceptance of an unknown phrase: got exit code %d, want %d and: does not exist: %s", code, harness.ExitMisuse, complaints)
+		t.Errorf("acceptance of an unknown phrase: got exit code %d, messages %q, want %d and \"does not exist\"", code, complaints, harness.ExitMisuse)
 	}
 }
 
-// A request that shares no word with a lesson matches the lesson in a later turn, by embeddings. The words of a request
-// with Precept-Learn: off are not sent for embedding, and neither is a secret or the key of a client.
+// A request that shares no word with a lesson matches the lesson by embeddings, but only in a later turn. The words of a
+// request with Precept-Learn: off, secrets and the key of the client are not sent for embedding.
 func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder
@@ -277,6 +277,6 @@ func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 		}
 	}
 	if !strings.Contains(sent.String(), "Bearer sk-own") {
-		t.Errorf("the requests for embeddings lack the key of match.embeddings: %.300s", sent.String())
+		t.Errorf("the requests for embeddings are %.300s, want the header Authorization: Bearer sk-own", sent.String())
 	}
 }

@@ -47,7 +47,7 @@ func TestLoopWarningIsOmittedForAWait(t *testing.T) {
 				map[string]any{"role": "tool", "tool_call_id": id, "content": map[bool]string{true: "(no output)", false: down}[command == "sleep 2"]})
 			agent.Send(false)
 			if last := i == len(c.commands)-1; strings.Contains(forwarded, "[LOOP DETECTED]") != (c.warned && last) {
-				t.Errorf("%s, call %d: the request contains [LOOP DETECTED]: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
+				t.Errorf("%s, call %d: the request to the model has [LOOP DETECTED]: %t, want %t", name, i+1, !(c.warned && last), c.warned && last)
 			}
 		}
 	}

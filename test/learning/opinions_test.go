@@ -15,9 +15,9 @@ import (
 	"precept/test/harness"
 )
 
-// opinionated starts a judge that always has the opinion "ignored" on look-first and proposes no lesson. The judge also
-// has an opinion on a lesson that was never injected. opinionated returns the URL of the judge.
-func opinionated(t *testing.T) string {
+// startJudge starts a judge and returns its URL. A judge is a model that reads stored sessions. This judge always has
+// the opinion "ignored" on look-first and proposes no lesson. It also has an opinion on a lesson that was never injected.
+func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		data, _ := io.ReadAll(r.Body)
@@ -60,7 +60,7 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			const first = `{"role":"user","content":"build the targets"}`
 			sendTurn("one", first)
 			sendTurn("two", `{"role":"user","content":"build all of the targets"}`)
-			judge := append([]string{"distill", "--judge", opinionated(t), "--model", "m", "--json"}, at...)
+			judge := append([]string{"distill", "--judge", startJudge(t), "--model", "m", "--json"}, at...)
 			judged := 0
 			distil := func() {
 				t.Helper()

@@ -33,8 +33,8 @@ confidence: 0.5
 Wait ten seconds before the next command.
 `
 
-// A lesson that prevents its error is proven by the recurrence of the error within 150 short
-// sessions, long before the rewards are sufficient.
+// A lesson prevents the recurrence of its error. The outcome recurrence proves this within 150 short sessions, in which
+// the rewards prove nothing.
 func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 	t.Parallel()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -91,8 +91,8 @@ func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 	}
 }
 
-// deploy plays a session with one failed command, and a second failure in one of five sessions with
-// the lesson and in four of five without. One session in four has a reward.
+// deploy plays a session with a failed command. A second command fails in one of five sessions with the lesson, and in
+// four of five without the lesson. One session in four has a reward.
 func deploy(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("deploy-%d", n)

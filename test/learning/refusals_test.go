@@ -81,7 +81,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 					row.RefusedWith, row.NInjected-1, row.RefusedWithout, r.Global.RefusedTreated, r.Global.RefusedControl)
 			}
 			if _, page := harness.Get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
-				t.Error("the dashboard does not show the refusals")
+				t.Errorf("the dashboard lacks \"%d / 0\", want the refusals with and without the lesson", row.RefusedWith)
 			}
 		})
 	}

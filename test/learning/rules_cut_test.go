@@ -19,8 +19,8 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of a rules file. The coin, a random decision for each session, cuts cutSection, keeps keptSection, and
-// cuts halfSection in half of the sessions.
+// Sections of a rules file. A coin, a random decision for each session and section, cuts a section from the requests or
+// keeps the section. The coins cut cutSection, keep keptSection, and cut halfSection in half of the sessions.
 const (
 	cutSection  = "## Voice\n\n- Speak \"plainly\" of <tags> in the café.\n\n"
 	keptSection = "## Tests\n\nRun the suite.\n\n"
@@ -64,7 +64,7 @@ func newRulesModel(t *testing.T) *rulesModel {
 	return m
 }
 
-// replyOf returns the answer of a dialect.
+// replyOf returns the nth answer in the dialect of a path.
 func replyOf(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -75,7 +75,7 @@ func replyOf(path string, n int) string {
 	return harness.ChatReply(fmt.Sprint("c", n), fmt.Sprintf("Fine %d.", n))
 }
 
-// streamOf returns the answer of a dialect as a stream.
+// streamOf returns the nth answer in the dialect of a path, as a stream.
 func streamOf(path string, n int) string {
 	switch {
 	case strings.HasSuffix(path, "/messages"):
@@ -307,16 +307,16 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
 	t.Parallel()
 	f := newRulesFleet(t)
-	name := 0
+	sessions := 0 // with a refusal
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, status := range []int{400, 413, 422} {
-			name++
-			header := http.Header{"Precept-Session": {fmt.Sprint("refused-", name)}}
+			sessions++
+			header := http.Header{"Precept-Session": {fmt.Sprint("refused-", sessions)}}
 			first := [2]string{"user", fmt.Sprintf("Fix it, please refuse with %d.", status)}
 			path, body := dialectRequest(dialect, agentPrompt, status == 413, first)
 			sent := f.send(header, path, body)
 			if want, _ := withoutCuts(body, sent); len(sent) != 2 || sent[0] != want || sent[1] != body {
-				t.Errorf("%s %d: the model got\n%q\nwant the request without the section, then the client's bytes", dialect, status, sent)
+				t.Errorf("%s %d: the model got\n%q\nwant the request without the sections, then the client's bytes", dialect, status, sent)
 			}
 			path, body = dialectRequest(dialect, agentPrompt, false, first, [2]string{"assistant", "Fine."}, [2]string{"user", "And the door."})
 			if sent := f.send(header, path, body); len(sent) != 1 || sent[0] != body {
@@ -337,14 +337,14 @@ func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
 	}
 	f.Eventually("all sessions to close", func() bool {
 		r = report.Report{}
-		return f.Ask(t, "/api/report", &r) == http.StatusOK && row("Voice").Picked == int64(name)+1
+		return f.Ask(t, "/api/report", &r) == http.StatusOK && row("Voice").Picked == int64(sessions)+1
 	})
 	voice, tests, half := row("Voice"), row("Tests"), row("Half")
-	if voice.RefusedWithout != int64(name) || voice.RefusedWith != 0 || tests.RefusedWith != int64(name) || half.RefusedWith+half.RefusedWithout != int64(name) {
+	if voice.RefusedWithout != int64(sessions) || voice.RefusedWith != 0 || tests.RefusedWith != int64(sessions) || half.RefusedWith+half.RefusedWithout != int64(sessions) {
 		t.Errorf("refused with and without the section: Voice %d and %d, Tests %d and %d, Half %d and %d; want 0 and %d, %d and 0, %d together",
-			voice.RefusedWith, voice.RefusedWithout, tests.RefusedWith, tests.RefusedWithout, half.RefusedWith, half.RefusedWithout, name, name, name)
+			voice.RefusedWith, voice.RefusedWithout, tests.RefusedWith, tests.RefusedWithout, half.RefusedWith, half.RefusedWithout, sessions, sessions, sessions)
 	}
-	if !strings.Contains(f.Metrics(t, ""), fmt.Sprintf("precept_injection_rejected_total %d\n", name)) {
-		t.Errorf("precept_injection_rejected_total is not %d", name)
+	if want := fmt.Sprintf("precept_injection_rejected_total %d\n", sessions); !strings.Contains(f.Metrics(t, ""), want) {
+		t.Errorf("/metrics lacks %q, want this line", want)
 	}
 }

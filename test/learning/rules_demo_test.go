@@ -18,7 +18,7 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 	out := harness.MustVerb(t, "demo", "--rules", "--exit", "--sessions", "400", "--agents", "4")
 	rows := regexp.MustCompile(`(?m)^(\S.*?) +([+-]\d+\.\d) +[+-]\d+\.\d +[+-]\d+\.\d to [+-]\d+\.\d +(\d+)/(\d+)  \S`).FindAllStringSubmatch(out, -1)
 	if len(rows) != 12 {
-		t.Fatalf("%d sections have an effect; want 12:\n%s", len(rows), out)
+		t.Fatalf("%d sections have a row with an effect, want 12:\n%s", len(rows), out)
 	}
 	signs := map[byte]int{}
 	for _, r := range rows {
@@ -31,7 +31,7 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 			signs[r[2][0]]++
 		}
 		if !strings.Contains(out, "# removed: "+r[1]+":") && !strings.Contains(out, "# kept: "+r[1]+":") {
-			t.Errorf("the proposal lacks the section %s:\n%s", r[1], out)
+			t.Errorf("the proposal lacks the section %s, want the section removed or kept:\n%s", r[1], out)
 		}
 	}
 	if signs['+'] != 3 || signs['-'] != 2 {

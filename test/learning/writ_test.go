@@ -382,7 +382,7 @@ func TestManyCommandsAreAnswered(t *testing.T) {
 					}
 					return true
 				})
-				t.Errorf("of %d commands %d were executed, want %d; %d were refused, want the rest; errors: %v", sessions*each, ok, hourly, tooMany, other)
+				t.Errorf("of %d commands %d were executed, want %d; %d were refused, want the rest; the errors by text are %v", sessions*each, ok, hourly, tooMany, other)
 			}
 		})
 	}

@@ -164,7 +164,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	p.Drained(dir)
 	all := harness.Files(t, dir)
 	if len(harness.FilesWith(all, "REDACTED:email:")) == 0 || len(all) < 3 {
-		t.Fatalf("no redacted email is in the %d files of the data directory, so that this test cannot fail", len(all))
+		t.Fatalf("the data directory has %d files, want at least 3 and a redacted email in one", len(all))
 	}
 	_, all["/metrics"] = harness.Get(t, p.Admin+"/metrics", "t")
 	all["the log"] = p.Log.String()
@@ -196,7 +196,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		all["export parquet"], all[file] = string(b), content
 	}
 	for _, leak := range leaks(all, values) {
-		t.Errorf("canary found: %s", leak)
+		t.Errorf("got the canary %s, want none", leak)
 	}
 }
 

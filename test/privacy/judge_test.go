@@ -78,7 +78,7 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			maps.Copy(all, harness.Files(t, lessons))
 			if !drafts {
-				t.Errorf("no output contains a draft, so that this test cannot fail: %v", all)
+				t.Errorf("the outputs are %v, want a draft in at least one", all)
 			}
 			squeezed := map[string]string{}
 			for name, text := range all {
@@ -87,7 +87,7 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			for _, form := range []string{canary, strings.Join(strings.Fields(canary), " ")} {
 				for _, found := range leaks(squeezed, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
-					t.Errorf("canary found: %s", found)
+					t.Errorf("got the canary %s, want none", found)
 				}
 			}
 		})

@@ -14,7 +14,7 @@ import (
 )
 
 // A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn repeats the
-// whole text without the header and reaches another replica at once: no file of the fleet and no key of Redis holds the
+// whole text without the header and reaches another replica at once: no file of the fleet and no key of Redis contains the
 // earlier text, and the new text is stored. The same holds for an opt-out of one turn in the middle, and for a session
 // that returns to the first replica.
 func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
@@ -82,12 +82,12 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	}
 	for _, trace := range []string{"Look for " + canary, "I found " + canary, "More of " + canary, "And " + canary} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("the opted-out text %q is in %v", trace, found)
+			t.Errorf("the opted-out text %q is in %v, want it nowhere", trace, found)
 		}
 	}
 	for _, kept := range []string{"And one " + news, "And two " + news, "mid " + news, "mid again " + news} {
 		if len(harness.FilesWith(all, kept)) == 0 {
-			t.Errorf("the text %q of a turn without an opt-out is not stored", kept)
+			t.Errorf("the text %q of a turn without an opt-out is not stored, want it stored", kept)
 		}
 	}
 }

@@ -143,6 +143,6 @@ func damageExchanges(t *testing.T, server *storetest.Redis) {
 		}
 	}
 	if n == 0 {
-		t.Fatalf("the keys %v have no exchange to damage", keys)
+		t.Fatalf("the keys %v have no exchange, want at least one", keys)
 	}
 }

@@ -163,20 +163,20 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 				before["dashboard"] = before["/api/export?format=mplp"] + before["/api/export?format=mplp&tenant=acme"]
 				for _, way := range []string{"export mplp", "export openai", "lake", "distill", "dashboard"} {
 					if !strings.Contains(before[way], canary) {
-						t.Errorf("%s before the opt-out: %s is missing, so that this test cannot fail", way, canary)
+						t.Errorf("%s lacks %q before the opt-out, want this text", way, canary)
 					}
 				}
 				if found := harness.FilesWith(after, canary); len(found) > 0 {
-					t.Errorf("%s is visible after the opt-out in %v", canary, found)
+					t.Errorf("after the opt-out %q is in %v, want it nowhere", canary, found)
 				}
 			}
 			for _, way := range []string{"export mplp", "export openai", "export parquet", "lake", "distill", "/api/export?format=openai", "/api/samples"} {
 				if !strings.Contains(after[way], keptCanary) {
-					t.Errorf("%s: the text %s, which did not opt out, is missing", way, keptCanary)
+					t.Errorf("%s lacks %q, want this text, which did not opt out", way, keptCanary)
 				}
 			}
 			if !strings.Contains(after["export openai"], "Thanks, now say goodbye") {
-				t.Error("export openai: the turn after the opted-out turns of the same session is missing")
+				t.Error("export openai lacks the turn after the opted-out turns of the same session, want the turn")
 			}
 			exported := filepath.Join(t.TempDir(), "export.jsonl")
 			if err := os.WriteFile(exported, []byte(before["export openai"]), 0o600); err != nil {
@@ -187,7 +187,7 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 			harness.Verb(t, "", "import", exported, "--tenant", "acme", "--data-dir", fresh, "--config", config)
 			for _, canary := range []string{tenantCanary, agentCanary, pathCanary, keptCanary} {
 				if found := harness.FilesWith(harness.Files(t, fresh), canary); len(found) > 0 {
-					t.Errorf("an import of an opted-out agent or tenant stored %s in %v", canary, found)
+					t.Errorf("an import of an opted-out agent or tenant stored %q in the files %v, want none", canary, found)
 				}
 			}
 			harness.Verb(t, "", "import", exported, "--data-dir", fresh, "--config", config)

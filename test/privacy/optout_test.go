@@ -91,14 +91,14 @@ reward: {close_after: 300ms}
 		all["the log"] = p.Log.String()
 		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha256Hex(canary)}, names...) {
 			if found := harness.FilesWith(all, trace); len(found) > 0 {
-				t.Errorf("%s: the trace %q of an opted-out session is in %v", when, trace, found)
+				t.Errorf("%s: the trace %q of an opted-out session is in %v, want it nowhere", when, trace, found)
 			}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
 			for _, name := range names {
 				id := session.KeyOf(tenant, session.SpaceName, name)
 				if found := append(harness.FilesWith(all, string(id[:])), harness.FilesWith(all, id.String())...); len(found) > 0 {
-					t.Errorf("%s: the hash of the session name %s is in %v", when, name, found)
+					t.Errorf("%s: the hash of the session name %s is in %v, want it nowhere", when, name, found)
 				}
 			}
 		}
@@ -185,7 +185,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	all := harness.Files(t, dir)
 	for _, trace := range []string{canary, ".ENV", ".env", "call_chatcmpl-2"} {
 		if found := harness.FilesWith(all, trace); len(found) > 0 {
-			t.Errorf("the opted-out text %q is in %v", trace, found)
+			t.Errorf("the opted-out text %q is in %v, want it nowhere", trace, found)
 		}
 	}
 	texts, err := json.Marshal(harness.ExchangesInFile(t, dir)) // in the file, documents are compressed
@@ -194,7 +194,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), stays) {
-			t.Errorf("the text %q of a turn without an opt-out is not stored", stays)
+			t.Errorf("the text %q of a turn without an opt-out is not stored, want it stored", stays)
 		}
 	}
 }

@@ -131,12 +131,12 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			if found := harness.FilesWith(all, hiddenText); len(found) > 0 {
 				for _, way := range found {
 					at := strings.Index(all[way], hiddenText)
-					t.Errorf("%s contains text of the opted-out turn: %q", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
+					t.Errorf("%s contains %q of the opted-out turn, want no text of the turn", way, all[way][max(0, at-150):min(len(all[way]), at+60)])
 				}
 			}
 			for _, way := range []string{"/api/sessions/s", "/sessions/s", "/api/export?format=openai", "export openai", "watch", "/api/export/sessions?format=transcripts"} {
 				if !strings.Contains(all[way], visibleText) {
-					t.Errorf("%s: the text %q of the first turn is missing", way, visibleText)
+					t.Errorf("%s lacks %q, want the text of the first turn", way, visibleText)
 				}
 			}
 		})

@@ -109,7 +109,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		t.Errorf("export after forget: got %s, want %d prompts", out, len(prompts)-1)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
-		t.Errorf("the address gardener@example.com is in %v", found)
+		t.Errorf("the address gardener@example.com is in the files %v, want none", found)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 				t.Errorf("got the export %s, want no prompt and %d sessions", out, int(c.stored/2))
 			}
 			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
-				t.Errorf("the prompt is in %v", found)
+				t.Errorf("the prompt is in the files %v, want none", found)
 			}
 		})
 	}

@@ -129,17 +129,17 @@ func TestComposeServicesHaveFewRights(t *testing.T) {
 			text += " " + key + "=" + value
 		}
 		if strings.Contains(text, "PASSWORD:?") || strings.Contains(text, "TOKEN:?") {
-			t.Errorf("%s: a secret is on the command line or in the environment: %s", name, text)
+			t.Errorf("%s: got the command and environment %s, want no secret in them", name, text)
 		}
 		for _, secret := range s.Secrets {
 			if _, ok := c.Secrets[secret]; !ok || s.Image != "prom/prometheus:v3.5.0" && !strings.Contains(text, "/run/secrets/"+secret) {
-				t.Errorf("%s: the secret %s is not defined or not used", name, secret)
+				t.Errorf("%s: the secret %s is defined: %v; the command and environment are %s, want a defined secret that they use", name, secret, ok, text)
 			}
 		}
 	}
 	for _, file := range []string{".gitignore", ".dockerignore"} {
 		if !strings.Contains(readRepoFile(t, file), "deploy/secrets\n") && !strings.Contains(readRepoFile(t, file), "deploy/secrets/\n") {
-			t.Errorf("%s does not name deploy/secrets", file)
+			t.Errorf("%s lacks deploy/secrets, want this entry", file)
 		}
 	}
 }
@@ -153,13 +153,13 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	for name, s := range c.Services {
 		for _, other := range s.DependsOn {
 			if _, ok := c.Services[other]; !ok {
-				t.Errorf("%s depends on %s, which is not a service", name, other)
+				t.Errorf("%s depends on %s, want a service of the file", name, other)
 			}
 		}
 		for _, v := range s.Volumes {
 			from, _, _ := strings.Cut(v, ":")
 			if _, named := c.Volumes[from]; !named && !exists(filepath.Join(repo, "deploy", from)) {
-				t.Errorf("%s mounts %s, which is no volume and no file in deploy", name, from)
+				t.Errorf("%s mounts %s, want a volume or a file in deploy", name, from)
 			}
 		}
 		for _, p := range s.Ports {
@@ -178,7 +178,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 			t.Errorf(`%s: the configuration is %+v, want the lessons in Redis, the data in /data, the log in JSON and the host %q`, name, e, name)
 		}
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= stopNeeds {
-			t.Errorf("%s has %s to stop, want more than %s", name, s.StopGrace, stopNeeds)
+			t.Errorf("%s: the stop grace period is %s, want more than %s", name, s.StopGrace, stopNeeds)
 		}
 		if !s.ReadOnly || !exists(filepath.Join(repo, "deploy", s.Build, "Dockerfile")) {
 			t.Errorf("%s: got read_only %v, build directory %s, want true and a directory with a Dockerfile", name, s.ReadOnly, s.Build)
@@ -191,7 +191,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	nginx := readRepoFile(t, "deploy/nginx.conf")
 	for _, u := range upstreams {
 		if !strings.Contains(nginx, u) {
-			t.Errorf("nginx.conf does not contain %s", u)
+			t.Errorf("nginx.conf lacks %q, want this upstream", u)
 		}
 	}
 	var p struct {
@@ -258,7 +258,7 @@ func TestComposeGrafanaFindsItsFiles(t *testing.T) {
 		t.Errorf("data source of Grafana: got %+v, want the default http://prometheus:9090, and a service prometheus with an image", s)
 	}
 	if !slices.Contains(c.Services["grafana"].Volumes, "../configs/grafana:"+boards.Providers[0].Options.Path+":ro") {
-		t.Errorf("Grafana does not mount ../configs/grafana at %v", boards.Providers[0].Options.Path)
+		t.Errorf("Grafana mounts %q, want ../configs/grafana at %s", c.Services["grafana"].Volumes, boards.Providers[0].Options.Path)
 	}
 }
 

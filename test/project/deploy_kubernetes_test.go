@@ -213,7 +213,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	for _, e := range k.container().Env {
 		if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
 			if e.Value = k.secret.StringData[ref.Key]; ref.Name != k.secret.Metadata.Name || e.Value == "" {
-				t.Errorf("%s comes from %s/%s, which secret.example.yaml does not name", e.Name, ref.Name, ref.Key)
+				t.Errorf("%s comes from the secret %s/%s, want a name and a key of secret.example.yaml", e.Name, ref.Name, ref.Key)
 			}
 		}
 		env[e.Name] = e.Value
@@ -221,7 +221,8 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does: files are links into ..data, which is replaced as a whole by version.
+// mount writes the ConfigMap as the kubelet does: each file is a link into ..data, and ..data is a link to the directory
+// version. A second mount replaces the link ..data.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -256,13 +257,13 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 		return m.Name == "config"
 	})
 	if i < 0 {
-		t.Fatal("the container has no volume mount with the name config")
+		t.Fatal("the container has no volume mount with the name config, want one")
 	}
 	out := slices.Clone(c.Args)
 	for n, arg := range out {
 		if name, ok := strings.CutPrefix(arg, c.VolumeMounts[i].MountPath+"/"); ok {
 			if _, ok := k.config.Data[name]; !ok {
-				t.Errorf("the ConfigMap has no key %s", name)
+				t.Errorf("the arguments name the file %s, want a key of the ConfigMap", name)
 			}
 			out[n] = filepath.Join(dir, name)
 		}
@@ -301,7 +302,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	for _, s := range k.services {
 		for _, p := range s.Spec.Ports {
 			if ports[p.TargetPort] != p.Port {
-				t.Errorf("%s: the target port of %+v is no port of the pods", s.Metadata.Name, p)
+				t.Errorf("%s: the service has the port %+v, want the name and number of a port of the pods", s.Metadata.Name, p)
 			}
 		}
 	}

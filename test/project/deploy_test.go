@@ -37,8 +37,8 @@ func readRepoFile(t *testing.T, name string) string {
 	return string(b)
 }
 
-// decodeStrictly decodes the documents of a YAML file and fails on unknown and repeated keys. next
-// returns the target of a document.
+// decodeStrictly decodes the documents of a YAML file, and fails the test at an unknown or repeated key. next returns
+// the target of a document.
 func decodeStrictly(t *testing.T, name string, next func(document []byte) any) {
 	t.Helper()
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
@@ -60,7 +60,7 @@ func imageEnv(t *testing.T) map[string]string {
 		}
 	}
 	if len(out) == 0 {
-		t.Fatal("the Dockerfile sets no variable")
+		t.Fatal("the Dockerfile sets no variable, want at least one")
 	}
 	return out
 }
@@ -96,7 +96,7 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 		t.Fatal(err)
 	}
 	if drain, err := time.ParseDuration(out.Limits.DrainTimeout); err != nil || drain+server.CutWait+lastWrite != stopNeeds {
-		t.Errorf("limits.drain_timeout is %s, so a stop does not take %s: adapt stopNeeds and the times in deploy/", out.Limits.DrainTimeout, stopNeeds)
+		t.Errorf("a stop with limits.drain_timeout %s takes another time than stopNeeds, want %s: adapt stopNeeds and the times in deploy/", out.Limits.DrainTimeout, stopNeeds)
 	}
 	return out
 }
@@ -109,7 +109,7 @@ func pairs(env map[string]string) (out []string) {
 	return out
 }
 
-// checkVariables fails on a variable PRECEPT_* that precept does not read.
+// checkVariables fails the test for each variable PRECEPT_* that precept does not read.
 func checkVariables(t *testing.T, where string, env map[string]string) {
 	t.Helper()
 	known := gatherPromises(t).env
@@ -117,18 +117,18 @@ func checkVariables(t *testing.T, where string, env map[string]string) {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
 		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !named {
-			t.Errorf("%s sets the variable %s, which precept does not read", where, name)
+			t.Errorf("%s sets the variable %s, want only variables that precept reads", where, name)
 		}
 	}
 }
 
-// checkCommandLine fails on an unknown command or flag of precept.
+// checkCommandLine fails the test for an unknown command or flag of precept.
 func checkCommandLine(t *testing.T, where string, args []string) {
 	t.Helper()
 	p := gatherPromises(t)
 	verb, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s: precept has no command %s", where, args[0])
+		t.Errorf("%s names the command %s, want a command of precept", where, args[0])
 	}
 	p.flags(verb, strings.Join(args, " "), t.Errorf)
 }
@@ -143,8 +143,7 @@ func port(t *testing.T, address string) string {
 	return port
 }
 
-// Each YAML file under deploy/ is valid YAML without duplicate keys.
-func TestDeployedYAMLHasNoDuplicateKeys(t *testing.T) {
+func TestYAMLFilesUnderDeployHaveNoDuplicateKeys(t *testing.T) {
 	t.Parallel()
 	n := 0
 	err := fs.WalkDir(os.DirFS(repo), "deploy", func(file string, d fs.DirEntry, err error) error {
@@ -168,20 +167,22 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	env["PRECEPT_ADMIN_TOKEN"] = "0123456789abcdef"
 	c := readEffectiveConfig(t, env, "serve")
 	if want := "EXPOSE " + port(t, c.Listen) + " " + port(t, c.Admin.Listen) + "\n"; !strings.Contains(text, want) {
-		t.Errorf("the Dockerfile has no %s", want)
+		t.Errorf("the Dockerfile lacks %q, want this line", want)
 	}
-	if !strings.Contains(text, "VOLUME "+c.DataDir+"\n") || !strings.Contains(text, "\nUSER 65532:65532\n") {
-		t.Errorf("the Dockerfile lacks VOLUME %s or USER 65532:65532", c.DataDir)
+	for _, line := range []string{"VOLUME " + c.DataDir, "USER 65532:65532"} {
+		if !strings.Contains(text, "\n"+line+"\n") {
+			t.Errorf("the Dockerfile lacks %q, want this line", line)
+		}
 	}
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("the Dockerfile has no line of the form %s", form)
+			t.Fatalf("the Dockerfile has no line of the form %s, want one", form)
 		}
 		checkCommandLine(t, "Dockerfile", strings.Split(m[1], `", "`))
 	}
-	if _, err := os.Stat(filepath.Join(repo, "go.mod")); err != nil || !strings.Contains(text, "FROM --platform=$BUILDPLATFORM golang:"+goVersion(t)+"-") {
-		t.Errorf("the Dockerfile does not build with golang:%s, the version of go.mod (%v)", goVersion(t), err)
+	if want := "FROM --platform=$BUILDPLATFORM golang:" + goVersion(t) + "-"; !strings.Contains(text, want) {
+		t.Errorf("the Dockerfile lacks %q, want the Go version of go.mod", want)
 	}
 }
 
@@ -190,12 +191,12 @@ func goVersion(t *testing.T) string {
 	t.Helper()
 	m := regexp.MustCompile(`(?m)^go (\d+\.\d+)`).FindStringSubmatch(readRepoFile(t, "go.mod"))
 	if m == nil {
-		t.Fatal("go.mod has no line with the version of Go")
+		t.Fatal("go.mod has no line with the version of Go, want one")
 	}
 	return m[1]
 }
 
-// parseUnit parses a systemd unit: section, key, and all values of the key in their order.
+// parseUnit returns the values of a systemd unit by section and key. The values of a key have the order of the file.
 func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 	t.Helper()
 	out, section := map[string]map[string][]string{}, ""
@@ -208,7 +209,7 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 			section = strings.Trim(line, "[]")
 			out[section] = map[string][]string{}
 		case !ok || section == "":
-			t.Fatalf("%q is not a line of a systemd unit", line)
+			t.Fatalf("the unit has the line %q, want a section or key=value", line)
 		default:
 			out[section][key] = append(out[section][key], value)
 		}
@@ -239,7 +240,7 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	c := readEffectiveConfig(t, env, "serve")
 	for dir := range strings.FieldsSeq(onlyValue("StateDirectory")) {
 		if at := "/var/lib/" + dir; at != c.DataDir && at != c.Lessons {
-			t.Errorf("state directory: got %s, want data_dir %s or lessons %s", at, c.DataDir, c.Lessons)
+			t.Errorf("the unit has the state directory %s, want the data_dir %s or the lessons %s", at, c.DataDir, c.Lessons)
 		}
 	}
 	if limit, err := time.ParseDuration(onlyValue("TimeoutStopSec") + "s"); err != nil || limit <= stopNeeds {

@@ -68,9 +68,8 @@ func TestDocBlocksAreFound(t *testing.T) {
 	}
 }
 
-// Every shell block of the documents runs in the order of its document, in a project with a running
-// precept, or names the reason why it is not run. Addresses and placeholders are replaced: see
-// docWorld.
+// The shell blocks of a document run in their order, in a project with a running precept (see docWorld). A block with
+// a comment "not run" is skipped.
 func TestDocsShellBlocksRun(t *testing.T) {
 	t.Parallel()
 	ran := 0
@@ -80,7 +79,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 		}
 		blocks, indented := docBlocks(readRepoFile(t, file))
 		for _, line := range indented {
-			t.Errorf("%s:%d: a command in an indented block is not run: use a fenced block of sh", file, line)
+			t.Errorf("%s:%d: got a command in an indented block, which the test cannot run, want a fenced block of sh", file, line)
 		}
 		var shell []docBlock
 		for _, b := range blocks {
@@ -96,10 +95,10 @@ func TestDocsShellBlocksRun(t *testing.T) {
 					err = yaml.Unmarshal([]byte(b.text), &v)
 				}
 				if err != nil {
-					t.Errorf("%s:%d: the block is not valid %s: %v", file, b.line, b.kind, err)
+					t.Errorf("%s:%d: decoding the block gives the error %v, want valid %s", file, b.line, err, b.kind)
 				}
 			case "":
-				t.Errorf("%s:%d: a block without a language: add sh, json, yaml or text", file, b.line)
+				t.Errorf("%s:%d: got a block without a language, want sh, json, yaml or text", file, b.line)
 			}
 		}
 		if ran += len(shell); len(shell) == 0 {
@@ -173,7 +172,7 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.placeholders.Replace(b.text))
 	c.Dir, c.Env = w.dir, w.env
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("the block at line %d failed: %v\n%s\n%s", b.line, err, b.text, out)
+		t.Errorf("the block at line %d ends with the error %v, want none\n%s\n%s", b.line, err, b.text, out)
 	}
 }
 

@@ -54,7 +54,7 @@ func readConfig(t *testing.T, name string) []byte {
 	return b
 }
 
-// The metrics in rules and dashboard exist: Prometheus reports no error for a query of an unknown metric.
+// The metrics in the rules and in the dashboard exist. Prometheus itself reports no error for an unknown metric.
 func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := expressions(t)
@@ -64,7 +64,7 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	for where, expr := range all {
 		for _, name := range metricForm.FindAllString(expr, -1) {
 			if !known[name] {
-				t.Errorf("%s queries the metric %s, which does not exist", where, name)
+				t.Errorf("%s queries the metric %s, want a metric of the program", where, name)
 			}
 		}
 	}

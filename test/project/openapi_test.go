@@ -38,7 +38,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 	}
 	head, _, ok := strings.Cut(string(text), generatedMark)
 	if !ok {
-		t.Fatalf("%s has no line %q", file, generatedMark)
+		t.Fatalf("%s has no line %q, want one before the generated part", file, generatedMark)
 	}
 	rest := string(text[len(head):])
 	line, _, _ := strings.Cut(rest, "\n")
@@ -50,7 +50,7 @@ func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
 		return
 	}
 	if want != string(text) {
-		t.Errorf("%s differs from the types; go test ./test/project -run OpenAPI -update rewrites the file", file)
+		t.Errorf("the generated part of %s differs from the types, want equal schemas; go test ./test/project -run OpenAPI -update rewrites the file", file)
 	}
 }
 
@@ -90,7 +90,8 @@ func parseDescription(t *testing.T, text string) *described {
 	return d
 }
 
-// at returns the node at a JSON pointer and its pointer after all references, or nil.
+// at follows the references of a JSON pointer. It returns the node, and the pointer of the node without references; the
+// node is nil if the description has none.
 func (d *described) at(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
@@ -113,7 +114,8 @@ func pointerRest(pointer, done string) string { return strings.TrimPrefix(pointe
 
 func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~1").Replace(step) }
 
-// check fails the test if a response does not match its description.
+// check fails the test if a response does not match its description. path is a path of the description, such as
+// /api/runs/{run}.
 func (d *described) check(method, path string, res *http.Response, body []byte) {
 	d.t.Helper()
 	status := strconv.Itoa(res.StatusCode)
@@ -121,7 +123,7 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	d.seen[where] = true
 	base := "/paths/" + escaped(path) + "/" + strings.ToLower(method) + "/responses/" + status
 	if node, _ := d.at(base); node == nil {
-		d.t.Errorf("%s has no description: %s", where, body)
+		d.t.Errorf("%s: got a response that is not described, want a description; body %s", where, body)
 		return
 	}
 	kind, _, _ := mime.ParseMediaType(res.Header.Get("Content-Type"))
@@ -134,7 +136,7 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	}
 	media, _ := d.at(base + "/content/" + escaped(kind))
 	if media == nil {
-		d.t.Errorf("%s: the Content-Type %q is not described", where, kind)
+		d.t.Errorf("%s: got the Content-Type %q, want a described one", where, kind)
 		return
 	}
 	if kind != "application/json" {
@@ -147,16 +149,16 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		d.t.Errorf("%s: the body is not JSON: %v", where, err)
+		d.t.Errorf("%s: decoding the body gives the error %v, want JSON", where, err)
 		return
 	}
 	if err := schema.Validate(value); err != nil {
-		d.t.Errorf("%s: the body %s does not match the schema: %v", where, body, err)
+		d.t.Errorf("%s: the body %s gives the error %v, want a body that matches the schema", where, body, err)
 	}
 }
 
 // call sends a request to a running precept and checks the response with the description. path is a
-// described path; values fill its parameters.
+// path of the description; values holds the names and values of its parameters in turn.
 func (d *described) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}

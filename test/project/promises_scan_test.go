@@ -32,7 +32,7 @@ var (
 	yamlPrefix = regexp.MustCompile(`^\s*#\s?`)
 )
 
-// codes returns the code in a document: its spans and blocks; of YAML, the spans of the comments.
+// codes returns the spans and the blocks of code in a document. In a YAML file, it reads the comments.
 func codes(file, text string) []code {
 	var out []code
 	fenced := false
@@ -112,7 +112,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 	p.flags(verb, preceptArgs, fault)
 }
 
-// flags reports unknown flags of a command; for a flag without a command, flags that no command has.
+// flags reports the flags in a text that neither the command nor a subcommand has. The root command has every flag.
 func (p *promises) flags(verb *command, text string, fault func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
 		if !verb.hasFlag(m[1]) && !ofOtherProgram(text) {

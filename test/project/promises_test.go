@@ -63,7 +63,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 	}
 }
 
-// faults finds each kind of unknown name, and accepts existing names.
+// faults returns each kind of unknown name, and no existing name.
 func TestDocsCheckFindsFaults(t *testing.T) {
 	p := gatherPromises(t)
 	for _, tc := range []struct{ text, want string }{
@@ -140,7 +140,7 @@ func gatherPromises(t *testing.T) *promises {
 		p.env[extra] = true
 	}
 	for _, name := range slices.Collect(maps.Keys(p.env)) {
-		p.env[name+"_FILE"] = true // names a file with the value
+		p.env[name+"_FILE"] = true // a variable that names a file with the value
 	}
 	p.env["PRECEPT_CHAOS"] = true // of make chaos
 	p.metrics = metricNames(t)
@@ -198,7 +198,7 @@ func sourceFiles(t *testing.T, dirs ...string) []*ast.File {
 			t.Fatal(err)
 		}
 		if len(paths) == 0 {
-			t.Fatalf("%s has no Go files", dir)
+			t.Fatalf("%s has no Go files, want at least one", dir)
 		}
 		for _, path := range paths {
 			if strings.HasSuffix(path, "_test.go") {

@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// limits.feedback limits the feedback entries of a session and of a run. A new entry above the limit is refused, and
-// of an array only this entry. A stored entry may still be repeated.
+// limits.feedback limits the feedback entries of a session and of a run. A new entry above the limit is refused; the
+// other entries of the same array are accepted. A stored entry may be posted again.
 func TestFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -83,7 +83,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 				`precept_feedback_total{source="user",status="full",type="score"} 4`, "precept_feedback_left_out_total 1",
 			} {
 				if !strings.Contains(metrics, line+"\n") {
-					t.Errorf("/metrics has no line %s", line)
+					t.Errorf("/metrics lacks %q, want this line", line)
 				}
 			}
 			p.Stop()

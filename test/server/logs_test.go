@@ -87,7 +87,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
-			t.Errorf("a log line has text of a request or a reply: %s", lines.Text())
+			t.Errorf("got the log line %s, want no text of a request or a reply", lines.Text())
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {
@@ -97,7 +97,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	}
 	for what, id := range requestIDs {
 		if id == "" || !named[id] {
-			t.Errorf("%s: no log line names the request id %q", what, id)
+			t.Errorf("%s: no log line names the request id %q, want one", what, id)
 		}
 	}
 	if t.Failed() {

@@ -124,7 +124,7 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 	s.Signal(syscall.SIGHUP)
 	s.Eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
 	if _, page := harness.Get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a restart: limits.sessions") {
-		t.Error("the dashboard does not show limits.sessions as a setting that needs a restart")
+		t.Error("the dashboard lacks \"needs a restart: limits.sessions\", want this text")
 	}
 	s.write(fmt.Sprintf(base, false, ""))
 	s.Signal(syscall.SIGHUP)

@@ -185,7 +185,7 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
 			}
 			if err := <-ended; err == nil {
-				t.Error("the cut stream ended without an error at the client")
+				t.Error("the cut stream ended without an error at the client, want an error")
 			}
 			if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
 				t.Errorf("run.json after the stop: got error %v, want no file", err)
@@ -210,12 +210,12 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 		return status == 200
 	}
 	if !accepted("first") {
-		t.Fatal("the first token is refused")
+		t.Fatal("the first token is refused, want it accepted")
 	}
 	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // found by polling
 	p.Eventually("the second token", func() bool { return accepted("second") })
 	if accepted("first") {
-		t.Error("the removed first token is accepted")
+		t.Error("the removed first token is accepted, want it refused")
 	}
 	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !accepted("looker") || status != 403 || !strings.Contains(body, "viewer") {
 		t.Errorf("the export with the new viewer token: got status %d, want 403 and the report accepted: %s", status, body)
@@ -233,17 +233,17 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	}
 	_, page := harness.Get(t, p.Admin+"/", "second")
 	if !strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard does not show bandit.epsilon, the fault of the refused file")
+		t.Error("the dashboard lacks bandit.epsilon, want the fault of the refused file")
 	}
 
 	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the fourth token", func() bool { return accepted("fourth") })
 	if _, page := harness.Get(t, p.Admin+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard shows bandit.epsilon after a reload without faults")
+		t.Error("the dashboard has bandit.epsilon after a reload without faults, want no fault")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
-		t.Error("a token is in the log")
+		t.Error("the log has the fourth token, want no token")
 	}
 }
 
@@ -265,7 +265,7 @@ func TestServeWithoutDataDirWorksFromMemory(t *testing.T) {
 		t.Errorf("the login link %q: got status %d, want 303", link, status)
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") {
-		t.Errorf("the log does not say that precept runs from memory:\n%s", p.Log.String())
+		t.Errorf("the log lacks \"runs from memory\", want this text:\n%s", p.Log.String())
 	}
 }
 
@@ -301,7 +301,7 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if err != nil {
-			t.Fatalf("precept %s: %v\n%s", strings.Join(args, " "), err, stderr.String())
+			t.Fatalf("precept %s: got error %v, want none\n%s", strings.Join(args, " "), err, stderr.String())
 		}
 		return string(out)
 	}
@@ -347,11 +347,11 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	}
 	check("after the stop of the server", false)
 	if strings.Contains(p.Log.String(), canary) || strings.Contains(p.Log.String(), "verbs-token") {
-		t.Error("the log has the client's key or the admin token")
+		t.Error("the log has the client's key or the admin token, want neither")
 	}
 	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if b, _ := os.ReadFile(path); strings.Contains(string(b), canary) || strings.Contains(string(b), "verbs-token") {
-			t.Errorf("%s has the client's key or the admin token", path)
+			t.Errorf("%s has the client's key or the admin token, want neither", path)
 		}
 		return err
 	})

@@ -128,12 +128,12 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 	waitForAnswer(p, "ok, degraded: nothing is stored, because the data directory cannot be written", nothing, "--listen", found[2])
 	p.Stop()
 	if strings.Contains(p.Log.String(), "available again") {
-		t.Errorf("the log of a server without a store says that the store is available again:\n%s", p.Log.String())
+		t.Errorf("the log of a server without a store has \"available again\", want no such line:\n%s", p.Log.String())
 	}
 }
 
-// Doctor fails if the outbox cannot be read, also with the run.json of a killed server, whose process id may belong
-// to another program.
+// Doctor fails if the outbox cannot be read. The run.json of a killed server names the process of another program, and
+// does not hide the fault.
 func TestDoctorFailsWithADestroyedOutboxBehindAnOldRunFile(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)

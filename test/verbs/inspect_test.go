@@ -56,7 +56,7 @@ func peakMemory(t *testing.T, args ...string) int64 {
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {
-		t.Fatal("the operating system does not report the memory of a process")
+		t.Fatal("the operating system reports no memory of a process, want the largest resident size")
 	}
 	return usage.Maxrss << 10
 }

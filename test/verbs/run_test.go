@@ -16,7 +16,7 @@ import (
 	"precept/test/harness"
 )
 
-// TestTalk is no test: it is the agent of the tests of precept run, a program that reads OPENAI_BASE_URL only.
+// TestTalk is the agent of the tests of precept run: a program that reads OPENAI_BASE_URL. Without TALK it is skipped.
 func TestTalk(t *testing.T) {
 	words := os.Getenv("TALK")
 	if words == "" {
@@ -78,7 +78,7 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 			last := m.Asked[len(m.Asked)-1]
 			m.Mu.Unlock()
 			if !strings.Contains(last.Raw, "[check-the-target]") {
-				t.Error("the last request has no lesson check-the-target:", last.Raw)
+				t.Errorf("the last request is %s, want the lesson check-the-target in it", last.Raw)
 			}
 			if !strings.Contains(stderr, "the verifier failed; session ci-42") || !strings.Contains(stderr, "1 failure recorded") {
 				t.Errorf(`standard error: got %q, want "the verifier failed; session ci-42" and "1 failure recorded"`, stderr)
@@ -90,7 +90,7 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 				t.Errorf("run.json after the run: got error %v, want the file = %v", err, running)
 			}
 			if !strings.Contains(stderr, "(joined)") {
-				t.Error("standard error does not say that the verdict joined its session:", stderr)
+				t.Errorf("standard error: got %q, want \"(joined)\" after the session of the verdict", stderr)
 			}
 			if running {
 				checkVerdict(t, dir, data)
@@ -171,7 +171,7 @@ func TestRunForwardsSignals(t *testing.T) {
 		t.Errorf("precept run after SIGTERM: got exit code %d, output %q, want 143", code, out.String())
 	}
 	if _, err := os.Stat(marker); err == nil {
-		t.Error("the verifier ran after a stopped agent")
+		t.Error("the verifier ran after a stopped agent, want no verifier")
 	}
 }
 

@@ -62,7 +62,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("the output of record is not valid for the schema: %v", err)
+			t.Errorf("record on %.60s: validating the output gives the error %v, want none", c.in, err)
 		}
 	}
 }
