@@ -42,7 +42,7 @@ func paintSize(t *testing.T) (lessons, sessions int) {
 	lessons, sessions = paintLessons, paintSessions
 	if text := os.Getenv("PRECEPT_PAINT"); text != "" {
 		if _, err := fmt.Sscan(text, &lessons, &sessions); err != nil {
-			t.Fatalf("PRECEPT_PAINT: %v; write lessons and sessions, such as 2000 1000000", err)
+			t.Fatalf("PRECEPT_PAINT: got error %v, want two numbers; write lessons and sessions, such as 2000 1000000", err)
 		}
 	}
 	return lessons, sessions
@@ -130,7 +130,7 @@ func firstPaint(t *testing.T, ctx context.Context, address string) float64 {
 		t.Fatalf("navigation to %s: got error %v, want none", address, err)
 	}
 	if _, err := chromedp.Run(ctx, chromedp.Poll[bool](painted, chromedp.WithPollingTimeout(time.Minute))); err != nil {
-		t.Fatalf("%s is not painted after a minute: %v", address, err)
+		t.Fatalf("the first paint of %s: got error %v, want a paint within a minute", address, err)
 	}
 	ms, err := chromedp.Run(ctx, chromedp.Evaluate[float64](`performance.getEntriesByName("first-contentful-paint")[0].startTime`))
 	if err != nil || ms <= 0 {

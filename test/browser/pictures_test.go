@@ -42,7 +42,7 @@ func TestPictures(t *testing.T) {
 	}
 	path, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Fatal("chromium is not installed; apt-get install chromium")
+		t.Fatal("chromium is not installed, want chromium; apt-get install chromium")
 	}
 	link := playDemo(t, 6000)
 	allocator, cancel := chromedp.NewExecAllocator(t.Context(), chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless,
@@ -90,7 +90,8 @@ func widths(t *testing.T) []int {
 	return out
 }
 
-// playDemo runs the demo to its end and returns the link of the dashboard.
+// playDemo starts the demo, waits until all sessions are played, and returns the link of the dashboard. The demo runs
+// until the test ends.
 func playDemo(t *testing.T, sessions int) string {
 	t.Helper()
 	cmd := exec.Command("precept", "demo", "--sessions", strconv.Itoa(sessions)) //nolint:gosec // the program under test
@@ -117,7 +118,7 @@ func playDemo(t *testing.T, sessions int) string {
 			return link
 		}
 	}
-	t.Fatal("the output of the demo ended without \"dashboard runs until\"")
+	t.Fatal("the output of the demo ended without \"dashboard runs until\", want this text")
 	return ""
 }
 

@@ -24,7 +24,7 @@ func (failingBackend) Write(context.Context, session.Batch) error {
 	return errors.New("the backend is down")
 }
 
-// backlog fills the outbox of a directory with up to n undelivered exchanges of 8 KiB.
+// backlog fills the outbox of a directory with up to n exchanges of 8 KiB, which are not delivered to a backend.
 func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
@@ -32,7 +32,7 @@ func backlog(t *testing.T, dir string, n int) {
 		Queue: store.QueueOptions{MemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 4 << 30},
 		Hooks: store.Hooks{
 			Failed:   func(label.Step, error) {},
-			Panicked: func(step label.Step, v any) { t.Errorf("step %s panicked: %v", step, v) },
+			Panicked: func(step label.Step, v any) { t.Errorf("step %s: got the panic %v, want none", step, v) },
 		},
 	})
 	if err != nil {

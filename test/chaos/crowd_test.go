@@ -19,13 +19,13 @@ import (
 	"precept/test/harness"
 )
 
-// openIdle opens n connections to a process that send nothing and stay open until the test ends.
+// openIdle opens n connections to a process. The connections send nothing and stay open until the test ends.
 func openIdle(t *testing.T, p *harness.Process, n int) {
 	t.Helper()
 	for i := range n {
 		c, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(p.Data, "http://"))
 		if err != nil {
-			t.Fatalf("connection %d failed: %v", i, err)
+			t.Fatalf("connection %d: got error %v, want none", i, err)
 		}
 		t.Cleanup(func() { _ = c.Close() })
 	}
@@ -49,7 +49,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	_, _ = fmt.Fprintf(late, "POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", len(request), request)
 	_ = late.SetReadDeadline(time.Now().Add(time.Minute))
 	if line, err := bufio.NewReader(late).ReadString('\n'); err != nil || !strings.Contains(line, " 200 ") {
-		t.Fatalf(`got line %q, error %v, want no error and line with " 200 "`, line, err)
+		t.Fatalf(`the first line of the late response: got %q, error %v, want a line with " 200 "`, line, err)
 	}
 	for range 20 {
 		ended = append(ended, harness.Stream(t, p.Data))
@@ -60,7 +60,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream ended early: %v", err)
+			t.Errorf("a stream ended with the error %v, want a complete stream", err)
 		}
 	}
 	p.Eventually("every answered exchange in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(len(ended))+1 })
@@ -103,10 +103,10 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 	return res.StatusCode, res.Header, time.Since(begin)
 }
 
-// Ten times as many requests as the limit arrive at once. Accepted requests are answered, the
-// others get a 503 with Retry-After, and precept recovers after the crowd. In the long form, on a
-// dedicated machine: the 99th percentile of accepted requests, in the crowd and in the two seconds after the crowd,
-// is at most twice the percentile of a load at the limit.
+// Ten times as many requests as the limit arrive at once. Accepted requests are answered, the others get a 503 with
+// Retry-After, and precept recovers after the crowd. The long form, on a dedicated machine, also checks the 99th
+// percentile of the durations of accepted requests: in the crowd, and in the two seconds after the crowd, it is at most
+// twice the percentile of a load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	const most = 20
 	var under, peak atomic.Int64
@@ -140,7 +140,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 						refused.Add(1)
 						time.Sleep(50 * time.Millisecond) // clients ignore Retry-After
 					default:
-						t.Errorf("got status %d and the header %v, want 200, or 503 with Retry-After: 1", code, header)
+						t.Errorf("a request of the crowd: got status %d and the header %v, want 200, or 503 with Retry-After: 1", code, header)
 						return
 					}
 				}

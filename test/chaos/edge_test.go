@@ -28,7 +28,7 @@ func goroutinesAndFiles(t *testing.T, p *harness.Process) (goroutines, files int
 	_, text := harness.Get(t, p.Admin+"/debug/pprof/goroutine?debug=1", "token")
 	m := regexp.MustCompile(`total (\d+)`).FindStringSubmatch(text)
 	if m == nil {
-		t.Fatalf("the profile has no number of goroutines: %.200s", text)
+		t.Fatalf("the profile is %.200s, want a number of goroutines", text)
 	}
 	goroutines, _ = strconv.Atoi(m[1])
 	list, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", p.PID))
@@ -159,7 +159,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		t.Errorf("the server uses %d MiB of memory after the header of 500 MB, want at most 64 MiB more than %d MiB", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the parallel stream ended early: %v", err)
+		t.Errorf("the parallel stream ended with the error %v, want a complete stream", err)
 	}
 	p.Stop()
 }
@@ -210,14 +210,14 @@ func TestChaosMissingLessonsForwardUnchanged(t *testing.T) {
 			p := harness.Serve(t, dir, model.URL, "--lessons", lessons)
 			const body = `{"messages" : [{"role":"user","content":"the build \u0066ails"}], "model":"m"}`
 			if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK || *got.Load() != body {
-				t.Errorf("got status %d and answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
+				t.Errorf("the chat request: got status %d and answer %s, want 200; the upstream got %s, want %s", status, text, *got.Load(), body)
 			}
 			p.Stop()
 		})
 	}
 }
 
-// Requests fail while the upstream is down, and succeed without a restart of precept when the upstream returns.
+// While the upstream is down, requests fail. After the outage they succeed without a restart of precept.
 func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	up := harness.InstantModel(t)
 	address := up.Listener.Addr().String()
@@ -226,7 +226,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 		return harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`)
 	}
 	if status, text := ask(); status != http.StatusOK {
-		t.Fatalf("got status %d, text %s, want status 200", status, text)
+		t.Fatalf("before the outage: got status %d, text %s, want status 200", status, text)
 	}
 	up.Close()
 	for range 3 {
@@ -235,7 +235,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 			Error struct{ Type, Message string } `json:"error"`
 		}
 		if err := json.Unmarshal([]byte(text), &refusal); status != http.StatusBadGateway || err != nil || refusal.Error.Type != "precept_error" {
-			t.Errorf("while the upstream is down: got status %d, want 502 and a precept_error: %s", status, text)
+			t.Errorf("while the upstream is down: got status %d, body %s, want 502 and a precept_error", status, text)
 		}
 	}
 	back, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", address)
@@ -246,7 +246,7 @@ func TestChaosUpstreamOutageEndsByItself(t *testing.T) {
 	again.Start()
 	t.Cleanup(again.Close)
 	if status, text := ask(); status != http.StatusOK {
-		t.Errorf("after the upstream returned: got status %d, want 200: %s", status, text)
+		t.Errorf("after the outage: got status %d, body %s, want 200", status, text)
 	}
 	p.Stop()
 }

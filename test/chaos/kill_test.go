@@ -50,7 +50,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	have := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "killed", durable, have)
 	if list := harness.RepeatedRequests(have); len(list) > 0 {
-		t.Errorf("these requests are stored twice: %v", list)
+		t.Errorf("the requests %v are stored twice, want each once", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
 		t.Errorf("got %d exchanges in the store, want the sum of the stored and the incomplete exchanges of %+v", n, d)
@@ -95,7 +95,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
 	for line := range strings.Lines(out) {
 		if !json.Valid([]byte(line)) {
-			t.Errorf("the export has an incomplete line: %q", line)
+			t.Errorf("the export has the line %q, want JSON", line)
 		}
 	}
 	if code != harness.ExitDone {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -33,14 +32,15 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 			t.Fatalf("decoding an exported line: got error %v, want none: %s", err, line)
 		}
 		if samples[m.ID] != nil {
-			t.Errorf("sample %s is stored twice", m.ID)
+			t.Errorf("sample %s is stored twice, want once", m.ID)
 		}
 		samples[m.ID] = m.Meta.Events
 	}
 	return samples
 }
 
-// waitForSamples waits until every exchange of a store is in exactly one sample. have returns the exchanges.
+// waitForSamples waits until every exchange of a store is in exactly one sample. have returns the exchanges; flags
+// select the store.
 func waitForSamples(t *testing.T, p *harness.Process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
@@ -90,7 +90,8 @@ func waitForClosed(t *testing.T, p *harness.Process, n int64) {
 	p.Eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.Health().Since.Closed >= until })
 }
 
-// breakDuringLoad runs a load whose sessions close during the load, and breaks and repairs the store meanwhile.
+// breakDuringLoad runs a load whose sessions close during the load. Meanwhile it calls interrupt, which breaks the
+// store, and then repair.
 func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair func())) {
 	t.Helper()
 	l := harness.NewLoad(t, 10*time.Millisecond)
@@ -110,7 +111,7 @@ func breakDuringLoad(t *testing.T, p *harness.Process, interrupt func() (repair 
 	t.Logf("%d answered", l.Answered())
 }
 
-// A database that is locked for longer than a write waits, while sessions close, loses no sample.
+// While sessions close, a database is locked for longer than a write waits. No sample is lost.
 func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -120,7 +121,7 @@ func TestChaosLockedDatabaseDuringSettlement(t *testing.T) {
 	p.Stop()
 }
 
-// A Redis that is frozen while sessions close loses no sample.
+// While sessions close, Redis is frozen. No sample is lost.
 func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
@@ -171,10 +172,5 @@ func TestTurnsAfterSettlementAreLearned(t *testing.T) {
 		waitForSamples(t, p, dir, func() map[string][]sample.Exchange { return harness.ExchangesInFile(t, dir) })
 		p.Stop()
 	}
-	ids := make([]string, 0, 8)
-	for id := range sampled(t, "--data-dir", dir) {
-		ids = append(ids, id)
-	}
-	slices.Sort(ids)
-	t.Log(len(ids), "samples")
+	t.Log(len(sampled(t, "--data-dir", dir)), "samples")
 }

@@ -199,8 +199,8 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	t.Logf("the disk was full until request %d of %d; counters %+v", full, n, d)
 }
 
-// precept that starts on a full disk, with and without an earlier store, serves from memory and logs a warning. After
-// the disk is freed, the next start uses the store.
+// precept starts on a full disk, with and without an earlier store: it serves from memory and logs a warning. After the
+// disk is freed, the next start uses the store.
 func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), harness.InstantModel(t)
@@ -260,7 +260,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream ended early: %v", err)
+			t.Errorf("a stream ended with the error %v, want a complete stream", err)
 		}
 	}
 	if code := p.Exit(); code != harness.ExitDone {

@@ -45,12 +45,12 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	checkRemoved := func(word string) {
 		t.Helper()
 		if containing := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(containing) > 0 {
-			t.Errorf("the deleted word %s is in %v", word, containing)
+			t.Errorf("the deleted word %s is in %v, want it nowhere", word, containing)
 		}
 	}
 	for _, word := range []string{first, second, third} {
 		if len(harness.FilesWith(harness.Dump(t, server), word)) == 0 || len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
-			t.Fatalf("%s is missing before the session is forgotten: the test cannot fail", word)
+			t.Fatalf("before the session is forgotten, Redis or the files lack %s, want the word in both", word)
 		}
 	}
 
@@ -68,16 +68,16 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 	checkRemoved(second)
 	elsewhere := filepath.Join(t.TempDir(), "none")
 	if len(harness.FilesWith(harness.Dump(t, server), third)) == 0 {
-		t.Errorf("%s is not in Redis before the session is forgotten: the test cannot fail", third)
+		t.Errorf("before the session is forgotten, Redis lacks %s, want the word", third)
 	}
 	if out := forgetSession("--tenant", "default", "--data-dir", elsewhere); !strings.Contains(out, "(1 session)") {
 		t.Errorf("forget from another machine: got %s, want (1 session)", out)
 	}
 	if containing := harness.FilesWith(harness.Dump(t, server), third); len(containing) > 0 {
-		t.Errorf("the deleted word %s is in %v", third, containing)
+		t.Errorf("the deleted word %s is in the keys %v, want none", third, containing)
 	}
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
-		t.Errorf("forget created a data directory: error %v", err)
+		t.Errorf("the data directory after forget: got error %v, want no directory", err)
 	}
 	if out := forgetSession("--tenant", "default", "--data-dir", dir); !strings.Contains(out, "is stored") {
 		t.Errorf("a second forget: got %s, want the answer that nothing is stored", out)
@@ -135,7 +135,7 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 				t.Errorf("the second import changed the export, want 2 equal lines; before:\n%s\nafter:\n%s", before, after)
 			}
 			if strings.Contains(before, "amy@example.com") || !strings.Contains(before, "[REDACTED:email:1]") {
-				t.Errorf("the export is not redacted:\n%s", before)
+				t.Errorf("the export is\n%s\nwant [REDACTED:email:1] in the place of the address", before)
 			}
 			if got := importTranscripts(t, dir, url, "--tenant", "acme"); got != fresh {
 				t.Errorf("the import of another tenant: got %+v, want %+v", got, fresh)

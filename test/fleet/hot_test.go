@@ -71,7 +71,7 @@ func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
 	}
 	for _, word := range []string{first, second} {
 		if found := append(harness.FilesWith(harness.Dump(t, server), word), harness.FilesWith(harness.Files(t, dir), word)...); len(found) > 0 {
-			t.Errorf("the deleted word %s is in %v", word, found)
+			t.Errorf("the deleted word %s is in %v, want it nowhere", word, found)
 		}
 	}
 }

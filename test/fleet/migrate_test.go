@@ -45,7 +45,7 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 	one.Eventually("two samples", func() bool { return stored()["samples"] == 2 })
 	for _, p := range []*harness.Process{one, other} {
 		if text := p.Log.String(); !strings.Contains(text, "run precept migrate") {
-			t.Errorf("the log has no warning:\n%s", text)
+			t.Errorf("the log lacks \"run precept migrate\", want this warning:\n%s", text)
 		}
 	}
 	var done struct{ Tenants, Sessions int }
@@ -61,12 +61,12 @@ func TestReplicasContinueAfterMigrate(t *testing.T) {
 		return n["samples"] == 4 && n["sessions"] == 2 && n["exchanges"] == 4
 	})
 	if out := harness.MustVerb(t, "migrate", "--store-url", server.URL(), "--data-dir", t.TempDir()); !strings.Contains(out, "has shards already") {
-		t.Errorf("a second migration: got %s, want: has shards already", out)
+		t.Errorf("a second migration: got %s, want \"has shards already\"", out)
 	}
 	server.Must(t, "SADD", "precept:{precept}:tenants", "foreign")
 	server.Must(t, "ZADD", "precept:{"+tagOf("foreign")+"}:seen", "1", "session")
 	if text := start().Log.String(); !strings.Contains(text, "written sessions beside the shards") || !strings.Contains(text, "foreign") {
-		t.Errorf("the log has no warning about foreign keys:\n%s", text)
+		t.Errorf("the log lacks a warning about keys beside the shards, want one that names the tenant foreign:\n%s", text)
 	}
 }
 

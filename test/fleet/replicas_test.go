@@ -108,7 +108,7 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	forget(word)
 	fleet[1].Eventually("the word to be removed from Redis and all files", func() bool { return len(filesWithWord(word)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("the data of another session is missing")
+		t.Error("Redis lacks the word of another session, want the session kept")
 	}
 	sendWord(fleet[1], word) // a forgotten session may begin again
 	fleet[1].Eventually("the word to return to Redis", func() bool { return len(harness.FilesWith(harness.Dump(t, server), word)) > 0 })
@@ -139,15 +139,15 @@ func TestForgetReachesAllReplicas(t *testing.T) {
 	p.Eventually("an empty outbox and 1 incomplete exchange", func() bool { b := harness.Doctor(t, dirs[1]); return b.Spooled == 0 && b.Incomplete == 1 })
 	p.Eventually("the late word to be removed from Redis and all files", func() bool { return len(filesWithWord(late)) == 0 })
 	if len(harness.FilesWith(harness.Dump(t, server), other)) == 0 {
-		t.Error("the data of another session is missing")
+		t.Error("Redis lacks the word of another session, want the session kept")
 	}
 	if d := harness.Doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
 		t.Errorf("precept doctor: got %+v, want Admitted = Stored + Spooled + Incomplete = %d and Spooled = 0", d, d.Stored+d.Spooled+d.Incomplete)
 	}
 }
 
-// The opt-out applies also to the data that a replica publishes before the answer ends: no data of a session with an
-// opted-out path is in Redis, while the data of another session is.
+// An opt-out covers the data that a replica publishes before the answer ends: Redis has no data of a session with an
+// opted-out path, and has the data of another session.
 func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, learnedWord = "heliotrope-4711", "marigold-0815"

@@ -96,7 +96,7 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 		} `json:"choices"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("got status %d, error %v, want 200 and a JSON body", res.StatusCode, err)
+		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and a JSON body", k.who, res.StatusCode, err)
 	}
 	msg := reply.Choices[0].Message
 	call := msg["tool_calls"].([]any)[0].(map[string]any)
@@ -171,7 +171,7 @@ func checkPrefix(t *testing.T, before, after string) {
 	}
 	for i := range a {
 		if !bytes.Equal(a[i], b[i]) {
-			t.Errorf("message %d changed between two turns, want it unchanged:\n%s\n%s", i, a[i], b[i])
+			t.Errorf("message %d of two turns: got\n%[3]s\nwant\n%[2]s", i, a[i], b[i])
 		}
 	}
 }
@@ -188,6 +188,8 @@ func lookups(lines []string) (n int) {
 	return n
 }
 
+// A session continues on any replica with its picks and its inserted lessons. Only a replica that does not know the
+// session looks it up in Redis.
 func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -322,7 +324,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	server.Thaw(t)
 	const lesson = "List the targets first"
 	if !strings.Contains(model.last("home"), lesson) {
-		t.Error("a session on one replica lost its lesson")
+		t.Error("a session on one replica lost its lesson, want the lesson in its requests")
 	}
 	if strings.Contains(model.last("moved"), lesson) || strings.Contains(model.last("nameless"), lesson) {
 		t.Error("a session got a lesson after its look-up timed out, want none")

@@ -46,10 +46,10 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 
 	_, err := harness.RunVerb(t, "export", "--store-url", strings.Replace(url, "canary", "wrong-canary", 1), "--data-dir", t.TempDir())
 	if err == nil || !strings.Contains(err.Error(), "refuses the user or the password") {
-		t.Errorf("export with a wrong password: got error %v, want: refuses the user or the password", err)
+		t.Errorf("export with a wrong password: got error %v, want an error with \"refuses the user or the password\"", err)
 	}
 	if text := fleet[0].Log.String(); strings.Contains(text, "canary") {
-		t.Errorf("the password is in the log:\n%s", text)
+		t.Errorf("the log has the password, want none:\n%s", text)
 	}
 }
 
@@ -75,14 +75,14 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 	fleet := replicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newChat("first", true).turn(t, fleet[0])
 	if !strings.Contains(model.last("first"), "(check-the-target)") {
-		t.Errorf("the request to the model has no lesson of Redis: %s\n%s", model.last("first"), fleet[0].Log.String())
+		t.Errorf("the request to the model is %s, want the lesson check-the-target\n%s", model.last("first"), fleet[0].Log.String())
 	}
 	banktest.WriteLesson(t, dir, "second-lesson", "build script")
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", dir, server.URL()); err == nil || !strings.Contains(err.Error(), "changed nothing") {
-		t.Errorf("push of an invalid bank: got error %v, want: changed nothing", err)
+		t.Errorf("push of an invalid bank: got error %v, want an error with \"changed nothing\"", err)
 	}
 	if err := os.Remove(filepath.Join(dir, "bad.md")); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		}
 	}
 	if _, err := harness.RunVerb(t, "lessons", "push", t.TempDir(), server.URL()); err == nil || !strings.Contains(err.Error(), "contains no lessons") {
-		t.Errorf("push of an empty directory: got error %v, want: contains no lessons", err)
+		t.Errorf("push of an empty directory: got error %v, want an error with \"contains no lessons\"", err)
 	}
 	if out := harness.MustVerb(t, "lessons", "pull", t.TempDir(), server.URL()); strings.HasPrefix(out, "0 ") {
 		t.Errorf("pull after the push of an empty directory: got %s, want the lessons that were pushed before", out)

@@ -190,8 +190,8 @@ func TestPhrasesOfNearMissesAreProposed(t *testing.T) {
 	}
 }
 
-// A request that shares no word with a lesson matches the lesson by embeddings, but only in a later turn. The words of a
-// request with Precept-Learn: off, secrets and the key of the client are not sent for embedding.
+// A request that shares no word with a lesson matches the lesson by embeddings, but only in a later turn. The words of
+// a request with Precept-Learn: off, secrets and the key of the client are not sent for embedding.
 func TestLessonFiresByMeaningInALaterTurn(t *testing.T) {
 	t.Parallel()
 	var sent strings.Builder

@@ -16,7 +16,7 @@ import (
 )
 
 // startJudge starts a judge and returns its URL. A judge is a model that reads stored sessions. This judge always has
-// the opinion "ignored" on look-first and proposes no lesson. It also has an opinion on a lesson that was never injected.
+// the opinion "ignored" on look-first, has an opinion on a lesson that was never injected, and proposes no lesson.
 func startJudge(t *testing.T) string {
 	t.Helper()
 	judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

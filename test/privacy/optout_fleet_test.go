@@ -14,7 +14,7 @@ import (
 )
 
 // A session opts out at one replica, by the header Precept-Learn or by a path in a tool call. Its next turn repeats the
-// whole text without the header and reaches another replica at once: no file of the fleet and no key of Redis contains the
+// whole text without the header and reaches another replica at once: no file of the fleet and no key of Redis has the
 // earlier text, and the new text is stored. The same holds for an opt-out of one turn in the middle, and for a session
 // that returns to the first replica.
 func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {

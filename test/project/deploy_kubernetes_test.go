@@ -221,7 +221,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 	return env
 }
 
-// mount writes the ConfigMap as the kubelet does: each file is a link into ..data, and ..data is a link to the directory
+// mount writes the ConfigMap as the kubelet does: each file is a link into ..data, which is a link to the directory
 // version. A second mount replaces the link ..data.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
