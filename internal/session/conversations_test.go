@@ -14,23 +14,24 @@ import (
 	"precept/internal/wire"
 )
 
-// dialogue is one conversation from the view of its agent.
+// dialogue is one conversation as its agent knows it.
 type dialogue struct {
 	task    string
 	history []string // messages
 	replies int
 	open    *session.Resolved // request in flight
-	id      session.ID
+	id      session.ID        // session of the first request
 }
 
-// sharedKey holds the conversations of agents with one credential, and the sessions in the store.
+// sharedKey holds the conversations of agents with one credential, and the stored sessions by echo key: the hash of an
+// id or a text that an agent sends back.
 type sharedKey struct {
 	*rapid.T
 	th     *session.Threader
 	now    time.Time
 	stored map[session.EchoKey][]session.ID
 	talks  []*dialogue
-	names  int
+	names  int // number of session names and reply ids so far
 }
 
 // entropy returns the next of a sequence of different values.
@@ -86,7 +87,7 @@ func (o *sharedKey) answer(x *dialogue, text bool) {
 	}
 }
 
-// pick draws one of the conversations for which fits is true, nil without one.
+// pick draws one of the conversations for which fits is true. It returns nil if there is none.
 func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
 	var some []*dialogue
 	for _, x := range o.talks {
@@ -100,8 +101,8 @@ func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
 	return rapid.SampledFrom(some).Draw(o.T, "who")
 }
 
-// Concurrent conversations of one credential, some with equal first words, are one session each in all turns, through
-// failed requests, edited or shortened histories, and restarts.
+// Several agents with one credential talk at the same time, some with equal first words. Each conversation is one
+// session in all turns. This holds after failed requests, edited or shortened histories, and restarts.
 func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &sharedKey{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}

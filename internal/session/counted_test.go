@@ -11,9 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Two replicas serve sessions of one run at the same time. Each replica writes its copy of the run and
-// reads the copy of the other replica, in any order. After the last exchange both copies hold each
-// turn, error and token exactly once.
+// Two replicas serve sessions of one run at the same time. In any order, a replica writes its copy of the run to the
+// store or reads the stored record. In the end both copies count each turn, error and token exactly once.
 func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := runOf("ci-1", begun)
@@ -42,7 +41,7 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 		}
 		for _, rec := range copies {
 			if rec.Thread.Tally != want || rec.Thread.Used != used {
-				rt.Fatalf("replica %s counts %+v and %+v, want %+v and %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
+				rt.Fatalf("replica %s counts the sums %+v and the usage %+v, want %+v and %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
 			}
 		}
 	})
@@ -69,8 +68,8 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	return out
 }
 
-// A session with sub-agents keeps the turns of sub-agents at another replica, whichever copy of the
-// conversation is newer.
+// Sub-agents of one session run at two replicas. After Join the session has the turns of all sub-agents, also if the
+// record of the other replica is older.
 func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		here, there := recordOf("s"), recordOf("s")
@@ -83,7 +82,7 @@ func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
 		there.Observe(trial.Tally{Turns: 2})
 		there.Identity.Seen = here.Identity.Seen.Add(later)
 		if here.Join(there); here.Thread.Tally.Turns != 6 || here.Thread.Tally.Errors != 1 || here.Unit.Replica != "a" {
-			t.Errorf("got sums %+v at replica %q, want 6 turns and 1 error at a", here.Thread.Tally, here.Unit.Replica)
+			t.Errorf("got the sums %+v at replica %q, want 6 turns and 1 error at replica a", here.Thread.Tally, here.Unit.Replica)
 		}
 	}
 }
@@ -104,7 +103,7 @@ func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
 		newer.Join(older)
 		newer.Join(older)
 		if newer.Thread.Tally != want || newer.Thread.Used.Input != want.Tokens*10/13 {
-			t.Fatalf("the new replica counts %+v and %+v, want %+v", newer.Thread.Tally, newer.Thread.Used, want)
+			t.Fatalf("the new replica counts the sums %+v and %d input tokens, want %+v and %d", newer.Thread.Tally, newer.Thread.Used.Input, want, want.Tokens*10/13)
 		}
 	}
 }

@@ -8,8 +8,7 @@ import (
 	"precept/internal/session"
 )
 
-// A client repeats a failed request: the turn and its errors count once, and the tokens of each reply
-// count.
+// When a client repeats a failed request, the turn and its errors count once, and the tokens of each reply count.
 func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	t.Parallel()
 	var f session.Facts

@@ -20,7 +20,7 @@ func headers(pairs ...string) http.Header {
 	return h
 }
 
-// hinted returns a request whose body names the session with h.
+// hinted returns a request whose body has the hints h, such as a session name in its metadata.
 func hinted(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
 
 func TestIdentifySessionBySourcePrecedence(t *testing.T) {
@@ -30,7 +30,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// Each case also has all weaker sources of a name.
+	// A request has the sources of a name from case i to the last case. The source of case i decides.
 	type want struct {
 		name   string
 		space  session.Space

@@ -6,6 +6,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+// looksRandom estimates the random bits of an id from its length and its characters. An id looks random from 40 bits
+// on.
 func TestRandomCallIDsAreDetected(t *testing.T) {
 	for key, want := range map[string]bool{
 		"c:call_1":                        false,
@@ -70,7 +72,7 @@ func TestIndexKeepsTheNewest(t *testing.T) {
 			t.Errorf("got owners %v of the evicted key %d, want none", got, n)
 		}
 		if n >= 6 && (len(got) != 1 || got[0].id != idOf(n)) {
-			t.Errorf("got owners %v of key %d, want the owner added with it", got, n)
+			t.Errorf("got owners %v of key %d, want only the owner %v", got, n, idOf(n))
 		}
 	}
 	if n := len(x.last); n != 4 {
@@ -89,14 +91,14 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	}
 	for i, o := range got {
 		if o.id != idOf(maxOwners+7-i) {
-			t.Fatalf("owner %d is %v, want %v: newest first", i, o.id, idOf(maxOwners+7-i))
+			t.Fatalf("owner %d is %v, want %v, because the newest owner is first", i, o.id, idOf(maxOwners+7-i))
 		}
 	}
 	if x.add(7, owner{idOf(maxOwners + 7), stampRequest}) {
 		t.Error("add of a known owner returned true, want false")
 	}
 	if x.owners(7)[0].stamp != stampReply {
-		t.Error("a request as a later source replaced the stamp of a reply")
+		t.Errorf("the stamp of a known owner is %v after a request, want the stamp %v of the reply", x.owners(7)[0].stamp, stampReply)
 	}
 }
 
@@ -153,7 +155,7 @@ func BenchmarkIndex(b *testing.B) {
 		k := EchoKey(n * 0x9e3779b97f4a7c15)
 		x.add(k, owner{ID{byte(n)}, stampReply})
 		if len(x.owners(k)) != 1 {
-			b.Fatal("the index lost a key")
+			b.Fatalf("the index has %d owners of a new key, want 1", len(x.owners(k)))
 		}
 	}
 }

@@ -26,14 +26,14 @@ func TestBoundedTrimsAndShortensNames(t *testing.T) {
 	for _, hostile := range []string{long, long[:MaxName+1], "a\x00b", "a\r\nX-Evil: 1", "a\x7fb", "a\xffb", "a\u0085b"} {
 		got := Bounded(hostile)
 		if !strings.HasPrefix(got, "h_") || len(got) != 34 {
-			t.Errorf("Bounded(%.20q) = %q, want a hash", hostile, got)
+			t.Errorf("Bounded(%.20q) = %q, want h_ and a hash of 32 characters", hostile, got)
 		}
 		if got != Bounded(hostile) {
-			t.Errorf("Bounded(%.20q) differs between two calls", hostile)
+			t.Errorf("Bounded(%.20q) = %q in a second call, want %q", hostile, Bounded(hostile), got)
 		}
 	}
 	if Bounded(long) == Bounded(long+"y") {
-		t.Error("two long names have the same bounded form")
+		t.Errorf("two different long names have the bounded form %q, want two forms", Bounded(long))
 	}
 }
 
@@ -45,13 +45,13 @@ func TestBoundedProperties(t *testing.T) {
 			t.Fatalf("the bounded name has %d bytes, want at most %d", len(b), MaxName)
 		}
 		if strings.ContainsAny(b, "\x00\r\n") {
-			t.Fatalf("the bounded name %q is invalid in a header line", b)
+			t.Fatalf("the bounded name is %q, want a name without NUL, CR and LF", b)
 		}
 		if Bounded(b) != b {
 			t.Fatalf("Bounded(%q) = %q, want an unchanged bounded name", b, Bounded(b))
 		}
 		if KeyOf("t", SpaceName, name) != KeyOf("t", SpaceName, b) {
-			t.Fatalf("%q and its bounded form have different session IDs", name)
+			t.Fatalf("the session IDs of %q and of its bounded form %q differ, want one ID", name, b)
 		}
 	})
 }
@@ -72,6 +72,7 @@ func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 	}
 }
 
+// Feedback that names a session does not know the space of the name, the source from which precept took the name.
 func TestCandidatesHoldEverySpace(t *testing.T) {
 	for _, space := range spaces() {
 		id := KeyOf("t", space, "ses_1")
@@ -80,7 +81,7 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 			found = found || c == id
 		}
 		if !found {
-			t.Errorf("the candidates of the name do not include space %s: feedback would miss its session", space)
+			t.Errorf("the candidates of the name do not include its ID in space %s, want the ID: feedback would miss its session", space)
 		}
 	}
 }
@@ -88,10 +89,10 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 func TestIDTextRoundTrip(t *testing.T) {
 	id := KeyOf("t", SpaceName, "x")
 	if c := Candidates("t", id.String()); c[len(c)-1] != id {
-		t.Error("the candidates of an ID do not end with the ID itself")
+		t.Errorf("the candidates of an ID are %v, want %v at the end", c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
-		t.Errorf("a record without a name is called %q, want its ID", r.Identity.Name)
+		t.Errorf("a record without a name has the name %q, want its ID %s", r.Identity.Name, id)
 	}
 	back, ok := ParseID(id.String())
 	if !ok || back != id {
@@ -99,7 +100,7 @@ func TestIDTextRoundTrip(t *testing.T) {
 	}
 	for _, bad := range []string{"", "zz", id.String()[1:], id.String() + "0", strings.Repeat("g", 32)} {
 		if _, ok := ParseID(bad); ok {
-			t.Errorf("ParseID(%q) accepted an invalid ID", bad)
+			t.Errorf("ParseID(%q) returns true for an invalid ID, want false", bad)
 		}
 	}
 }

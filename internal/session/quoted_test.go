@@ -40,9 +40,8 @@ func agentRequest(t *testing.T, system string, tools []string, messages ...strin
 // conversation returns the id of a named session.
 func conversation(name string) session.ID { return session.KeyOf("default", session.SpaceName, name) }
 
-// A conversation whose first words are in a tool call of another conversation was started by the
-// other conversation. The caller is unknown if two calls have the same words, or if one agent got
-// the task twice.
+// Caller finds the conversation that started a sub-agent: the first words of the sub-agent are in a tool call of its
+// caller. The caller is not sure if two conversations have a call with these words.
 func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
@@ -82,8 +81,8 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	}
 }
 
-// A side request is about a conversation when it shows question and answer, without the system text and tools of the
-// conversation.
+// A side request is about a conversation if it quotes a question and an answer of the conversation. It must not have
+// the system text or a tool of the conversation.
 func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
@@ -113,12 +112,12 @@ func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 	} {
 		id, ok := q.About(someone, k.req, k.at)
 		if ok != (k.want != "") || ok && id != conversation(k.want) {
-			t.Errorf("%s: got conversation %v (found %v), want %q", name, id, ok, k.want)
+			t.Errorf("%s: got conversation %v, found = %v, want conversation %q (none if empty)", name, id, ok, k.want)
 		}
 	}
 }
 
-// The next side request may quote the reply to a side request, for a short time.
+// For a short time, a side request that requires JSON may quote the reply to the side request before.
 func TestAboutFindsTheReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
@@ -132,12 +131,12 @@ func TestAboutFindsTheReplyToASideRequest(t *testing.T) {
 		return req
 	}
 	if _, ok := q.About(someone, shaped(), begun.Add(time.Minute)); !ok {
-		t.Error("the quoted reply is not recognised within the time limit")
+		t.Error("About finds no conversation by a reply quoted after a minute, want the conversation one")
 	}
 	if _, ok := q.About(someone, shaped(), begun.Add(2*time.Minute)); ok {
-		t.Error("the quoted reply is recognised after the time limit")
+		t.Error("About finds a conversation by a reply quoted after two minutes, want none")
 	}
 	if _, ok := q.About(someone, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), begun); ok {
-		t.Error("a quotation of the reply in a request that does not require JSON is recognised, want no conversation")
+		t.Error("About finds a conversation by a quoted reply in a request that does not require JSON, want none")
 	}
 }

@@ -9,6 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
+// quoteRequest returns the chat request with this body.
 func quoteRequest(t *testing.T, body string) *wire.Request {
 	t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -56,13 +57,13 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		play(one, n)
 	}
 	if about(one, 0, now) || !about(one, 1, now) {
-		t.Errorf("after %d further conversations: got conversation 0 recognised = %v and conversation 1 = %v, want only conversation 0 evicted", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
+		t.Errorf("after %d further conversations: got conversation 0 recognised = %v and conversation 1 = %v, want false and true", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
 	}
 	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
 	if about(one, 1, now) {
-		t.Errorf("after conversations of %d further credentials: a conversation of the first credential is recognised, want it evicted", maxQuoteScopes)
+		t.Errorf("after conversations of %d further credentials: a conversation of the first credential is recognised, want none", maxQuoteScopes)
 	}
 	if len(q.byScope.values) != maxQuoteScopes {
 		t.Errorf("got %d credentials in memory, want %d", len(q.byScope.values), maxQuoteScopes)
@@ -112,9 +113,9 @@ func TestSpeakerLabelOfQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// distinctive returns the first piece of at least 12 bytes without a character that a quotation would escape, cut to 80
-// bytes.
-func TestDistinctiveReturnsTheFirstLongPiece(t *testing.T) {
+// distinctive returns the first part of a text that has at least 12 bytes and no character that a quotation escapes. A
+// longer part is cut to 80 bytes.
+func TestDistinctiveReturnsTheFirstLongPart(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",
 		`say "hello world again" now`:     "hello world again",

@@ -74,10 +74,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		again, err := r.Encode()
 		if err != nil {
-			t.Fatalf("a decoded record does not encode: %v", err)
+			t.Fatalf("Encode of a decoded record returns the error %v, want none", err)
 		}
 		if _, err := Decode(idOf(1), again); err != nil {
-			t.Fatalf("an encoded record does not decode: %v", err)
+			t.Fatalf("Decode of an encoded record returns the error %v, want none", err)
 		}
 	})
 }
@@ -111,7 +111,7 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
 	grown := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
 	none := Signs{}
-	signs := Signs{
+	signs := Signs{ // a list of seven items is a title request, and the agent opencode has tools
 		Side:   func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		Tooled: func(product string) bool { return product == "opencode" },
 	}
@@ -121,7 +121,7 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 		req     *wire.Request
 		product string
 		signs   Signs
-		began   bool // after the main request
+		began   bool // the session has served the main request
 		want    label.Reason
 	}{
 		{"never had tools", chat(t, userMessage("hi")), "", none, false, ""},
@@ -158,7 +158,8 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 	}
 }
 
-// An agent without tools that sent the result of a call continues the conversation in its later turns.
+// After a handoff, an agent without tools sends the result of the handoff call. This turn and the later turns of the
+// agent are main requests.
 func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}
@@ -213,8 +214,8 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 	}
 }
 
-// IsNewItem is true for the items that the session sends for the first time: after an answer, an edit or a
-// compaction.
+// IsNewItem is true for the items that the session sends for the first time. The list may have grown after an answer,
+// or changed by an edit or a compaction.
 func TestNewItemsOfAList(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (newItems []int) {
@@ -242,6 +243,7 @@ func TestNewItemsOfAList(t *testing.T) {
 	check("shorter after a compaction", next(userMessage("summary"), userMessage("go on")), 0, 1)
 }
 
+// If an agent adds words after a result that it has sent before, the item is new and the result is not.
 func TestNewResultsOfAnItem(t *testing.T) {
 	r := newRecord()
 	answer := func(id string, more ...obj) *wire.Request {
@@ -313,7 +315,7 @@ func TestCallsOfARecordAreBounded(t *testing.T) {
 			t.Fatalf("got %d ids in CallOrder and %d calls, want equal numbers", len(r.Thread.CallOrder), len(r.Thread.Calls))
 		}
 		if _, ok := r.Thread.Calls[last]; n > 0 && !ok {
-			t.Fatal("the record dropped the newest call")
+			t.Fatalf("the record has the calls %v, want the newest call %s among them", r.Thread.CallOrder, last)
 		}
 	})
 }
@@ -323,7 +325,7 @@ func TestLongArgumentsStayComparable(t *testing.T) {
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
 	r.AddReply(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
 	if r.Thread.Replied {
-		t.Error("an incomplete reply set Replied")
+		t.Error("Replied is true after an incomplete reply, want false")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
 		t.Errorf("got calls %+v, want 3 calls, with equal arguments of a and b, other arguments of c, and arguments in JSON", r.Thread.Calls)
@@ -335,11 +337,11 @@ func TestFullListReplacesKeptCalls(t *testing.T) {
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)
 	if len(r.Thread.Calls) != 1 {
-		t.Errorf("a delta request removed the kept calls: got %d, want 1", len(r.Thread.Calls))
+		t.Errorf("after a request with new items only, the record has %d calls, want 1", len(r.Thread.Calls))
 	}
 	r.Begin(chat(t, userMessage("go"), callMessage("a", "{}"), resultMessage("a", "x")), noon)
 	if len(r.Thread.Calls) != 0 {
-		t.Errorf("a request with the full list kept %d calls, want none", len(r.Thread.Calls))
+		t.Errorf("after a request with the full list, the record has %d calls, want none", len(r.Thread.Calls))
 	}
 }
 

@@ -36,11 +36,12 @@ func chatOf(t *testing.T, roles string) *wire.Request {
 	return req
 }
 
+// Elsewhere reports whether another replica served turns of the session since the last turn of this replica.
 func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 	for _, c := range []struct {
-		name, seen string
-		replied    bool
-		now        string
+		name, seen string // seen: the list of the last turn of this replica
+		replied    bool   // the last turn has a reply
+		now        string // the list of the next request
 		want       bool
 	}{
 		{"the next turn", "u", true, "uat", false},
@@ -69,8 +70,8 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 	}
 }
 
-// A field that Adopt omits would be lost when a session moves to another replica. The fields of this process alone are
-// listed in own.
+// A field that Adopt omits would be lost when a session moves to another replica. The list own names the fields that
+// belong to one process, which Adopt keeps.
 func TestAdoptCopiesEveryField(t *testing.T) {
 	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.Asked", "OptOut.Unjudged", "OptOut.Kept", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
@@ -80,18 +81,18 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	for name, have := range fieldsOf(to) {
 		switch {
 		case want[name].IsZero():
-			t.Errorf("%s: the test has no value for the field", name)
+			t.Errorf("%s: fill set no value, want a value other than zero", name)
 		case slices.Contains(own, name) && !have.IsZero():
-			t.Errorf("%s belongs to this process: Adopt replaced the field", name)
+			t.Errorf("%s: Adopt changed a field of this process to %v, want it unchanged", name, have)
 		case !slices.Contains(own, name) && !reflect.DeepEqual(have.Interface(), want[name].Interface()):
-			t.Errorf("%s: got %v, want %v", name, have, want[name])
+			t.Errorf("%s: got %v after Adopt, want %v", name, have, want[name])
 		}
 	}
 }
 
-// Requests read ID and tenant without the lock, and MemberNow, while another request adopts the record of
-// another replica. Run the test with the race detector.
-func TestAdoptWhileOthersRead(t *testing.T) {
+// While one request adopts the record of another replica, other requests read the ID and the tenant without the lock,
+// and call MemberNow. The race detector finds an access that needs the lock.
+func TestAdoptDuringConcurrentReads(t *testing.T) {
 	r := session.NewRun("x", session.Claim{}, "run", session.ID{1}, time.Unix(1e9, 0))
 	done := make(chan session.Member)
 	go func() {

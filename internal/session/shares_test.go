@@ -31,8 +31,8 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// A request continues a session when it shows an item that was new in the turn before, at any place; a system prompt
-// does not count.
+// Shares reports whether a request contains an item that was new in the last turn of the session, at any index. A
+// system prompt does not count. A session without a turn, and a request without its history, count as a match.
 func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 	one := parseChat(t, system("S"), userMessage("one"))
 	for name, k := range map[string]struct {
@@ -80,9 +80,9 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 	return req
 }
 
-// Equal first words after an answer begin another conversation under the same name. Before the answer they are a
-// retry.
-func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
+// Under one session name, a request with the first words begins another conversation if the first words have an answer.
+// Before the answer the request is a retry.
+func TestEqualFirstWordsAfterAnAnswerBeginAConversation(t *testing.T) {
 	one := parseChat(t, userMessage("one"))
 	asked := recordOf("s")
 	asked.Begin(one, begun)
@@ -104,8 +104,8 @@ func TestEqualFirstWordsAfterAnAnswerBegin(t *testing.T) {
 	}
 }
 
-// A request with other tools shows the conversation if the request continues the list, or begins
-// with the first words and has an answer. A sub-agent has the task only.
+// ShowsConversation reports whether a request continues the list of the session, or begins with the first words and has
+// an answer. A sub-agent sends the task without an answer.
 func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 	first, later := parseChat(t, userMessage("the task")), parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"))
 	for name, k := range map[string]struct {
@@ -124,15 +124,15 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 			t.Errorf("%s: got ShowsConversation = %v, want %v", name, got, k.want)
 		}
 	}
-	unknown := recordWithTurns(first, later)
-	unknown.Thread.FirstWords = 0
-	if unknown.ShowsConversation(parseChat(t, assistantMessage("ok"))) {
+	wordless := recordWithTurns(first, later)
+	wordless.Thread.FirstWords = 0
+	if wordless.ShowsConversation(parseChat(t, assistantMessage("ok"))) {
 		t.Error("ShowsConversation is true for a record without first words, want false")
 	}
 }
 
-// Adopt takes the picks of the other replica's record. For a session with members, the picks of both records are kept.
-// A session in doubt stays in doubt.
+// Adopt takes the picks (the chosen lessons) of the other replica's record. For a session with members, the picks of
+// both records are kept. A session that is in doubt in one of the records stays in doubt.
 func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true
@@ -148,13 +148,13 @@ func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 		return list
 	}
 	for name, k := range map[string]struct {
-		members [2]int // members of this copy and of the other copy
+		members [2]int // numbers of members in this record and in the other record
 		want    []string
 	}{
-		"no members":                {[2]int{0, 0}, []string{"there"}},
-		"members in this copy":      {[2]int{1, 0}, []string{"here", "there"}},
-		"members in the other copy": {[2]int{0, 2}, []string{"here", "there"}},
-		"members in both copies":    {[2]int{3, 2}, []string{"here", "there"}},
+		"no members":                  {[2]int{0, 0}, []string{"there"}},
+		"members in this record":      {[2]int{1, 0}, []string{"here", "there"}},
+		"members in the other record": {[2]int{0, 2}, []string{"here", "there"}},
+		"members in both records":     {[2]int{3, 2}, []string{"here", "there"}},
 	} {
 		here, there := recordOf("s"), recordOf("s")
 		here.Assignment, there.Assignment = pick("here"), pick("there")

@@ -25,9 +25,9 @@ func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Req
 	return req
 }
 
-// Tool results count as answers, and so do the first and newest words of the user of each turn. A
-// side request for JSON needs one quote if the conversation has tools. A side request with a forced
-// tool needs the dialogue before the end of its text.
+// About finds the conversation that a side request quotes. The first and the newest words of the user in each turn can
+// be quoted, and so can answers and tool results. If the conversation has tools, one quotation is enough in a side
+// request that requires JSON. A side request that must call a tool needs a question and an answer as a dialogue.
 func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
@@ -90,24 +90,24 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 			addExchange(q, other, n, tools[other])
 		}
 		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
-			t.Errorf("one %s conversation, then 200 %s conversations: got known = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+			t.Errorf("one %s conversation, then 200 %s conversations: About finds a conversation: %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
 		}
 	}
 }
 
-// The next side request may also quote the arguments of the calls in the reply to a side request.
+// A side request may quote the arguments of a call in the reply to the side request before.
 func TestQuotesOfCallsInAReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
 	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), begun)
 	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
 	if _, ok := q.About(someone, constrainedRequest(t, true, userMessage("Sort this: "+made)), begun); !ok {
-		t.Error("About does not find the conversation by the arguments of a call")
+		t.Error("About finds no conversation by the arguments of a call, want the conversation one")
 	}
 }
 
-// An agent that passed a conversation to another agent may continue with its own system text and tools; a third
-// agent may not.
+// After a handoff, the agents before and after the handoff may continue the session, each with its own system text and
+// tools. The request of a third agent is a side request.
 func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {

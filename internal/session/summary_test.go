@@ -7,6 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
+// recap is a summary as a model writes it. The agent sends back the part after the thoughts.
 const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
@@ -35,7 +36,7 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	}
 	w.same("the next turn", a, w.request(chat(t, with(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	w.other("other words", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.other("a list that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
 	w.other("the same words of another credential", a, other)
 }
@@ -82,8 +83,8 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	r := w.request(chat(t, cut("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
 	w.same("the only session with these first words", a, r)
 	w.same("the next turn", a, w.open(chat(t, cut("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
-	w.other("without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
-	w.other("other words", a, w.open(chat(t, cut("upgrade the lexer"))))
+	w.other("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
+	w.other("other words with the note", a, w.open(chat(t, cut("upgrade the lexer"))))
 	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
 }
 
@@ -109,6 +110,8 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	w.same("the session with a failed request", b, w.open(chat(t, cut("upgrade the parser"))))
 }
 
+// summaryKeys returns the keys by which a returned summary is found: one key for each very long line and for each pair
+// of long lines.
 func TestSummaryKeysNeedLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)
@@ -131,6 +134,6 @@ func TestSummaryKeysNeedLongLines(t *testing.T) {
 		}
 	}
 	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {
-		t.Error("indentation changes the key of a summary")
+		t.Errorf("got the key %x of a summary and %x of the indented summary, want equal keys", a[0], b[0])
 	}
 }

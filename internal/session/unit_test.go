@@ -17,8 +17,8 @@ func runOf(name string, at time.Time) *session.Record {
 	return session.NewRun("default", session.Claim{Agent: "coder"}, name, session.RunKey("default", name), at)
 }
 
-// A run counts the turns, the costs and the members of its sessions. A session that is a unit for
-// other sessions counts its members only.
+// A run counts the turns, the tokens and the members of its sessions. A session with sub-agents counts its members, but
+// not the turns of the members.
 func TestUnitCounts(t *testing.T) {
 	run, one, two := runOf("ci-1", begun), recordOf("one"), recordOf("two")
 	run.AddMember(one)
@@ -84,7 +84,8 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 	}
 }
 
-// Merged returns the record, not the stand-in made while the store was unavailable, in any order.
+// A stand-in is a record that precept makes while the store is unavailable. Of the record and the stand-in, Merged
+// returns the record, in any order.
 func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	stored, standIn := runOf("ci-1", begun.Add(time.Hour)), runOf("ci-1", begun)
 	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.StandIn = 2, 9, true
@@ -97,7 +98,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
-		t.Error("Merged accepted a damaged row")
+		t.Error("Merged of a damaged row returns no error, want one")
 	}
 }
 
@@ -113,7 +114,7 @@ func (f *finder) FindEcho(_ context.Context, _ string, keys []session.EchoKey) (
 	return f.known, f.err
 }
 
-// The members of a unit are read by their numbers in batches; deleted members are skipped.
+// EachMember looks up the members of a unit by their numbers, 256 at a time, and skips deleted members.
 func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	unit := session.RunKey("default", "ci-1")
 	f := &finder{known: map[session.EchoKey][]session.ID{}}
@@ -135,7 +136,7 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	}
 	of := &session.Member{ID: unit, Members: members}
 	if err := session.EachMember(t.Context(), f, "default", of, use); err != nil || len(seen) != want || calls != 2 {
-		t.Errorf("got error %v, %d members in %d calls of use, want %d members in 2 calls", err, len(seen), calls, want)
+		t.Errorf("got error %v, %d members in %d calls of use, want no error and %d members in 2 calls", err, len(seen), calls, want)
 	}
 	if len(f.asked) != 3 || f.asked[2] != members-512 {
 		t.Errorf("got look-ups of %v keys, want 3 look-ups, the last of %d keys", f.asked, members-512)

@@ -37,7 +37,7 @@ func everyField() *Record {
 	}
 }
 
-// version1Data returns a record as a release with format version 1 wrote it.
+// version1Data returns the encoded record of everyField in format version 1.
 func version1Data(t *testing.T) []byte {
 	t.Helper()
 	data, err := os.ReadFile("testdata/record_version_1.json")
@@ -50,11 +50,12 @@ func version1Data(t *testing.T) []byte {
 func TestDecodeReadsVersion1(t *testing.T) {
 	got, err := Decode(ID{7}, version1Data(t))
 	if want := everyField(); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("error %v, got\n%+v, want\n%+v", err, got, want)
+		t.Errorf("got the error %v, want none; got the record\n%+v\nwant\n%+v", err, got, want)
 	}
 }
 
-// The file has every key of the tables, and the tables have every key of the file.
+// Decode reads version 1 by tables of its keys. The recorded file has every key of the tables, and the tables have
+// every key of the file.
 func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	var keys map[string]any
 	if err := json.Unmarshal(version1Data(t), &keys); err != nil {
@@ -73,8 +74,8 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	}
 }
 
-// A program of version 1 must fail to decode a record of today: an empty record would overwrite the stored record. The
-// program expects a string under the key "unit", fails, and treats the session as unknown.
+// A release of version 1 must fail to decode a record of today, or it would overwrite the record with an empty one.
+// Such a release expects a string under the key "unit", fails, and treats the session as unknown.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
@@ -86,14 +87,14 @@ func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 			Unit   string `json:"unit"`
 		}
 		if err := json.Unmarshal(data, &version1); err == nil {
-			t.Errorf("%s: the fields of version 1 accepted %s, want an error", name, data)
+			t.Errorf("%s: a struct of version 1 decodes %s without an error, want an error", name, data)
 		}
 	}
 }
 
 func TestDecodeRefusesANewerVersion(t *testing.T) {
 	if _, err := Decode(ID{7}, []byte(`{"version":3,"unit":{},"thread":{"turns":1}}`)); err == nil || !strings.Contains(err.Error(), "version 3 is newer than 2") {
-		t.Errorf("got error %v, want: version 3 is newer than 2", err)
+		t.Errorf(`Decode of version 3 returns the error %v, want "version 3 is newer than 2"`, err)
 	}
 }
 
@@ -118,7 +119,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// A document lacks the fields that belong to this process, and Decode sets Kept.
+		// Encode omits the fields that belong to this process, and Decode sets Kept for a run.
 		want.OptOut.Asked, want.OptOut.Unjudged, want.OptOut.Kept, want.State.Dirty = false, nil, want.Unit.IsRun, false
 		want.Unit.Replica = ""
 		if !reflect.DeepEqual(got, want) {
@@ -127,7 +128,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 	})
 }
 
-// emptyToNil replaces empty slices and maps by nil: JSON omits both.
+// emptyToNil replaces empty slices and maps by nil, because JSON omits both.
 func emptyToNil(v reflect.Value) {
 	switch v.Kind() { //nolint:exhaustive // the others hold no value
 	case reflect.Struct:

@@ -62,11 +62,11 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	}
 	for text, want := range map[string]bool{"3f2a9c1": true, "4f2a9c1": false, "jane": false, "acme": false} {
 		if got := strings.Contains(string(row.Data), text); got != want {
-			t.Errorf("row contains %q = %v, want %v", text, got, want)
+			t.Errorf("the row contains %q: %v, want %v", text, got, want)
 		}
 	}
 	if _, ok := r.MatchWork(commitOf("4f2a9c1")); ok {
-		t.Error("MatchWork found the work of a turn that opted out")
+		t.Error("MatchWork finds the work of a turn that opted out, want no match")
 	}
 	back, err := session.Decode(row.ID, row.Data)
 	if err != nil {
@@ -77,7 +77,7 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	}
 }
 
-// An agent that prints thousands of hashes fills its record up to a limit, and the newest hashes are kept.
+// If an agent prints many hashes of commits, the record keeps the newest 64.
 func TestWorkOfARecordIsBounded(t *testing.T) {
 	r := recordOf("s")
 	const digits = "0123456789abcdef"
@@ -88,6 +88,6 @@ func TestWorkOfARecordIsBounded(t *testing.T) {
 		t.Errorf("got %d references to work, want 64", len(r.Thread.Work))
 	}
 	if _, ok := r.MatchWork(commitOf("abcde1f3")); !ok {
-		t.Error("the record dropped the newest work")
+		t.Error("MatchWork does not find the newest hash abcde1f3, want a match")
 	}
 }

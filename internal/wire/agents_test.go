@@ -99,8 +99,8 @@ func TestTagCallsAreLinear(t *testing.T) {
 	}
 }
 
-// profileOf finds each profile by each of its marks, which begin the text. No earlier profile may have a mark that is a
-// prefix of a later one.
+// A profile describes how an agent writes the results of calls as text. profileOf finds a profile by its marks, the
+// beginnings of such texts. No mark of an earlier profile may be a prefix of a mark of a later profile.
 func TestEachProfileIsReachable(t *testing.T) {
 	for i := range profiles {
 		p := &profiles[i]

@@ -169,8 +169,8 @@ func TestEchoOfServedReply(t *testing.T) {
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
 			t.Errorf("%s: got the keys %q of the request, want one of the reply's %q", content, echo, keys)
 		}
-		if begun := r.Prefilled(); strings.Contains(content, "srv_1") && begun != "" {
-			t.Errorf("%s: got Prefilled = %q, want none: the server wrote the text", content, begun)
+		if prefilled := r.Prefilled(); strings.Contains(content, "srv_1") && prefilled != "" {
+			t.Errorf("%s: got Prefilled = %q, want none: the server wrote the text", content, prefilled)
 		}
 	}
 }

@@ -156,8 +156,8 @@ func BenchmarkReplySSE(b *testing.B) {
 					_, _ = r.Write(p[:n])
 					p = p[n:]
 				}
-				if len(r.Reply().Text) != 1000 {
-					b.Fatal("the reply lost text")
+				if n := len(r.Reply().Text); n != 1000 {
+					b.Fatalf("the reply has %d bytes of text, want 1000", n)
 				}
 			}
 		})
@@ -213,7 +213,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 	return items, answered, ok
 }
 
-// BenchmarkParseWithGJSON is BenchmarkParse with the library; decision 25 has the figures.
+// BenchmarkParseWithGJSON is BenchmarkParse with the library gjson. Decision 25 has the results.
 func BenchmarkParseWithGJSON(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -223,7 +223,7 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 		}
 		for b.Loop() {
 			if items, answered, ok := parseWithGJSON(d, body); !ok || len(items) != want.Len() || answered == 0 {
-				b.Fatal("the parser with gjson found other items than Parse")
+				b.Fatalf("the parser with gjson found %d items and %d answered calls (ok %v), want %d items as Parse and at least 1 call", len(items), answered, ok, want.Len())
 			}
 		}
 	})
@@ -286,8 +286,8 @@ func BenchmarkTemplate(b *testing.B) {
 				for n := range 200 { // each event comes in a separate read
 					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
 				}
-				if len(r.Reply().Text) != 1000 {
-					b.Fatal("the reply lost text")
+				if n := len(r.Reply().Text); n != 1000 {
+					b.Fatalf("the reply has %d bytes of text, want 1000", n)
 				}
 			}
 		})
@@ -315,7 +315,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 			})
 		}
 		if len(text) != 1000 {
-			b.Fatal("the event lost text")
+			b.Fatalf("the events have %d bytes of text, want 1000", len(text))
 		}
 	}
 }

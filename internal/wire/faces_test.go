@@ -41,7 +41,8 @@ func TestRolesOfResponsesItems(t *testing.T) {
 }
 
 // A stream of the Responses API has the arguments of a call in pieces, in an event with all arguments, and in an event
-// with the whole item. If the last event is missing, the reader uses the earlier ones. Pieces after it have no effect.
+// with the whole item. If the last event is missing, the reader uses the earlier events. Pieces after the last event
+// have no effect.
 func TestCallsOfACutStream(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
@@ -119,7 +120,7 @@ func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 		if err := json.Unmarshal(body, &got); err != nil || !utf8.Valid(body) || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
 			t.Errorf("%s: got body %s, error %v, want no error, utf8.Valid(body) = true, Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and Error.Type = \"precept_error\"", d, body, err)
 		}
-		if shape := d == wire.Messages; shape != (got.Type == "error") || shape == (got.Error.Code == "service_unavailable") {
+		if isMessages := d == wire.Messages; isMessages != (got.Type == "error") || isMessages == (got.Error.Code == "service_unavailable") {
 			t.Errorf("%s: got type %q and code %q, want the type error only for the Messages API, and the code service_unavailable only for the other dialects: %s", d, got.Type, got.Error.Code, body)
 		}
 	}
@@ -128,8 +129,7 @@ func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 	}
 }
 
-// Each encoding is decoded under each of its names; a truncated body and another encoding are
-// errors.
+// Decode reads each encoding under each of its names. A truncated body and a wrong or unknown encoding are errors.
 func TestDecodeEncodings(t *testing.T) {
 	const text = `{"messages":[]}`
 	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
@@ -305,9 +305,9 @@ func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 	for n := range 4 {
 		body := []byte(`{"messages":[` + list + `]}`)
 		want, err := wire.Parse(wire.Chat, body)
-		got, again := m.Parse(1, wire.Chat, body, 0)
-		if err != nil || again != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
-			t.Fatalf("list of %d items: got request %+v, error %v with a memory, want %+v, error %v as without a memory", n+1, got, again, want, err)
+		got, memoryErr := m.Parse(1, wire.Chat, body, 0)
+		if err != nil || memoryErr != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
+			t.Fatalf("list of %d items: got request %+v, error %v with a memory, want %+v, error %v as without a memory", n+1, got, memoryErr, want, err)
 		}
 		role := "system"
 		if n == 2 {
@@ -335,7 +335,8 @@ func TestEchoKeysOfOutputItems(t *testing.T) {
 	}
 }
 
-// An anchor of words has the number of earlier messages with equal words, also if tool results are in between.
+// An anchor is the stored place of an inserted text. The anchor of a message counts the earlier messages with equal
+// words, also if tool results are between them.
 func TestEqualWordsAreCounted(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)

@@ -35,7 +35,7 @@ func twoParts(text, at string) string {
 // observation, also if the message has an equal label before the steps.
 func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	const (
-		pad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
+		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
 			"Action: cat\nAction Input: a\nObservation 2: BLUE\u00e9\nThought:"
 		trajectory = "[[ ## question ## ]]\nwhat does\n[[ ## observation_0 ## ]]\nmean?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\nI look\n\n[[ ## tool_name_0 ## ]]\nls\n\n" +
 			"[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nRED\n\n[[ ## tool_name_1 ## ]]\ncat\n\n[[ ## observation_1 ## ]]\nBLUE\u00e9\n\n" +
@@ -45,8 +45,8 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 		content string
 		want    []string // text of the spliced body, with HERE for the inserted text, "" if the result accepts no text
 	}{
-		"a scratchpad":                  {quoted(pad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
-		"a scratchpad in two parts":     {twoParts(pad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a scratchpad":                  {quoted(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
+		"a scratchpad in two parts":     {twoParts(scratchpad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a trajectory":                  {quoted(trajectory), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
 		"a trajectory in two parts":     {twoParts(trajectory, "[[ ## tool_name_1"), []string{`observation_0 ## ]]\nHERE RED`, `observation_1 ## ]]\nHERE BLUE`}},
 		"line feeds escaped as \\u000a": {strings.ReplaceAll(quoted(trajectory), `\n`, `\u000a`), []string{"", ""}},

@@ -74,7 +74,7 @@ func without(body []byte, text string) ([]byte, bool) {
 func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
-		t.Fatalf("got error %v, body %s, want no error", err, body)
+		t.Fatalf("Parse of %s returns the error %v, want none", body, err)
 	}
 	var edits []wire.Edit
 	for _, e := range places(r) {
@@ -87,7 +87,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 	out, err := r.Splice(nil, edits)
 	if err != nil {
-		t.Fatalf("%+v: got error %v, body %s, want no error", edits, err, body)
+		t.Fatalf("Splice of the edits %+v into %s returns the error %v, want none", edits, body, err)
 	}
 	if !bytes.Equal(r.Body, body) {
 		t.Fatalf("Splice changed the body of the request to %s, want %s", r.Body, body)
@@ -105,7 +105,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 		left = rest
 	}
 	if !bytes.Equal(left, body) {
-		t.Fatalf("got body without the texts\n%s\nwant\n%s", left, body)
+		t.Fatalf("the spliced body without the inserted texts is\n%s\nwant the original body\n%s", left, body)
 	}
 }
 
@@ -113,11 +113,11 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("got error %v, out %s, want no error", err, out)
+		t.Fatalf("Parse of the spliced body %s returns the error %v, want none", out, err)
 	}
 	added := spliced.Len() - r.Len() // a created system message
 	for i := range r.Len() {
-		raw, before := string(spliced.Raw(i+added)), ""
+		raw, changed := string(spliced.Raw(i+added)), false
 		for _, e := range edits {
 			if e.Item != i {
 				continue
@@ -126,9 +126,9 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 			if at < 0 || e.Block < 0 && !strings.Contains(spliced.Item(i+added).Text, e.Text) {
 				t.Fatalf("item %d is %s, want the inserted text %q in it", i, raw, e.Text)
 			}
-			before = "changed"
+			changed = true
 		}
-		if before == "" && raw != string(r.Raw(i)) && (i > 0 || added > 0 || r.Role(0) != wire.RoleSystem) {
+		if !changed && raw != string(r.Raw(i)) && (i > 0 || added > 0 || r.Role(0) != wire.RoleSystem) {
 			t.Fatalf("item %d without an insertion changed: got %s, want %s", i, raw, r.Raw(i))
 		}
 	}
@@ -196,8 +196,8 @@ func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	}
 }
 
-// The same holds for recorded requests, which are not part of the project. PRECEPT_CAPTURES names a directory of
-// files with lines of JSON {path, body}.
+// In a recorded request, Splice inserts the given texts and changes nothing else. PRECEPT_CAPTURES names a directory of
+// recordings, which are not part of the project: files with lines of JSON {path, body}.
 func TestSpliceOfRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {

@@ -109,7 +109,7 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 		}
 		big := readReply(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
-			t.Errorf("pieces of %d, large limit: got cut %v, complete %v, %d calls, want cut, complete, 1 call", n, big.Cut, big.Complete, len(big.Calls))
+			t.Errorf("pieces of %d, large limit: got cut %v, complete %v, %d calls, want not cut, complete, 1 call with all arguments", n, big.Cut, big.Complete, len(big.Calls))
 		}
 	}
 }
@@ -167,8 +167,8 @@ func TestEchoReplyCachesTheKeys(t *testing.T) {
 	if n := testing.AllocsPerRun(10, func() { EchoReply(rep, "") }); n != 0 {
 		t.Errorf("got %v allocations for known keys, want none", n)
 	}
-	if begun := EchoReply(rep, "it begins: "); len(begun) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
-		t.Errorf("EchoReply gives keys %q without and %q with a prefilled text, want one more key with the text", first, begun)
+	if prefilled := EchoReply(rep, "it begins: "); len(prefilled) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
+		t.Errorf("EchoReply gives keys %q without and %q with a prefilled text, want one more key with the text", first, prefilled)
 	}
 }
 

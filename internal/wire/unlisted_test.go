@@ -130,22 +130,22 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 		},
 		"no thought at the end": {"Question: which?\nThought: a\nAction: look\nAction Input: here\nObservation: red", ""},
 	} {
-		body, r := "", chatOf(t, "U "+k.text)
+		got, r := "", chatOf(t, "U "+k.text)
 		it := r.Item(0)
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
 			if !ok || !c.IsText() || !wire.Unnamed(res.CallID) {
 				t.Errorf("%s: result %q has the id %q and the call %+v, found %v, want a call in text under an id made by precept", name, res.Text, res.CallID, c, ok)
 			}
-			if body != "" {
-				body += " | "
+			if got != "" {
+				got += " | "
 			}
-			if body += c.Name + " " + c.Args + " = " + res.Text; res.IsError > 0 {
-				body += "!"
+			if got += c.Name + " " + c.Args + " = " + res.Text; res.IsError > 0 {
+				got += "!"
 			}
 		}
-		if body != k.calls || len(it.Calls) != len(it.Results) {
-			t.Errorf("%s: got calls and results %q (%d calls), want %q", name, body, len(it.Calls), k.calls)
+		if got != k.calls || len(it.Calls) != len(it.Results) {
+			t.Errorf("%s: got calls and results %q (%d calls), want %q", name, got, len(it.Calls), k.calls)
 		}
 	}
 }
