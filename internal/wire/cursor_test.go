@@ -42,7 +42,7 @@ func TestTextDecodesSurrogates(t *testing.T) {
 		}
 	}
 	if raw := "\"a\xffb\""; text([]byte(raw), span{0, len(raw)}) != "a\xffb" {
-		t.Error("decoding changed bytes that are not UTF-8, want the same bytes")
+		t.Errorf("text(%q) = %q, want the bytes that are not UTF-8 unchanged", raw, text([]byte(raw), span{0, len(raw)}))
 	}
 }
 
@@ -74,7 +74,7 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		return true
 	})
 	if strings.Join(names, "|") != strings.Join(wantNames, "|") || strings.Join(values, "|") != strings.Join(wantValues, "|") {
-		t.Errorf("got names %q, values %q\nwant names %q, values %q", names, values, wantNames, wantValues)
+		t.Errorf("members gives the names %q and the values %q\nwant the names %q and the values %q as gjson", names, values, wantNames, wantValues)
 	}
 	var first []string
 	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), span{1, 25}) {

@@ -11,7 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText removes the first occurrence of a text from each passage of a body. Head returns the passages.
+// cutText removes the first occurrence of a text from each passage of a body. The passages are the texts that Head
+// returns: the system prompt and the first messages of the user.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -95,17 +96,17 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		t.Fatalf("the cut body is %s, want valid JSON", out)
 	}
 	if back := restore(r.Body, out, cuts); !bytes.Equal(back, r.Body) {
-		t.Fatalf("got restored body %s, want %s", back, r.Body)
+		t.Fatalf("the cut body with the removed bytes is %s, want the original body %s", back, r.Body)
 	}
 	want := p.Text[:from] + p.Text[to:]
 	again, err := Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("Parse of the cut body: got error %v, body %s, want no error", err, out)
+		t.Fatalf("Parse of the cut body %s returns the error %v, want none", out, err)
 	}
 	texts := again.Head()
-	if want == "" { // an empty passage is no passage
+	if want == "" { // Head returns no empty passage
 		if len(texts) != len(head)-1 {
-			t.Fatalf("got %d passages, want %d", len(texts), len(head)-1)
+			t.Fatalf("the cut body has %d passages, want %d", len(texts), len(head)-1)
 		}
 		return cuts
 	}
@@ -113,7 +114,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		return cuts // the cut may join two halves of one character
 	}
 	if got := texts[which%len(head)].Text; got != want {
-		t.Fatalf("got passage %q, want %q", got, want)
+		t.Fatalf("the passage after the cut is %q, want %q", got, want)
 	}
 	return cuts
 }

@@ -35,7 +35,7 @@ func TestErrorBody(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal(body, &got); err != nil {
-			t.Fatalf("%s: got error %v, body %s, want no error", d, err, body)
+			t.Fatalf("%s: the error body %s is no JSON (%v), want JSON", d, body, err)
 		}
 		if got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
 			t.Errorf("%s: got %s, want Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)

@@ -8,6 +8,7 @@ func hashOf(t *testing.T, d Dialect, item string) uint64 {
 	return mustParse(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
 }
 
+// Agents change items before they send them back. The items of a case have equal hashes.
 func TestChangesByAgentsKeepTheHash(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -63,7 +64,7 @@ func TestChangesByAgentsKeepTheHash(t *testing.T) {
 			want := hashOf(t, c.dialect, c.same[0])
 			for _, s := range c.same[1:] {
 				if hashOf(t, c.dialect, s) != want {
-					t.Errorf("got different hashes, want equal hashes of\n%s\n%s", s, c.same[0])
+					t.Errorf("these items have different hashes, want equal hashes:\n%s\n%s", s, c.same[0])
 				}
 			}
 		})
@@ -140,11 +141,11 @@ func TestSystemHashIsEqualInAllDialects(t *testing.T) {
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base || system(Chat, `{"messages":[`+user+`]}`) == base {
-		t.Error("another or no system prompt: got the same SystemHash, want a different one")
+		t.Error("another system prompt or none has the same SystemHash, want different hashes")
 	}
 	two := system(Chat, `{"messages":[{"role":"system","content":"be"},{"role":"system","content":" brief"},`+user+`]}`)
 	if two == base {
-		t.Error("the system prompt in two messages: got the same SystemHash, want a different one")
+		t.Error("the system prompt in two messages has the same SystemHash as in one, want a different one")
 	}
 }
 

@@ -87,7 +87,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 			c.want.Index = 1
 			got := *r.Item(1)
 			for i := range got.Results {
-				got.Results[i].MediaHash = 0 // TestContentBesidesTextDistinguishesResults
+				got.Results[i].MediaHash = 0 // TestContentBesidesTextDistinguishesResults checks MediaHash
 			}
 			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("\n got %+v\nwant %+v", got, c.want)
@@ -139,8 +139,8 @@ func TestNewItemsOfARequest(t *testing.T) {
 		name    string
 		dialect Dialect
 		list    string
-		want    int
-		last    int
+		want    int // New
+		last    int // LastUser
 		words   []string
 		results []string
 	}{

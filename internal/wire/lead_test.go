@@ -14,13 +14,13 @@ func TestBlocksOfAnotherPreceptAreRecognised(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
 	const loop = "[LOOP DETECTED] You have called f.\n[END LOOP DETECTED]\n\n"
-	const writ = "[/lesson create x] OK [END LESSON]\n\n"
-	for _, lead := range []string{"", advice, pitfalls, loop, writ, advice + loop, loop + pitfalls + writ} {
+	const commandAnswer = "[/lesson create x] OK [END LESSON]\n\n"
+	for _, lead := range []string{"", advice, pitfalls, loop, commandAnswer, advice + loop, loop + pitfalls + commandAnswer} {
 		checkLead(t, lead, "out", "out")
 		checkLead(t, lead, "see: "+advice+"out", "see: "+advice+"out")
 	}
 	for _, quoted := range []string{
-		strings.TrimSuffix(advice, "End of lessons.\n\n"), strings.TrimSuffix(loop, "\n\n"), strings.Replace(pitfalls, "KNOWN", "OWN", 1), strings.TrimSuffix(writ, "[END LESSON]\n\n"), " " + loop,
+		strings.TrimSuffix(advice, "End of lessons.\n\n"), strings.TrimSuffix(loop, "\n\n"), strings.Replace(pitfalls, "KNOWN", "OWN", 1), strings.TrimSuffix(commandAnswer, "[END LESSON]\n\n"), " " + loop,
 		strings.Replace(advice, "Advice", "advice", 1), "[END LESSON]\n" + strings.TrimSpace(strings.TrimSuffix(pitfalls, "[END KNOWN PITFALLS]\n\n")),
 	} {
 		checkLead(t, "", quoted, quoted)
@@ -54,8 +54,8 @@ func checkLead(t *testing.T, lead, rest, want string) {
 	}
 }
 
-// A trajectory is a message that grows with each step of the agent. The message has an echo key of the reply that gave
-// its newest step.
+// A trajectory is a message that grows with each step of the agent. An echo key recognises a reply that an
+// agent sends back. The message has an echo key of the reply that gave its newest step.
 func TestTrajectoryStepsAreRecognised(t *testing.T) {
 	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
@@ -74,7 +74,7 @@ func TestTrajectoryStepsAreRecognised(t *testing.T) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q: got keys %v, want one of the reply %s = %v", done, r.Echo(0), keys, known)
+			t.Errorf("%q: the keys %v of the request have a key of the reply (%s): %v, want %v", done, r.Echo(0), keys, got, known)
 		}
 	}
 }

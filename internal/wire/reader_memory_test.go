@@ -7,14 +7,14 @@ import (
 	"testing"
 )
 
-// MemoryBytes stays within 5 times the limit of the reader. After Drop, the reader frees its text and still detects the
+// MemoryBytes stays within 5 times the limit of the reader. Drop frees the text in the reader, which still detects the
 // end of the reply.
 func TestMemoryBytesIsBounded(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}
 	const end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}\n\ndata: [DONE]\n\n"
-	for name, k := range map[string]struct{ many, whole string }{
+	for name, k := range map[string]struct{ body, end string }{ // a long reply, and its end
 		"small events": {strings.Repeat(event("word "), 20_000), end},
 		"large events": {strings.Repeat(event(strings.Repeat("w", 50_000)), 40), end},
 		"one line":     {"data: " + strings.Repeat("x", 3<<20), "\n\n" + end},
@@ -29,21 +29,21 @@ func TestMemoryBytesIsBounded(t *testing.T) {
 				s = s[n:]
 			}
 		}
-		feed(k.many[:len(k.many)/100])
+		feed(k.body[:len(k.body)/100])
 		atStart := r.MemoryBytes()
-		feed(k.many[len(k.many)/100:])
+		feed(k.body[len(k.body)/100:])
 		if held := r.MemoryBytes(); atStart == 0 || held > 5*limit {
-			t.Errorf("%s: got MemoryBytes = %d after a hundredth of the input, and %d after %d bytes, want more than 0, and at most 5 times the limit of %d", name, atStart, held, len(k.many), limit)
+			t.Errorf("%s: got MemoryBytes = %d after a hundredth of the input, and %d after %d bytes, want more than 0, and at most 5 times the limit of %d", name, atStart, held, len(k.body), limit)
 		}
 
 		r = NewReplyReader(Chat, -1, 1<<20)
-		feed(k.many[:len(k.many)/2])
+		feed(k.body[:len(k.body)/2])
 		r.Drop()
-		feed(k.many[len(k.many)/2:])
+		feed(k.body[len(k.body)/2:])
 		if held := r.MemoryBytes(); held > 16<<10 {
 			t.Errorf("%s: got MemoryBytes = %d after Drop, want at most 16 KiB", name, held)
 		}
-		feed(k.whole)
+		feed(k.end)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
 			t.Errorf("%s: got complete %v, cut %v, %d bytes of text after Drop, want complete, cut, no text", name, rep.Complete, rep.Cut, len(rep.Text))
 		}

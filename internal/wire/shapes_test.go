@@ -9,8 +9,9 @@ import (
 )
 
 // shape prints the parse of a list. Each item has a letter for its role (other, system, user, assistant, tool), "+" if
-// text may be inserted before its words, its text, calls, results, and the served ids after "@". After a result, "!"
-// means that the result accepts no text, a number is IsError, and "*" means images or files.
+// text may be inserted before its words, its text, calls, results, and after "@" the ids of calls that the provider
+// answered. After a result, "!" means that the result accepts no text, a number is IsError, and "*" means images or
+// files.
 func shape(r *wire.Request) string {
 	var out []string
 	for i := range r.Len() {
@@ -45,7 +46,7 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// Parse reads unusual bodies; want is the result in the notation of shape. Splice without edits returns the body
+// Parse reads unusual bodies to the wanted items, in the notation of shape. Splice without edits returns the body
 // unchanged, and a second parse gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {

@@ -30,7 +30,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			`{"messages":[{"role":"user","content":"` + escaped + `"}]}`,
 		},
 		{
-			"of two roles and two contents the last, as upstreams read them", Chat,
+			"the last of two roles and of two contents, as upstreams read them", Chat,
 			`{"messages":[{"role":"assistant","content":"a","role":"user","content":"go"}]}`, 0, -1,
 			`{"messages":[{"role":"assistant","content":"a","role":"user","content":"` + escaped + `go"}]}`,
 		},
@@ -147,6 +147,9 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 	}
 }
 
+// Splice refuses a place that accepts no text. A key with a space before its colon, as in "system" :"x", is the
+// spelling of a member that Splice creates. Splice refuses a client's member in this spelling, because Strip could not
+// tell them apart.
 func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
 	for _, c := range []struct {
 		name        string
@@ -183,16 +186,16 @@ func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := mustParse(t, c.dialect, c.body)
 			if got, err := r.Splice([]byte("dst"), []Edit{{c.item, c.block, "x"}}); err == nil || string(got) != "dst" {
-				t.Errorf("got %s, error %v, want the destination unchanged and an error", got, err)
+				t.Errorf("Splice returns %s, error %v, want the destination unchanged and an error", got, err)
 			}
-			if it := c.item; it == 0 {
+			if c.item == 0 {
 				for _, res := range r.Item(0).Results {
 					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == c.block {
-						t.Errorf("result %q accepts no text: got found = true, want false", res.CallID)
+						t.Errorf("Find finds the anchor of result %q, which accepts no text, want not found", res.CallID)
 					}
 				}
 				if c.block < 0 && r.Item(0).HasText {
-					t.Error("got HasText = true, want false")
+					t.Error("got HasText = true for an item that accepts no text, want false")
 				}
 			}
 		})
@@ -232,7 +235,7 @@ func TestStripUndoesSplice(t *testing.T) {
 		d, body := g.body()
 		r, err := Parse(d, []byte(body))
 		if err != nil {
-			t.Fatalf("got error %v, body %s, want no error", err, body)
+			t.Fatalf("Parse of %s returns the error %v, want none", body, err)
 		}
 		edits := g.edits(r, text)
 		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok && g.pick(2) == 0 {
@@ -240,7 +243,7 @@ func TestStripUndoesSplice(t *testing.T) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice of edits %+v: got error %v, body %s, want no error", edits, err, body)
+			t.Fatalf("Splice of the edits %+v into %s returns the error %v, want none", edits, body, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is %s, want valid JSON", out)
@@ -252,8 +255,8 @@ func TestStripUndoesSplice(t *testing.T) {
 	})
 }
 
-// A block is text that precept inserts. Each item has the same Hash and Words in the agent's request, which has no
-// blocks, and in the upstream's, which has them.
+// A block is text that precept inserts. An item has the same Hash and the same Words before and after Splice inserts
+// blocks.
 func TestBlocksDoNotCountInTheHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
@@ -268,7 +271,7 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 		}
 		spliced, err := Parse(d, out)
 		if err != nil {
-			t.Fatalf("got error %v, out %s, want no error", err, out)
+			t.Fatalf("Parse of the spliced body %s returns the error %v, want none", out, err)
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {
@@ -304,7 +307,7 @@ func FuzzSplice(f *testing.F) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("edits %+v: got error %v, want no error", edits, err)
+			t.Fatalf("Splice of the edits %+v returns the error %v, want none", edits, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is %q, want valid JSON", out)

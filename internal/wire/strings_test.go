@@ -35,7 +35,7 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 				break
 			}
 			if end := stringEnd(body, 2); end != first.end {
-				t.Fatalf("stringEnd = %d, want the cursor's end %d: %q", end, first.end, body)
+				t.Fatalf("stringEnd of the first string in %q = %d, want %d as elements", body, end, first.end)
 			}
 		}
 	})
@@ -52,7 +52,7 @@ func TestEveryByteAtEveryOffset(t *testing.T) {
 				}
 				text := []byte(`"` + strings.Repeat("p", 30) + strings.Repeat("o", offset) + before + string([]byte{byte(c)}) + strings.Repeat("q", 100) + `"`)
 				if got, want := valid(text), json.Valid(text); got != want {
-					t.Fatalf("%q and %#x at %d: valid = %v, want %v as encoding/json", before, c, offset, got, want)
+					t.Fatalf("valid of a string with %q and the byte %#x at offset %d = %v, want %v as encoding/json", before, c, offset, got, want)
 				}
 			}
 		}

@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reader compares an event with the event before, the template, and parses only an event of a different form. The
-// reply is the same as if it parsed every event.
+// The reader uses each event as a template of the next event, and parses an event only if it has another form. The
+// reply is the same as without templates.
 func TestTemplateKeepsTheReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {

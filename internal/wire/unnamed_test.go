@@ -15,13 +15,13 @@ func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("Parse of %s: got error %v, want no error", body, err)
+		t.Fatalf("Parse of %s returns the error %v, want none", body, err)
 	}
 	return r
 }
 
-// On servers without call ids, results answer the calls in order. Equal results have different ids, which stay
-// the same when the list grows or loses its beginning.
+// Some servers send calls without ids. The results answer the calls in order, and precept gives each result an id. An
+// anchor with such an id finds its result in a longer list, and finds no result in a list without it.
 func TestResultsWithoutIDs(t *testing.T) {
 	const asked = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const back = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
@@ -51,7 +51,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 	}
 	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
 	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
-		t.Errorf("the fourth of equal results was found at item %d of a list with one, want none", item)
+		t.Errorf("the anchor of the fourth equal result gives item %d in a list with one result, want not found", item)
 	}
 }
 
@@ -81,15 +81,15 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 // A returned reply has an echo key of the reply, also if the agent left out the thoughts or the prefilled words, or
 // appended text.
 func TestReturnedTextsAreRecognised(t *testing.T) {
-	reply := func(text, begun string) []string {
+	reply := func(text, prefilled string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
 		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 		_, _ = reader.Write(raw)
-		return wire.EchoReply(reader.Reply(), begun)
+		return wire.EchoReply(reader.Reply(), prefilled)
 	}
 	for _, c := range []struct {
-		answered, begun, back string
-		known                 bool
+		answered, prefilled, back string
+		known                     bool
 	}{
 		{"It is done.", "", " It is done.\n", true},
 		{"It is done.", "", "It is not done.", false},
@@ -102,9 +102,9 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		{"I look.", "", "I look.\nCalling tools:\n[{'id': 'call_1', 'function': {'name': 'f', 'arguments': {}}}]", true},
 	} {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
-		keys := reply(c.answered, c.begun)
+		keys := reply(c.answered, c.prefilled)
 		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("answer %q after the prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.begun, c.back, got, c.known)
+			t.Errorf("answer %q after the prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
