@@ -21,8 +21,8 @@ type reply struct {
 	body   string
 }
 
-// server answers the requests of a judge with the replies in order, and then with the last reply. It keeps the
-// requests.
+// server answers the requests of a judge with the replies in order, and then with the last reply. server keeps the
+// headers and bodies of the requests.
 type server struct {
 	replies []reply
 	headers []http.Header
@@ -43,7 +43,8 @@ func (s *server) RoundTrip(r *http.Request) (*http.Response, error) {
 	return res, nil
 }
 
-// judgeEmptySession judges a session without content. It returns the waits before retries.
+// judgeEmptySession asks the server for a judgement on a session without content, and returns the waits before retries
+// as well.
 func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change func(o *distill.ClientOptions)) (got distill.Judgement, waits []time.Duration, err error) {
 	t.Helper()
 	prompts, err := distill.LoadPrompts("")
@@ -64,7 +65,7 @@ func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change fun
 var skip = reply{200, "", completionOf(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
 // After a transient error the client sends the request again, after the wait that the server asks for, within limits.
-// It returns a permanent error at once.
+// The client returns a permanent error at once.
 func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	retryAfterReply := func(status int, value string) reply { return reply{status, "Retry-After: " + value, "slow down"} }
 	for name, c := range map[string]struct {
@@ -134,7 +135,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	}
 	s = &server{replies: []reply{skip}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
-		t.Errorf(`got headers %v, error %v, want "Authorization: Bearer k-1"`, s.headers, err)
+		t.Errorf(`with a key: got the headers %v and the error %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
 	}
 }
 
@@ -215,7 +216,7 @@ func TestOnlyTheRefusedParameterIsDropped(t *testing.T) {
 			t.Fatal(err)
 		}
 		if second := s.bodies[1]; strings.Contains(second, refused) || !strings.Contains(second, kept) {
-			t.Errorf("after a refusal of %s the next request is %s, want a request without it and with %s", refused, second, kept)
+			t.Errorf("after a refusal of %s the next request is %s, want a request without the refused parameter and with %s", refused, second, kept)
 		}
 	}
 }

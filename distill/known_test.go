@@ -96,8 +96,8 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 	}
 }
 
-// A person rejects a command. The lesson names the command with its option. It does not recommend a later command that
-// only reads.
+// A person rejects a command. The lesson names the command with its option. The lesson does not recommend a later
+// command that only reads.
 func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	const rejection = "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). STOP what you are doing and wait for the user to tell you how to proceed."
 	b := newBench(t)
@@ -172,8 +172,8 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	}
 }
 
-// The advice of a known failure fits the block, and it has none of its own trigger phrases. Otherwise an agent that
-// repeats the advice would match the lesson.
+// known.json holds the lessons of known failures. The advice of such a lesson is short enough for a block, and contains
+// none of the trigger phrases of the lesson. Otherwise an agent that repeats the advice would match the lesson.
 func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
 	var known []struct {
 		Slug, Title string

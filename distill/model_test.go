@@ -21,8 +21,8 @@ import (
 	"precept/internal/sample"
 )
 
-// scripted is the HTTP server of a judge. It calls answer for each request, with the number of the request, and keeps
-// the requests.
+// scripted is the HTTP server of a judge. For each request, scripted calls answer with the number of the request.
+// scripted keeps the requests.
 type scripted struct {
 	mu       sync.Mutex
 	requests []judgeRequest
@@ -93,7 +93,8 @@ func routine(outcome, lessons string) func(a judgeRequest) string {
 	}
 }
 
-// judged distils the sessions of the bench with a scripted judge, and returns the waits before retries.
+// judged runs the distiller once with a scripted judge on the stored sessions. judged returns the summary of the
+// run, the waits before retries, and the error of the run.
 func judged(t *testing.T, b *bench, s *scripted, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)
@@ -238,7 +239,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}
 }
 
-// writeLesson writes a lesson as a person does.
+// writeLesson writes the file of a lesson to the bank, in the form in which a person writes a lesson.
 func writeLesson(t *testing.T, b *bench, slug string) {
 	t.Helper()
 	text := "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Do the old thing.\ntrigger:\n  description: d\n  metadata: {precept: {keywords: [some old thing]}}\noutcome: success\n" +
@@ -252,8 +253,8 @@ func writeLesson(t *testing.T, b *bench, slug string) {
 	}
 }
 
-// If the answers of a judge are invalid, the session fails, and the next run judges it again. If a retry succeeds, its
-// answer counts. Harmful drafts are refused, and every proposed lesson is quarantined.
+// If the answers of a judge are invalid, the session fails, and the next run judges the session again. If a retry
+// succeeds, the answer to the retry counts. Harmful drafts are refused, and every proposed lesson is quarantined.
 func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 	good := routine("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
@@ -338,7 +339,7 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			s := &scripted{answer: c.answer}
 			sum, waits, err := judged(t, b, s)
 			if (err != nil) != c.fails {
-				t.Fatalf("the run ended with %v, want an error: %t", err, c.fails)
+				t.Fatalf("the run ended with the error %v, want an error: %t", err, c.fails)
 			}
 			equal(t, "proposed drafts and failed sessions", []int{sum.Proposed, sum.Failed}, []int{c.proposed, c.failed})
 			n := 0
@@ -381,9 +382,9 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	}
 }
 
-// A judge returns two drafts. A session with the outcome unresolved gives one lesson with outcome failure, a session
-// with the outcome impossible or skip gives none.
-func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
+// A judge returns two drafts for a session. If the outcome is unresolved, the session gives one lesson with the outcome
+// failure. If the outcome is impossible or skip, the session gives none.
+func TestUnresolvedSessionGivesOneLessonAtMost(t *testing.T) {
 	two := strings.Replace(goodLesson, `]}]}`, `]},{"title":"Never measure on a busy machine.","applies_when":"b","advice":["c"],"error_patterns":[],"keywords":["busy machine"]}]}`, 1)
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
 		b := newBench(t)
@@ -395,7 +396,7 @@ func TestUnresolvedRunGivesACautionAtMost(t *testing.T) {
 		}
 		for _, l := range b.lessons() {
 			if outcome == "unresolved" && l.Outcome != "failure" {
-				t.Errorf("a lesson of an unresolved run has the outcome %s, want failure", l.Outcome)
+				t.Errorf("a lesson of an unresolved session has the outcome %s, want failure", l.Outcome)
 			}
 		}
 	}
@@ -445,7 +446,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 	equal(t, "evidence of the merged lesson", len(b.lesson("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
 	if err := b.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
-		t.Errorf("got %d notes that two lessons are different and error %v, want at least 1 note and no error", n, err)
+		t.Errorf("got %d notes that the two lessons are different and the error %v, want at least 1 note and no error", n, err)
 	}
 }
 
@@ -453,7 +454,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
-		t.Errorf("LoadPrompts of a missing directory returns error %v, want one with --print-prompts", err)
+		t.Errorf("LoadPrompts of a missing directory returns error %v, want an error with --print-prompts", err)
 	}
 	if err := distill.PrintPrompts(dir); err != nil {
 		t.Fatal(err)
@@ -524,7 +525,7 @@ func TestLongSessionIsShownAroundItsFailures(t *testing.T) {
 	run := judgePromptOf(t, append(events, user("LAST"))...)
 	for _, want := range []string{"FIRST", "LAST", "THE-FAILURE", "make n90", "make n89", "make n91", "[...]"} {
 		if !strings.Contains(run, want) {
-			t.Errorf("the prompt has no %q in the %d bytes of the session, want it", want, len(run))
+			t.Errorf("the session in the prompt (%d bytes) does not contain %q, want the text", len(run), want)
 		}
 	}
 	if len(run) > 25<<10 {
@@ -532,8 +533,8 @@ func TestLongSessionIsShownAroundItsFailures(t *testing.T) {
 	}
 }
 
-// A draft of a model is refused if its trigger matches too many stored sessions, or if it has data of one session. The
-// refusal of a broad trigger has the number of matched sessions.
+// A draft of a model is refused if its trigger matches too many stored sessions, or if the draft contains data of
+// one session. The refusal of a broad trigger has the number of matched sessions.
 func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 	for name, c := range map[string]struct{ title, pattern, refused string }{
 		"a broad trigger":  {"Mend the rows.", "rows target failed badly", "fires in 24 of 25 captured sessions"},
@@ -559,8 +560,8 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 	}
 }
 
-// The judge receives existing lessons that are similar to the session. A draft that names an existing
-// lesson adds the session to its evidence.
+// The judge receives existing lessons that are similar to the session. If a draft names an existing lesson, the session
+// is added to the evidence of that lesson.
 func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Build the rows."), ran("make rows", "make: rows target failed badly", 2))

@@ -12,8 +12,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// lessonText distils a session in which a tool refuses a call with the message, and accepts the call with a further
-// parameter. It returns the text of the lessons.
+// lessonText runs the distiller on a session in which a tool refuses a call with the message, and accepts the call
+// with a further parameter. lessonText returns the text of the lessons.
 func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	b := newBench(t)
@@ -190,7 +190,7 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 	return bank.Result{}, bank.ErrTooMany
 }
 
-// A lesson quotes an error without the values of the call, also if they are nested in the arguments.
+// A lesson quotes an error without the values of the call. The values may be nested in the arguments.
 func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find it."), refused("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),

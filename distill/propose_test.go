@@ -19,8 +19,8 @@ func injected(slugs ...string) (list []sample.Lesson) {
 	return list
 }
 
-// proposeDrafts lets a judge propose each draft in a session and a run of its own. It returns the summaries of the
-// runs.
+// proposeDrafts lets a judge propose each draft in a session and a run of its own. proposeDrafts returns the summaries
+// of the runs.
 func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Options)) (sums []distill.Summary) {
 	b.Helper()
 	for i, d := range drafts {
@@ -70,13 +70,13 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	}
 }
 
-// A lesson counts each of its sessions once, and references at most 50 of them, over several runs with the rules or a
-// model.
+// A lesson counts each of its sessions once, and references at most 50 sessions. This holds for several runs of the
+// distiller, with the rules and with a model as the judge.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{drafted("warm-the-cache", "cold cache")}} {
 		b := newBench(t)
 		n := 0
-		want := func(when string, total int) {
+		check := func(when string, total int) {
 			t.Helper()
 			list := b.lessons()
 			if len(list) != 1 || len(list[0].Evidence) > 50 || list[0].Support() != total {
@@ -90,9 +90,9 @@ func TestEvidenceIsBoundedAndCounted(t *testing.T) {
 					call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`), call("find_hotels", `{"stars":"five"}`, `{"error":"the parameter stars is not of the type integer: five"}`), call("find_hotels", `{"stars":"5"}`, `{"hotels":[]}`))
 			}
 			b.distil(func(o *distill.Options) { o.Judge = judge })
-			want(fmt.Sprint("after ", n), n)
+			check(fmt.Sprint("after ", n), n)
 			b.distil(func(o *distill.Options) { o.Judge = judge })
-			want(fmt.Sprint("a second run after ", n), n)
+			check(fmt.Sprint("a second run after ", n), n)
 		}
 	}
 }
@@ -128,8 +128,8 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 	}
 }
 
-// A draft is refused if a person rejected or retired the same lesson in this tenant. It is merged into an approved
-// lesson. In a different tenant it is proposed.
+// A draft is refused if a person rejected or retired the same lesson in this tenant. If the lesson is approved, the
+// draft is merged into the lesson. In a different tenant, the draft is proposed.
 func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 	const archived = "an equal lesson is archived"
 	act := func(a lesson.Action) func(ctx context.Context, b *bank.Bank, slug string) error {

@@ -54,7 +54,7 @@ func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "panics", p.met.Load(), 1)
+	same(t, "panics", p.panics.Load(), 1)
 	if m := r.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
 		t.Errorf("got the dead letters %+v, want one of the session at the step correct", m)
 	}

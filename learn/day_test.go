@@ -90,15 +90,15 @@ func TestADayOfAFleet(t *testing.T) {
 	counters := 0
 	for i := range dayTenants {
 		tenant := fmt.Sprint("tenant-", i)
-		have, want := d.fleet[0].counters(tenant), d.single.counters(tenant)
-		if have != want {
-			t.Errorf("counters of %s: the fleet (%d bytes) differs from one process (%d bytes), want equal text", tenant, len(have), len(want))
+		got, want := d.fleet[0].counters(tenant), d.single.counters(tenant)
+		if got != want {
+			t.Errorf("counters of %s: the fleet (%d bytes) differs from one process (%d bytes), want equal text", tenant, len(got), len(want))
 		}
-		counters += strings.Count(have, `"Key"`)
+		counters += strings.Count(got, `"Key"`)
 	}
 	t.Logf("%d counters", counters)
 	if d.moved == 0 || d.late == 0 || d.restarts < 20 || d.left == 0 {
-		t.Errorf("%d sessions moved, %d rewards came late, %d restarts, %d exchanges left Redis, want at least 1, 1, 20 and 1", d.moved, d.late, d.restarts, d.left)
+		t.Errorf("got %d moved sessions, %d late rewards, %d restarts and %d exchanges that left Redis, want at least 1, 1, 20 and 1", d.moved, d.late, d.restarts, d.left)
 	}
 	d.report(server)
 	d.reportKinds(server)
@@ -153,7 +153,7 @@ func (d *day) open(i int) *rig {
 // at plans an event for a step of the day.
 func (d *day) at(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
 
-// cut reports whether a replica is without Redis.
+// cut reports whether a replica has no connection to Redis in a step.
 func cut(replica, step int) bool {
 	return replica == partitioned && step >= cutFrom && step < cutUntil
 }
@@ -207,7 +207,7 @@ func (e *dayEvent) names() (tenant, name string) {
 	return fmt.Sprint("tenant-", e.tenant), fmt.Sprint("s", e.session)
 }
 
-// assignment returns the coins of a session: a pure function of the session.
+// assignment returns the assignment of session i: control or not, and one pick. Equal numbers give equal assignments.
 func (d *day) assignment(i int) trial.Assignment {
 	arm := trial.Arm(fmt.Sprintf("lesson-%04d@0123456789ab", i*7919%dayLessons))
 	a := trial.Assignment{
@@ -362,7 +362,7 @@ func (d *day) finishWork() {
 	}
 }
 
-// report logs the figures of decision 65.
+// report logs the figures that decision 65 quotes.
 func (d *day) report(server *storetest.Redis) {
 	runtime.GC()
 	var m runtime.MemStats

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// Names of unexported constants and functions for tests of the public interface: limits, the single
-// steps of Run and Follow, and the content of the memory.
+// This file exports limits, the single steps of Run and Follow, and the content of the memory for the tests in package
+// learn_test.
 const (
 	CloseBatch     = closeBatch
 	CorrectEvery   = correctEvery

@@ -92,9 +92,8 @@ func (m *panickingRedis) Counters(ctx context.Context, tenant string) ([]trial.D
 	return m.remoteBackend.Counters(ctx, tenant)
 }
 
-// A replica follows the sessions and counters of another replica. Following panics at one session, at
-// the counters of one tenant, and at the poll itself. Each panic affects only that session, tenant or
-// poll.
+// A replica follows the sessions and counters of another replica. The follower panics at one session, at the
+// counters of one tenant, and at the poll itself. Each panic affects only that session, tenant or poll.
 func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	t.Parallel()
 	const otherTenant = "other"
@@ -142,8 +141,8 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 
 	playRewarded(tenantA, "bad", 1)
 	playRewarded(tenantA, "good", 1)
-	rises("the good session beside the bad one", tenantA, prior)
-	same(t, "panics", p.met.Load(), 1)
+	rises("the reward of the good session", tenantA, prior)
+	same(t, "panics", p.panics.Load(), 1)
 	same(t, "Tally.SetAside", b.Store.Tally.SetAside.Load(), 1)
 	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
@@ -156,7 +155,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	a.age() // the counters of this replica change, and cannot be read
 	eventually(t, "the panic of the counters", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	playRewarded(otherTenant, "other", 1)
-	rises("another tenant", otherTenant, otherPrior)
+	rises("a reward of another tenant", otherTenant, otherPrior)
 
 	m.moved.Store(true)
 	eventually(t, "the panic of the poll", func() bool { return slices.Contains(b.failed(), "panic follow") })

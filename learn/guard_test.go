@@ -25,7 +25,7 @@ type panickingStep struct {
 	step     label.Step
 	id       session.ID
 	exchange string
-	met      atomic.Int64 // number of panics
+	panics   atomic.Int64 // number of panics
 }
 
 // before panics at the chosen step of a session or exchange, and counts the panics.
@@ -33,7 +33,7 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 	if step != p.step || p.exchange != "" && exchange != p.exchange || p.exchange == "" && id != p.id {
 		return
 	}
-	p.met.Add(1)
+	p.panics.Add(1)
 	panic("poison mara@example.com")
 }
 
@@ -132,7 +132,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 					for turn := 1; turn <= 2; turn++ {
 						x := exchange(tenantA, name, turn, r.clk.now())
 						begun := r.Begin(x)
-						time.Sleep(2 * learn.CorrectEvery) // in flight at a flush
+						time.Sleep(2 * learn.CorrectEvery) // the exchange is in flight during a flush
 						r.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
 					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
@@ -140,14 +140,14 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				}
 				r.clk.add(2 * time.Second)
 				eventually(t, "the session without a panic to close", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
-				eventually(t, "the panic and its dead letter", func() bool { return p.met.Load() > 0 && len(r.deadLetters()) > 0 })
+				eventually(t, "the panic and its dead letter", func() bool { return p.panics.Load() > 0 && len(r.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
 				same(t, "exchanges of the session with the panic", r.exchanges(bad), c.stored)
-				same(t, "panics", p.met.Load(), 1)
+				same(t, "panics", p.panics.Load(), 1)
 				m := r.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("got the dead letters %+v, want one of the session at the step %s, redacted", m, c.step)
+					t.Errorf("got the dead letters %+v, want one of the session at the step %s with a redacted text", m, c.step)
 				}
 				same(t, "Tally.SetAside", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
@@ -267,8 +267,8 @@ func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// The closing of a session panics in every attempt. Each start of the program makes one attempt; after
-// three attempts the session is skipped. Readmit ends this, and a learner without the panic closes the session.
+// The closing of a session panics in every attempt. Each start of the program makes one attempt, and skips the session
+// after three attempts. After a call of Readmit, a learner without the panic closes the session.
 func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
@@ -283,7 +283,7 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 			r.closeDue(r.ctx())
 			r.Guard().Keep(r.ctx(), r.be)
 		}
-		same(t, fmt.Sprint("panics up to run ", run), p.met.Load(), int64(min(run, guard.Tries)))
+		same(t, fmt.Sprint("panics up to run ", run), p.panics.Load(), int64(min(run, guard.Tries)))
 		same(t, "unsampled exchanges", r.unsampled(), 1)
 		r = r.reopen(hook)
 	}
@@ -301,8 +301,8 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
-// A session is deleted (forgotten) while the session closes. The deletion waits for the end of the
-// closing: otherwise the closing would write samples of a deleted session.
+// A session is deleted (forgotten) during its closing. The deletion waits for the end of the closing. Otherwise the
+// closing would write samples of a deleted session.
 func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

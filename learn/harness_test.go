@@ -207,7 +207,7 @@ func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data 
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// rig is a learner and a store over a real database. A test makes their steps one by one.
+// rig is a learner and a store on a database. A test calls the steps of both one by one.
 type rig struct {
 	*store.Store
 	*learn.Learner
@@ -227,15 +227,14 @@ type options struct {
 	Reward feedback.Definition
 }
 
-// newRig opens a store and a learner in a new directory. change alters the options of both; nil
-// leaves them.
+// newRig opens a store and a learner in a new directory. change, if not nil, edits the options of both.
 func newRig(t testing.TB, change func(o *options)) *rig {
 	t.Helper()
 	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
 	return openRig(t, t.TempDir(), clk, change)
 }
 
-// openRig opens a store and a learner in a directory. change alters the options of both; nil leaves them.
+// openRig opens a store and a learner in a directory. change, if not nil, edits the options of both.
 func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
@@ -245,7 +244,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
 		Now: clk.now, Backend: r.be,
-		Lookup:  5 * time.Second, // a loaded machine is not a fault
+		Lookup:  5 * time.Second, // long enough for a loaded machine
 		Queue:   store.QueueOptions{MemoryBytes: 1 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 1 << 30},
 		Content: store.ContentOptions{Keep: true, Personal: true},
 		Hooks: store.Hooks{
@@ -259,14 +258,14 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 	if r.Store, err = store.Open(t.Context(), o.Options); err != nil {
 		t.Fatal(err)
 	}
-	with := learn.Options{
+	learnOptions := learn.Options{
 		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Recorder: r.Store, Touches: r.Store, Exchanges: r.Store, Guard: r.Guard(),
 		Reward: o.Reward, Samples: o.Content.Keep, Failed: o.Hooks.Failed,
 	}
 	if o.Fleet != nil {
-		with.Fleet = o.Fleet.(learn.Fleet)
+		learnOptions.Fleet = o.Fleet.(learn.Fleet)
 	}
-	if r.Learner, err = learn.Open(t.Context(), with); err != nil {
+	if r.Learner, err = learn.Open(t.Context(), learnOptions); err != nil {
 		t.Fatal(err)
 	}
 	r.opts = o
@@ -340,7 +339,7 @@ func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// played makes a session with an assignment and one turn, and records both.
+// played makes a session with an assignment and one turn, and writes both to the database.
 func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.begin(tenantA, name, a)
@@ -446,7 +445,7 @@ func (r *rig) exchanges(id session.ID) int {
 	return len(list)
 }
 
-// picked returns an assignment with one matching and picked lesson.
+// picked returns an assignment with one pick, injected or withheld.
 func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
 	return trial.Assignment{

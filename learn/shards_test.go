@@ -32,7 +32,7 @@ type shardedTraffic struct {
 	end      int // number after the last session
 	text     string
 	between  func(done int) // called before each batch
-	part, of int            // send one batch of each group of "of" batches: batch number part of the group; both 0: send all
+	part, of int            // of each "of" batches in a row, only batch number "part" is sent; 0, 0: all batches are sent
 }
 
 const trafficBatch = 20
@@ -138,9 +138,9 @@ func reportOf(t *testing.T, s *redis.Store) (report, numbers string) {
 	return string(data), fmt.Sprint(stats, len(seen))
 }
 
-// The report of one tenant over three and six nodes is byte for byte the report of the same traffic on one server,
-// although slots move to other nodes and a node is killed meanwhile. Nothing is lost, and nothing is stored twice.
-// Before the faults, keys and memory of each node are within 15% of the mean.
+// The same traffic goes to one server, and to clusters of three and of six nodes. During the traffic, slots move to
+// another node and a node is killed. The report of a cluster is equal to the report of the server, nothing is lost, and
+// nothing is stored twice. Before the faults, the keys and the memory of each node are within 15% of the mean.
 func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	sessions := 600
 	if n, err := strconv.Atoi(os.Getenv("PRECEPT_TEST_SHARD_SESSIONS")); err == nil {
@@ -194,7 +194,8 @@ func TestReportOverAClusterIsTheReportOfOneServer(t *testing.T) {
 	}
 }
 
-// moveShards moves half of the shards of a node to another node. A shard is one slot; each shard has a key *:all:t.
+// moveShards moves half of the shards of a node to another node. A shard is a part of the store in one slot of the
+// cluster. Each shard has a key that ends in :all:t, by which moveShards finds the slots of a node.
 func moveShards(c *storetest.Cluster, from, to *storetest.Redis) error {
 	list, err := from.Do("KEYS", "*:all:t")
 	if err != nil {

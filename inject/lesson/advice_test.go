@@ -79,7 +79,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 	}
 	for _, tc := range cases {
 		if got := textOf(&Lesson{Advice: advice}).Lines(tc.max); !slices.Equal(got, tc.want) {
-			t.Errorf("in %d bytes the lines are %q, want %q", tc.max, got, tc.want)
+			t.Errorf("with the limit of %d bytes the lines are %q, want %q", tc.max, got, tc.want)
 		}
 	}
 	for advice, want := range map[string]string{
@@ -238,7 +238,7 @@ func roleTokens() []string {
 	}
 }
 
-// disguises returns variants of a token that look similar to it.
+// disguises returns variants of a token that look like the token.
 func disguises(token string) []string {
 	cyrillic := strings.NewReplacer("a", "а", "e", "е", "o", "о", "s", "ѕ", "y", "у", "c", "с", "S", "Ѕ", "I", "І", "A", "А", "H", "Н", "i", "і")
 	wide := func(r rune) rune {
@@ -260,7 +260,7 @@ func hasRoleMarker(l *Lesson) bool {
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
 
-// A block has no role marker, also if the lesson has pieces of markers that become a marker when precept removes text.
+// A block has no role marker. The lesson may have pieces of markers that would form a marker after the removal of text.
 func TestRenderingBreaksMarkersThatTheScanRefuses(t *testing.T) {
 	tokens := rapid.SampledFrom(roleTokens())
 	rapid.Check(t, func(rt *rapid.T) {

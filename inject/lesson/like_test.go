@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// paraphrase is a lesson, and words of a user that mean a keyword of the lesson but do not contain it. Likeness matches
-// such words.
+// paraphrase is a lesson, and words of a user that mean a keyword of the lesson but do not contain the keyword. A match
+// of such words is a match by likeness.
 type paraphrase struct {
 	lesson *Lesson
 	words  string
@@ -78,7 +78,7 @@ func TestLikenessFindsParaphrases(t *testing.T) {
 			}
 		}
 		if 10*found < 4*len(half) || 10*others > len(half) {
-			t.Errorf("%s half: %d of %d paraphrases found, want at least 40%%; %d other lessons fire, want at most 10%%", name, found, len(half), others)
+			t.Errorf("%s half: %d of %d paraphrases match their lesson, want at least 40%%; %d match another lesson, want at most 10%%", name, found, len(half), others)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestLikenessIsQuietOnOtherRequests(t *testing.T) {
 		}
 	}
 	if 100*len(fired) > 8*len(requests) {
-		t.Errorf("%d of %d requests about other subjects fire, want at most 8%%: %q", len(fired), len(requests), fired)
+		t.Errorf("%d of %d requests about other subjects have a match by likeness, want at most 8%%: %q", len(fired), len(requests), fired)
 	}
 }
 
@@ -103,7 +103,7 @@ func TestLikenessIsOffBelow200Sessions(t *testing.T) {
 	for sessions, want := range map[int]int{199: 0, 200: 1} {
 		b, _ := likeBook(t, sessions)
 		if hits := b.Match(&Query{Words: []string{words}}); len(hits) != want {
-			t.Errorf("%d sessions: %d matches, want %d", sessions, len(hits), want)
+			t.Errorf("%d sessions: got %d matches, want %d", sessions, len(hits), want)
 		}
 	}
 }
@@ -171,7 +171,7 @@ func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
 			return h.Lesson.Slug != "keep-public-api"
 		})
 		if len(hits) != c.want {
-			t.Errorf("%s: %d matches, want %d", name, len(hits), c.want)
+			t.Errorf("%s: got %d matches, want %d", name, len(hits), c.want)
 		}
 	}
 }
@@ -322,7 +322,7 @@ func TestLessonAboutErrorsIsNotComparedWithUserWords(t *testing.T) {
 	l := &Lesson{Slug: "start-docker", Title: "Start the daemon of docker.", State: Active, Trigger: Trigger{Description: "Docker does not run.", ErrorPatterns: []string{"cannot connect to the docker daemon"}}}
 	b := NewBook([]*Lesson{l}).WithLikeness(captured(t, 210), 0.005)
 	if hits := b.Match(&Query{Words: []string{"start the docker daemon of this service"}}); len(hits) != 0 {
-		t.Errorf("user words match %+v, want no match", hits)
+		t.Errorf("words of the user have the matches %+v, want none", hits)
 	}
 	if hits := b.Match(&Query{Errors: []ErrorText{{CallID: "c", Text: "the docker daemon did not start"}}}); len(hits) != 1 {
 		t.Errorf("the error has %d matches, want 1", len(hits))
@@ -380,7 +380,7 @@ func TestNotKeywordsOfTheNewestWordsForbidAMatchByMeaning(t *testing.T) {
 	b := NewBook([]*Lesson{l})
 	for words, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
 		if _, ok := b.Meant(&Query{Words: []string{words}}, Resemblance{Lesson: l}); ok != want {
-			t.Errorf("%q: match %v, want %v", words, ok, want)
+			t.Errorf("%q: got a match: %v, want %v", words, ok, want)
 		}
 	}
 }
@@ -406,6 +406,6 @@ func TestLikenessFindsSentencesOfOtherDomains(t *testing.T) {
 	}
 	t.Logf("%d of %d found, %d other lessons: %q", found, len(all), len(others), others)
 	if found < 10 || len(others) > 8 {
-		t.Errorf("%d of %d sentences found, and the other lessons %q; want at least 10 and at most 8", found, len(all), others)
+		t.Errorf("%d of %d sentences match their lesson, want at least 10; the matches of another lesson are %q, want at most 8", found, len(all), others)
 	}
 }

@@ -148,12 +148,12 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 		t.Errorf("the closing line of a block is shown as %q, want no text", got)
 	}
 	if got := lesson.Line("one\n two"); got != "one two" {
-		t.Errorf("two lines are %q, want \"one two\"", got)
+		t.Errorf("two lines are shown as %q, want \"one two\"", got)
 	}
 }
 
-// In a bank of texts, the last valid version of an invalid text stays active, and a removed text removes its lesson.
-// Load reports a change only if a text changed.
+// If a text of a bank becomes invalid, the lesson of its last valid version stays active. The lesson of a removed text
+// is removed. Load reports a change only if a text changed.
 func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 	texts := lesson.NewTexts("redis://r")
 	load := func(all map[string]string) (slugs []string, problems []lesson.Problem, changed bool) {
@@ -194,7 +194,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			reports += p.Error()
 		}
 		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
-			t.Errorf("step %d: lessons %q, want %q; changed %v, want %v; problems %q, want %q", i, slugs, step.slugs, changed, step.changed, reports, step.fault)
+			t.Errorf("step %d: got the lessons %q, changed %v and the problems %q, want %q, %v and a problem with %q (empty: none)", i, slugs, changed, reports, step.slugs, step.changed, step.fault)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	}
 }
 
-// Advice that is cut ends with a whole sentence, also in a script with its own full stop.
+// Truncated advice ends with a whole sentence, also in a script with its own full stop.
 func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}
@@ -320,7 +320,7 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	}
 }
 
-// Concurrent writers append whole lines to the log of a bank, each in its order.
+// Concurrent writers append whole lines to the log of a bank. The lines of each writer stay in their order.
 func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 	dir := t.TempDir()
 	const writers, each = 8, 25
@@ -386,7 +386,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
 	}
 	if !kept["web"] || kept["bad"] {
-		t.Errorf("Kept by path is %v, want web kept and bad not, in the problems %v", kept, problems)
+		t.Errorf("the problems %v have the values %v of Kept by path, want true for web and false for bad", problems, kept)
 	}
 }
 

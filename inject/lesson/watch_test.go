@@ -65,8 +65,8 @@ func await(t *testing.T, updates <-chan update, want ...string) update {
 	}
 }
 
-// silent fails the test if an update arrives within a minute.
-func silent(t *testing.T, updates <-chan update) {
+// noUpdate fails the test if an update arrives within a minute.
+func noUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
 	case u := <-updates:
@@ -128,7 +128,7 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 			if u := await(t, updates, step.want...); len(u.problems) > 0 {
 				t.Errorf("%s: got the problems %v, want none", step.how, u.problems)
 			}
-			silent(t, updates)
+			noUpdate(t, updates)
 		}
 	})
 }
@@ -152,8 +152,8 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	})
 }
 
-// A missing directory has no lessons until it appears. If a file takes the place of the directory, the lessons stay
-// active and the update has one problem.
+// A missing directory has no lessons until the directory appears. If a file takes the place of the directory, the
+// lessons stay active and the update has one problem.
 func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	t.Parallel()
 	dir := filepath.Join(t.TempDir(), "later")
@@ -174,7 +174,7 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
 			t.Errorf("a file in place of the directory gives the problems %v, want one with Kept and \"not a directory\"", u.problems)
 		}
-		silent(t, updates)
+		noUpdate(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
 		if u := await(t, updates, "Again"); len(u.problems) > 0 {
 			t.Errorf("the directory is back: got the problems %v, want none", u.problems)
@@ -196,7 +196,7 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
 				t.Errorf("%q: the problems are %+v, want one with Kept and the slug one-a", bad, u.problems)
 			}
-			silent(t, updates)
+			noUpdate(t, updates)
 			writeFile(t, file, titled("one-a", "One"))
 			if u = await(t, updates, "One"); len(u.problems) != 0 {
 				t.Errorf("a valid file in place of %q: got the problems %v, want none", bad, u.problems)
@@ -226,20 +226,20 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
 				t.Errorf("%s: got the problems %+v, want one with Kept and the path %q", name, u.problems, path)
 			}
-			silent(t, updates)
+			noUpdate(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
 			if u := await(t, updates, all...); len(u.problems) > 0 {
 				t.Errorf("%s is back: got problems %v, want none", name, u.problems)
 			}
 		}
 		path := filepath.Join(dir, "e.md")
-		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // a directory in its place proves that the file is gone
+		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // the directory shows that the file is gone
 		await(t, updates, all[:4]...)
 	})
 }
 
-// A program truncates a file and writes it in two steps. The watcher does not read the file between the steps, although
-// the first part is a valid lesson.
+// A program truncates a file and writes the file in two steps. The watcher does not read the file between the steps,
+// although the first part is a valid lesson.
 func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -248,7 +248,7 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		await(t, updates, "One")
-		silent(t, updates)
+		noUpdate(t, updates)
 		time.Sleep(950 * time.Millisecond) // the next poll is between the two steps
 		whole := titled("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
@@ -301,9 +301,9 @@ func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 		for _, name := range []string{"_index.md", "_log.jsonl", "notes.txt", "README.md", ".one-a.md.swp", "knowledge/lessons/one-a.md"} {
 			writeFile(t, filepath.Join(dir, name), "no lesson")
 		}
-		silent(t, updates)
+		noUpdate(t, updates)
 		must(t, os.Chtimes(filepath.Join(dir, "one-a.md"), time.Unix(1e9, 0), time.Unix(1e9, 0)))
-		silent(t, updates)
+		noUpdate(t, updates)
 	})
 }
 
