@@ -34,7 +34,7 @@ func documented(t *testing.T, begin string) string {
 	_, rest, ok := strings.Cut(string(text), begin)
 	rules, _, end := strings.Cut(rest, "```")
 	if !ok || !end {
-		t.Fatalf("docs/OPERATIONS.md lists no %q", begin)
+		t.Fatalf("docs/OPERATIONS.md has no block with %q, want one", begin)
 	}
 	return strings.Join(strings.Fields(rules), " ")
 }

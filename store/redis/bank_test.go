@@ -96,7 +96,7 @@ evidence:
 Look first.
 `
 
-// A change is published: the watcher gets the change long before the next poll.
+// A writer publishes each change, so that a watcher gets the change long before the next poll.
 func TestBankChangeIsPublished(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
@@ -123,7 +123,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 			t.Errorf("lessons of the published book: got %d, want 1", b.Len())
 		}
 	case <-time.After(20 * time.Second):
-		t.Fatal("the watcher reported no change")
+		t.Fatal("the watcher reported no change in 20 s, want the new lesson")
 	}
 }
 
@@ -201,8 +201,8 @@ func TestBankConformsToPlace(t *testing.T) {
 	})
 }
 
-// The receiver of the lessons panics at one set. The panic is reported, the set is not read again, the watcher
-// continues, and the next set becomes active.
+// The receiver of the lessons panics at one set of lessons. The watcher reports the panic, does not read the set again,
+// and passes the next set to the receiver.
 func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openBank(t, server.URL())
@@ -216,7 +216,7 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	w.Poll = 5 * time.Millisecond
 	w.Panicked = func(v any) {
 		if v != "one lesson" {
-			t.Errorf("the reported panic is %v, want: one lesson", v)
+			t.Errorf("reported panic: got %v, want: one lesson", v)
 		}
 		panics.Add(1)
 	}
@@ -247,6 +247,6 @@ func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	}
 	await("the next set", func() bool { return taken.Load() == 2 })
 	if n := panics.Load(); n != 1 {
-		t.Errorf("the watcher panicked %d times at one set of lessons, want once", n)
+		t.Errorf("panics at one set of lessons: got %d, want 1", n)
 	}
 }

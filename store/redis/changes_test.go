@@ -12,9 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A replica that adds the changes of other replicas and its own settlements to the counters that it has read once has
-// the counters of the store, in any order of settlements and calls of Moved. Moved after few settlements reads no
-// counters.
+// A replica reads the counters of a tenant once, and then adds its own settlements and the changes of other replicas.
+// The sums equal the counters of the store, for any order of settlements and calls of Moved. After few settlements the
+// changes are complete, and the replica need not read the counters again.
 func TestChangesKeepCountersCurrent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, others := openWithShards(t, server.URL(), 4), []*redis.Store{openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)}
@@ -80,7 +80,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 			slices.SortFunc(got, trial.Compare)
 			if !slices.Equal(got, want) {
-				t.Fatalf("after %d sessions %s has %v, want %v", sessions, tenant, got, want)
+				t.Fatalf("counters of %s after %d sessions: got %v, want %v", tenant, sessions, got, want)
 			}
 		}
 	}
@@ -89,7 +89,8 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 	}
 }
 
-// After a loss of data, and after an error inside of the script, the counters are read again.
+// The changes are incomplete after a loss of data, and after an error inside of the script, so that the counters are
+// read again.
 func TestUncertainChangesAreIncomplete(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 4)
@@ -107,8 +108,11 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 	if _, err := s.Settle(t.Context(), oneStep(1)); err != nil {
 		t.Fatal(err)
 	}
-	if readChanges() || !readChanges() {
-		t.Error("Changes is complete before the first read of the counters or incomplete afterwards, want the opposite")
+	if readChanges() {
+		t.Error("Changes before the first read of the counters: got complete = true, want false")
+	}
+	if !readChanges() {
+		t.Error("Changes after the first read of the counters: got complete = false, want true")
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -118,15 +122,15 @@ func TestUncertainChangesAreIncomplete(t *testing.T) {
 		t.Fatal(err)
 	}
 	if readChanges() {
-		t.Error("the changes are complete although the epoch changed")
+		t.Error("Changes after a new epoch: got complete = true, want false")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "-xadd")
 	if _, err := s.Settle(t.Context(), oneStep(2)); err == nil {
-		t.Fatal("the settlement has no error, want an error inside of the script")
+		t.Fatal("Settle without the permission for xadd: got no error, want an error inside of the script")
 	}
 	server.Must(t, "ACL", "SETUSER", "default", "+xadd")
 	if readChanges() {
-		t.Error("the changes are complete although a settlement failed")
+		t.Error("Changes after a failed settlement: got complete = true, want false")
 	}
 }
 
@@ -155,7 +159,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 					sum += d.Value
 				}
 				if !ok {
-					t.Fatal("the list of changes is incomplete")
+					t.Fatal("Changes: got complete = false, want true")
 				}
 				return sum
 			}
@@ -214,7 +218,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 	}
 }
 
-// The store keeps no deltas and no position of a tenant that its reader does not follow.
+// The store keeps no deltas and no position of a tenant that the last call of Moved did not name.
 func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 	server := storetest.StartRedis(t)
 	follower, other := openWithShards(t, server.URL(), 4), openWithShards(t, server.URL(), 4)
@@ -255,7 +259,7 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 		t.Errorf("Moved of a and b: got %v, want positions of a and b, and c without a position", m)
 	}
 	if _, ok := follower.Changes("c"); ok {
-		t.Error("the changes of a tenant that no reader follows are kept")
+		t.Error("Changes of c, which the reader does not follow: got complete = true, want false")
 	}
 	if deltas, ok := follower.Changes("b"); !ok || len(deltas) != 1 {
 		t.Errorf("Changes of b: got %v, complete %v, want one delta, true", deltas, ok)
@@ -267,6 +271,6 @@ func TestStoreForgetsTenantsThatNoReaderFollows(t *testing.T) {
 		t.Errorf("Moved of b: got %v, want a position of b", m)
 	}
 	if _, ok := follower.Changes("b"); ok {
-		t.Error("the changes of a tenant are complete although no reader followed the tenant in between")
+		t.Error("Changes of b, which the reader did not follow in between: got complete = true, want false")
 	}
 }

@@ -46,14 +46,13 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 	for _, kind := range []string{"s", "x", "m", "f", "k", "c", "counters", "samples", "order", "seen"} {
 		if !kinds[kind] {
-			t.Errorf("no key of the kind %s is in the slot of the session", kind)
+			t.Errorf("no key of the kind %s is in the slot of the session, want at least one", kind)
 		}
 	}
 }
 
-// The slot of a shard moves to another node while replicas write. Redis refuses each write to the slot in transit as
-// a whole, and the write is repeated later; afterwards everything is stored once, also for a client with the old slot
-// table.
+// The slot of a shard moves to another node. Redis refuses each write to the slot in transit as a whole. A client with
+// the old slot table repeats the writes after the move, and each write is stored once.
 func TestSlotMigrationLosesNothing(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	s := openPatient(t, cluster.URL())

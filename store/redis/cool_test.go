@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Old exchanges leave Redis after the group has acknowledged the samples of their session, and not
-// before. The samples stay, also when they are built again from a later exchange.
+// Cool deletes the old exchanges of a session after a consumer group of samples (here lake) has acknowledged the
+// samples of the session, and not before. The samples stay.
 func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	t.Parallel()
 	s := open(t, storetest.StartRedis(t).URL())
@@ -73,7 +73,7 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	}
 }
 
-// writeCoolable writes closed sessions with one sample and one exchange each, last seen at one time.
+// writeCoolable writes closed sessions with one sample and one exchange each. All were last seen at the same time.
 func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	t.Helper()
 	var b session.Batch
@@ -100,7 +100,8 @@ func acknowledge(t *testing.T, s *redis.Store, group string) {
 	}
 }
 
-// A shard has more sessions of one time than one step of Cool examines, and all of them lose their exchanges.
+// A shard has more sessions that were last seen at one time than one step of Cool examines. Cool deletes the exchanges
+// of all these sessions.
 func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -113,8 +114,8 @@ func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	}
 }
 
-// The store delivers an exchange twice if the exchange has overtaken the backlog of another tenant. The second delivery
-// may come after Cool. The exchange stays deleted and is counted once; other exchanges of the session are stored.
+// The store delivers an exchange twice if the exchange has overtaken the backlog of another tenant. An exchange that
+// Cool has deleted stays deleted at the second delivery and is counted once. Other exchanges of the session are stored.
 func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -154,7 +155,8 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	stored(0, 2)
 }
 
-// Late feedback makes the session wait: the next settlement builds the samples again from the exchanges.
+// Cool keeps the exchanges of a session with feedback after the settlement, because the next settlement builds the
+// samples again from the exchanges.
 func TestCoolingWaitsForFeedback(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 2)
@@ -170,7 +172,7 @@ func TestCoolingWaitsForFeedback(t *testing.T) {
 	cooler := s.NewCooler("lake", "one")
 	for i, want := range []int{0, 1} {
 		if n, ok, err := cooler.Cool(t.Context(), then(1000), time.Minute); n != want || !ok || err != nil {
-			t.Errorf("call %d: got %d deleted exchanges, ok %v, error %v, want %d", i, n, ok, err, want)
+			t.Errorf("call %d of Cool: got %d deleted exchanges, ok %v, error %v, want %d, true", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), ourTenant, sid(0))
 		if err != nil {
@@ -230,10 +232,16 @@ func TestReleaseOfACoolerLetsAnotherWork(t *testing.T) {
 	if claimed() {
 		t.Fatal("another owner got the lease before Release, want the lease held")
 	}
-	if err := s.NewCooler("lake", "three").Release(t.Context()); err != nil || claimed() {
-		t.Errorf("after Release of a Cooler without the lease: got error %v or a free lease, want the lease held", err)
+	if err := s.NewCooler("lake", "three").Release(t.Context()); err != nil {
+		t.Errorf("Release of a Cooler without the lease: got error %v, want none", err)
 	}
-	if err := s.NewCooler("lake", "one").Release(t.Context()); err != nil || !claimed() {
-		t.Errorf("after Release of the Cooler with the lease: got error %v or a held lease, want the lease free", err)
+	if claimed() {
+		t.Error("another owner got the lease after Release of a Cooler without the lease, want the lease held")
+	}
+	if err := s.NewCooler("lake", "one").Release(t.Context()); err != nil {
+		t.Errorf("Release of the Cooler with the lease: got error %v, want none", err)
+	}
+	if !claimed() {
+		t.Error("no other owner got the lease after Release of the Cooler with the lease, want the lease free")
 	}
 }

@@ -11,11 +11,11 @@ import (
 	"testing"
 )
 
-// faultProxy is a proxy between a store and Redis that separates the commands and injects a fault at one of them.
+// faultProxy is a proxy between a store and Redis that counts the commands and injects a fault at one command.
 type faultProxy struct {
-	server string
+	server string // address of Redis
 	l      net.Listener
-	open   sync.WaitGroup
+	open   sync.WaitGroup // goroutines of the listener and of the open connections
 
 	mu   sync.Mutex
 	seen int    // commands since the last call of next
@@ -35,7 +35,7 @@ const (
 	late      fault = "late"       // the connection breaks, and the server gets the command at the call of release
 )
 
-// newFaultProxy returns a proxy in front of a Redis server, which cuts and delays connections.
+// newFaultProxy starts a proxy in front of a Redis server. The proxy injects no fault before a call of next.
 func newFaultProxy(t *testing.T, server string) *faultProxy {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")

@@ -40,7 +40,7 @@ func read(name string, do func(ctx context.Context, s *redis.Store) (any, error)
 	return storeCall{name: name, do: do, reads: true}
 }
 
-// two returns a result and an error unchanged: it turns two results of any type into (any, error).
+// two returns the result of a call as an any, and the error of the call.
 func two(a any, err error) (any, error) { return a, err }
 
 // three returns both results of a call with an error as one value.
@@ -63,7 +63,7 @@ func fullBatch() session.Batch {
 	}
 	unit, err := run.Row(func(text string) (string, bool) { return text, true })
 	if err != nil || !unit.Unit {
-		panic(fmt.Sprint("no row of a unit: ", unit, err))
+		panic(fmt.Sprint("row of a run: got ", unit, ", error ", err))
 	}
 	b.Rows = append(append(b.Rows, other.Rows...), unit)
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
@@ -240,9 +240,10 @@ func ids[T any](list []T, of func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a function that opens a store behind the proxy b, which injects faults. The breaker of the store
-// never opens, because each look at the clock moves the clock by 10 seconds.
-func openFaulty(t *testing.T) (s func(prefix string) *redis.Store, b *faultProxy) {
+// openFaulty returns a function that opens a store behind the proxy b, which injects faults. Each read of the store's
+// clock moves the clock by 10 seconds, so that the breaker, which refuses calls for a while after a failure, refuses
+// no call.
+func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, b *faultProxy) {
 	t.Helper()
 	server := storetest.StartRedis(t)
 	b = newFaultProxy(t, server.Addr)
@@ -337,7 +338,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 					break
 				}
 				if _, err := d.do(t.Context(), s); hit && err != nil {
-					t.Errorf("%s, %s command %d: the repetition failed: %v", d.name, how, at, err)
+					t.Errorf("repeated %s after %s command %d: got error %v, want none", d.name, how, at, err)
 				}
 				have := dataOf(t, s)
 				if want == "" {
@@ -352,8 +353,8 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	}
 }
 
-// Redis fails at each command of each read: the read returns the full result, ErrUnavailable, or ErrCorrupt for a key
-// of a foreign type.
+// Redis fails at each command of each read. The read returns the full result or ErrUnavailable, and ErrCorrupt for a
+// key of a foreign type.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
 	open, b := openFaulty(t)
 	s := open("looks")

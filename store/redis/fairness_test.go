@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Unsettled returns closed sessions with feedback after their settlement, in a random order and from all shards:
-// as many as the limit allows.
+// Unsettled returns closed sessions with feedback after their settlement, in a random order and from all shards. The
+// number of sessions is the limit, or the number of all such sessions if that is lower.
 func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)
@@ -107,7 +107,7 @@ func TestOpenFeedbackBoundsAllShardsTogether(t *testing.T) {
 	}
 }
 
-// A complete read of a tenant's counters costs few commands for shards in which the tenant has none.
+// A complete read of a tenant's counters sends one command to each shard in which the tenant has no counters.
 func TestCountersCostFewCommandsForEmptyShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -161,7 +161,7 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 		t.Errorf("tenants in the lists of both shards after the deletion of one session: got %d, want 2", n)
 	}
 	if n, err := s.Retain(t.Context(), time.Date(2040, 1, 1, 0, 0, 0, 0, time.UTC)); n != sessions-1 || err != nil {
-		t.Fatalf("Retain of all sessions: deleted %d, error %v, want %d", n, err, sessions-1)
+		t.Fatalf("Retain of all sessions: got %d deleted sessions, error %v, want %d", n, err, sessions-1)
 	}
 	if n := listed(); n != 0 {
 		t.Errorf("tenants in the lists of both shards after the deletion of all sessions: got %d, want 0", n)

@@ -66,7 +66,8 @@ func checkUnavailable(t *testing.T, call string, err, kind error) {
 	}
 }
 
-// eventually repeats fn until fn succeeds: the breaker permits one probe per second.
+// eventually repeats fn until fn succeeds, for a minute at most. After a failure, the breaker of a store refuses calls,
+// and permits one call per second, the probe.
 func eventually(t *testing.T, what string, fn func() error) {
 	t.Helper()
 	err := errors.New("not tried")
@@ -105,11 +106,10 @@ func waitForError(t *testing.T, what string, kind error, fn func() error) (err e
 	return err
 }
 
-// waitForOpenBreaker checks the calls to a frozen server and to a server that never responds: three look-ups
-// wait until their timeout, and later look-ups fail at once; one write waits until the timeout of
-// the client, and later writes fail at once. The clock of the store does not move, so that the
-// breaker sends no probe.
-func waitForOpenBreaker(t *testing.T, url string) {
+// checkBreakerOpens checks the calls to a server that does not respond. Three look-ups wait until their timeout, and
+// later look-ups fail at once. One write waits until the timeout of the client, and later writes fail at once. The
+// clock of the store does not move, so that the breaker permits no probe.
+func checkBreakerOpens(t *testing.T, url string) {
 	t.Helper()
 	now := time.Now()
 	s, err := redis.Open(redis.Options{URL: url, Now: func() time.Time { return now }, Timeout: shortTimeout})
@@ -150,7 +150,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	s := openImpatient(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
 	server.Freeze(t)
-	waitForOpenBreaker(t, server.URL())
+	checkBreakerOpens(t, server.URL())
 	server.Thaw(t)
 	// The server may execute commands from before the freeze after the thaw. A repeated write is stored once.
 	for n := range 5 {
@@ -167,7 +167,7 @@ func TestPausedServerIsUnavailable(t *testing.T) {
 	s := openImpatient(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
 	server.Must(t, "CLIENT", "PAUSE", "5000", "ALL")
-	waitForOpenBreaker(t, server.URL())
+	checkBreakerOpens(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
 	checkStored(t, s, 2)
 }
@@ -179,7 +179,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 	}
 	defer l.Close()
 	url := "redis://" + l.Addr().String() // the kernel accepts connections, and no process responds
-	waitForOpenBreaker(t, url)
+	checkBreakerOpens(t, url)
 	s := openImpatient(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 	defer cancel()
@@ -289,7 +289,7 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	}
 }
 
-// Keys with a foreign type are reported as damage, not as an outage: a repetition would not help.
+// Calls return ErrCorrupt for keys with a foreign type, and not ErrUnavailable, because a repetition would not help.
 func TestForeignKeysAreCorrupt(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -345,7 +345,7 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		}
 	}
 	if text := strings.Join(reports, "\n"); strings.Contains(text, "canary") {
-		t.Errorf("an error holds a password, want none:\n%s", text)
+		t.Errorf("the errors contain a password, want none:\n%s", text)
 	}
 }
 

@@ -47,8 +47,8 @@ func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string
 	return strings.Join(list, ", "), last
 }
 
-// Feedback on open sessions is read in the order of arrival from any position; closed and forgotten sessions leave the
-// list.
+// OpenFeedback returns the feedback on open sessions in the order of arrival, from any position. Closed and forgotten
+// sessions are omitted.
 func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 1) // the sessions of one shard have an order
@@ -173,15 +173,15 @@ func TestParkingIsBoundedPerTenant(t *testing.T) {
 		t.Errorf("the fourth entry: got error %v, want ErrParkingFull", err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 1, entryOf("e1")); err != nil {
-		t.Errorf("Park of a parked entry into a full tenant failed: %v", err)
+		t.Errorf("Park of a parked entry of a tenant at its limit: got error %v, want none", err)
 	}
 	if err := s.Park(t.Context(), "other", 9, entryOf("new")); err != nil {
-		t.Errorf("Park of another tenant's entry failed: %v", err)
+		t.Errorf("Park of another tenant's entry: got error %v, want none", err)
 	}
 	if added, err := s.Join(t.Context(), ourTenant, map[session.EchoKey]session.ID{0: sid(1)}); err != nil || added[sid(1)] != 1 {
 		t.Errorf("Join: got %v, error %v, want 1 entry", added, err)
 	}
 	if err := s.Park(t.Context(), ourTenant, 9, entryOf("new")); err != nil {
-		t.Errorf("Park after a Join failed: %v", err)
+		t.Errorf("Park after a Join: got error %v, want none", err)
 	}
 }

@@ -24,11 +24,11 @@ func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	return open(t, server.URL()), open(t, server.URL()), server
 }
 
-// then returns the time n seconds after the start of the test's calendar.
+// then returns the time n seconds after a fixed start.
 func then(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
-// Opt-out marks of sessions reach every replica. Of two marks, the mark that hides more is kept in
-// any order. A mark does not name its session.
+// A replica finds the opt-out marks that another replica has stored. Of two marks of a session, the store keeps the
+// mark that hides more, in any order of writing. A key contains a hash in place of the session's id.
 func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	one, other, server := replicas(t)
 	ctx := t.Context()
@@ -36,7 +36,7 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 		t.Errorf("before the mark: got found %v, error %v, want false", ok, err)
 	}
 	if err := one.KeepOptOuts(ctx, nil); err != nil {
-		t.Errorf("KeepOptOuts without marks failed: %v", err)
+		t.Errorf("KeepOptOuts without marks: got error %v, want none", err)
 	}
 	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
 		if err := one.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(1): m, sid(2): {Turns: 1, Items: 1}}); err != nil {
@@ -57,8 +57,8 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	}
 }
 
-// Erasures are announced: each replica reads on from its position, in the order of the announcements; an unreadable
-// announcement names no session.
+// Erasures returns the announcements of all replicas in their order, from any position on. An unreadable announcement
+// names no tenant and no session.
 func TestErasuresAreReadInOrder(t *testing.T) {
 	one, other, server := replicas(t)
 	ctx := t.Context()
@@ -148,8 +148,8 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	check("of a forgotten session", 1, "answer", "")
 }
 
-// Consultations of all replicas are added up, each batch once, for any repetition with any content; lessons without
-// consultations are omitted.
+// The store adds up the consultations (numbers of matches) of all replicas. A batch counts once, also if a replica
+// sends the batch again with another content. Lessons without consultations are omitted.
 func TestConsultationBatchesCountOnce(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
@@ -166,7 +166,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := other.Consult(ctx, "5", nil); err != nil {
-		t.Errorf("Consult without lessons failed: %v", err)
+		t.Errorf("Consult without lessons: got error %v, want none", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
 	want := map[string]bank.Consultation{"a": {Count: 6, Last: then(2)}}
@@ -178,9 +178,9 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 	}
 }
 
-// The progress of a tenant's counters and open sessions changes with them only: a replica with the current progress
-// need not read them again.
-func TestProgressOfATenantChangesWithItsData(t *testing.T) {
+// The position of a tenant changes only with the tenant's counters and with the feedback on its open sessions. A
+// replica with the current position need not read the data again.
+func TestPositionOfATenantChangesWithItsData(t *testing.T) {
 	one, other, _ := replicas(t)
 	ctx := t.Context()
 	position := func() session.Position {
@@ -196,16 +196,16 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 	}
 	before := position()
 	if again := position(); again != before {
-		t.Errorf("the position changed without a write: %+v, then %+v", before, again)
+		t.Errorf("position without a write: got %+v, want %+v", again, before)
 	}
 	postScore(t, one, 1, "f1", 1)
 	after := position()
 	if after.ProvisionalRewards == before.ProvisionalRewards {
-		t.Errorf("new feedback did not change ProvisionalRewards: %+v, then %+v", before, after)
+		t.Errorf("position after new feedback: got %+v, want other ProvisionalRewards than in %+v", after, before)
 	}
 	postScore(t, one, 1, "f1", 1) // the same again
 	if again := position(); again != after {
-		t.Errorf("the position changed without a write: %+v, then %+v", after, again)
+		t.Errorf("position after repeated feedback: got %+v, want %+v", again, after)
 	}
 	step := session.Settlement{Tenant: "default", ID: sid(1)}
 	for _, taken := range []bool{true, false} {
@@ -213,7 +213,7 @@ func TestProgressOfATenantChangesWithItsData(t *testing.T) {
 			t.Fatalf("Settle: got accepted %v, error %v, want %v", ok, err, taken)
 		}
 		if now := position(); (now.Counters != after.Counters) != taken {
-			t.Errorf("a settlement, accepted = %v, changed the position %+v to %+v", taken, after, now)
+			t.Errorf("position after a settlement with accepted = %v: got %+v after %+v, want changed Counters = %v", taken, now, after, taken)
 		}
 		after = position()
 	}

@@ -21,12 +21,12 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	b := breaker{period: time.Second}
 	for range 3 {
 		if !b.allow(now) || b.open(now) {
-			t.Fatal("a closed breaker refused a call")
+			t.Fatal("a closed breaker refused a call, want each call permitted")
 		}
 	}
 	b.note(now, true)
 	if b.allow(now.Add(999*time.Millisecond)) || !b.open(now) {
-		t.Error("an open breaker permits a call")
+		t.Error("an open breaker permits a call before the end of its period, want the call refused")
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {
@@ -37,7 +37,7 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	}
 	b.note(now, true)
 	if b.allow(now.Add(time.Millisecond)) {
-		t.Error("a failed probe closes the breaker")
+		t.Error("the breaker permits a call after a failed probe, want the call refused")
 	}
 	now = now.Add(time.Second)
 	if !b.allow(now) {
@@ -46,7 +46,7 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	b.note(now, false)
 	for range 2 {
 		if !b.allow(now) {
-			t.Error("a successful probe does not close the breaker")
+			t.Error("the breaker refuses a call after a successful probe, want the call permitted")
 		}
 	}
 }

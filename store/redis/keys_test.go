@@ -48,9 +48,8 @@ func keysOf(t *testing.T, server *storetest.Redis, pattern string) (names []stri
 	return names
 }
 
-// Each key begins with the prefix and a tag in braces, which is the tag of a shard or the word precept; no key holds
-// the name of a tenant. Keys with an expiry are opt-out marks, claims and names of batches; nothing else
-// expires.
+// Each key begins with the prefix and a tag in braces, which is the tag of a shard or the word precept. No key contains
+// the name of a tenant. Only opt-out marks, claims and names of batches expire.
 func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL()+"?prefix=team-a")
@@ -81,7 +80,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 		t.Errorf("hash tags of the keys: got %v, want 4", tags)
 	}
 	if len(expiries) > 0 {
-		t.Errorf("the store has no key of the kinds %v", expiries)
+		t.Errorf("the store has no key of the kinds %v, want a key of each kind", expiries)
 	}
 }
 
@@ -97,16 +96,16 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	full := dataOf(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
 		if n, err := other.ForgetTenant(t.Context(), tenant); n != 0 || err != nil {
-			t.Errorf("forgot %d sessions under another prefix, error %v, want none", n, err)
+			t.Errorf("ForgetTenant under another prefix: got %d sessions, error %v, want 0 and no error", n, err)
 		}
 	}
 	if have := dataOf(t, one); have != full {
-		t.Errorf("the data under the prefix one differs after a deletion under the prefix other:%s", differing(have, full))
+		t.Errorf("the data under the prefix one differs after a deletion under the prefix other, want equal data:%s", differing(have, full))
 	}
 }
 
-// A user of Redis with access to one tenant's keys can do everything for this tenant: no call for a tenant reads or
-// writes a key of another one, also inside scripts.
+// No call for a tenant reads or writes a key of another tenant, also inside scripts. The test makes each call as a user
+// of Redis who has access to the keys of one tenant.
 func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -135,7 +134,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 		}
 	}
 	if err := app.Write(t.Context(), batch(7)); err != nil {
-		t.Errorf("a write for the permitted tenant failed: %v", err)
+		t.Errorf("a write for the permitted tenant: got error %v, want none", err)
 	}
 	other := batch(8)
 	other.Rows[0].Tenant, other.Exchanges = "other", nil
@@ -144,7 +143,8 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 }
 
-// The name of a tenant may be any text, also a pattern, another tag or a key of precept.
+// The name of a tenant may be any text, also a pattern, another tag or a key of precept. The keys contain a hash of the
+// name.
 func TestNamesOfTenantsAreHashed(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -174,7 +174,7 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 	}
 }
 
-// A claim expires when its owner does not return, by the clock of the server.
+// A claim expires by the clock of the server if its owner does not renew the claim.
 func TestClaimExpiresByTheServersClock(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()), open(t, server.URL())
@@ -186,8 +186,11 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		}
 		return ok
 	}
-	if !claim(one, "one", time.Hour) || claim(other, "other", time.Hour) {
-		t.Fatal("the first owner lacks the claim, or a second owner has it")
+	if !claim(one, "one", time.Hour) {
+		t.Fatal("Claim of the first owner: got false, want true")
+	}
+	if claim(other, "other", time.Hour) {
+		t.Fatal("Claim of a second owner: got true, want false")
 	}
 	if !claim(one, "one", time.Millisecond) { // shortens the claim
 		t.Fatal("Claim by the owner of the claim: got false, want true")
@@ -205,11 +208,11 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("Unclaim by the first owner released the claim of the second owner")
+		t.Error("Claim of the first owner after its Unclaim: got true, want false, because the second owner has the claim")
 	}
 }
 
-// A version of the lessons of a fleet is never used again, also when Redis lost the counter.
+// The bank uses no version of its lessons twice, also after Redis has lost the counter of the versions.
 func TestBankVersionsNeverRepeat(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openBank(t, server.URL())

@@ -27,9 +27,9 @@ func dataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// A migration moves a store from the layout with one shard for each tenant to several shards. The data is as before,
-// keys of the old layout are gone except t and frozen, because of which calls with the old layout fail, and a second
-// migration does nothing.
+// A migration moves a store from one shard for each tenant to several shards. The migration keeps the data, and deletes
+// the keys of the old layout except t and frozen, which make calls with the old layout fail. A second migration does
+// nothing.
 func TestMigrationKeepsEverything(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -47,22 +47,22 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
 		if have := dataWithoutPosition(t, s); have != want {
-			t.Errorf("after the migration the data of %s differs:%s", name, differing(have, want))
+			t.Errorf("the data of %s differs after the migration, want the data before the migration:%s", name, differing(have, want))
 		}
 	}
 	for _, key := range keysOf(t, server, "*") {
 		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
-			t.Errorf("the key %s of the migration is left", key)
+			t.Errorf("the key %s of the migration is left, want it deleted", key)
 		}
 		if base, name, _ := strings.Cut(key, "}:"); len(base) == len("precept:{0123456789abcdef") && name != "t" && name != "frozen" {
-			t.Errorf("the key %s of the old layout is left", key)
+			t.Errorf("the key %s of the old layout is left, want it deleted", key)
 		}
 	}
 	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
 		t.Errorf("streams with a position of the group lake: got %v, error %v, want one", groups, err)
 	}
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done != (redis.Migrated{}) {
-		t.Errorf("a second migration: got %+v, error %v, want nothing", done, err)
+		t.Errorf("a second migration: got %+v, error %v, want no moved tenant and no error", done, err)
 	}
 	for _, d := range changes()[13:] {
 		if _, err := d.do(t.Context(), s); err != nil {
@@ -89,7 +89,7 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	var running, calls atomic.Int32
 	_, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4, Progress: func(int64) {
 		if running.Add(1) > 1 {
-			t.Error("two calls of Progress overlap")
+			t.Error("two calls of Progress overlap, want one call at a time")
 		}
 		time.Sleep(20 * time.Millisecond)
 		running.Add(-1)
@@ -100,8 +100,8 @@ func TestCallsOfProgressDoNotOverlap(t *testing.T) {
 	}
 }
 
-// Values of a tenant without sessions change after the copy of the tenant, and before another tenant is copied. The
-// shards have the new values.
+// Values of a tenant without sessions change after the copy of the tenant, and before the end of the migration. After
+// the migration, the shards have the new values.
 func TestMigrationCopiesChangedValuesAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -179,11 +179,11 @@ func TestFreezeCopiesNoUnchangedTenant(t *testing.T) {
 		}
 	}
 	if !frozen {
-		t.Error("the migration froze no tenant")
+		t.Error("the migration froze no tenant, want a freeze")
 	}
 }
 
-// A migration renews its lease before each page of samples and of marks.
+// A migration renews its lease before each page of samples and of opt-out marks.
 func TestMigrationRenewsTheLease(t *testing.T) {
 	t.Parallel()
 	const pages, page = 3, 500
@@ -219,7 +219,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 			renewed = true
 		case isPage || isMark && copiedMarks%page == 1:
 			if !renewed {
-				t.Errorf("no renewal of the lease before %s", line)
+				t.Errorf("got the command %s without a renewal of the lease since the previous page, want a renewal", line)
 			}
 			renewed = false
 		}
@@ -246,7 +246,7 @@ func TestMigrationInACluster(t *testing.T) {
 		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants", done, err)
 	}
 	if have := dataWithoutPosition(t, s); have != want {
-		t.Errorf("after the migration the data differs:%s", differing(have, want))
+		t.Errorf("the data differs after the migration, want the data before the migration:%s", differing(have, want))
 	}
 }
 
@@ -288,10 +288,10 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			thaw(t, server, fmt.Sprintf("m%d-%d", n, at))
 			do(s, changes()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
-				t.Errorf("%s command %d, repeated: got error %v, want none", how, at, err)
+				t.Errorf("repeated migration after %s command %d: got error %v, want none", how, at, err)
 			}
 			if have := dataWithoutPosition(t, s); have != want {
-				t.Errorf("%s command %d: the data differs from a store that was created with shards:%s", how, at, differing(have, want))
+				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", how, at, differing(have, want))
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
@@ -316,12 +316,12 @@ func thaw(t *testing.T, server *storetest.Redis, prefix string) {
 	}
 }
 
-// The layout names the tenants whose sessions a release without shards has written beside the shards, and a migration
-// that has not ended.
+// Layout reports a store of a release without shards, the tenants whose sessions such a release has written after the
+// migration, and a migration that has not ended.
 func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	layout := func(s *redis.Store, want redis.Layout) {
+	checkLayout := func(s *redis.Store, want redis.Layout) {
 		t.Helper()
 		if have, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(have, want) {
 			t.Errorf("Layout: got %+v, error %v, want %+v", have, err, want)
@@ -331,12 +331,12 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	if err := old.Write(t.Context(), fullBatch()); err != nil {
 		t.Fatal(err)
 	}
-	layout(old, redis.Layout{Old: true})
+	checkLayout(old, redis.Layout{Old: true})
 	if _, err := old.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil {
 		t.Fatal(err)
 	}
 	s := open(t, server.URL())
-	layout(s, redis.Layout{})
+	checkLayout(s, redis.Layout{})
 	shardsKey := "precept:{precept}:shards"
 	server.Must(t, "SET", shardsKey, "1") // a release without shards ignores this key
 	earlier := openWithShards(t, server.URL(), 1)
@@ -356,7 +356,7 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 		t.Errorf("a write to a tenant that has moved: got error %v, want ErrBusy", err)
 	}
 	server.Must(t, "SET", shardsKey, "256")
-	layout(s, redis.Layout{Stray: []string{"late"}})
+	checkLayout(s, redis.Layout{Stray: []string{"late"}})
 	server.Must(t, "SET", "precept:{precept}:moving", "1")
-	layout(s, redis.Layout{Moving: true})
+	checkLayout(s, redis.Layout{Moving: true})
 }

@@ -19,7 +19,7 @@ import (
 // childURL is set in the environment of a process that closes sessions for the test of its parent.
 const childURL = "PRECEPT_TEST_REDIS_URL"
 
-// closeAll closes all due sessions, page by page, and counts the sessions that it closed itself.
+// closeAll closes all due sessions, page by page. taken is the number of sessions that this process closed.
 func closeAll(t *testing.T, s *redis.Store) (taken int) {
 	t.Helper()
 	for {
@@ -86,7 +86,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		text, _, _ = strings.Cut(text, "\n")
 		n, bad := strconv.Atoi(text)
 		if err != nil || bad != nil {
-			t.Fatalf("process %d failed: %v\n%s", i, err, &outs[i])
+			t.Fatalf("process %d: got error %v, want none and a number of closed sessions in the output:\n%s", i, err, &outs[i])
 		}
 		total += n
 	}
@@ -102,7 +102,8 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	}
 }
 
-// A process that is killed while it closes sessions leaves no session partly counted: the next process closes the rest.
+// A process that is killed while it closes sessions leaves no session partly counted. The next process closes the other
+// sessions, and each session is counted once.
 func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

@@ -23,10 +23,10 @@ func TestStoreConforms(t *testing.T) {
 func TestStoreConformsInACluster(t *testing.T) {
 	cluster := storetest.StartCluster(t)
 	storetest.Run(t, opener(func(prefix string) string { return cluster.URL("prefix=" + prefix) }))
-	// Each node has keys: the tags of the tenants are distributed over the nodes.
+	// Each node has keys, because the tags of the tenants are distributed over the nodes.
 	for _, n := range cluster.Nodes {
 		if keys, _ := n.Must(t, "DBSIZE").(int64); keys == 0 {
-			t.Errorf("node %s has no key", n.Addr)
+			t.Errorf("node %s has no key, want at least one", n.Addr)
 		}
 	}
 }
@@ -70,8 +70,8 @@ func TestStoreOfOneShardConforms(t *testing.T) {
 	})
 }
 
-// A store with tenants of an earlier release keeps its layout: one shard for each tenant. A new store has 256 shards,
-// and each Store reads the number that was stored first. A Store that knows the number restores a lost one.
+// A store with tenants of an earlier release keeps its layout of one shard for each tenant. A new store has 256 shards,
+// and each Store reads the number that was stored first. A Store that has read the number restores a lost number.
 func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	server := storetest.StartRedis(t)
 	shardsOf := func(prefix string, s *redis.Store) string {
@@ -101,10 +101,10 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 		t.Errorf("counters of a store that lost its number of shards: got %v, error %v, want none", c, err)
 	}
 	if n := server.Must(t, "GET", "four:{precept}:shardscopy"); n != "4" {
-		t.Errorf("the copy of the number is %v, want 4", n)
+		t.Errorf("copy of the number of shards: got %v, want 4", n)
 	}
 	if n, _ := server.Must(t, "EXISTS", "four:{precept}:shards").(int64); n != 0 {
-		t.Error("a replica wrote a number of shards for a store that lost the number")
+		t.Error("a new replica wrote a number of shards for a store that lost the number, want no key shards")
 	}
 	server.Must(t, "FLUSHALL")
 	server.Must(t, "CLIENT", "KILL", "TYPE", "normal")
@@ -117,7 +117,7 @@ func TestNumberOfShardsIsFixedAtCreation(t *testing.T) {
 	})
 }
 
-// No test leaves a goroutine behind.
+// TestMain fails if a goroutine of a test is left.
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 func TestForgottenSessionsLeaveNoKeys(t *testing.T) {

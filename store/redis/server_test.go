@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// maxima returns n maxima, which take several calls of the script.
+// maxima returns n maxima. Raise sends at most 200 of them in one call of its script.
 func maxima(n int) (list []trial.Delta) {
 	for i := range n {
 		list = append(list, trial.Delta{Key: trial.Key{Scope: fmt.Sprint("arm", i), Field: "max"}, Value: int64(i + 1)})
@@ -24,8 +24,8 @@ func maxima(n int) (list []trial.Delta) {
 	return list
 }
 
-// All calls of a script take one round trip. The server of this test answers only after it has received all
-// calls.
+// Raise sends all calls of its script in one round trip. The server of this test answers only after it has received
+// all calls.
 func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	const runs = 3
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -62,15 +62,15 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 	}()
 	s := openPatient(t, "redis://"+l.Addr().String())
 	if err := s.Raise(t.Context(), ourTenant, maxima(200*runs)); err != nil {
-		t.Errorf("Raise waited for an answer between two calls of the script: %v", err)
+		t.Errorf("Raise on a server that answers after the last call: got error %v, want none", err)
 	}
 	_ = s.Close()
 	_ = l.Close()
 	<-done
 }
 
-// A server that lost its scripts gets each run once more with the whole script, and none twice.
-// Later runs use the digest again.
+// A server that has lost its scripts gets each call of the script a second time, with the whole text. Later calls use
+// the digest again.
 func TestUnknownScriptIsSentOnce(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -118,7 +118,7 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	defer func() { <-ended }()
 	err := waitForError(t, "write", redis.ErrBusy, func() error { return s.Write(t.Context(), batch(1)) })
 	if !strings.Contains(err.Error(), "BUSY") {
-		t.Errorf("the error lacks the text of Redis: %v", err)
+		t.Errorf("Write during an endless script: got error %v, want one with BUSY", err)
 	}
 	_, _, err = s.Session(t.Context(), ourTenant, sid(0))
 	checkUnavailable(t, "a look-up", err, redis.ErrBusy)
@@ -127,14 +127,14 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	checkStored(t, s, 2)
 }
 
-// A value beyond proto-max-bulk-len fails alone: it is reported, and later values are stored.
+// Write returns an error for a value beyond proto-max-bulk-len. Later values are stored.
 func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
 	s := openPatient(t, server.URL())
 	large := batch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
-		t.Error("the server accepted a value beyond its limit")
+		t.Error("Write of a value beyond the limit of the server: got no error, want an error")
 	}
 	eventually(t, "the next write", func() error { return s.Write(t.Context(), batch(2)) })
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
@@ -145,7 +145,7 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	}
 }
 
-// A value beyond the limit of each server is refused before anything is sent, and the error names the value.
+// A row beyond the limit of any server is refused before a command is sent. The error has the id of the session.
 func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openPatient(t, server.URL())
@@ -209,7 +209,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	due(session.Row{}, 100, 3, 4, 5)
 }
 
-// A canceled call does not count as a failure of Redis: later calls are sent.
+// A canceled call does not count as a failure of Redis, so that the breaker refuses no later call.
 func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithTimeout(t, server.URL(), 2*time.Second) // the timeout for a frozen server, even if the caller leaves earlier
@@ -223,7 +223,7 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 		_, _, err := s.Session(ctx, ourTenant, sid(1))
 		written := s.Write(ctx, batch(2))
 		if !errors.Is(err, context.Canceled) || !errors.Is(written, context.Canceled) {
-			t.Errorf("after the caller cancelled: got error %v of Session and error %v of Write, want context.Canceled", err, written)
+			t.Errorf("calls with a canceled context: got error %v of Session and error %v of Write, want context.Canceled", err, written)
 		}
 	}
 	server.Thaw(t)
@@ -231,11 +231,12 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 		t.Errorf("the next look-up: got found %v, error %v, want true", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(2)); err != nil {
-		t.Errorf("the next write failed: %v", err)
+		t.Errorf("the next write: got error %v, want none", err)
 	}
 }
 
-// A canceled probe does not close the breaker either: its result is unknown.
+// A canceled probe, the one call per second that an open breaker permits, does not close the breaker, because the
+// result of the probe is unknown.
 func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	server := storetest.StartRedis(t)
 	now := time.Now()
@@ -251,9 +252,9 @@ func TestCanceledProbeDoesNotCloseTheBreaker(t *testing.T) {
 	ctx, leave := context.WithCancel(t.Context())
 	time.AfterFunc(time.Millisecond, leave)
 	if err := s.Write(ctx, batch(1)); !errors.Is(err, context.Canceled) {
-		t.Errorf("the cancelled probe: got error %v, want context.Canceled", err)
+		t.Errorf("the canceled probe: got error %v, want context.Canceled", err)
 	}
 	if err := s.Write(t.Context(), batch(1)); !errors.Is(err, redis.ErrDown) || !strings.Contains(err.Error(), "asked again every") {
-		t.Errorf("the call after a cancelled probe: got error %v, want redis.ErrDown with the time of the next try", err)
+		t.Errorf("the call after a canceled probe: got error %v, want redis.ErrDown with the time of the next try", err)
 	}
 }

@@ -40,7 +40,7 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 	checkUnavailable(t, "a call without TLS to a server with TLS", openPatient(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
 }
 
-// A server may require a client certificate.
+// A store with a client certificate works with a server that requires one. The server refuses other stores.
 func TestTLSWithAClientCertificate(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
@@ -59,7 +59,8 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 	}
 }
 
-// A Sentinel and its servers may require client certificates and users of their own.
+// A store with a client certificate works with a Sentinel and servers that require one, and with a user of the
+// Sentinel. A wrong password of the Sentinel is an ErrAuth.
 func TestSentinelWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
@@ -71,7 +72,8 @@ func TestSentinelWithClientCertificates(t *testing.T) {
 	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
-// The nodes of a Cluster may require client certificates. A store follows a slot that moves to another node.
+// A store with a client certificate works with a Cluster whose nodes require one. The store follows a slot that moves
+// to another node.
 func TestClusterWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
@@ -87,7 +89,7 @@ func TestClusterWithClientCertificates(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
-		t.Errorf("Write after the move of a slot: %v", err)
+		t.Errorf("Write after the move of a slot: got error %v, want none", err)
 	}
 	checkStored(t, s, 1)
 }
@@ -128,8 +130,8 @@ func TestInvalidTLSFilesAreRefused(t *testing.T) {
 	}
 }
 
-// In a Sentinel group, the master is found by its name, and a replica becomes the master when the
-// old master dies. The new epoch shows that writes may have been lost.
+// A store finds the master of a Sentinel group by the name of the group, and the new master after the end of the old
+// master. The epoch then changes, because writes may have been lost.
 func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)

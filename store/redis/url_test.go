@@ -24,7 +24,7 @@ func TestParseURL(t *testing.T) {
 		a, err := parseURL(text)
 		have := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.Addrs, a.DB, a.Username, a.Password, a.IsClusterMode, a.MasterName, a.prefix, a.TLSConfig != nil)
 		if err != nil || have != want {
-			t.Errorf("parseURL(%q), error %v\ngot  %s\nwant %s", text, err, have, want)
+			t.Errorf("parseURL(%q): error %v\ngot  %s\nwant %s", text, err, have, want)
 		}
 	}
 }
@@ -54,7 +54,7 @@ func FuzzParseURL(f *testing.F) {
 			return
 		}
 		if len(a.Addrs) == 0 || a.prefix == "" || a.DB < 0 {
-			t.Errorf("%q was parsed as %+v, want addresses, a prefix and a database", text, a)
+			t.Errorf("parseURL(%q): got %+v, want addresses, a prefix and a database number from 0 on", text, a)
 		}
 	})
 }

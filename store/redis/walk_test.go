@@ -51,7 +51,7 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		}
 	}
 	if all := int64(tenants * samples * bytes); peak > all/2 {
-		t.Errorf("the walk holds %d MB, want at most half of %d MB", peak>>20, all>>20)
+		t.Errorf("heap of the walk: got %d MB, want at most half of the %d MB of all samples", peak>>20, all>>20)
 	} else {
 		t.Logf("the walk holds %d MB of %d MB", peak>>20, all>>20)
 	}
