@@ -38,7 +38,7 @@ func TestMessagesFollowTheRules(t *testing.T) {
 		counts[m.kind]++
 		t.Logf("%-13s %s: %s", m.kind, m.place, m.text)
 		for _, fault := range messageFaults(m) {
-			t.Errorf("%s: got %q, want another text: %s", m.place, m.text, fault)
+			t.Errorf("%s: got the message %q with the fault %q, want no fault", m.place, m.text, fault)
 		}
 	}
 	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {

@@ -35,7 +35,7 @@ func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && first != "precept" && !strings.HasPrefix(first, "http") {
-				t.Errorf("the help of %s has a line of %d columns, want at most 100: %s", c.CommandPath(), n, line)
+				t.Errorf("the help of %s has a line of %d columns, want at most 100; line %q", c.CommandPath(), n, line)
 			}
 		}
 	})

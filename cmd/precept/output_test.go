@@ -22,14 +22,14 @@ func TestTableFitsItsColumns(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimRight(line, "\n")
 			if n := displayWidth(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
-				t.Errorf("a line has %d columns, want at most %d: %q", n, columns, line)
+				t.Errorf("the line %[3]q has %[1]d columns, want at most %[2]d", n, columns, line)
 			}
 		}
 		for _, row := range rows {
 			for _, cell := range row {
 				whole := strings.Join(strings.Fields(b.String()), "")
 				if !strings.Contains(whole, strings.Join(strings.Fields(cell), "")) {
-					t.Errorf("with %d columns the cell %q is missing in the table\n%s", columns, cell, b.String())
+					t.Errorf("the table with %d columns is\n%[3]s\nwant the cell %[2]q in it", columns, cell, b.String())
 				}
 			}
 		}
@@ -41,7 +41,7 @@ func TestTableFitsItsColumns(t *testing.T) {
 	printWrapped(&b, 80, "note: %s", strings.Repeat("each replica knows the opt-outs ", 9))
 	for line := range strings.Lines(b.String()) {
 		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
-			t.Errorf("a wrapped line has %d columns, want at most 80: %q", utf8.RuneCountInString(line)-1, line)
+			t.Errorf("the wrapped line %q has %d columns, want at most 80", line, utf8.RuneCountInString(line)-1)
 		}
 	}
 }

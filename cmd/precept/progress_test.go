@@ -19,7 +19,7 @@ func TestProgressIsWrittenEvery200Milliseconds(t *testing.T) {
 	p.end()
 	shown := strings.Split(strings.TrimPrefix(out.String(), "\r"), "\r")
 	if len(shown) != 11 { // every 200 ms of two seconds, and the last line
-		t.Errorf("the progress was written %d times, want 11: %q", len(shown), shown)
+		t.Errorf("the progress was written %d times, want 11; output %q", len(shown), shown)
 	}
 	if want := "samples: [============            ]  50%  1000 of 2000  500/s\n"; shown[10] != want {
 		t.Errorf("the last line is %q, want %q", shown[10], want)

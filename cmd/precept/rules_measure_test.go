@@ -94,7 +94,7 @@ func TestProposeRemovesSectionsByMarginAndKeepsProhibitions(t *testing.T) {
 			}
 		}
 		if c.removed != "" && !strings.Contains(out.String(), "95% interval -4.0 to") {
-			t.Errorf("margin %.2f, force %t: the proposal lacks \"95%% interval -4.0 to\":\n%s", c.margin, c.force, out.String())
+			t.Errorf("margin %.2f, force %t: the proposal is\n%s\nwant \"95%% interval -4.0 to\" in it", c.margin, c.force, out.String())
 		}
 	}
 }

@@ -15,7 +15,7 @@ func counters(t *testing.T, r *harness.Process) map[string]int {
 	t.Helper()
 	status, text := harness.Get(t, r.Admin+"/metrics", "e2e-token")
 	if status != http.StatusOK {
-		t.Errorf("/metrics: got status %d, want 200: %s", status, text)
+		t.Errorf("/metrics: got status %d, want 200; body %s", status, text)
 	}
 	sums := map[string]int{}
 	for line := range strings.Lines(text) {

@@ -55,7 +55,7 @@ func wanted(t *testing.T, path, how string) string {
 	}
 	if _, err := os.Stat(path); err != nil {
 		if os.Getenv("CI") != "" {
-			t.Fatalf("%s: got error %v, want the program installed under CI: %s", path, err, how)
+			t.Fatalf("%s: got error %v, want the program installed under CI; %s", path, err, how)
 		}
 		t.Skipf("%s is not installed; %s", path, how)
 	}
@@ -81,7 +81,7 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	out, err := c.CombinedOutput()
 	res := ran{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
 	if err != nil && res.code < 0 {
-		t.Fatalf("the start of %v: got error %v, want none: %s", argv, err, out)
+		t.Fatalf("the start of %v: got error %v, want none; output %s", argv, err, out)
 	}
 	for _, a := range res.all {
 		if a.Main {
@@ -115,7 +115,7 @@ func compare(t *testing.T, direct, through ran) {
 	}
 	for _, a := range through.all {
 		if !a.Main && strings.Contains(a.Raw, "Lessons from past experience") {
-			t.Errorf("a side request got a lesson, want none: %s", a.Raw)
+			t.Errorf("got the side request %s, want no lesson in it", a.Raw)
 		}
 	}
 }

@@ -42,7 +42,7 @@ func python(t *testing.T, dir, program string, args ...string) string {
 	c.Dir = dir
 	out, err := c.CombinedOutput()
 	if err != nil {
-		t.Fatalf("python program: got error %v, want none: %s", err, out)
+		t.Fatalf("python program: got error %v, want none; output %s", err, out)
 	}
 	return strings.TrimSpace(string(out))
 }
@@ -211,7 +211,7 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 			if r.Method == http.MethodPut && left.Add(-1) == 0 {
 				delayed = true
 				if complaints, code := export(endpoint, "2"); code != 0 {
-					t.Errorf("successor of write %d: got exit code %d, want 0: %s", writes, code, complaints)
+					t.Errorf("successor of write %d: got exit code %d, want 0; standard error %s", writes, code, complaints)
 				}
 			}
 			forward.ServeHTTP(w, r)
@@ -220,7 +220,7 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 		slow.Close()
 		if !delayed {
 			if writes < 5 || code != 0 {
-				t.Errorf("undelayed process: got %d writes and exit code %d, want at least 4 writes and 0: %s", writes-1, code, complaints)
+				t.Errorf("undelayed process: got %d writes and exit code %d, want at least 4 writes and 0; standard error %s", writes-1, code, complaints)
 			}
 			break
 		}

@@ -48,7 +48,7 @@ func (a *agent) load(t *testing.T) {
 	tr.box.env, tr.box.limit = append(tr.box.env, "LOAD="+strconv.Itoa(crowd)), 4*tr.box.limit
 	code, out := tr.box.call(slices.Insert(argv, 1, here), nil)
 	if code != 0 {
-		t.Fatalf("the crowd of agents ended with exit code %d, want 0: %s", code, out)
+		t.Fatalf("the crowd of agents ended with exit code %d, want 0; output %s", code, out)
 	}
 	names, seen := tr.sessionsOfCrowd(t)
 	got := counters(t, p)
@@ -119,7 +119,7 @@ func reward(t *testing.T, r *harness.Process, names []string) {
 	for _, name := range names {
 		status, body := harness.Post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))
 		if status != http.StatusAccepted || !strings.Contains(body, "joined") {
-			t.Fatalf("feedback on %s: got status %d, want 202 and joined: %s", name, status, body)
+			t.Fatalf("feedback on %s: got status %d, want 202 and joined; body %s", name, status, body)
 		}
 	}
 	reported(t, r, "", len(names))

@@ -171,7 +171,7 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	owner := map[string]string{}
 	for _, k := range all {
 		if len(k.names) != 1 {
-			t.Errorf("%s got %d sessions, want one: %v", k.who, len(k.names), k.names)
+			t.Errorf("%s got the sessions %v, want one", k.who, k.names)
 		}
 		for name := range k.names {
 			if was := owner[name]; was != "" {

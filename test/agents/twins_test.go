@@ -76,7 +76,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	}
 	for _, name := range names {
 		if status, body := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name)); status != http.StatusAccepted {
-			t.Errorf("feedback on %s: got status %d, want 202: %s", name, status, body)
+			t.Errorf("feedback on %s: got status %d, want 202; body %s", name, status, body)
 		}
 	}
 	reported(t, p, "?provisional=true", n)

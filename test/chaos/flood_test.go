@@ -54,7 +54,7 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 		t.Helper()
 		header := http.Header{"Precept-Session": {fmt.Sprint("mine-", i)}}
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"one"}`+list+`]}`); code != http.StatusOK {
-			t.Errorf("a session before the flood: got status %d, want 200: %s", code, answer)
+			t.Errorf("a session before the flood: got status %d, want 200; body %s", code, answer)
 		}
 	}
 	for i := range ordinary {
@@ -66,7 +66,7 @@ func TestChaosFloodOfSessionsLosesNothingStored(t *testing.T) {
 	for i := range flood {
 		all.Go(func() {
 			if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"flood %d"}]}`, i)); code != http.StatusOK {
-				t.Errorf("a session of the flood: got status %d, want 200: %s", code, answer)
+				t.Errorf("a session of the flood: got status %d, want 200; body %s", code, answer)
 			}
 		})
 	}

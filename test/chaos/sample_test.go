@@ -29,7 +29,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 			} `json:"meta"`
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
-			t.Fatalf("decoding an exported line: got error %v, want none: %s", err, line)
+			t.Fatalf("decoding the exported line %s: got error %v, want none", line, err)
 		}
 		if samples[m.ID] != nil {
 			t.Errorf("sample %s is stored twice, want once", m.ID)

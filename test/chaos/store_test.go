@@ -316,7 +316,7 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	}
 	for _, list := range have {
 		if list[0].Outcome == "complete" {
-			t.Errorf("the cut stream is stored as complete, want another outcome: %+v", list[0])
+			t.Errorf("the cut stream is stored as %+v, want another outcome than complete", list[0])
 		}
 	}
 }

@@ -86,7 +86,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 
 	server.Kill()
 	if _, complaints, code := harness.Verb(t, "", "forget", "--yes", "--tenant", "default", "--store-url", server.URL(), "--data-dir", dir); code != 1 || !strings.Contains(complaints, "cannot be reached") {
-		t.Errorf("forget without Redis: got exit code %d, want 1 and the reason: %s", code, complaints)
+		t.Errorf("forget without Redis: got exit code %d, want 1 and the reason; standard error %s", code, complaints)
 	}
 }
 

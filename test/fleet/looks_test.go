@@ -12,8 +12,8 @@ import (
 	"precept/test/harness"
 )
 
-// The replicas of a fleet share one planned evaluation: replicas that count the rewards of each other's sessions
-// report the same result, and so does a replica that starts later.
+// The replicas of a fleet share the planned evaluation of a trial. Each replica reports the same result, although some
+// sessions get their reward at another replica. A replica that starts later reports the result as well.
 func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("c", "ok")).URL
@@ -49,7 +49,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {
 		row := read(p).Lessons[0]
 		if len(row.PlannedTrials) != 1 || !row.PlannedTrials[0].Taken || row.PlannedTrials[0].NInjected+row.PlannedTrials[0].NWithheld != 80 || row.Trial != "ended" {
-			t.Fatalf(`lesson look-first in the report: got %+v, want one entry in PlannedTrials, PlannedTrials[0].Taken = true, PlannedTrials[0].NInjected + PlannedTrials[0].NWithheld = 80 and Trial = "ended"`, row)
+			t.Fatalf("lesson look-first in the report: got %+v, want an ended trial with one planned evaluation, which is taken after 80 picks", row)
 		}
 		plannedTrials, err := json.Marshal(row.PlannedTrials)
 		if err != nil {

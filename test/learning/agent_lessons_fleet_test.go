@@ -122,7 +122,7 @@ func TestDistillerContinuesAfterAKill(t *testing.T) {
 			}
 			harness.Eventually(t, "questions on more than half of the sessions", func() bool { return asked.Load() > sessions/2 })
 			if _, output, code := harness.Verb(t, "", distil...); code != 1 || !strings.Contains(output, "another distiller reads the new sessions of default") {
-				t.Errorf("a second distiller ended with %d, want 1: %s", code, output)
+				t.Errorf("a second distiller: got exit code %d, messages %s, want 1 and the line about another distiller", code, output)
 			}
 			if err := first.Process.Kill(); err != nil {
 				t.Fatal(err)

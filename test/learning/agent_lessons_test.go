@@ -96,7 +96,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
 	if l.LessonText != text || l.Signature != "parser deadlock on close" || l.HitCount != 0 || l.State != "active" || l.LastSeenAt != nil || l.CreatedAt == "" {
-		t.Fatalf(`the new lesson: got %+v, want LessonText = %q, Signature = "parser deadlock on close", HitCount = 0, State = "active", LastSeenAt nil and non-empty CreatedAt`, l, text)
+		t.Fatalf(`the new lesson: got %+v, want the text %q, the signature "parser deadlock on close", the state active, no hit, and a creation time`, l, text)
 	}
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
@@ -105,7 +105,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 			}
 		}
 		if ids, _ := o.list(""); len(ids) != 0 {
-			t.Errorf("the list has lessons of another agent, want none: %v", ids)
+			t.Errorf("the list of another agent has the lessons %v, want none", ids)
 		}
 	}
 
@@ -188,7 +188,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	code, b = a.do("GET", "/"+l.ID, nil)
 	var again lessonAnswer
 	if err := json.Unmarshal(b, &again); code != http.StatusOK || err != nil || again.HitCount < 1 || again.LastSeenAt == nil || again.CreatedAt != l.CreatedAt {
-		t.Errorf("after a restart: got status %d, want 200 and the lesson with its hits: %s", code, b)
+		t.Errorf("after a restart: got status %d, want 200 and the lesson with its hits; body %s", code, b)
 	}
 	if code, b = a.do("DELETE", "/"+l.ID, nil); code != http.StatusNoContent {
 		t.Errorf("DELETE of the lesson: got status %d, body %s, want 204", code, b)

@@ -175,7 +175,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 				t.Fatal(err)
 			}
 			if (c.First == nil) != (c.FirstTier == 0) {
-				t.Fatalf("the exported line has only one of outcome_at_closing and tier_at_closing, want both or none: %s", line)
+				t.Fatalf("the exported line %s has only one of outcome_at_closing and tier_at_closing, want both or none", line)
 			}
 			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
 				corrected++

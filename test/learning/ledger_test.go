@@ -121,7 +121,7 @@ func TestBankActivatesLedgerLessonsOfTrustedAgents(t *testing.T) {
 	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
 	hits := book.Match(&q)
 	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(book.Text(hits[0].Lesson).Lines(600), "Test the empty list.") {
-		t.Fatalf(`lessons for the two files: got %+v, want one entry in hits, hits[0].Lesson.Slug with the prefix "test-the-empty-list-" and book.Text(hits[0].Lesson).Lines(600) with "Test the empty list."`, hits)
+		t.Fatalf(`lessons for the two files: got %+v, want one lesson with a slug test-the-empty-list-* and the line "Test the empty list."`, hits)
 	}
 	q.Agent = "other"
 	if hits = book.Match(&q); len(hits) != 0 {

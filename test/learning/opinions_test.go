@@ -72,8 +72,9 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 				judged += sum.Judged
 			}
 			p.Eventually("both sessions to be judged", func() bool { distil(); return judged == 2 })
-			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`) {
-				t.Errorf("/api/report: got %q, want a text with `\"opinions\":{\"followed\":0,\"ignored\":2,\"irrelevant\":0,\"contradicted\":0}`", body)
+			const twoIgnored = `"opinions":{"followed":0,"ignored":2,"irrelevant":0,"contradicted":0}`
+			if _, body := harness.Get(t, p.Admin+"/api/report", "opinions"); !strings.Contains(body, twoIgnored) {
+				t.Errorf("/api/report: got %q, want a text with %q", body, twoIgnored)
 			}
 			sendTurn("one", first+`,{"role":"assistant","content":"ok"},{"role":"user","content":"go on"}`)
 			p.Eventually("the continued session to be judged again", func() bool { distil(); return judged == 3 })
@@ -87,8 +88,8 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 				t.Errorf("opinions in precept report: got %+v, want %+v", o, (report.Opinions{Ignored: 2}))
 			}
 			_, output, code := harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...)
-			if code != 0 || !strings.Contains(output, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
-				t.Errorf(`lessons show: got exit code %d, output %s, want 0 and the output with "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"`, code, output)
+			if want := "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0"; code != 0 || !strings.Contains(output, want) {
+				t.Errorf("lessons show: got exit code %d, output %q, want 0 and an output with %q", code, output, want)
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "goals") // a new text without any opinion
 			if _, output, _ = harness.Verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(output, "opinion") {

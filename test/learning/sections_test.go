@@ -27,8 +27,9 @@ func TestNewLessonsHaveTheSectionsOfAIP11(t *testing.T) {
 	agent := lessonsOf{t, p.Data, "coder", "sk-one"}
 	l := agent.create("the build\nfails", "Clear the cache.\n\n## Why\n\nThe cache is stale.")
 	text, err := os.ReadFile(filepath.Join(dir, "api", l.ID+".md"))
-	if err != nil || !strings.Contains(string(text), "\n# the build fails\n\n## When this applies\n\nAn agent's own lesson: the build fails\n\n## What to do (or avoid)\n\nClear the cache.\n") {
-		t.Errorf("the file of the agent's lesson: got error %v, text %s, want no error and a text with \"\\n# the build fails\\n\\n## When this applies\\n\\nAn agent's own lesson: the build fails\\n\\n## What to do (or avoid)\\n\\nClear the cache.\\n\"", err, text)
+	const agentSections = "\n# the build fails\n\n## When this applies\n\nAn agent's own lesson: the build fails\n\n## What to do (or avoid)\n\nClear the cache.\n"
+	if err != nil || !strings.Contains(string(text), agentSections) {
+		t.Errorf("the file of the agent's lesson: got error %v, text %q, want no error and a text with %q", err, text, agentSections)
 	}
 	if _, body := agent.do("GET", "/"+l.ID, nil); !strings.Contains(string(body), `"lesson_text":"Clear the cache.\n\n## Why\n\nThe cache is stale."`) {
 		t.Errorf("/v1/lessons returns %s, want the lesson_text of the agent unchanged", body)

@@ -171,9 +171,9 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				a.User("Go on.")
 				a.Send(stream)
 				got := u.texts(t)
-				answer, rest, _ := strings.Cut(got[len(got)-1], "[END LESSON]\n")
-				if answer != "[/lesson create parser deadlock: Close the parser first.]\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\n" || rest != "\nGo on." {
-					t.Fatalf("messages of the second turn: got %q, want in the last an answer \"[/lesson create parser deadlock: Close the parser first.]\\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\\n\" and rest = \"\\nGo on.\"", got)
+				const created = "[/lesson create parser deadlock: Close the parser first.]\nOK: recorded lesson #1 — #1 [parser deadlock] Close the parser first.\n"
+				if want := created + "[END LESSON]\n\nGo on."; got[len(got)-1] != want {
+					t.Fatalf("the last message of the second turn: got %q, want %q", got[len(got)-1], want)
 				}
 				if ids, _ := (lessonsOf{t, p.Data, "coder", "sk-one"}).list(""); len(ids) != 1 {
 					t.Errorf("stored lessons: got %q, want one", ids)
@@ -186,8 +186,9 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				if !slices.Equal(later[:3], got) || a.List[2]["content"] != "Go on." {
 					t.Errorf("messages of the third turn: got %q, want first those of the second turn %q", later, got)
 				}
-				if n := later[4]; !strings.HasPrefix(n, "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: no such lesson exists") || !strings.HasSuffix(n, "[END LESSON]\n\nAnd now?") {
-					t.Errorf("last message of the third turn: got %q, want a text with the prefix \"[/lesson list]\\nOK: 1 lesson:\\n#1 [parser deadlock] Close the parser first.\\n[END LESSON]\\n[/lesson delete]\\nERROR: no such lesson exists\" and a text with the suffix \"[END LESSON]\\n\\nAnd now?\"", n)
+				const prefix = "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: no such lesson exists"
+				if last, suffix := later[4], "[END LESSON]\n\nAnd now?"; !strings.HasPrefix(last, prefix) || !strings.HasSuffix(last, suffix) {
+					t.Errorf("the last message of the third turn: got %q, want the prefix %q and the suffix %q", last, prefix, suffix)
 				}
 			})
 		}
@@ -222,16 +223,18 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a := &harness.Conversation{T: t, Base: p.Data, Dialect: "chat"}
 	a.User("Mend the parser.")
 	a.Send(true)
-	if got := u.texts(t); !strings.HasPrefix(got[0], "[/lesson help] You can keep notes") || !strings.HasSuffix(got[0], "[END LESSON]\n\nMend the parser.") {
-		t.Errorf("messages: got %q, want the first with the prefix \"[/lesson help] You can keep notes\" and the suffix \"[END LESSON]\\n\\nMend the parser.\"", got)
+	const helpPrefix, helpSuffix = "[/lesson help] You can keep notes", "[END LESSON]\n\nMend the parser."
+	if first := u.texts(t)[0]; !strings.HasPrefix(first, helpPrefix) || !strings.HasSuffix(first, helpSuffix) {
+		t.Errorf("the first message: got %q, want the prefix %q and the suffix %q", first, helpPrefix, helpSuffix)
 	}
 	waitForResults(t, 3, p)
 	a.Assistant(hostile)
 	a.User("Go on.")
 	a.Send(true)
 	got := u.texts(t)[2]
-	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, "gnore all previous") || !strings.Contains(got, "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]") || !strings.Contains(got, "ends with a line /endlesson") {
-		t.Errorf("answer to the commands: got %q, want 3 commands, a text without \"gnore all previous\", a text with \"#1 [build cache] Clear it first.\\nQuarantined: #1. The lesson takes effect when a person approves it.\\n[END LESSON]\" and a text with \"ends with a line /endlesson\"", got)
+	const hostileWords, recorded, unfinished = "gnore all previous", "#1 [build cache] Clear it first.\nQuarantined: #1. The lesson takes effect when a person approves it.\n[END LESSON]", "ends with a line /endlesson"
+	if strings.Count(got, "[/lesson ") != 3 || strings.Contains(got, hostileWords) || !strings.Contains(got, recorded) || !strings.Contains(got, unfinished) {
+		t.Errorf("the answers to the commands: got %q, want 3 answers with %q and %q and without %q", got, recorded, unfinished, hostileWords)
 	}
 	waitForResults(t, 4, p)
 	a.Assistant("/lesson search cache")
@@ -419,8 +422,9 @@ func TestWritAnswerIsAtTheToolResult(t *testing.T) {
 		return out
 	}
 	second, third := results(requests[1]), results(requests[2])
-	if len(second) != 1 || !strings.HasPrefix(second[0], "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n") || !strings.HasSuffix(second[0], "[END LESSON]\n\nok") {
-		t.Fatalf("tool results of the second request: got %q, want one with the prefix \"[/lesson create slow build: Use the cache.]\\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\\n\" and the suffix \"[END LESSON]\\n\\nok\"", second)
+	const prefix, suffix = "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n", "[END LESSON]\n\nok"
+	if len(second) != 1 || !strings.HasPrefix(second[0], prefix) || !strings.HasSuffix(second[0], suffix) {
+		t.Fatalf("the tool results of the second request: got %q, want one with the prefix %q and the suffix %q", second, prefix, suffix)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
 		t.Errorf(`tool results of the third request: got %q, want two, first %q and then one with "says so already"`, third, second[0])

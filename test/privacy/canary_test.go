@@ -149,7 +149,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		for _, about := range []string{name, "nobody has " + values["slack"]} { // a known session, and an unknown one
 			entry := strings.Replace(string(b), `"session_id":`+jsonText(name), `"session_id":`+jsonText(about), 1)
 			if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, entry); code != 202 {
-				t.Fatalf("feedback: got status %d, want 202: %s", code, answer)
+				t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
 			}
 		}
 	}
@@ -179,13 +179,13 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
 		out, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
-			t.Errorf("export --format %s: got exit code %d, output %q, want 0 and, except for experiment, records: %s", format, code, out, stderr)
+			t.Errorf("export --format %s: got exit code %d, output %q, want 0 and, except for experiment, records; standard error %s", format, code, out, stderr)
 		}
 		all["export "+format] = out
 	}
 	path := filepath.Join(t.TempDir(), "x.parquet")
 	if _, stderr, code := harness.Verb(t, "", "export", "--data-dir", dir, "--format", "parquet", "--output", path); code != 0 {
-		t.Errorf("export to parquet: got exit code %d, want 0: %s", code, stderr)
+		t.Errorf("export to parquet: got exit code %d, want 0; standard error %s", code, stderr)
 	}
 	for file, content := range harness.Files(t, filepath.Dir(path)) {
 		rows := parquetRows(t, []byte(content))

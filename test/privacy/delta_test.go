@@ -43,7 +43,7 @@ func TestLongSessionIsStoredAsDeltas(t *testing.T) {
 		}
 		sent += len(body)
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"long"}}, string(body)); code != 200 {
-			t.Fatalf("turn %d: got status %d, want 200: %s", i, code, answer)
+			t.Fatalf("turn %d: got status %d, want 200; body %s", i, code, answer)
 		}
 		var reply struct {
 			Choices []struct{ Message map[string]any }

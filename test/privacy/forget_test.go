@@ -20,10 +20,10 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name + "-" + word}}, body); code != 200 {
-			t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+			t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"`+name+"-"+word+`","source":"user","type":"approval","comment":"about `+word+`"}`); code != 202 {
-			t.Fatalf("feedback: got status %d, want 202: %s", code, answer)
+			t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
 		}
 	}
 	say("a", first)
@@ -45,7 +45,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 
 	out, stderr, code := harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, "(1 session)") {
-		t.Fatalf("forget next to a running server: got exit code %d, want 0 and the text (1 session): %s%s", code, out, stderr)
+		t.Fatalf("forget next to a running server: got exit code %d, want 0 and the text (1 session); output %s, standard error %s", code, out, stderr)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
 		t.Errorf("the word %q of the forgotten session is in the files %v, want none", first, found)
@@ -55,7 +55,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	}
 	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
-		t.Errorf("a second forget: got exit code %d, want 0 and 0 forgotten sessions: %s", code, out)
+		t.Errorf("a second forget: got exit code %d, want 0 and 0 forgotten sessions; output %s", code, out)
 	}
 
 	// The agent continues: its next turn begins a new session, which can be forgotten, too.
@@ -66,10 +66,10 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Fatalf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if out, stderr, code = harness.Verb(t, "no\n", "forget", "--tenant", "default", "--data-dir", dir); code == 0 || !strings.Contains(stderr, "nothing was deleted") {
-		t.Errorf("forget with the answer no: got exit code %d, want an error and nothing deleted: %s%s", code, out, stderr)
+		t.Errorf("forget with the answer no: got exit code %d, want an error and nothing deleted; output %s, standard error %s", code, out, stderr)
 	}
 	if out, stderr, code = harness.Verb(t, "yes\n", "forget", "--tenant", "default", "--data-dir", dir); code != 0 || !strings.Contains(out, "(2 sessions)") {
-		t.Errorf("forget without a server: got exit code %d, want 0 and the text (2 sessions): %s%s", code, out, stderr)
+		t.Errorf("forget without a server: got exit code %d, want 0 and the text (2 sessions); output %s, standard error %s", code, out, stderr)
 	}
 	for _, word := range []string{first, second} {
 		if found := harness.FilesWith(harness.Files(t, dir), word); len(found) > 0 {
@@ -77,7 +77,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		}
 	}
 	if out, _, code = harness.Verb(t, "", "export", "--data-dir", dir); code != 0 || out != "" {
-		t.Errorf("export after forget: got exit code %d, want 0 and no line: %s", code, out)
+		t.Errorf("export after forget: got exit code %d, want 0 and no line; output %s", code, out)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestRunningServerDeletesOldSessions(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, nil, "--upstream", up.URL+"/v1", "--reward-close-after", "200ms", "--learning-retention", "2s").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"hi"}]}`); code != 200 {
-		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 	}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) > 0 })
 	p.Eventually("the exchange to be deleted from the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), word)) == 0 })

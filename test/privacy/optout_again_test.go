@@ -43,7 +43,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					}
 					h.Set("Precept-Session", name)
 					if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-						t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+						t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 					}
 				}
 				send("s-"+canary, first, header)

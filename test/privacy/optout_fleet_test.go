@@ -44,7 +44,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 		h := http.Header{"Precept-Session": {name}}
 		maps.Copy(h, header)
 		if code, answer := harness.Post(t, fleet[at].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
-			t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+			t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 		}
 	}
 	messageJSON := func(role, text string) string { return fmt.Sprintf(`{"role":%q,"content":%q}`, role, text) }

@@ -17,7 +17,7 @@ func sendTurn(t *testing.T, p *harness.Process, name, words string) {
 	t.Helper()
 	header := http.Header{"Precept-Session": {name}}
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`); code != http.StatusOK {
-		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	lake := t.TempDir()
 	harness.MustVerb(t, append([]string{"export", "--follow", "--once", "--format", "parquet", "--output", lake}, store...)...)
 	if n := strings.Count(p.Log.String(), "has a damaged exchange"); n != 1 {
-		t.Errorf("got %d lines about the damage in the server log, want 1: %s", n, p.Log.String())
+		t.Errorf("got %d lines about the damage in the server log, want 1; log %s", n, p.Log.String())
 	}
 }
 

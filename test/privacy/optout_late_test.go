@@ -74,7 +74,7 @@ func outputs(t *testing.T, store []string) map[string]string {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", append(args, store...)...)
 		if code != harness.ExitDone {
-			t.Fatalf("%v: got exit code %d, want 0: %s", args, code, stderr)
+			t.Fatalf("%v: got exit code %d, want 0; standard error %s", args, code, stderr)
 		}
 		return out
 	}
@@ -119,7 +119,7 @@ func pages(t *testing.T, flags []string) map[string]string {
 	} {
 		code, text := harness.Get(t, p.Admin+path, "t")
 		if code != http.StatusOK {
-			t.Errorf("%s: got status %d, want 200: %s", path, code, text)
+			t.Errorf("%s: got status %d, want 200; body %s", path, code, text)
 		}
 		if strings.HasSuffix(path, "parquet") {
 			text = rowsOf(t, text)

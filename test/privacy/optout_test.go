@@ -77,7 +77,7 @@ reward: {close_after: 300ms}
 			t.Fatalf("%s: model request: got status %d, body %s, want 200 and the text %q", form, code, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-			t.Errorf("%s: feedback: got status %d, want 202 and ignored: %s", form, code, answer)
+			t.Errorf("%s: feedback: got status %d, want 202 and ignored; body %s", form, code, answer)
 		}
 	}
 	waitForMetric := func(want string) {
@@ -110,7 +110,7 @@ reward: {close_after: 300ms}
 	checkNoTrace("while precept runs")
 	// Feedback on a session that is not stored.
 	if code, answer := harness.Post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
-		t.Errorf("feedback on an unknown session: got status %d, want 202 and ignored: %s", code, answer)
+		t.Errorf("feedback on an unknown session: got status %d, want 202 and ignored; body %s", code, answer)
 	}
 	p.Signal(syscall.SIGTERM)
 	if code := p.Exit(); code != 0 {
@@ -120,7 +120,7 @@ reward: {close_after: 300ms}
 
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-enabled=false").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 	}
 	waitForMetric(`precept_dropped_total{reason="opt_out"} 1`)
 	checkNoTrace("with learning.enabled: false")
@@ -130,7 +130,7 @@ reward: {close_after: 300ms}
 	// Without opt-out patterns the same path opts out nothing.
 	p = harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=t"}, "--config", file, "--upstream", up.URL+"/v1", "--learning-opt-out-patterns", "").Ready(dir)
 	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", forms["a path"], `{"model":"m","messages":[{"role":"user","content":"`+canary+`"}]}`); code != 200 {
-		t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 	}
 	p.Eventually("the exchange in the files", func() bool { return len(harness.FilesWith(harness.Files(t, dir), canary)) > 0 })
 }
@@ -141,7 +141,7 @@ func doctorCounts(t *testing.T, dir string) string {
 	out, stderr, code := harness.Verb(t, "", "doctor", "--json", "--data-dir", dir)
 	var d harness.Diagnosis
 	if err := json.Unmarshal([]byte(out), &d); err != nil || code != 0 {
-		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON: %s%s", code, err, out, stderr)
+		t.Fatalf("doctor: got exit code %d, error %v, want 0 and JSON; output %s, standard error %s", code, err, out, stderr)
 	}
 	var n []int64
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback", "parked"} {
@@ -164,7 +164,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 		t.Helper()
 		body := `{"model":"m","messages":[` + list + `],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); code != 200 {
-			t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+			t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 		}
 	}
 	ask()

@@ -84,7 +84,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 				header.Set("Precept-Run", "r")
 				code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, string(body))
 				if code != http.StatusOK {
-					t.Fatalf("model request: got status %d, want 200: %s", code, answer)
+					t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 				}
 				var completion struct{ Choices []struct{ Message any } }
 				if err := json.Unmarshal([]byte(answer), &completion); err != nil || len(completion.Choices) == 0 {
@@ -106,7 +106,7 @@ func TestOptedOutTurnIsInNoOutput(t *testing.T) {
 			for i, kind := range []string{"rejection", "correction"} {
 				post := fmt.Sprintf(`{"id":"f%d","session_id":"s","source":"user","type":%q,"comment":"not %s","correction":%[3]q,"details":{"why":%[3]q}}`, i, kind, hiddenText)
 				if code, answer := harness.Post(t, p.Data+"/v1/feedback", loud, post); code != http.StatusAccepted {
-					t.Fatalf("feedback: got status %d, want 202: %s", code, answer)
+					t.Fatalf("feedback: got status %d, want 202; body %s", code, answer)
 				}
 			}
 			p.Eventually("a sample of the session", func() bool {

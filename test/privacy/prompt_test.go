@@ -46,7 +46,7 @@ func sendBothTurns(t *testing.T, p *harness.Process, dialect, prompt string, hea
 		`{"role":"user","content":"Hello."},{"role":"assistant","content":"An answer."},{"role":"user","content":"More."}]`,
 	} {
 		if code, answer := harness.Post(t, p.Data+of.path, h, fmt.Sprintf(of.head, prompt)+list+"}"); code != http.StatusOK {
-			t.Fatalf("%s: model request: got status %d, want 200: %s", dialect, code, answer)
+			t.Fatalf("%s: model request: got status %d, want 200; body %s", dialect, code, answer)
 		}
 	}
 }

@@ -77,7 +77,7 @@ func readCompose(t *testing.T) (c composeFile, secrets string) {
 	sh := exec.CommandContext(t.Context(), "sh", "-ec", "mkdir deploy\n"+strings.Join(script, ""))
 	sh.Dir = dir
 	if out, err := sh.CombinedOutput(); err != nil {
-		t.Fatalf("the commands in the head of compose.yaml failed: %v: %s", err, out)
+		t.Fatalf("the commands in the head of compose.yaml: got error %v, want none; output %s", err, out)
 	}
 	for name, s := range c.Secrets {
 		info, err := os.Stat(filepath.Join(dir, "deploy", filepath.FromSlash(s.File)))

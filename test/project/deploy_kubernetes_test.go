@@ -188,7 +188,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 		case "kustomize.config.k8s.io/v1beta1 Kustomization":
 			return &kubeKustomization{}
 		}
-		t.Fatalf("no Go type for the manifest %s %s; add the kind to readKubernetes", head.APIVersion, head.Kind)
+		t.Fatalf("got a manifest %s %s, want a kind that readKubernetes knows; add the kind", head.APIVersion, head.Kind)
 		return nil
 	}
 	files, err := filepath.Glob(filepath.Join(repo, "deploy", "kubernetes", "*.yaml"))
@@ -233,7 +233,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 			t.Fatal(err)
 		}
 		if err := os.Symlink(filepath.Join("..data", name), filepath.Join(dir, name)); err != nil && !os.IsExist(err) {
-			t.Fatalf("link of the mounted file %s: %v", name, err)
+			t.Fatalf("linking the mounted file %s: got error %v, want none", name, err)
 		}
 	}
 	if err := os.Symlink(version, filepath.Join(dir, "..data_tmp")); err != nil {

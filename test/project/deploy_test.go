@@ -44,7 +44,7 @@ func decodeStrictly(t *testing.T, name string, next func(document []byte) any) {
 	for document := range strings.SplitSeq(readRepoFile(t, name), "\n---\n") {
 		into := next([]byte(document))
 		if err := yaml.NewDecoder(strings.NewReader(document), yaml.Strict()).Decode(into); err != nil {
-			t.Fatalf("%s: want known keys, each once: %s", name, yaml.FormatError(err, false, true))
+			t.Fatalf("%s: got error %s, want known keys, each once", name, yaml.FormatError(err, false, true))
 		}
 	}
 }
@@ -90,7 +90,7 @@ func readEffectiveConfig(t *testing.T, env map[string]string, args ...string) (o
 	c.Stderr = &stderr
 	b, err := c.Output()
 	if err != nil {
-		t.Fatalf("precept serve --print-config failed: %v: %s", err, stderr.String())
+		t.Fatalf("precept serve --print-config: got error %v, want none; standard error %s", err, stderr.String())
 	}
 	if err := yaml.Unmarshal(b, &out); err != nil {
 		t.Fatal(err)

@@ -145,7 +145,7 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
 	if err != nil {
-		d.t.Fatalf("%s: the schema does not compile: %v", where, err)
+		d.t.Fatalf("%s: compiling the schema gives the error %v, want none", where, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {

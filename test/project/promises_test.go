@@ -44,7 +44,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 	p := gatherPromises(t)
 	files := documents(t)
 	if len(files) < 8 {
-		t.Fatalf("got %d documents, want at least 8: %v", len(files), files)
+		t.Fatalf("documents returns the %d pages %q, want at least 8", len(files), files)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(filepath.Join(repo, file))
@@ -58,7 +58,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 			checked = before + "\n## " + after
 		}
 		for _, f := range p.faults(file, checked) {
-			t.Errorf("%s: got an unknown name, want none: %s", file, f)
+			t.Errorf("%s: got the fault %q, want existing names only", file, f)
 		}
 	}
 }

@@ -46,7 +46,7 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
 		if code != harness.ExitDone {
-			t.Fatalf("precept %v: got exit code %d, want 0: %s", args, code, stderr)
+			t.Fatalf("precept %v: got exit code %d, want 0; standard error %s", args, code, stderr)
 		}
 		return out
 	}
@@ -55,7 +55,7 @@ func TestBackupAndRestore(t *testing.T) {
 		name := fmt.Sprint("s", i)
 		sendChat(p, name)
 		if code, text := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, name, i%2)); code != http.StatusAccepted {
-			t.Fatalf("feedback: got status %d, want 202: %s", code, text)
+			t.Fatalf("feedback: got status %d, want 202; body %s", code, text)
 		}
 	}
 	p.Eventually("30 exported samples", func() bool { return strings.Count(runVerb("export"), "\n") == 30 })
@@ -66,7 +66,7 @@ func TestBackupAndRestore(t *testing.T) {
 		c := exec.CommandContext(t.Context(), "sh", "-ec", script)
 		c.Dir = home
 		if out, err := c.CombinedOutput(); err != nil {
-			t.Fatalf("the shell command %s failed: %v: %s", script, err, out)
+			t.Fatalf("the shell command %s: got error %v, want none; output %s", script, err, out)
 		}
 	}
 	const private, copyToken, copyOutbox, copyStore = "umask 077", "mkdir backup && cp data/admin-token backup/", "VACUUM INTO 'backup/outbox.db'", "VACUUM INTO 'backup/precept.db'"

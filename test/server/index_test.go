@@ -19,7 +19,7 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	a.User("Run the build script.")
 	a.Send(false)
 	if status, b := harness.Post(t, p.Data+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
-		t.Fatalf("feedback: got status %d, want below 300: %s", status, b)
+		t.Fatalf("feedback: got status %d, want below 300; body %s", status, b)
 	}
 	harness.Eventually(t, "the session's reward in the report", func() bool {
 		_, body := harness.Get(t, p.Admin+"/api/report", "e2e-token")

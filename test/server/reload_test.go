@@ -142,7 +142,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 	sendChat := func(address string) {
 		t.Helper()
 		if code, text := harness.Post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
-			t.Fatalf("model request: got status %d, want 200: %s", code, text)
+			t.Fatalf("model request: got status %d, want 200; body %s", code, text)
 		}
 	}
 	sendChat("before@example.com")

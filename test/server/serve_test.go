@@ -218,7 +218,7 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 		t.Error("the removed first token is accepted, want it refused")
 	}
 	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !accepted("looker") || status != 403 || !strings.Contains(body, "viewer") {
-		t.Errorf("the export with the new viewer token: got status %d, want 403 and the report accepted: %s", status, body)
+		t.Errorf("the export with the new viewer token: got status %d, want 403 and the report accepted; body %s", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)

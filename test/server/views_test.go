@@ -98,7 +98,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		}
 	}
 	if code, text := harness.Post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session":"one"}`); code != http.StatusOK || !strings.Contains(text, `"forgotten":1`) {
-		t.Errorf("forget: got status %d, want 200 and 1 forgotten session: %s", code, text)
+		t.Errorf("forget: got status %d, want 200 and 1 forgotten session; body %s", code, text)
 	}
 	if code := p.Ask(t, "/api/sessions/one", nil); code != http.StatusNotFound {
 		t.Errorf("a forgotten session: got status %d, want 404", code)
@@ -115,7 +115,7 @@ func checkWatch(t *testing.T, dir, id string) {
 		}
 		for line := range strings.Lines(out) {
 			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 80 {
-				t.Errorf("precept %v: got a line of %d columns, want at most 80: %s", args, n, line)
+				t.Errorf("precept %v: got a line of %d columns, want at most 80; line %q", args, n, line)
 			}
 		}
 	}
@@ -179,6 +179,6 @@ func checkHealth(t *testing.T, p *harness.Process) {
 		audit = audit || n.Action == "POST /api/feedback"
 	}
 	if !audit {
-		t.Errorf("the audit has no entry of POST /api/feedback: %+v", h.Audit)
+		t.Errorf("the audit is %+v, want an entry of POST /api/feedback", h.Audit)
 	}
 }

@@ -107,7 +107,7 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 		t.Helper()
 		request := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, harness.Random(100<<10))
 		if code, body := harness.Post(t, p.Data+"/v1/chat/completions", nil, request); code != http.StatusOK {
-			t.Fatalf("chat request: got status %d, want 200: %s", code, body)
+			t.Fatalf("chat request: got status %d, want 200; body %s", code, body)
 		}
 	}
 	for range 24 {

@@ -52,7 +52,7 @@ func peakMemory(t *testing.T, args ...string) int64 {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "precept", args...)
 	if text, err := cmd.CombinedOutput(); err != nil {
-		t.Fatalf("precept %q failed: %v: %s", args, err, text)
+		t.Fatalf("precept %q: got error %v, want none; output %s", args, err, text)
 	}
 	usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage)
 	if !ok {

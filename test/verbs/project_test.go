@@ -79,7 +79,7 @@ func TestReportCountsOpenSessions(t *testing.T) {
 	p := harness.Start(t, data, harness.Always(m, harness.LessonDir(t))...)
 	body := `{"model":"m","messages":[{"role":"user","content":"Please run the build script."}]}`
 	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
-		t.Fatalf("chat request: got status %d, want 200: %s", status, text)
+		t.Fatalf("chat request: got status %d, want 200; body %s", status, text)
 	}
 	const want, when = "1 session is open and does not count yet.", " and then counts (reward.close_after = 24h)."
 	harness.Eventually(t, "the open session in the report", func() bool {

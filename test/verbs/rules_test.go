@@ -81,7 +81,7 @@ func TestServerReportsARegistryOfSectionsWithoutEffect(t *testing.T) {
 	}
 	p := harness.Serve(t, dir, harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL, "--store-url", url, "--lessons", "redis://")
 	if n := strings.Count(p.Log.String(), "a file of registered sections has no effect"); n != 1 {
-		t.Errorf("the log has %d warnings about the file of registered sections, want 1: %s", n, p.Log.String())
+		t.Errorf("the log has %d warnings about the file of registered sections, want 1; log %s", n, p.Log.String())
 	}
 	p.Stop()
 }

@@ -47,7 +47,7 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL="), env...)
 	err := cmd.Run()
 	if cmd.ProcessState == nil {
-		t.Fatalf("precept did not start: %v", err)
+		t.Fatalf("the start of precept: got error %v, want none", err)
 	}
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }

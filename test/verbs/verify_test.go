@@ -53,7 +53,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 		}
 		out, stderr, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
 		if (code == harness.ExitDone) != c.ok || !c.ok && code != harness.ExitMisuse {
-			t.Errorf("record on %.60s: got exit code %d, want accepted (exit code 0) = %v, otherwise %d: %s", c.in, code, c.ok, harness.ExitMisuse, stderr)
+			t.Errorf("record on %.60s: got exit code %d, want accepted (exit code 0) = %v, otherwise %d; standard error %s", c.in, code, c.ok, harness.ExitMisuse, stderr)
 		}
 		if !c.ok {
 			continue

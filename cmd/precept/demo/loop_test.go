@@ -36,7 +36,7 @@ func TestLoopingAgentStopsAtTheFirstWarning(t *testing.T) {
 		server.Close()
 		caught, calls := f.Loops()
 		if err != nil || caught != c.caught || calls != c.calls || results != c.results {
-			t.Errorf("with a warning after %d results (0: none): %d loops ended by a warning, want %d; the first of these agents made %d calls, want %d; %d tool results in the last request, want %d; error %v", c.warnAfter, caught, c.caught, calls, c.calls, results, c.results, err)
+			t.Errorf("with a warning after %d results (0: none): got %d loops that a warning ended, %d calls before the warning, %d tool results in the last request, error %v; want %d, %d, %d and no error", c.warnAfter, caught, calls, results, err, c.caught, c.calls, c.results)
 		}
 		good := strings.Contains(strings.Join(scores, " "), `"score":1`)
 		if len(scores) != 1 || good != (c.caught == 1) {

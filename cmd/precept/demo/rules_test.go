@@ -33,7 +33,7 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 		}
 		for _, s := range sections {
 			if !bytes.Contains(body, []byte("## "+s+`\n`)) {
-				t.Errorf("the request lacks the section %s: %s", s, body)
+				t.Errorf("the request is %s, want the section %s in it", body, s)
 			}
 			body = bytes.ReplaceAll(body, []byte("## "+s+`\n`), nil)
 		}

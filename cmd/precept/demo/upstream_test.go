@@ -20,7 +20,7 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 		Choices []struct{ Message message }
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
-		t.Fatalf("the response %s is not JSON: %v", rec.Body, err)
+		t.Fatalf("decoding the response %s: got error %v, want none", rec.Body, err)
 	}
 	if len(res.Choices) > 0 {
 		text = res.Choices[0].Message.Content

@@ -157,7 +157,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	for _, l := range w.Truths {
 		got, ok := book.Get(l.Slug)
 		if !ok || !got.InForce(now) {
-			t.Errorf("lesson %s is missing in the directory or not in effect (found: %v)", l.Slug, ok)
+			t.Errorf("lesson %s is in the directory: %v, want the lesson in the directory and in effect", l.Slug, ok)
 		}
 	}
 	for n := 1; n <= 300; n++ {

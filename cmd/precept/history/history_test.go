@@ -55,7 +55,7 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 			lines = append(lines, tr.Source+" "+tr.ID+": "+outline(tr.Request))
 			return nil
 		}); err != nil {
-			t.Fatalf("the transcripts %s of %s cannot be read: %v", text, path, err)
+			t.Fatalf("detect.Read of the transcripts %s of %s: got error %v, want none", text, path, err)
 		}
 	}
 	return lines, skipped

@@ -38,7 +38,7 @@ func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 		return err == nil && bytes.Contains(metrics, []byte(`precept_fail_open_total{step="distill"} `))
 	})
 	if bytes.Contains(metrics, []byte(`step="session`)) {
-		t.Errorf("a label step has the name of a session, want only distill: %s", metrics)
+		t.Errorf("a label step has the name of a session, want only distill; metrics %s", metrics)
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
