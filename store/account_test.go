@@ -17,6 +17,7 @@ import (
 	"precept/store"
 )
 
+// A turn in progress at a crash is stored once after the crash, as a stub: an incomplete exchange without content.
 func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -110,22 +111,22 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	x, start := r.startTurn(word, 1)
+	x, start := r.startTurn(markerWord, 1)
 	otherX, otherStart := r.startTurn("madagascar", 1)
 	r.deliver()
-	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(word)), 1)
+	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
 	r.wait(durableAfter) // until SQLite may have copied the stub from the write-ahead log to the file
 	readsEnv(x)
 	r.endTurn(x, start)
 	r.deliver()
 	r.wait(durableAfter)
-	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(word), nil)
+	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
 	crashed := r.crash(envOut(t))
 	crashed.deliver()
 	sameList(t, "stored turns of the other session after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
 	r.endTurn(otherX, otherStart)
 	r.deliver()
-	sameList(t, "stored turns of the opted-out session", r.storedTurns(word), nil)
+	sameList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
 	sameList(t, "stored turns of the other session", r.storedTurns("madagascar"), []string{"1 complete"})
 }
 
@@ -133,9 +134,9 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
-	x, start := r.startTurn(word, 1)
+	x, start := r.startTurn(markerWord, 1)
 	r.deliver()
-	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(word)), 1)
+	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
 	readsEnv(x)
 	r.endTurn(x, start)
 	r.offer("other", 1)
@@ -144,8 +145,8 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	r = r.crash(envOut(t))
 	r.deliver()
 	r.wait(durableAfter)
-	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(word), nil)
-	sameList(t, "stored turns of the opted-out session", r.storedTurns(word), nil)
+	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
+	sameList(t, "stored turns of the opted-out session", r.storedTurns(markerWord), nil)
 	sameAccount(t, "account", r.account(true), "2 = 1 + 0 + 0 + 1 opted_out")
 }
 

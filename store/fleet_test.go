@@ -161,26 +161,26 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, nil)
-		id := a.sessionWithWord(tenantA, word)
+		id := a.sessionWithWord(tenantA, markerWord)
 		time.Sleep(time.Second)
 		there, _ := b.store.Acquire(t.Context(), tenantA, id)
 		if there == nil {
 			t.Fatal("Acquire on the other replica: got no session, want the session")
 		}
-		b.offer(word, 2)
+		b.offer(markerWord, 2)
 		b.store.Release(there, store.Decided)
 		time.Sleep(time.Second)
 		same(t, "stored exchanges before the deletion", a.exchanges(id), 2)
-		a.forget(word)
-		x := exchange(tenantA, word, 3, b.clock.now().Add(-time.Second)) // a turn in progress
+		a.forget(markerWord)
+		x := exchange(tenantA, markerWord, 3, b.clock.now().Add(-time.Second)) // a turn in progress
 		b.store.Offer(store.Turn{Exchange: x, Size: 100})
 		time.Sleep(durableAfter)
 		same(t, "the session is in the memory of the other replica", b.inMemory(tenantA, id), false)
-		sameList(t, "stored turns after the deletion", a.storedTurns(word), nil)
+		sameList(t, "stored turns after the deletion", a.storedTurns(markerWord), nil)
 		_, ok := a.row(id)
 		same(t, "the session has a row after the deletion", ok, false)
 		for _, r := range []*rig{a, b} {
-			sameList(t, "files of a replica that hold the word", filesWith(t, r.dir, word), nil)
+			sameList(t, "files of a replica that hold the word", filesWith(t, r.dir, markerWord), nil)
 		}
 	})
 }

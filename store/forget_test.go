@@ -16,17 +16,17 @@ import (
 	"precept/store"
 )
 
-// sessionWithWord creates a session whose texts all contain word.
+// sessionWithWord creates a session whose texts all contain markerWord.
 func (r *rig) sessionWithWord(tenant, name string) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenant, name, picked(true))
 	x := exchange(tenant, name, 1, r.clock.now())
-	x.Reply.Text = "It is in " + word + "."
+	x.Reply.Text = "It is in " + markerWord + "."
 	r.store.Offer(store.Turn{Exchange: x, Size: 100})
 	r.store.AddEchoes(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, "r:"+name), ID: id, At: r.clock.now()})
 	r.deliver()
 	e := score("f", 1, 1)
-	e.Comment = "Not " + word
+	e.Comment = "Not " + markerWord
 	r.postFeedback(tenant, id, e)
 	return id
 }
@@ -43,10 +43,10 @@ func TestForgettingKeepsTheCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		id, other := r.sessionWithWord(tenantA, word+"-1"), r.sessionWithWord(tenantA, "quiet")
+		id, other := r.sessionWithWord(tenantA, markerWord+"-1"), r.sessionWithWord(tenantA, "quiet")
 		r.closeSessions()
 		before := r.counters(tenantA)
-		r.forget(word + "-1")
+		r.forget(markerWord + "-1")
 		same(t, "exchanges of the forgotten session", r.exchanges(id), 0)
 		same(t, "exchanges of the other session", r.exchanges(other), 1)
 		same(t, "counters after the deletion", r.counters(tenantA), before)
@@ -62,17 +62,17 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 			first = r.sessionWithWord("acme", name)
 		}
 		e := score("early", 1, 1)
-		e.Comment = word
+		e.Comment = markerWord
 		r.postByKey("acme", 77, e)
 		other := r.beginSession(tenantA, "quiet", picked(true))
 		r.deliver()
-		if len(filesWith(t, r.dir, word)) == 0 {
+		if len(filesWith(t, r.dir, markerWord)) == 0 {
 			t.Fatal("no file has the word before the tenant is forgotten, want at least one file")
 		}
 		if n, err := r.store.ForgetTenant(t.Context(), "acme"); n != 3 || err != nil {
 			t.Fatalf("ForgetTenant: got %d sessions, error %v, want 3 and no error", n, err)
 		}
-		sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
+		sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
 		same(t, "a session of the forgotten tenant is in memory", r.inMemory("acme", first), false)
 		same(t, "the session of the other tenant is in memory", r.inMemory(tenantA, other), true)
 	})
@@ -217,7 +217,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.sessionWithWord(tenantA, word)
+		r.sessionWithWord(tenantA, markerWord)
 		r.offer("s", 1, 2)
 		var turn atomic.Int64
 		turn.Store(2)
@@ -232,8 +232,8 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 				t.Errorf("Account.Admitted during the call %s of the backend: got %d, want more than %d", op, have, before)
 			}
 		})
-		r.forget(word)
-		sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
+		r.forget(markerWord)
+		sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
 		atLeast(t, "turns recorded before the end of the deletion", turn.Load(), 3)
 		time.Sleep(durableAfter)
 		admitted := r.balancedAccount(true).Admitted
@@ -278,40 +278,40 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				r := openRig(t, t.TempDir(), &clock{}, nil)
 				r.backend.down()
-				r.beginSession(tenantA, word, picked(true))
+				r.beginSession(tenantA, markerWord, picked(true))
 				for turn := 1; turn <= 5; turn++ {
-					r.offer(word, 10+turn)
+					r.offer(markerWord, 10+turn)
 					r.deliver()
 				}
 				r.kill()
-				r.damage(word)
+				r.damage(markerWord)
 				r = openRig(t, r.dir, r.clock, nil)
 				r.deliver()
-				atMost(t, "stored turns of the damaged file", len(r.storedTurns(word)), 4)
-				atLeast(t, "outbox files with the word after damage", len(r.outboxFilesWith(word)), 1)
+				atMost(t, "stored turns of the damaged file", len(r.storedTurns(markerWord)), 4)
+				atLeast(t, "outbox files with the word after damage", len(r.outboxFilesWith(markerWord)), 1)
 				r.run()
-				r.beginSession(tenantA, word, picked(true))
-				r.offer(word, 1)
-				x, b := r.startTurn(word, 2)
+				r.beginSession(tenantA, markerWord, picked(true))
+				r.offer(markerWord, 1)
+				x, b := r.startTurn(markerWord, 2)
 				time.Sleep(time.Second)
-				r.startTurn(word, 3) // not recorded yet
-				atLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(word)), 1)
+				r.startTurn(markerWord, 3) // not recorded yet
+				atLeast(t, "outbox files with the word before the deletion", len(r.outboxFilesWith(markerWord)), 1)
 				if wholeTenant {
 					n, err := r.store.ForgetTenant(t.Context(), tenantA)
 					same(t, "forgotten sessions and error", fmt.Sprint(n, err), fmt.Sprint(1, nil))
 				} else {
-					r.forget(word)
+					r.forget(markerWord)
 				}
-				sameList(t, "outbox files with the word after the deletion", r.outboxFilesWith(word), nil)
+				sameList(t, "outbox files with the word after the deletion", r.outboxFilesWith(markerWord), nil)
 				time.Sleep(time.Second)
-				sameList(t, "outbox files with the word after the third turn was recorded", r.outboxFilesWith(word), nil)
+				sameList(t, "outbox files with the word after the third turn was recorded", r.outboxFilesWith(markerWord), nil)
 				r.endTurn(x, b)
 				time.Sleep(time.Second)
-				sameList(t, "outbox files with the word after the second turn ended", r.outboxFilesWith(word), nil)
+				sameList(t, "outbox files with the word after the second turn ended", r.outboxFilesWith(markerWord), nil)
 				left := r.crash(nil)
 				left.deliver()
-				sameList(t, "outbox files with the word after a crash", left.outboxFilesWith(word), nil)
-				sameList(t, "stored turns after a crash", left.storedTurns(word), nil)
+				sameList(t, "outbox files with the word after a crash", left.outboxFilesWith(markerWord), nil)
+				sameList(t, "stored turns after a crash", left.storedTurns(markerWord), nil)
 				left.balancedAccount(true)
 			})
 		})

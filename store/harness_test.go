@@ -30,9 +30,9 @@ import (
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
 const (
-	tenantA  = "default"
-	word     = "zanzibar" // a word that tests search for in files
-	closeAge = time.Hour
+	tenantA    = "default"
+	markerWord = "zanzibar" // a word that tests search for in files
+	closeAge   = time.Hour
 	// durableAfter is the time after which everything accepted is delivered, synced and checkpointed.
 	durableAfter = 25 * time.Second
 )
@@ -368,7 +368,8 @@ func copied(t testing.TB, dir string) string {
 // so that a test can list the files of the outbox.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
-// sessionsOf returns the sessions with a key.
+// sessionsOf returns the sessions with an echo key, the hash of an id or a text by which requests and feedback find
+// their session.
 func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 	r.t.Helper()
 	found, late := r.store.Echoes(r.t.Context(), tenantA, []session.EchoKey{key})
@@ -395,7 +396,8 @@ func (r *rig) balancedAccount(running bool) store.Account {
 	return accountOf(r.t, r.options.Queue.Path, running)
 }
 
-// accountOf reads the account of exchanges in an outbox, and fails the test unless the account balances.
+// accountOf reads the account of an outbox, and fails the test unless the account balances: each admitted exchange is
+// stored, spooled (the exchange waits in the outbox), incomplete or dropped.
 func accountOf(t testing.TB, path string, running bool) store.Account {
 	t.Helper()
 	b, err := store.ReadAccount(path, running)
@@ -607,7 +609,7 @@ func (r *rig) playOneTurn(name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// addKey adds an echo key of a session: an id or a hash by which feedback finds the session.
+// addKey adds an echo key of a session.
 func (r *rig) addKey(key session.EchoKey, id session.ID) {
 	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()})
 }

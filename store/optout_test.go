@@ -197,7 +197,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 		}
 	}
 	r := newRig(t, withSecret("a"))
-	c := r.converse(word)
+	c := r.converse(markerWord)
 	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.Asked = session.ByHeader, true })
 	for turn := 1; turn <= 3; turn++ {
 		c.turn(turn, readsEnv)
@@ -206,12 +206,12 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.kill()
-	for _, trace := range []string{word, c.id.String(), string(c.id[:]), ".env"} {
+	for _, trace := range []string{markerWord, c.id.String(), string(c.id[:]), ".env"} {
 		sameList(t, "files that contain a trace of the session", filesWith(t, r.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
 		r = openRig(t, r.dir, r.clock, withSecret(secret))
-		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: word, Started: r.clock.now()}})
+		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: r.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
 		same(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
 		r.store.Release(ses, store.Unchanged)

@@ -201,7 +201,7 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 			id := r.playOneTurn("s", picked(true))
 			r.backend.failPosts()
 			e := score("a", 1, .7)
-			e.Comment = word
+			e.Comment = markerWord
 			r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: e})
 			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
@@ -216,7 +216,7 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 				t.Fatal(err)
 			}
 			same(t, "late posts after the deletion", r.store.LatePosts(), 0)
-			sameList(t, "files with the comment", r.outboxFilesWith(word), nil)
+			sameList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
 		})
 	}
 }
@@ -251,7 +251,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			}
 			r.backend.failPosts()
 			e := score("a", 1, .7)
-			e.Comment = word
+			e.Comment = markerWord
 			r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
 			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
@@ -260,7 +260,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil {
 				t.Fatal(err)
 			}
-			sameList(t, "files with the comment", r.outboxFilesWith(word), nil)
+			sameList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
 			lookups, retries := 0, 0
 			for _, op := range r.backend.takeCalls() {
 				switch op {
@@ -324,14 +324,14 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 			return
 		}
 		e := score("b", 1, .7)
-		e.Comment = word
+		e.Comment = markerWord
 		r.postLate(feedback.Post{ResponseID: "s", Entry: e})
 	})
 	r.run()
 	r.forget("s")
 	same(t, "feedback was posted during the erasure", posted.Load(), true)
 	same(t, "late posts after the deletion", r.store.LatePosts(), 1)
-	sameList(t, "files with the comment", r.outboxFilesWith(word), nil)
+	sameList(t, "files with the comment", r.outboxFilesWith(markerWord), nil)
 }
 
 // Late feedback on a reply is deleted when another replica erases the session of the reply, although that replica
@@ -345,7 +345,7 @@ func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
 	e := score("a", 1, .7)
-	e.Comment = word
+	e.Comment = markerWord
 	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
 	if _, err := r.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
@@ -354,5 +354,5 @@ func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	r.backend.allowPosts()
 	r.wait(5 * time.Second)
 	same(t, "late posts after the deletion", r.store.LatePosts(), 0)
-	sameList(t, "files with the comment", filesWith(t, r.dir, word), nil)
+	sameList(t, "files with the comment", filesWith(t, r.dir, markerWord), nil)
 }

@@ -23,11 +23,11 @@ func (r *rig) checkStored(name string, want ...string) {
 	same(r.t, fmt.Sprintf("session %q has a row", name), ok, len(want) > 0)
 }
 
-// playTurn plays one whole turn with word in its text.
+// playTurn plays one whole turn with markerWord in its text.
 func (r *rig) playTurn(name string, turn int) {
 	r.beginSession(tenantA, name, picked(true))
 	x, b := r.startTurn(name, turn)
-	x.Reply.Text = "In " + word + "."
+	x.Reply.Text = "In " + markerWord + "."
 	r.endTurn(x, b)
 }
 
@@ -49,7 +49,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 			t.Errorf("Browse: got sessions %+v, error %v, want session s alone", list.Sessions, err)
 		}
 		shown, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
-		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, word) || !strings.Contains(text, "Paint the shed.") {
+		if text := fmt.Sprint(shown.TurnItems); err != nil || !strings.Contains(text, markerWord) || !strings.Contains(text, "Paint the shed.") {
 			t.Errorf("Transcript: got %s, error %v, want the words of the user and of the reply", text, err)
 		}
 	})
@@ -120,23 +120,23 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				r := runRig(t, nil)
 				r.playTurn("s", 1)
 				x, b := r.startTurn("s", 2)
-				x.Reply.Text = word
+				x.Reply.Text = markerWord
 				time.Sleep(durableAfter)
 				if n, err := r.store.ForgetSession(t.Context(), "them", "s"); n != 0 || err != nil {
 					t.Errorf("ForgetSession of another tenant: got %d sessions, error %v, want 0 and no error", n, err)
 				}
-				if len(filesWith(t, r.dir, word)) == 0 {
+				if len(filesWith(t, r.dir, markerWord)) == 0 {
 					t.Fatal("no file has the word before the session is forgotten, want at least one file")
 				}
 				if n, err := forget(r); n != 1 || err != nil {
 					t.Errorf("deletion by %s: got %d sessions, error %v, want 1 and no error", by, n, err)
 				}
 				same(t, "sessions in memory", r.store.Sessions(), 0)
-				sameList(t, "files that hold the word", filesWith(t, r.dir, word), nil)
+				sameList(t, "files that hold the word", filesWith(t, r.dir, markerWord), nil)
 				r.endTurn(x, b)
 				time.Sleep(durableAfter)
 				r.checkStored("s")
-				sameList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, word), nil)
+				sameList(t, "files that hold the word after the request in progress", filesWith(t, r.dir, markerWord), nil)
 				if _, err := r.archive.Transcript(t.Context(), tenantA, "s", 0); !errors.Is(err, store.ErrNoSession) {
 					t.Errorf("the transcript of a forgotten session: got error %v, want store.ErrNoSession", err)
 				}

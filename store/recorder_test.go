@@ -96,7 +96,7 @@ func TestQueueIsBounded(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// Many large turns that end at once are stored once, and none is stored as a stub.
+// Many large turns that end at once are stored once, and none is stored as a stub (an incomplete exchange).
 func TestBurstIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20

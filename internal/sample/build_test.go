@@ -74,7 +74,7 @@ func callReply(id, name, args string) sample.Reply {
 	return sample.Reply{Calls: []sample.Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
 }
 
-// families returns the families of the samples, in order.
+// families returns the family (the kind) of each sample, in order.
 func families(samples []sample.Sample) string {
 	var names []string
 	for _, s := range samples {

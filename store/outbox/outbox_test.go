@@ -106,7 +106,8 @@ func (q *queue) texts(after int64) string {
 	}
 }
 
-// format returns the counts of an account as "admitted = stored + spooled + incomplete + dropped".
+// format returns the counts of exchanges of an account as "admitted = stored + spooled + incomplete + dropped". Spooled
+// exchanges wait in the outbox.
 func format(a outbox.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", a.Admitted, a.Stored, a.Spooled, a.Incomplete)
 	if len(a.Dropped) > 0 {

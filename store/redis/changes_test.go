@@ -174,11 +174,11 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				}
 				return sum
 			}
-			settleSessions := func(n int, how fault) {
+			settleSessions := func(n int, injected fault) {
 				t.Helper()
-				proxy.next(0, how)
-				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (how != "") {
-					t.Fatalf("settlement with the fault %q: got error %v, want an error only with a fault", how, err)
+				proxy.next(0, injected)
+				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (injected != "") {
+					t.Fatalf("settlement with the fault %q: got error %v, want an error only with a fault", injected, err)
 				}
 			}
 			settleSessions(1, "")
@@ -186,11 +186,11 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				t.Fatal(err)
 			}
 			have := read()
-			how := cutBehind
+			injected := cutBehind
 			if order != "at once" {
-				how = late
+				injected = late
 			}
-			settleSessions(10, how)
+			settleSessions(10, injected)
 			for err := s.Ping(t.Context()); err != nil; err = s.Ping(t.Context()) { // closes the breaker
 				t.Log(err)
 			}

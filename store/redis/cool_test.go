@@ -28,7 +28,7 @@ func TestExchangesLeaveAfterTheirSamplesAreAcknowledged(t *testing.T) {
 	cool := func(seconds int) (int, bool) {
 		t.Helper()
 		time.Sleep(2 * time.Millisecond) // until the lease of the previous Cooler has expired
-		n, ok, err := s.NewCooler("lake", fmt.Sprint(seconds)).Cool(t.Context(), then(seconds), time.Millisecond)
+		n, ok, err := s.NewCooler("lake", fmt.Sprint(seconds)).Cool(t.Context(), atSecond(seconds), time.Millisecond)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -79,9 +79,9 @@ func writeCoolable(t *testing.T, s *redis.Store, tenant string, from, to int) {
 	var b session.Batch
 	for n := from; n < to; n++ {
 		one := batch(n)
-		one.Rows[0].Tenant, one.Exchanges[0].Tenant, one.Rows[0].Seen, one.Rows[0].Closed = tenant, tenant, then(0), true
+		one.Rows[0].Tenant, one.Exchanges[0].Tenant, one.Rows[0].Seen, one.Rows[0].Closed = tenant, tenant, atSecond(0), true
 		b.Rows, b.Exchanges = append(b.Rows, one.Rows...), append(b.Exchanges, one.Exchanges...)
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: sid(n), Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: then(0)}})
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, ID: sid(n), Sample: sample.Sample{ID: fmt.Sprint("m", n), CreatedAt: atSecond(0)}})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -108,7 +108,7 @@ func TestManySessionsOfOneTimeAreCooled(t *testing.T) {
 	const sessions = 1000 // some 500 in each shard
 	writeCoolable(t, s, ourTenant, 0, sessions)
 	acknowledge(t, s, "lake")
-	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), then(1000), time.Minute)
+	n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(1000), time.Minute)
 	if n != sessions || !ok || err != nil {
 		t.Errorf("Cool: got %d deleted exchanges, ok %v, error %v, want %d, true", n, ok, err, sessions)
 	}
@@ -123,7 +123,7 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 	acknowledge(t, s, "lake")
 	cool := func() {
 		t.Helper()
-		if n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), then(1000), time.Minute); n != 1 || !ok || err != nil {
+		if n, ok, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(1000), time.Minute); n != 1 || !ok || err != nil {
 			t.Fatalf("Cool: got %d deleted exchanges, ok %v, error %v, want 1, true", n, ok, err)
 		}
 	}
@@ -171,7 +171,7 @@ func TestCoolingWaitsForFeedback(t *testing.T) {
 	}
 	cooler := s.NewCooler("lake", "one")
 	for i, want := range []int{0, 1} {
-		if n, ok, err := cooler.Cool(t.Context(), then(1000), time.Minute); n != want || !ok || err != nil {
+		if n, ok, err := cooler.Cool(t.Context(), atSecond(1000), time.Minute); n != want || !ok || err != nil {
 			t.Errorf("call %d of Cool: got %d deleted exchanges, ok %v, error %v, want %d, true", i, n, ok, err, want)
 		}
 		_, state, err := s.SessionFeedback(t.Context(), ourTenant, sid(0))
@@ -197,12 +197,12 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 	}
 	acknowledge(t, one, "lake")
 	withLease, withoutLease := one.NewCooler("lake", "one"), other.NewCooler("lake", "other")
-	if n, _, err := withLease.Cool(t.Context(), then(1000), time.Minute); n != tenants || err != nil {
+	if n, _, err := withLease.Cool(t.Context(), atSecond(1000), time.Minute); n != tenants || err != nil {
 		t.Fatalf("first Cool: got %d deleted exchanges, error %v, want %d", n, err, tenants)
 	}
 	cost := func(k *redis.Cooler) int {
 		before := commandsOf(t, server)
-		if n, ok, err := k.Cool(t.Context(), then(2000), time.Minute); n != 0 || !ok || err != nil {
+		if n, ok, err := k.Cool(t.Context(), atSecond(2000), time.Minute); n != 0 || !ok || err != nil {
 			t.Errorf("Cool without old sessions: got %d deleted exchanges, ok %v, error %v, want none, true", n, ok, err)
 		}
 		return commandsOf(t, server) - before
@@ -218,12 +218,12 @@ func TestCoolingIsCheapWithoutOldSessions(t *testing.T) {
 func TestReleaseOfACoolerLetsAnotherWork(t *testing.T) {
 	t.Parallel()
 	s := openWithShards(t, storetest.StartRedis(t).URL(), 4)
-	if _, _, err := s.NewCooler("lake", "one").Cool(t.Context(), then(0), time.Hour); err != nil {
+	if _, _, err := s.NewCooler("lake", "one").Cool(t.Context(), atSecond(0), time.Hour); err != nil {
 		t.Fatal(err)
 	}
 	claimed := func() bool {
 		t.Helper()
-		ok, err := s.Claim(t.Context(), "cool lake", "two", then(0), time.Hour)
+		ok, err := s.Claim(t.Context(), "cool lake", "two", atSecond(0), time.Hour)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,7 +20,7 @@ type faultProxy struct {
 	mu   sync.Mutex
 	seen int    // commands since the last call of next
 	at   int    // number of the command with the fault
-	how  fault  // kind of the fault
+	kind fault  // kind of the fault
 	done bool   // the fault has happened
 	held []byte // bytes of the late command, which release sends
 }
@@ -64,10 +64,10 @@ func (b *faultProxy) close() {
 }
 
 // next sets the fault for the command with the number at, from 0; a negative number sets no fault.
-func (b *faultProxy) next(at int, how fault) {
+func (b *faultProxy) next(at int, kind fault) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.seen, b.at, b.how, b.done = 0, at, how, false
+	b.seen, b.at, b.kind, b.done = 0, at, kind, false
 }
 
 // commands returns the number of commands since next, and whether the fault has happened.
@@ -90,7 +90,7 @@ func (b *faultProxy) faultOf(name string) fault {
 		return ""
 	}
 	b.done = true
-	return b.how
+	return b.kind
 }
 
 // release sends a late command, and waits for the reply.
@@ -126,7 +126,7 @@ func (b *faultProxy) serve(client net.Conn) {
 			_, _ = io.WriteString(client, "-ERR unknown command 'HELLO'\r\n")
 			continue
 		}
-		switch how := b.faultOf(name); how {
+		switch kind := b.faultOf(name); kind {
 		case cutBefore:
 			return
 		case late:
@@ -139,12 +139,12 @@ func (b *faultProxy) serve(client net.Conn) {
 				return
 			}
 			reply, err := readRaw(back)
-			if err != nil || how == cutBehind {
+			if err != nil || kind == cutBehind {
 				return
 			}
 			_, _ = client.Write(reply)
 		default:
-			_, _ = fmt.Fprintf(client, "-%s\r\n", how)
+			_, _ = fmt.Fprintf(client, "-%s\r\n", kind)
 		}
 	}
 }

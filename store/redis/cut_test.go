@@ -57,7 +57,7 @@ func fullBatch() session.Batch {
 		other.Exchanges[i].Tenant = "other"
 	}
 	run := session.Record{
-		Identity: session.Identity{ID: sid(3), Tenant: ourTenant, Name: "r", Started: then(3), Seen: then(3)},
+		Identity: session.Identity{ID: sid(3), Tenant: ourTenant, Name: "r", Started: atSecond(3), Seen: atSecond(3)},
 		Unit:     session.Unit{IsRun: true},
 		OptOut:   session.OptOut{Kept: true},
 	}
@@ -67,15 +67,15 @@ func fullBatch() session.Batch {
 	}
 	b.Rows = append(append(b.Rows, other.Rows...), unit)
 	b.Exchanges = append(b.Exchanges, other.Exchanges...)
-	b.Echoes = []session.Echo{{Tenant: ourTenant, Key: 7, ID: sid(1), At: then(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: then(2)}}
-	b.Samples = []session.StoredSample{{Tenant: ourTenant, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: then(1)}}}
+	b.Echoes = []session.Echo{{Tenant: ourTenant, Key: 7, ID: sid(1), At: atSecond(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: atSecond(2)}}
+	b.Samples = []session.StoredSample{{Tenant: ourTenant, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: atSecond(1)}}}
 	b.Whole = []session.Ref{{Tenant: ourTenant, ID: sid(1)}}
 	return b
 }
 
 // entryOf returns a feedback entry with the id name.
 func entryOf(name string) feedback.Entry {
-	return feedback.Entry{ID: name, At: then(1), Source: "user", Type: "score", Score: 1, Tier: 1}
+	return feedback.Entry{ID: name, At: atSecond(1), Source: "user", Type: "score", Score: 1, Tier: 1}
 }
 
 // settlement returns the first settlement of session 1.
@@ -114,7 +114,7 @@ func changes() []storeCall {
 			return err
 		}),
 		act("set aside", func(ctx context.Context, s *redis.Store) error {
-			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
+			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: atSecond(4)}})
 		}),
 		act("write notes", func(ctx context.Context, s *redis.Store) error {
 			return s.WriteNotes(ctx, ourTenant, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
@@ -126,15 +126,15 @@ func changes() []storeCall {
 			return s.PutAnswer(ctx, ourTenant, sid(1), "name", "text")
 		}),
 		act("consult", func(ctx context.Context, s *redis.Store) error {
-			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: then(1)}, "b": {Count: 3, Last: then(2)}})
+			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: atSecond(1)}, "b": {Count: 3, Last: atSecond(2)}})
 		}),
 		act("forget", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.Forget(ctx, ourTenant, sid(3))
 			return err
 		}),
-		act("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, then(9)); return err }),
+		act("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, atSecond(9)); return err }),
 		act("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
-		act("retain", func(ctx context.Context, s *redis.Store) error { _, err := s.Retain(ctx, then(0)); return err }),
+		act("retain", func(ctx context.Context, s *redis.Store) error { _, err := s.Retain(ctx, atSecond(0)); return err }),
 		act("forget tenant", func(ctx context.Context, s *redis.Store) error { _, err := s.ForgetTenant(ctx, "other"); return err }),
 	}
 }
@@ -149,7 +149,7 @@ func reads() []storeCall {
 			return two(s.FindEcho(ctx, ourTenant, []session.EchoKey{7, 8}))
 		}),
 		read("due", func(ctx context.Context, s *redis.Store) (any, error) {
-			list, err := s.Due(ctx, then(60), session.Row{}, 10)
+			list, err := s.Due(ctx, atSecond(60), session.Row{}, 10)
 			return ids(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
 		read("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
@@ -240,7 +240,7 @@ func ids[T any](list []T, of func(T) string) (out []string) {
 	return out
 }
 
-// openFaulty returns a function that opens a store behind the proxy b, which injects faults. Each read of the store's
+// openFaulty returns openStore, which opens a store behind the proxy b, which injects faults. Each read of the store's
 // clock moves the clock by 10 seconds, so that the breaker, which refuses calls for a while after a failure, refuses
 // no call.
 func openFaulty(t *testing.T) (openStore func(prefix string) *redis.Store, b *faultProxy) {
@@ -316,36 +316,36 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 	open, b := openFaulty(t)
 	for n, d := range changes() {
 		want := ""
-		for how, kind := range faults() {
+		for injected, wantErr := range faults() {
 			for at := -1; ; at++ {
-				s := open(fmt.Sprint("c", n, how[:10], at+1))
+				s := open(fmt.Sprint("c", n, injected[:10], at+1))
 				for _, earlier := range changes()[:n] {
 					if _, err := earlier.do(t.Context(), s); err != nil {
 						t.Fatalf("%s: got error %v, want none", earlier.name, err)
 					}
 				}
-				b.next(at, how)
+				b.next(at, injected)
 				_, err := d.do(t.Context(), s)
-				_, hit := b.commands()
+				_, happened := b.commands()
 				b.next(-1, "")
-				if (err != nil) != hit || hit && (!errors.Is(err, kind) || !errors.Is(err, session.ErrUnavailable)) {
-					t.Errorf("%s, %s command %d: fault happened = %v, got error %v, want an error that is %v and ErrUnavailable if the fault happened, else none", d.name, how, at, hit, err, kind)
+				if (err != nil) != happened || happened && (!errors.Is(err, wantErr) || !errors.Is(err, session.ErrUnavailable)) {
+					t.Errorf("%s, %s command %d: fault happened = %v, got error %v, want an error that is %v and ErrUnavailable if the fault happened, else none", d.name, injected, at, happened, err, wantErr)
 				}
-				if at >= 0 && !hit { // the call has no further commands
+				if at >= 0 && !happened { // the call has no further commands
 					if at == 0 {
-						t.Errorf("%s: the call sent no command, want a command for the fault %s", d.name, how)
+						t.Errorf("%s: the call sent no command, want a command for the fault %s", d.name, injected)
 					}
 					break
 				}
-				if _, err := d.do(t.Context(), s); hit && err != nil {
-					t.Errorf("repeated %s after %s command %d: got error %v, want none", d.name, how, at, err)
+				if _, err := d.do(t.Context(), s); happened && err != nil {
+					t.Errorf("repeated %s after %s command %d: got error %v, want none", d.name, injected, at, err)
 				}
 				have := dataOf(t, s)
 				if want == "" {
 					want = have
 				}
 				if have != want {
-					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, how, at, differing(have, want))
+					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, injected, at, differing(have, want))
 				}
 				_ = s.Close()
 			}
@@ -365,7 +365,7 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 	}
 	all := faults()
 	all["WRONGTYPE Operation against a key holding the wrong kind of value"] = redis.ErrCorrupt
-	for how, kind := range all {
+	for injected, wantErr := range all {
 		for _, d := range reads() {
 			b.next(-1, "")
 			want, err := d.do(t.Context(), s)
@@ -374,18 +374,18 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 			}
 			total, _ := b.commands()
 			for at := range total {
-				b.next(at, how)
+				b.next(at, injected)
 				have, err := d.do(t.Context(), s)
-				_, hit := b.commands()
-				temporary := !errors.Is(kind, redis.ErrCorrupt)
+				_, happened := b.commands()
+				temporary := !errors.Is(wantErr, redis.ErrCorrupt)
 				switch {
-				case !hit && d.name == "moved": // a second call sends fewer commands
-				case !hit:
+				case !happened && d.name == "moved": // a second call sends fewer commands
+				case !happened:
 					t.Errorf("%s: the call sent no command %d, want as many commands as without a fault", d.name, at)
 				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):
-					t.Errorf("%s, %.9s at command %d: the answer is %v without an error, want %v", d.name, how, at, have, want)
-				case err != nil && (!errors.Is(err, kind) || errors.Is(err, session.ErrUnavailable) != temporary):
-					t.Errorf("%s, %.9s at command %d: got error %v, want %v, with ErrUnavailable = %v", d.name, how, at, err, kind, temporary)
+					t.Errorf("%s, %.9s at command %d: got %v without an error, want %v", d.name, injected, at, have, want)
+				case err != nil && (!errors.Is(err, wantErr) || errors.Is(err, session.ErrUnavailable) != temporary):
+					t.Errorf("%s, %.9s at command %d: got error %v, want %v, with ErrUnavailable = %v", d.name, injected, at, err, wantErr, temporary)
 				}
 			}
 		}

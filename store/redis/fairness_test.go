@@ -12,8 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// Unsettled returns closed sessions with feedback after their settlement, in a random order and from all shards. The
-// number of sessions is the limit, or the number of all such sessions if that is lower.
+// Unsettled returns closed sessions with feedback after their settlement, in a random order and from all shards, the
+// parts into which a store divides its sessions. The number of sessions is the limit, or the number of all such
+// sessions if that is lower.
 func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := openWithShards(t, server.URL(), 8)

@@ -24,8 +24,8 @@ func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	return open(t, server.URL()), open(t, server.URL()), server
 }
 
-// then returns the time n seconds after a fixed start.
-func then(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
+// atSecond returns the time n seconds after a fixed start.
+func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
 
 // A replica finds the opt-out marks that another replica has stored. Of two marks of a session, the store keeps the
 // mark that hides more, in any order of writing. A key contains a hash in place of the session's id.
@@ -158,18 +158,18 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 		batch string
 		count int64
 	}{{one, "1", 1}, {other, "2", 2}, {one, "3", 3}, {one, "3", 3}, {other, "2", 90}} {
-		if err := entry.s.Consult(ctx, entry.batch, map[string]bank.Consultation{"a": {Count: entry.count, Last: then(i % 3)}}); err != nil {
+		if err := entry.s.Consult(ctx, entry.batch, map[string]bank.Consultation{"a": {Count: entry.count, Last: atSecond(i % 3)}}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: then(0)}}); err != nil { // an earlier time without a consultation
+	if err := one.Consult(ctx, "4", map[string]bank.Consultation{"a": {Last: atSecond(0)}}); err != nil { // an earlier time without a consultation
 		t.Fatal(err)
 	}
 	if err := other.Consult(ctx, "5", nil); err != nil {
 		t.Errorf("Consult without lessons: got error %v, want none", err)
 	}
 	got, err := other.Consultations(ctx, []string{"a", "b"})
-	want := map[string]bank.Consultation{"a": {Count: 6, Last: then(2)}}
+	want := map[string]bank.Consultation{"a": {Count: 6, Last: atSecond(2)}}
 	if err != nil || !maps.Equal(got, want) {
 		t.Errorf("Consultations: got %v, error %v, want %v", got, err, want)
 	}

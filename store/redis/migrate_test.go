@@ -27,9 +27,9 @@ func dataWithoutPosition(t *testing.T, s *redis.Store) (text string) {
 	return text
 }
 
-// A migration moves a store from one shard for each tenant to several shards. The migration keeps the data, and deletes
-// the keys of the old layout except t and frozen, which make calls with the old layout fail. A second migration does
-// nothing.
+// A migration divides the sessions of each tenant, which are in one shard, among several shards. The migration keeps
+// the data, and deletes the keys of the old layout except t and frozen, which make calls with the old layout fail. A
+// second migration does nothing.
 func TestMigrationKeepsEverything(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -197,7 +197,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 	b := batch(1)
 	marks := map[session.ID]session.OptOutMark{}
 	for i := range pages * page {
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", ID: sid(1), Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: then(1)}})
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: "default", ID: sid(1), Sample: sample.Sample{ID: fmt.Sprint("m", i), CreatedAt: atSecond(1)}})
 		marks[sid(i+10)] = session.OptOutMark{Turns: 1, Items: 2}
 	}
 	if err := errors.Join(s.Write(t.Context(), b), s.KeepOptOuts(t.Context(), marks)); err != nil {
@@ -271,35 +271,35 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 	want := dataWithoutPosition(t, fresh)
 	var seconds atomic.Int64
 	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) } // the breaker never opens
-	for n, how := range []fault{cutBehind, cutBefore} {
+	for n, injected := range []fault{cutBehind, cutBefore} {
 		for at := 0; ; at += 1 + 4*n {
 			s, err := redis.Open(redis.Options{URL: fmt.Sprintf("%s?prefix=m%d-%d", b.url(), n, at), Now: now, Shards: 1})
 			if err != nil {
 				t.Fatal(err)
 			}
 			do(s, changes()[:before])
-			b.next(at, how)
+			b.next(at, injected)
 			_, err = s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4})
-			_, hit := b.commands()
+			_, happened := b.commands()
 			b.next(-1, "")
-			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !hit {
-				t.Errorf("%s command %d: got error %v, want none, or ErrUnavailable if the fault happened", how, at, err)
+			if err != nil && !errors.Is(err, session.ErrUnavailable) || err != nil && !happened {
+				t.Errorf("%s command %d: got error %v, want none, or ErrUnavailable if the fault happened", injected, at, err)
 			}
 			thaw(t, server, fmt.Sprintf("m%d-%d", n, at))
 			do(s, changes()[before:after])
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
-				t.Errorf("repeated migration after %s command %d: got error %v, want none", how, at, err)
+				t.Errorf("repeated migration after %s command %d: got error %v, want none", injected, at, err)
 			}
 			if have := dataWithoutPosition(t, s); have != want {
-				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", how, at, differing(have, want))
+				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", injected, at, differing(have, want))
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
-					t.Errorf("%s command %d: the key %s is left, want it deleted", how, at, key)
+					t.Errorf("%s command %d: the key %s is left, want it deleted", injected, at, key)
 				}
 			}
 			_ = s.Close()
-			if !hit {
+			if !happened {
 				break
 			}
 		}

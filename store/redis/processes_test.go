@@ -23,7 +23,7 @@ const childURL = "PRECEPT_TEST_REDIS_URL"
 func closeAll(t *testing.T, s *redis.Store) (taken int) {
 	t.Helper()
 	for {
-		rows, err := s.Due(t.Context(), then(1<<20), session.Row{}, 50)
+		rows, err := s.Due(t.Context(), atSecond(1<<20), session.Row{}, 50)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -64,7 +64,7 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 	var b session.Batch
 	for n := range sessions {
 		tenant := []string{ourTenant, "other"}[n%2]
-		b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: sid(n), Started: then(n / 7), Seen: then(n / 7), Data: []byte("{}")})
+		b.Rows = append(b.Rows, session.Row{Tenant: tenant, ID: sid(n), Started: atSecond(n / 7), Seen: atSecond(n / 7), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)
@@ -110,7 +110,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	const sessions = 2000
 	var b session.Batch
 	for n := range sessions {
-		b.Rows = append(b.Rows, session.Row{Tenant: ourTenant, ID: sid(n), Started: then(n), Seen: then(n), Data: []byte("{}")})
+		b.Rows = append(b.Rows, session.Row{Tenant: ourTenant, ID: sid(n), Started: atSecond(n), Seen: atSecond(n), Data: []byte("{}")})
 	}
 	if err := s.Write(t.Context(), b); err != nil {
 		t.Fatal(err)

@@ -50,7 +50,8 @@ func open(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// openWithShards opens a store that is created with a few shards.
+// openWithShards opens a store that is created with a number of shards, the parts into which a store divides its
+// sessions.
 func openWithShards(t *testing.T, url string, shards int) *redis.Store {
 	t.Helper()
 	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Shards: shards})

@@ -176,7 +176,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	}
 	due := func(after session.Row, limit int, want ...int) session.Row {
 		t.Helper()
-		list, err := s.Due(t.Context(), then(60), after, limit)
+		list, err := s.Due(t.Context(), atSecond(60), after, limit)
 		var have, wanted []string
 		for _, r := range list {
 			have = append(have, r.ID.String())

@@ -21,7 +21,7 @@ func TestMemoryOfAWalkIsBounded(t *testing.T) { //nolint:paralleltest // measure
 		for n := range samples {
 			b.Samples = append(b.Samples, session.StoredSample{
 				Tenant: fmt.Sprint("tenant", tenant), ID: sid(n), Agent: strings.Repeat("a", bytes),
-				Sample: sample.Sample{ID: fmt.Sprint("m", tenant, "-", n), CreatedAt: then(n)},
+				Sample: sample.Sample{ID: fmt.Sprint("m", tenant, "-", n), CreatedAt: atSecond(n)},
 			})
 		}
 		if err := s.Write(t.Context(), b); err != nil {
