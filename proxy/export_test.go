@@ -32,7 +32,7 @@ func (p *Proxy) InFlight() (requests, bodies, copies int64) {
 	return p.inFlight.requests.Load(), p.inFlight.bodies.Load(), p.inFlight.copies.Load()
 }
 
-// Transport returns the transport of the upstreams whose host begins with the text.
+// Transport returns the transport of an upstream whose host begins with host.
 func (p *Proxy) Transport(host string) *http.Transport {
 	for key, transport := range p.set.Load().transports {
 		if strings.HasPrefix(key.host, host) {
@@ -62,7 +62,7 @@ type Target = target
 // NewTarget reads an upstream's URL.
 func NewTarget(name, raw string) (*Target, error) { return newTarget(name, raw) }
 
-// Series returns the counters with a short name.
+// Series returns the counter vector with a short name, such as side for the side requests.
 func (m *Metrics) Series(name string) *prometheus.CounterVec {
 	return map[string]*prometheus.CounterVec{
 		"requests": m.requests, "fail_open": m.failOpen, "sessions": m.sessions.new, "excluded": m.sessions.excluded, "side": m.sessions.side, "uninspected": m.uninspected,

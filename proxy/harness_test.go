@@ -205,7 +205,7 @@ func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags m
 	return r
 }
 
-// testLog shows the log of a failed test.
+// testLog is a writer to the log of a test.
 type testLog struct{ t testing.TB }
 
 func (l testLog) Write(b []byte) (int, error) {
@@ -236,7 +236,7 @@ func (r *rig) send(t *testing.T, method, path string, header http.Header, body s
 	defer func() { _ = res.Body.Close() }()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatalf("the body of the response cannot be read: %v", err)
+		t.Fatalf("reading the body of the response returns the error %v, want none", err)
 	}
 	return res, got
 }

@@ -22,7 +22,7 @@ func (r *rig) deliver(t *testing.T, secret, event, id, payload string) (code int
 	h.Set("X-Hub-Signature-256", "sha256="+hex.EncodeToString(m.Sum(nil)))
 	res, body := r.send(t, "POST", "/v1/hooks/github", h, payload)
 	if err := json.Unmarshal(body, &a); err != nil {
-		t.Fatalf("the answer %s to a delivery is no JSON: %v", body, err)
+		t.Fatalf("the answer to a delivery is %s (error %v), want JSON", body, err)
 	}
 	return res.StatusCode, a
 }

@@ -11,9 +11,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// For any text of an approved lesson, the upstream gets one block with one end line. Each line has a prefix of
-// precept, and the block contains no token of a chat template, no role at the start of a line, and no hidden
-// character.
+// A hostile text of an approved lesson cannot leave its block. The block has one end line, and each line has a prefix
+// of precept. The block contains no token of a chat template, no role at the start of a line, and no hidden character.
 func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {

@@ -26,7 +26,7 @@ func withKeys(t *testing.T) map[string]string {
 	return flags
 }
 
-// An unlisted key is refused in the shape of the API, and nothing reaches the upstream.
+// A request without a listed key gets an error in the shape of its API, and does not reach the upstream.
 func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, withKeys(t))

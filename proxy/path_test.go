@@ -94,7 +94,7 @@ func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 			for form, path := range agentForms(path) {
 				res, body := r.send(t, e.method, path, http.Header{"Precept-Agent": {"coder"}}, e.body)
 				if res.StatusCode != e.want || e.want == http.StatusMethodNotAllowed && res.Header.Get("Allow") == "" {
-					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d, and with status 405 a header Allow", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
+					t.Errorf("%s, %s: %s %s: got status %d, Allow %q, body %.200s, want status %d (with status 405 also a header Allow)", base, form, e.method, path, res.StatusCode, res.Header.Get("Allow"), body, e.want)
 				}
 			}
 		}

@@ -91,7 +91,7 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 					t.Errorf("a request to %s reaches the upstream at %s, want %s", requested, got, want)
 				}
 				if inspected != strings.Contains(string(body), "[one]") {
-					t.Errorf("%s: the upstream got %s, want lesson one: %v", requested, body, inspected)
+					t.Errorf("%s: the upstream got %s with lesson one: %t, want %t", requested, body, !inspected, inspected)
 				}
 			}
 		})

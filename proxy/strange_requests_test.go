@@ -40,8 +40,8 @@ func sendBytes(t *testing.T, base, method, bytes string) clientReply {
 	return readReply(bufio.NewReader(c), method)
 }
 
-// For any request of a client, the upstream gets the request of Go's own reverse proxy, or the client's bytes where
-// Go's proxy changes them.
+// For each of these requests, the upstream gets the request that Go's own reverse proxy sends, or the client's bytes
+// where Go's proxy changes them.
 func TestUnusualRequestsMatchGosReverseProxy(t *testing.T) {
 	up := newRaw(t, false, echoRequest)
 	ours, theirs := startProxy(t, up.url), startPlainProxy(t, up.url)

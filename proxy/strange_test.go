@@ -80,8 +80,8 @@ var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglo
 	"surplus after chunks":   {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// For any bytes of an upstream, over TCP or TLS, the client gets the response of Go's own reverse proxy, or the
-// response that strangeWires names.
+// For each response in strangeWires, over TCP and TLS, the client gets the response of Go's own reverse proxy, or the
+// wanted response of the table.
 func TestUnusualUpstreamsMatchGosReverseProxy(t *testing.T) {
 	heads := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range strangeWires {
@@ -133,7 +133,7 @@ func compare(t *testing.T, what, want string, got clientReply, theirs func() cli
 	}
 }
 
-// Over HTTP/2, with the frames of net/http and unusual handlers, the client gets the response of Go's own proxy.
+// Over HTTP/2, the client gets the response of Go's own reverse proxy for each of these handlers of an upstream.
 func TestUnusualHTTP2UpstreamsMatchGosReverseProxy(t *testing.T) {
 	flush := func(w http.ResponseWriter) { _ = http.NewResponseController(w).Flush() }
 	for name, handler := range map[string]http.HandlerFunc{

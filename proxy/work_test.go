@@ -43,7 +43,7 @@ func (r *rig) rate(t *testing.T, header http.Header, subject string) (p feedback
 	t.Helper()
 	res, body := r.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
 	if err := json.Unmarshal(body, &p); err != nil {
-		t.Fatalf("the answer %s to feedback is no JSON: %v", body, err)
+		t.Fatalf("the answer to feedback is %s (error %v), want JSON", body, err)
 	}
 	p.code = res.StatusCode
 	return p

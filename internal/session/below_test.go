@@ -10,7 +10,7 @@ import (
 	"precept/internal/wire"
 )
 
-// threader returns a threader that counts in place of random session names.
+// threader returns a threader whose session names contain a counter instead of random bytes.
 func threader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {

@@ -107,7 +107,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		o := &sharedKey{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
 		o.th = session.NewThreader(o.entropy)
-		// idle: the conversation has a reply and no request in flight.
+		// idle reports whether a conversation has a reply and no request in flight.
 		idle := func(x *dialogue) bool { return x.replies > 0 && x.open == nil }
 		checkContinues := func(x *dialogue, what string) {
 			if x == nil {

@@ -127,7 +127,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	parent := d.th.Resolve(someone, named(task), task, begun, d.findKeys)
 	sub, ok := d.th.ResolveSubagent(parent, named(task), true, begun, d.findKeys)
 	if !ok {
-		t.Fatal("ResolveSubagent refused the first request of a sub-agent")
+		t.Fatal("ResolveSubagent returns false for the first request of a sub-agent, want true")
 	}
 	d.keep(sub.ID, sub.Echoes)
 	d.reply(sub, callReply(randomCallID(1)))
@@ -253,7 +253,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 }
 
 // A client library may declare a request as a retry. The retry belongs to the session of the first attempt, also while
-// the first attempt is in flight. If several sessions fit, the choice is in doubt, and Doubt lists the other sessions.
+// the first attempt is in flight. If several first attempts fit, the chosen session is in doubt.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newStoredThreader(t)

@@ -481,8 +481,8 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 	}
 }
 
-// A conversation that alone uses a shareable name keeps its session when the list is retried, rewritten or truncated at
-// the front.
+// Several conversations may share a name from the metadata. If only one conversation has the name, the conversation
+// keeps its session when its list is retried, rewritten or truncated at the front.
 func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w := newWorld(t)
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
@@ -583,7 +583,7 @@ func TestThreadIsBounded(t *testing.T) {
 	}
 }
 
-// The test has no assertion: the race detector finds unguarded state.
+// The race detector finds state that several goroutines use without a lock. The test checks nothing else.
 func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 	th := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)

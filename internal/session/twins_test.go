@@ -100,7 +100,7 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	}
 }
 
-// Random call ids leave no doubt.
+// Twins with random call ids are not in doubt, because each id occurs in one conversation only.
 func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
 	w := newWorld(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }

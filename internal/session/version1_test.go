@@ -64,13 +64,13 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	for part, names := range partsOfVersion1() {
 		for key := range names {
 			if keys[key] == nil {
-				t.Errorf("%s: the file of version 1 has no key %q", part, key)
+				t.Errorf("%s: the file of version 1 has no key %q of the tables, want one", part, key)
 			}
 			delete(keys, key)
 		}
 	}
 	if len(keys) > 0 {
-		t.Errorf("the tables lack the keys %v of version 1", keys)
+		t.Errorf("the tables have no entry for the keys %v of version 1, want one for each key", keys)
 	}
 }
 

@@ -303,7 +303,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 		var text []byte
 		for range 200 {
 			if !gjson.ValidBytes(event) {
-				b.Fatal("the event is not JSON")
+				b.Fatalf("gjson refuses the event %s, want valid JSON", event)
 			}
 			e := gjson.ParseBytes(event)
 			_, _, _ = e.Get("id").Str, e.Get("model").Str, e.Get("usage").Raw

@@ -75,7 +75,8 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	}
 }
 
-// The head of a field in a trajectory has the name of the field and the number of the step. A head with an unknown
+// A trajectory is a message that lists all steps of the agent as fields. The head of a field has the name of the field
+// and the number of the step. A head with an unknown
 // name, with a number above 65535 or with other text in its line is part of the text above.
 func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"

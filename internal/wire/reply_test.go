@@ -271,7 +271,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// A reply may have several choices, and the client may continue with any of them. EchoReply returns keys of each.
+// A reply may have several choices, and the client may continue with any of them. EchoReply returns keys of each
+// choice.
 func TestEchoOfFurtherChoices(t *testing.T) {
 	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
 

@@ -74,7 +74,7 @@ func (r *Request) places(g insertion) []place {
 		return nil
 	}
 	out := []place{p}
-	if p.form == newMember && !ok { // the string after the key may also surround a null of the client
+	if p.form == newMember && !ok { // or Splice put the text into a string around a null of the client
 		out = append(out, place{at: p.at + len(p.head) - 1, form: aroundNull})
 	}
 	if p.form == inString {
