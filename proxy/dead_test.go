@@ -163,6 +163,6 @@ func TestUpstreamResetIsNoProtocolError(t *testing.T) {
 	defer res.Body.Close() //nolint:errcheck // only read
 	body, _ := io.ReadAll(res.Body)
 	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "gave the request up") {
-		t.Errorf(`got status %d, body %s, want status 502 and a body with "gave the request up"`, res.StatusCode, body)
+		t.Errorf(`the client got status %d, body %s, want status 502 and a body with "gave the request up"`, res.StatusCode, body)
 	}
 }

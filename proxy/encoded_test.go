@@ -115,7 +115,7 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 			}
 			eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
-				t.Errorf("got the exchanges %+v, want 1 complete exchange with a truncated reply", x)
+				t.Errorf("the store has the exchanges %+v, want 1 complete exchange with a truncated reply", x)
 			}
 		})
 	}

@@ -130,7 +130,7 @@ func TestPanicLogNamesTheRequest(t *testing.T) {
 	}
 	files, err := filepath.Glob("*.go")
 	if err != nil || len(files) < 20 {
-		t.Fatalf("got the source files %q, error %v, want at least 20 files and no error", files, err)
+		t.Fatalf("the package has the source files %q (error %v), want at least 20 files and no error", files, err)
 	}
 	for _, file := range files {
 		text, err := os.ReadFile(file)

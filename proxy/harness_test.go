@@ -248,7 +248,7 @@ func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
 	res, got := r.send(t, http.MethodPost, chatPath, header, body)
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
+		t.Fatalf("the client got status %d, body %s, want status 200", res.StatusCode, got)
 	}
 	return got
 }

@@ -137,7 +137,7 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	}
 	got := storedExchanges(t, r, "s")
 	if len(got) != 1 || len(got["team-a"]) != 3 {
-		t.Errorf("got the exchanges %v, want 3 of tenant team-a only", got)
+		t.Errorf("the store has the exchanges %v, want 3 of tenant team-a only", got)
 	}
 }
 

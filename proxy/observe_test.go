@@ -152,7 +152,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	got := values(all[0])
 	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {
 		if v, there := got[k]; there {
-			t.Errorf("got the attribute %s = %q, want no such attribute", k, v)
+			t.Errorf("the span has the attribute %s = %q, want no such attribute", k, v)
 		}
 	}
 	if got["gen_ai.usage.input_tokens"] != "3" {
@@ -189,7 +189,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			}
 			all := spans()
 			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf(`got the spans %v, want one with the error.type %q; its status must be ERROR if and only if the error.type is not empty`, all, tc.want)
+				t.Errorf(`the collector got the spans %v, want one with the error.type %q; its status must be ERROR if and only if the error.type is not empty`, all, tc.want)
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 	spans()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("got the exemplars %v, want 2, the first with the id of the trace", e)
+		t.Errorf("the metric has the exemplars %v, want 2, the first with the id of the trace", e)
 	}
 	got := gathered(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +

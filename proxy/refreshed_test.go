@@ -77,13 +77,13 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 						if got := res.Header.Get("Precept-Session"); got != sessions[i] {
 							t.Fatalf("conversation %d has session %s in turn %d, want %s", i, got, turn+1, sessions[i])
 						}
-						was, is := history(t, before), history(t, sent[i])
-						for n := range was {
-							if !bytes.Equal(was[n], is[n]) {
-								t.Fatalf("turn %d: message %d is %s, want %s as in the turn before", turn+1, n, is[n], was[n])
+						earlier, now := history(t, before), history(t, sent[i])
+						for n := range earlier {
+							if !bytes.Equal(earlier[n], now[n]) {
+								t.Fatalf("turn %d: message %d is %s, want %s as in the turn before", turn+1, n, now[n], earlier[n])
 							}
 						}
-						for _, m := range is[len(was):] {
+						for _, m := range now[len(earlier):] {
 							if bytes.Contains(m, []byte("[one]")) || bytes.Contains(m, []byte("[two]")) {
 								t.Fatalf("turn %d: the new message is %s, want no block after the first turn", turn+1, m)
 							}

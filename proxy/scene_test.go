@@ -47,7 +47,7 @@ func (p *scene) ask(reply string, list []obj, more ...obj) []string {
 	}
 	res, got := p.send(p.t, "POST", p.path, http.Header{"Content-Type": {"application/json"}}, string(text))
 	if res.StatusCode != http.StatusOK {
-		p.t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, got)
+		p.t.Fatalf("the client got status %d, body %s, want status 200", res.StatusCode, got)
 	}
 	p.session = res.Header.Get("Precept-Session")
 	var upstream struct{ Messages []json.RawMessage }
@@ -74,7 +74,8 @@ func callReply(calls ...string) string {
 	return string(text)
 }
 
-func called(id, args string) obj {
+// callMessage returns a message of the model with one call of the tool f.
+func callMessage(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": args}}}}
 }
 
@@ -90,8 +91,8 @@ func tools(names ...string) obj {
 	return obj{"tools": out}
 }
 
-// holds checks that the items of list with the indices want contain text, and that no other item does.
-func (p *scene) holds(what string, list []string, text string, want ...int) {
+// checkText checks that the items of list with the indices want contain text, and that no other item does.
+func (p *scene) checkText(what string, list []string, text string, want ...int) {
 	p.t.Helper()
 	var got []int
 	for i, m := range list {
@@ -104,8 +105,8 @@ func (p *scene) holds(what string, list []string, text string, want ...int) {
 	}
 }
 
-// extends checks that a list begins with all items of the previous list.
-func (p *scene) extends(what string, before, now []string) {
+// checkPrefix checks that a list begins with all items of the previous list.
+func (p *scene) checkPrefix(what string, before, now []string) {
 	p.t.Helper()
 	for i, m := range before {
 		if i >= len(now) || now[i] != m {
@@ -123,7 +124,7 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
 			first := []obj{messageOf("user", "Please mend the build"), messageOf("assistant", `{"plan": `)}
 			a := p.ask(chatReply("c1", `"look at the log"}`), first)
-			p.holds("the first turn", a, "[one]", 0)
+			p.checkText("the first turn", a, "[one]", 0)
 			name, answer := p.session, `"look at the log"}`
 			if merged {
 				answer = `{"plan": ` + answer
@@ -132,9 +133,9 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 			if p.session != name {
 				t.Errorf("the second turn has session %q, want %q", p.session, name)
 			}
-			p.holds("the second turn", b, "[one]", 0)
-			p.holds("the second turn", b, "[two]", 2)
-			p.extends("the second turn", a[:1], b)
+			p.checkText("the second turn", b, "[one]", 0)
+			p.checkText("the second turn", b, "[two]", 2)
+			p.checkPrefix("the second turn", a[:1], b)
 		})
 	}
 }
@@ -143,21 +144,21 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 // is inserted at the newest item, not at the task.
 func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
-	list := []obj{messageOf("system", "S"), messageOf("user", "Shown before."), messageOf("assistant", "Yes."), messageOf("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
+	list := []obj{messageOf("system", "S"), messageOf("user", "Shown before."), messageOf("assistant", "Yes."), messageOf("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
 	a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-	p.holds("the first turn", a, "[one]", 5)
-	p.holds("the first turn", a, "[two]")
+	p.checkText("the first turn", a, "[one]", 5)
+	p.checkText("the first turn", a, "[two]")
 	name := p.session
-	b := p.ask(chatReply("c2", "Done."), append(list, called("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-	p.extends("the second turn", a, b)
-	p.holds("the second turn", b, "[one]", 5)
+	b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+	p.checkPrefix("the second turn", a, b)
+	p.checkText("the second turn", b, "[one]", 5)
 	if p.session != name {
 		t.Errorf("the second turn has session %q, want %q", p.session, name)
 	}
 
 	// The text of an example conversation before the last user message is not matched.
 	c := p.ask(chatReply("c3", "Fine."), []obj{messageOf("user", "Please mend the build"), messageOf("assistant", "I did."), messageOf("user", "Which day is it?")})
-	p.holds("a request with an example conversation", c, "[one]")
+	p.checkText("a request with an example conversation", c, "[one]")
 }
 
 // The agent smolagents requests a plan, and inserts the plan after the task, with a user message of its own behind the
@@ -170,10 +171,10 @@ func TestTaskBeforeAPlanIsMatched(t *testing.T) {
 	plan := "Here are the facts I know and the plan of action that I will follow to solve the task:\n```\n1. Look at the log of the build.\n```"
 	list := []obj{part("system", "You are an expert assistant who can solve any task using code blobs."), part("user", "New task:\nPlease mend the build"), part("assistant", plan), part("user", "Now proceed and carry out this plan.")}
 	a := p.ask(chatReply("c1", "Thought: I look.\n<code>\nprint(1)\n</code>"), list)
-	p.holds("after the plan", a, "[one]", 3)
+	p.checkText("after the plan", a, "[one]", 3)
 	name := p.session
 	b := p.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
-	p.extends("the next step", a, b)
+	p.checkPrefix("the next step", a, b)
 	if p.session != name {
 		t.Errorf("the next step has session %q, want %q", p.session, name)
 	}
@@ -187,16 +188,16 @@ func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
 			p.path = "/p/agent=crew-a/v1/chat/completions"
 			a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
-			p.holds("the first turn", a, "[one]", want...)
-			b := p.ask(chatReply("c2", "Done."), append(list, called("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
-			p.extends("the second turn", a, b)
+			p.checkText("the first turn", a, "[one]", want...)
+			b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+			p.checkPrefix("the second turn", a, b)
 		})
 	}
 	p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
 	a := p.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
-	p.holds("a system prompt only", a, "[one]", 0)
+	p.checkText("a system prompt only", a, "[one]", 0)
 	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], messageOf("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), messageOf("user", "Go on.")))
-	p.extends("a system prompt only", a, b)
+	p.checkPrefix("a system prompt only", a, b)
 }
 
 // Some model servers send tool calls without ids. The conversation stays one session.
@@ -210,8 +211,8 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 			name := ""
 			for i := range 5 {
 				got := p.ask(callReply("", args), list, tools("f"))
-				p.extends(fmt.Sprint("turn ", i), before, got)
-				p.holds(fmt.Sprint("turn ", i), got, "[one]", 1)
+				p.checkPrefix(fmt.Sprint("turn ", i), before, got)
+				p.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if before = got; name != "" && p.session != name {
 					t.Errorf("turn %d has session %q, want %q", i, p.session, name)
 				}
@@ -220,10 +221,10 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 				if id != "" {
 					id = fmt.Sprintf(agentID, i)
 				}
-				list = append(list, called(id, strings.ReplaceAll(args, `":"`, `": "`)), result(id, "Error: no such module: shop\nexit code 1"))
+				list = append(list, callMessage(id, strings.ReplaceAll(args, `":"`, `": "`)), result(id, "Error: no such module: shop\nexit code 1"))
 			}
-			p.holds("the last turn", before, "[two]", 3)
-			p.holds("the last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
+			p.checkText("the last turn", before, "[two]", 3)
+			p.checkText("the last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
 		})
 	}
 }
@@ -246,7 +247,7 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 					reply = callReply(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}")
 				}
 				got := p.ask(reply, append([]obj{messageOf("system", "S"), first}, rest...))
-				p.holds(fmt.Sprint("turn ", i), got, "[one]", 1)
+				p.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if !strings.HasPrefix(got[1], `{"content":"Lessons from past experience:`) {
 					t.Errorf("turn %d: got %s, want the block before the text of the user", i, got[1])
 				}
@@ -255,13 +256,13 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 				}
 				name = p.session
 				if identity == "calls" {
-					rest = append(rest, called(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), result(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
+					rest = append(rest, callMessage(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), result(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
 				} else {
 					rest = append(rest, messageOf("assistant", answerText(i)), messageOf("user", fmt.Sprint("Then question ", i+1)))
 				}
 			}
 			if identity == "text" {
-				p.holds("the turn with question 3", []string{string(p.sent[2*3+1])}, "[two]", 0)
+				p.checkText("the turn with question 3", []string{string(p.sent[2*3+1])}, "[two]", 0)
 			}
 		})
 	}

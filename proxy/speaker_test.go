@@ -121,7 +121,7 @@ func (s *speaker) sendNext(t *testing.T, r *rig, h http.Header) (res *http.Respo
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {
-		t.Fatalf("got status %d, body %s, want status 200", res.StatusCode, b)
+		t.Fatalf("the client got status %d, body %s, want status 200", res.StatusCode, b)
 	}
 	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
 }

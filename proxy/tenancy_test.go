@@ -131,7 +131,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	var sizes []int
 	for tenant, xs := range got {
 		if !strings.HasPrefix(tenant, "t-") || strings.Contains(tenant, "k-") {
-			t.Errorf("got tenant %q, want a name with t- that does not hold the key", tenant)
+			t.Errorf("the store has the tenant %q, want a name with t- that does not hold the key", tenant)
 		}
 		if len(xs) > 0 {
 			sizes = append(sizes, len(xs))

@@ -71,7 +71,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	}
 	sub, ok := th.ResolveSubagent(parent, c, true, begun, nil)
 	if !ok || sub.ID == above.ID || !sub.New {
-		t.Fatalf("got ok %v, sub %+v, want ok = true, ID other than %v and New = true", ok, sub, above.ID)
+		t.Fatalf("ResolveSubagent of a first request returns %v and %+v, want true and a session with New = true and an ID other than %v", ok, sub, above.ID)
 	}
 	reply(sub, wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "sh", Args: "{}"}}})
 

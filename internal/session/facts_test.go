@@ -27,6 +27,6 @@ func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	add(3, 1)
 	add(2, 2) // a late attempt
 	if f.Turns != 3 || f.Errors != 3 || f.Output != 60 || f.Newest != 3 {
-		t.Errorf("got %+v, want 3 turns, 3 errors and 60 tokens", f)
+		t.Errorf("the facts are %+v, want 3 turns, 3 errors and 60 tokens", f)
 	}
 }

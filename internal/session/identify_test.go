@@ -83,7 +83,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 			}
 			c := session.Identify(h, path, hinted(hints))
 			if c.Session != w.name || c.Space != w.space || c.Method != w.method {
-				t.Errorf("got %q by %s (%s), want %q by %s (%s)", c.Session, c.Space, c.Method, w.name, w.space, w.method)
+				t.Errorf("the session name is %q from %s (%s), want %q from %s (%s)", c.Session, c.Space, c.Method, w.name, w.space, w.method)
 			}
 			if c.Previous != "resp_1" {
 				t.Errorf("got Previous = %q, want resp_1", c.Previous)
@@ -134,7 +134,7 @@ func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 		InjectOff: true, LearnOff: true, Retry: true,
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("got  %+v\nwant %+v", got, want)
+		t.Errorf("the claim is\n%+v\nwant\n%+v", got, want)
 	}
 	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {

@@ -116,7 +116,7 @@ func TestRowsAreRedacted(t *testing.T) {
 		t.Fatal(err)
 	}
 	if back.Identity.Name != "X@example.org" || back.Unit.RunName != "run of X" || len(back.Thread.Calls) != 2 || back.Thread.Calls["b"].Args != "open X.txt" || len(back.Thread.CallOrder) != 2 {
-		t.Errorf(`got %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, back)
+		t.Errorf(`the row decodes to %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, back)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
 		t.Errorf("after the redaction the record in memory has the name %q and the arguments %q, want both unchanged", r.Identity.Name, r.Thread.Calls["b"].Args)

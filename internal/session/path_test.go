@@ -47,7 +47,7 @@ func TestParsePathReadsThePathForm(t *testing.T) {
 func TestParsePathBoundsHostileValues(t *testing.T) {
 	f, rest, ok := session.ParsePath("/p/session=a%0d%0aX-Evil:%201%00,agent=" + strings.Repeat("y", 1<<20) + "/v1")
 	if !ok || rest != "/v1" {
-		t.Fatalf("got rest %q, ok %v, want /v1, true", rest, ok)
+		t.Fatalf("ParsePath returns the rest %q and %v, want /v1 and true", rest, ok)
 	}
 	for _, v := range []string{f.Session, f.Agent} {
 		if len(v) > session.MaxName || strings.ContainsAny(v, "\r\n\x00") {

@@ -46,17 +46,17 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	back.State.Dirty = r.State.Dirty
 	if !reflect.DeepEqual(back, r) {
-		t.Errorf("got  %+v\nwant %+v", back, r)
+		t.Errorf("the decoded record is\n%+v\nwant\n%+v", back, r)
 	}
 	if row.Tenant != "default" || row.ID != r.Identity.ID || !row.Started.Equal(noon) || row.Closed {
-		t.Errorf("got row %+v, want the tenant, ID and start time of the record, open", row)
+		t.Errorf("the row is %+v, want the tenant, ID and start time of the record, and Closed = false", row)
 	}
 }
 
 func TestDecodeOtherVersions(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
-		t.Errorf("got record %+v, error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
+		t.Errorf("Decode returns %+v and the error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
 		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
@@ -88,7 +88,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step := func(req *wire.Request, want TurnKind, turns int) {
 		t.Helper()
 		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Thread.Turns != turns {
-			t.Errorf("got kind %d and %d turns, want kind %d and %d turns", got, r.Thread.Turns, want, turns)
+			t.Errorf("Begin returns the kind %d for turn %d, want the kind %d for turn %d", got, r.Thread.Turns, want, turns)
 		}
 	}
 	done := func(complete bool) { r.AddReply(&wire.Reply{Complete: complete}) }
@@ -102,7 +102,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step(second, NewTurn, 3)
 	step(first, NewTurn, 4)
 	if !r.Identity.Seen.Equal(noon.Add(time.Minute)) || r.Identity.Model != "gpt-x" || r.Identity.Dialect != wire.Chat || r.Thread.Items != 1 || r.Thread.Replied {
-		t.Errorf(`got %+v, want seen at the last turn, the model gpt-x in a chat, 1 item and no reply`, r)
+		t.Errorf(`the record is %+v, want seen at the last turn, the model gpt-x in a chat, 1 item and no reply`, r)
 	}
 }
 

@@ -30,22 +30,22 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
 	next := []obj{userMessage(kept + "\n\nGo on from here."), assistantMessage("Understood."), userMessage("and now?")}
 	b := w.request(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
-	w.same("a list that begins with the summary", a, b)
+	w.checkSame("a list that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
-		t.Errorf("got %+v, want Method = %q and New = false", b, ByEcho)
+		t.Errorf("the request with the summary got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.same("the next turn", a, w.request(chat(t, with(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
+	w.checkSame("the next turn", a, w.request(chat(t, with(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	w.other("a list that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.checkOther("a list that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
-	w.other("the same words of another credential", a, other)
+	w.checkOther("the same words of another credential", a, other)
 }
 
 // The reply to a main request is no summary: a person may paste the reply into another conversation.
 func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("sum up")), textReply(recap))
-	w.other("an answer in a new conversation", a, w.open(chat(t, userMessage(recap))))
+	w.checkOther("an answer in a new conversation", a, w.open(chat(t, userMessage(recap))))
 }
 
 // A heading that all summaries of an agent share ties a list to no session.
@@ -54,7 +54,7 @@ func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
 	w.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	w.other("another summary", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.checkOther("another summary", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
 // A summary that two sessions share ties a list to neither.
@@ -67,8 +67,8 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 		w.summarise(with(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
 	}
 	r := w.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
-	w.other("the first session of the summary", first[0], r)
-	w.other("the second session of the summary", first[1], r)
+	w.checkOther("the first session of the summary", first[0], r)
+	w.checkOther("the second session of the summary", first[1], r)
 }
 
 // cut returns the first message of the agent cline, with the note that replaces the history.
@@ -81,11 +81,11 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	w.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
 	r := w.request(chat(t, cut("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
-	w.same("the only session with these first words", a, r)
-	w.same("the next turn", a, w.open(chat(t, cut("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
-	w.other("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
-	w.other("other words with the note", a, w.open(chat(t, cut("upgrade the lexer"))))
-	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
+	w.checkSame("the only session with these first words", a, r)
+	w.checkSame("the next turn", a, w.open(chat(t, cut("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
+	w.checkOther("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
+	w.checkOther("other words with the note", a, w.open(chat(t, cut("upgrade the lexer"))))
+	w.checkOther("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
 }
 
 // Of two sessions with equal first words, a truncated history belongs to the session whose newest request failed, or to
@@ -97,17 +97,17 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	}
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	b := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
-	w.other("two runs", a, b)
+	w.checkOther("two runs", a, b)
 	r := w.request(chat(t, cut("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
-	w.other("the first session without a failed request", a, r)
-	w.other("the second session without a failed request", b, r)
+	w.checkOther("the first session without a failed request", a, r)
+	w.checkOther("the second session without a failed request", b, r)
 
 	fail := func(id string) {
 		r := w.open(chat(t, history(id)...))
 		w.th.Ended(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	w.same("the session with a failed request", b, w.open(chat(t, cut("upgrade the parser"))))
+	w.checkSame("the session with a failed request", b, w.open(chat(t, cut("upgrade the parser"))))
 }
 
 // summaryKeys returns the keys by which a returned summary is found: one key for each very long line and for each pair

@@ -114,16 +114,16 @@ func callReply(id string) wire.Reply {
 // textReply returns a reply with a text.
 func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
-// same fails the test if two requests belong to different sessions.
-func (w *world) same(what string, a, b Resolved) {
+// checkSame fails the test if two requests belong to different sessions.
+func (w *world) checkSame(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID != b.ID {
 		w.t.Errorf("%s: got sessions %s by %s and %s by %s, want one session", what, a.ID, a.Method, b.ID, b.Method)
 	}
 }
 
-// other fails the test if two requests belong to one session.
-func (w *world) other(what string, a, b Resolved) {
+// checkOther fails the test if two requests belong to one session.
+func (w *world) checkOther(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID == b.ID {
 		w.t.Errorf("%s: got one session %s (by %s and by %s), want two sessions", what, a.ID, a.Method, b.Method)
@@ -141,7 +141,7 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 		for i := range 20 {
 			history = with(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
 			r := w.request(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
-			w.same(fmt.Sprint("turn ", i), first, r)
+			w.checkSame(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
 				t.Fatalf("turn %d: got %+v, want the known session by echo", i, r)
 			}
@@ -153,21 +153,21 @@ func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("task A")), textReply("Done."))
 	b := w.request(chat(t, userMessage("task B")), textReply("Done."))
-	w.other("two tasks", a, b)
-	w.same("next turn of A", a, w.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
-	w.same("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
+	w.checkOther("two tasks", a, b)
+	w.checkSame("next turn of A", a, w.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
+	w.checkSame("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
 
 func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	req := chat(t, userMessage("build it"))
 	a, b := w.open(req), w.open(req) // in parallel
-	w.other("two agents started at once", a, b)
+	w.checkOther("two agents started at once", a, b)
 	w.answer(a, callReply("call_1"))
 	w.answer(b, callReply("call_1"))
 	c := w.request(req, callReply("call_1")) // and one turn later
-	w.other("the first and the third agent", a, c)
-	w.other("the second and the third agent", b, c)
+	w.checkOther("the first and the third agent", a, c)
+	w.checkOther("the second and the third agent", b, c)
 
 	// All three requests are equal: each session gets one of the continuations.
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
@@ -187,13 +187,13 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 		history := []obj{userMessage("build it")}
 		r := w.request(chat(t, history...), callReply("call_1"))
 		for _, old := range runs {
-			w.other("an earlier and a later run", old, r)
+			w.checkOther("an earlier and a later run", old, r)
 		}
 		runs = append(runs, r)
 		for i := 1; i < 4; i++ {
 			id := fmt.Sprintf("call_%d", i)
 			history = with(history, callMessage(id, "{}"), resultMessage(id, "no"))
-			w.same("the newest run", r, w.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
+			w.checkSame("the newest run", r, w.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
 		}
 	}
 }
@@ -205,23 +205,23 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	w.fail(a)
 	w.now = w.now.Add(59 * time.Second)
 	b := w.open(req)
-	w.same("a retry within a minute", a, b)
+	w.checkSame("a retry within a minute", a, b)
 	if b.New || b.Name != a.Name {
 		t.Errorf("the retry got %+v, want the session %s", b, a.Name)
 	}
 	w.fail(b)
 	w.now = w.now.Add(61 * time.Second)
 	c := w.open(req)
-	w.other("an equal request more than a minute after the failure", a, c)
+	w.checkOther("an equal request more than a minute after the failure", a, c)
 	w.answer(c, textReply("hi"))
-	w.other("an equal request after a reply", c, w.open(req))
+	w.checkOther("an equal request after a reply", c, w.open(req))
 
 	// A client library may declare a retry while precept still treats the first request as in progress.
 	again := chat(t, userMessage("again"))
 	d := w.open(again)
-	w.same("a declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
-	w.other("an equal request that is not declared a retry", d, w.open(again))
-	w.other("a request with other words", d, w.open(chat(t, userMessage("other"))))
+	w.checkSame("a declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
+	w.checkOther("an equal request that is not declared a retry", d, w.open(again))
+	w.checkOther("a request with other words", d, w.open(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
@@ -233,16 +233,16 @@ func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
 	next := chat(t, userMessage("go"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	x := w.open(next)
 	w.fail(x)
-	w.same("the retry of the failed request", x, w.open(next))
-	w.other("another equal request", x, w.open(next))
+	w.checkSame("the retry of the failed request", x, w.open(next))
+	w.checkOther("another equal request", x, w.open(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
 	next := chat(t, userMessage("go"), callMessage("toolu_01A09q90qw90lq917835", "{}"), resultMessage("toolu_01A09q90qw90lq917835", "x"))
-	w.other("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
-	w.same("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
+	w.checkOther("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
+	w.checkSame("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
 // openIn resolves a request without a name in another scope.
@@ -270,11 +270,11 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 			if turn == 0 {
 				sessions[owner] = r
 			} else {
-				w.same(fmt.Sprint("turn ", turn), sessions[owner], r)
+				w.checkSame(fmt.Sprint("turn ", turn), sessions[owner], r)
 			}
 		}
 	}
-	w.other("the two agents", sessions[0], sessions[1])
+	w.checkOther("the two agents", sessions[0], sessions[1])
 }
 
 // Under another credential, a request with an earlier state of a conversation with counted ids begins a new session.
@@ -282,8 +282,8 @@ func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
 	past := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
-	w.same("the next turn", a, w.request(past, callReply("call_1")))
-	w.other("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, past))
+	w.checkSame("the next turn", a, w.request(past, callReply("call_1")))
+	w.checkOther("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, past))
 }
 
 func TestThreadRetryWithANewCredential(t *testing.T) {
@@ -292,7 +292,7 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 	fresh := Scope{Tenant: "default", Credential: 2}
 	failed := w.open(first)
 	w.fail(failed)
-	w.other("an equal request of another credential after a failure", failed, w.openIn(fresh, first))
+	w.checkOther("an equal request of another credential after a failure", failed, w.openIn(fresh, first))
 
 	w = newWorld(t)
 	one, two := w.open(first), w.open(first)
@@ -301,11 +301,11 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 		w.fail(r)
 	}
 	a, b := w.openIn(fresh, first), w.openIn(fresh, first)
-	w.other("two retries", a, b)
+	w.checkOther("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
 		t.Errorf("the retries got %+v and %+v, want the sessions of the refused requests with their names", a, b)
 	}
-	w.other("a third request after two refused requests", a, w.openIn(fresh, first))
+	w.checkOther("a third request after two refused requests", a, w.openIn(fresh, first))
 }
 
 func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
@@ -317,8 +317,8 @@ func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 		history = with(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
 		w.request(chat(t, history...), callReply(ids[i+1]))
 	}
-	w.same("back to the first step, other words", a, w.open(chat(t, with(history[:3], userMessage("try another way"))...)))
-	w.same("the beginning is cut off", a, w.open(chat(t, with([]obj{userMessage("(summary)")}, history[3:]...)...)))
+	w.checkSame("back to the first step, other words", a, w.open(chat(t, with(history[:3], userMessage("try another way"))...)))
+	w.checkSame("the beginning is cut off", a, w.open(chat(t, with([]obj{userMessage("(summary)")}, history[3:]...)...)))
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
@@ -326,8 +326,8 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	front := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
 	a := w.request(chat(t, with(front, userMessage("3+3?"))...), textReply("6"))
 	b := w.request(chat(t, with(front, userMessage("4+4?"))...), textReply("8"))
-	w.other("two questions after the same examples", a, b)
-	w.same("next turn of the first session", a, w.open(chat(t, with(front, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
+	w.checkOther("two questions after the same examples", a, b)
+	w.checkSame("next turn of the first session", a, w.open(chat(t, with(front, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
@@ -348,9 +348,9 @@ func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 	first := w.request(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
 		history = with(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
-		w.same("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
+		w.checkSame("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	w.other("an earlier state with other last words", first, w.open(chat(t, with(history[:4], userMessage("a poem"))...)))
+	w.checkOther("an earlier state with other last words", first, w.open(chat(t, with(history[:4], userMessage("a poem"))...)))
 }
 
 func TestThreadIDInARequestFindsItsSession(t *testing.T) {
@@ -360,9 +360,9 @@ func TestThreadIDInARequestFindsItsSession(t *testing.T) {
 	a := w.open(chat(t, history...))
 	w.fail(a) // the reply was lost
 	b := w.open(chat(t, with(history, userMessage("still there?"))...))
-	w.same("an id that only a request contained", a, b)
+	w.checkSame("an id that only a request contained", a, b)
 	if b.Method != ByEcho {
-		t.Errorf("got method %s, want %s", b.Method, ByEcho)
+		t.Errorf("the session is found by %s, want %s", b.Method, ByEcho)
 	}
 }
 
@@ -374,15 +374,15 @@ func TestThreadNameTakesPrecedenceOverTheEcho(t *testing.T) {
 	a := w.th.Resolve(w.sc, claim, chat(t, userMessage("go")), w.now, nil)
 	w.answer(a, callReply(id))
 	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
-		t.Errorf("got %+v, want the session ci-42 by its header", a)
+		t.Errorf("the request with the name ci-42 got %+v, want the session ci-42 by its header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
-	w.same("by echo, without the name", a, w.open(next))
+	w.checkSame("by echo, without the name", a, w.open(next))
 	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
-	w.other("another name, with a call id of the first session", a, named)
+	w.checkOther("another name, with a call id of the first session", a, named)
 	ours := w.request(chat(t, userMessage("new")), textReply("x"))
 	byName := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
-	w.same("the name that precept gave, as Precept-Session", ours, byName)
+	w.checkSame("the name that precept gave, as Precept-Session", ours, byName)
 }
 
 func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
@@ -393,12 +393,12 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
 	claim := Identify(nil, "/v1/responses", req)
 	b := w.th.Resolve(w.sc, claim, req, w.now, nil)
-	w.same("the session of the previous response", a, b)
+	w.checkSame("the session of the previous response", a, b)
 	if b.Method != ByBody {
-		t.Errorf("got method %s, want %s", b.Method, ByBody)
+		t.Errorf("the session is found by %s, want %s", b.Method, ByBody)
 	}
 	claim.Session, claim.Space, claim.Method = "conv", SpaceConversation, ByBody
-	w.same("previous_response_id takes precedence over conversation", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.checkSame("previous_response_id takes precedence over conversation", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 	claim.Previous = "resp_unknown"
 	c := w.th.Resolve(w.sc, claim, req, w.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
@@ -406,9 +406,9 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	}
 	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
 	claim.Previous = "resp_1"
-	w.same("previous_response_id takes precedence over prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.checkSame("previous_response_id takes precedence over prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 	claim.Product = "codex_exec"
-	w.other("prompt_cache_key of codex takes precedence over previous_response_id", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.checkOther("prompt_cache_key of codex takes precedence over previous_response_id", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 }
 
 // Conversations under a name that a whole application shares are separate sessions in each turn.
@@ -468,7 +468,7 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 			}
 			r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
 			if turn > 0 {
-				w.same(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
+				w.checkSame(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
 			}
 			newest[i], seen[r.ID] = r, true
 			id := fmt.Sprintf("call_01A09q90qw90lq91%04d", 10*turn+i)
@@ -489,16 +489,16 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	request := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
 	a := request(userMessage("with context 1: hello"))
 	w.th.Ended(a, false, w.now)
-	w.same("retried", a, request(userMessage("with context 1: hello")))
+	w.checkSame("retried", a, request(userMessage("with context 1: hello")))
 	w.answer(a, textReply("hi"))
 	list := []obj{userMessage("with context 1: hello"), assistantMessage("hi"), userMessage("more")}
-	w.same("next turn", a, request(list...))
+	w.checkSame("next turn", a, request(list...))
 	w.answer(a, textReply("ok"))
-	w.same("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
+	w.checkSame("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
 	w.answer(a, textReply("yes"))
-	w.same("a list with rewritten first words", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
+	w.checkSame("a list with rewritten first words", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
 	if a.Name != "chat-1" {
-		t.Errorf(`got %+v, want Name = "chat-1"`, a)
+		t.Errorf(`the first request got %+v, want Name = "chat-1"`, a)
 	}
 }
 
@@ -517,11 +517,11 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
 	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys)
-	w.same("found in the store", a, b)
+	w.checkSame("found in the store", a, b)
 	if asked != 1 || b.Method != ByEcho || b.New || b.Name != "" {
 		t.Errorf("the store was asked %d times and the request got %+v, want once and the stored session by echo", asked, b)
 	}
-	w.same("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys))
+	w.checkSame("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys))
 	if asked != 1 {
 		t.Errorf("the store was asked %d times, want once", asked)
 	}
@@ -555,14 +555,14 @@ func TestThreadItemReferenceFindsItsSession(t *testing.T) {
 	next := parse(t, wire.Responses, "input", []obj{
 		{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_bc068d65db054a6d1a349360"}, {"role": "user", "content": "on"},
 	})
-	w.same("by item id", a, w.open(next))
+	w.checkSame("by item id", a, w.open(next))
 }
 
 func TestThreadRequestsWithoutBodyAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
 	b := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
-	w.other("two requests without a body", a, b)
+	w.checkOther("two requests without a body", a, b)
 	w.th.Ended(a, false, w.now)
 }
 

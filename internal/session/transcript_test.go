@@ -97,7 +97,7 @@ func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
 	for what, want := range map[string]Resolved{"the mill": b, "the shop": a} {
 		r := w.open(chat(t, userMessage(write("build", []string{fmt.Sprintf(answer, what) + "\nObservation: no"}))))
-		if w.same(what, want, r); len(r.Doubt) > 0 {
+		if w.checkSame(what, want, r); len(r.Doubt) > 0 {
 			t.Errorf("%s: got Doubt = %v, want none", what, r.Doubt)
 		}
 	}

@@ -17,7 +17,7 @@ func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolve
 	for i := range all {
 		all[i] = w.open(first)
 		for _, other := range all[:i] {
-			w.other("started at once", all[i], other)
+			w.checkOther("started at once", all[i], other)
 		}
 	}
 	for i, r := range all {
@@ -121,7 +121,7 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	first := chat(t, userMessage("build it"))
 	a, b, c := w.open(first), w.open(first), w.open(first)
 	w.fail(b)
-	w.same("the failed first request", b, w.th.Resolve(w.sc, again, first, w.now, nil))
+	w.checkSame("the failed first request", b, w.th.Resolve(w.sc, again, first, w.now, nil))
 	for _, r := range []Resolved{a, b, c} {
 		w.answer(r, callReply("call_1"))
 	}
@@ -129,8 +129,8 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	waiting, failed := w.open(next), w.open(next)
 	w.fail(failed)
 	r := w.th.Resolve(w.sc, again, next, w.now, nil)
-	w.same("the failed turn", failed, r)
-	w.other("the request in progress", waiting, r)
+	w.checkSame("the failed turn", failed, r)
+	w.checkOther("the request in progress", waiting, r)
 }
 
 // Of two sessions with equal histories, the recently used session continues, not a session that was idle for an hour.
@@ -143,7 +143,7 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 		r := w.request(first, textReply("Hello!"))
 		w.now = w.now.Add(time.Minute / 2)
 		got := w.open(next)
-		w.same("next turn of the newest session", r, got)
+		w.checkSame("next turn of the newest session", r, got)
 		if !slices.Contains(got.Doubt, idle.ID) || !slices.Contains(got.Doubt, r.ID) {
 			t.Errorf("got Doubt = %v, want both sessions %s and %s: either may have continued", got.Doubt, idle.ID, r.ID)
 		}

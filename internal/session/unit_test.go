@@ -41,16 +41,16 @@ func TestUnitCountsItsMembers(t *testing.T) {
 	}
 	one.Unit.ID = above.Identity.ID.String()
 	if id, ok := one.UnitID(); !ok || id != above.Identity.ID {
-		t.Errorf("got id %v, ok %v, want ok = true and id = %v", id, ok, above.Identity.ID)
+		t.Errorf("UnitID returns %v and %v, want %v and true", id, ok, above.Identity.ID)
 	}
 	if _, ok := two.UnitID(); ok {
 		t.Error("a session without a unit has a UnitID, want none")
 	}
 	if m := one.Member(); m.Unit != above.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
-		t.Errorf(`got %+v, want Unit = %v, MemberNo = 1, Name = "one" and empty Run`, m, above.Identity.ID)
+		t.Errorf(`the member is %+v, want Unit = %v, MemberNo = 1, Name = "one" and empty Run`, m, above.Identity.ID)
 	}
 	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
-		t.Errorf(`got %+v, want Run = "ci-1", empty Name and Members = 2`, m)
+		t.Errorf(`the run as a member is %+v, want Run = "ci-1", empty Name and Members = 2`, m)
 	}
 }
 
@@ -74,12 +74,12 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !got.Started.Equal(begun) || !got.Seen.Equal(begun.Add(time.Second)) || !got.Closed {
-			t.Errorf("got row %+v, want the earliest start, the latest Seen, and closed", got)
+			t.Errorf("the merged row is %+v, want the earliest start, the latest Seen, and closed", got)
 		}
 		_, x := rec.Assignment.Pick("x")
 		_, y := rec.Assignment.Pick("y")
 		if !rec.State.Closed || rec.Thread.Turns != 5 || rec.Unit.Members != 3 || rec.Thread.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
-			t.Errorf(`got %+v, want State.Closed = true, Thread.Turns = 5, Unit.Members = 3, Thread.Used.Input = 100, Assignment.Category = "a" and the picks x and y`, rec)
+			t.Errorf(`the merged record is %+v, want State.Closed = true, Thread.Turns = 5, Unit.Members = 3, Thread.Used.Input = 100, Assignment.Category = "a" and the picks x and y`, rec)
 		}
 	}
 }
@@ -94,7 +94,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
-			t.Errorf("got %+v, error %v, want no error, StandIn = false and Data = %s", got, err, a.Data)
+			t.Errorf("Merged returns %+v and the error %v, want no error, StandIn = false and Data = %s", got, err, a.Data)
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {

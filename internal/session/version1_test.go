@@ -123,7 +123,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 		want.OptOut.Asked, want.OptOut.Unjudged, want.OptOut.Kept, want.State.Dirty = false, nil, want.Unit.IsRun, false
 		want.Unit.Replica = ""
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("got  %+v\nwant %+v\nfrom %s", got, want, data)
+			t.Errorf("Decode returns\n%+v\nwant\n%+v\nfrom %s", got, want, data)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func branchOf(name, repository string) work.Ref {
 func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	r := recordOf("s")
 	if keys := r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
-		t.Errorf("got %d new keys, want 3", len(keys))
+		t.Errorf("AddWork returns %d new keys, want 3", len(keys))
 	}
 	for _, k := range []struct {
 		ref  work.Ref

@@ -45,7 +45,7 @@ func TestErrorBody(t *testing.T) {
 		}
 	}
 	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
-		t.Errorf("got %q, want `{\"error\":{\"message\":\"too big\",\"type\":\"precept_error\",\"param\":null,\"code\":\"request_entity_too_large\"}}`", got)
+		t.Errorf("ErrorBody returns %q, want `{\"error\":{\"message\":\"too big\",\"type\":\"precept_error\",\"param\":null,\"code\":\"request_entity_too_large\"}}`", got)
 	}
 }
 

@@ -75,6 +75,6 @@ func TestCutCompressedReply(t *testing.T) {
 	r.Unpack("gzip")
 	_, _ = r.Write(b.Bytes())
 	if rep := r.Reply(); rep.Text != "half" || rep.Complete {
-		t.Errorf(`got %+v, want Text = "half" and Complete = false`, rep)
+		t.Errorf(`the reply is %+v, want Text = "half" and Complete = false`, rep)
 	}
 }

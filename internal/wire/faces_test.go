@@ -125,7 +125,7 @@ func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 		}
 	}
 	if body := wire.ErrorBody(wire.Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
-		t.Errorf("got %s, want a text with %q", body, []byte(`"im_a_teapot"`))
+		t.Errorf("the error body of status 418 is %s, want a text with %q", body, []byte(`"im_a_teapot"`))
 	}
 }
 

@@ -90,7 +90,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 				got.Results[i].MediaHash = 0 // TestContentBesidesTextDistinguishesResults checks MediaHash
 			}
 			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("\n got %+v\nwant %+v", got, c.want)
+				t.Errorf("the item is\n%+v\nwant\n%+v", got, c.want)
 			}
 			if r.Role(1) != c.want.Role {
 				t.Errorf("got role %d, want %d", r.Role(1), c.want.Role)

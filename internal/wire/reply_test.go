@@ -289,12 +289,12 @@ data: [DONE]
 	_, _ = r.Write([]byte(stream))
 	rep := r.Reply()
 	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {
-		t.Errorf("got %+v, want the text of the first choice and Choices = 3", rep)
+		t.Errorf("the reply is %+v, want the text of the first choice and Choices = 3", rep)
 	}
 	keys := EchoReply(rep, "")
 	for _, want := range []string{"t:" + EchoText("one"), "t:" + EchoText("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
-			t.Errorf("got keys %q, want %q among them", keys, want)
+			t.Errorf("EchoReply returns the keys %q, want %q among them", keys, want)
 		}
 	}
 }

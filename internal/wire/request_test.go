@@ -132,7 +132,7 @@ func TestParseIgnoresOddTypes(t *testing.T) {
 	r := mustParse(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
 	if r.Model != "" || r.NoRun || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
-		t.Errorf("got %+v, want empty Model, NoRun = false, Delta = false and Hints = %+v", r, (Hints{PreviousID: "x"}))
+		t.Errorf("the request is %+v, want empty Model, NoRun = false, Delta = false and Hints = %+v", r, (Hints{PreviousID: "x"}))
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {
 		t.Errorf("got tools %q, want old", r.Tools)
