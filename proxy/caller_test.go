@@ -20,7 +20,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		n++
 		question := "look for 17 of them"
-		if _, rest, ok := strings.Cut(string(b), "delegate: "); ok {
+		if _, rest, ok := strings.Cut(string(b), "delegate: "); ok { // the task of the tool call
 			question, _, _ = strings.Cut(rest, `"`)
 		}
 		args, _ := json.Marshal(obj{"agent": "searcher", "prompt": question})

@@ -39,7 +39,7 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 				b, _ := io.ReadAll(r.Body)
 				n++
-				if strings.Contains(string(b), `"want_text":true`) {
+				if strings.Contains(string(b), `"want_text":true`) { // else the reply is a call
 					_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, in its own words.", n)))
 					return
 				}

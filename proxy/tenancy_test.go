@@ -113,7 +113,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		t.Errorf("two requests have the id %s, want two ids", other.Header.Get("Precept-Request-Id"))
 	}
 
-	mine := res.Header.Get("Precept-Request-Id")
+	mine := res.Header.Get("Precept-Request-Id") // the id of the response is chatcmpl-6, see sameCalls
 	for _, by := range []string{`"session_id":"build"`, `"request_id":"` + mine + `"`, `"response_id":"chatcmpl-6"`} {
 		for key, want := range map[string]string{"k-one": "joined", "k-three": "parked"} {
 			if status := postAs(t, r, bearer(key), by); status != want {

@@ -102,6 +102,7 @@ func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
 		want.Turns, want.Tokens = want.Turns+2, want.Tokens+26
 		newer.Join(older)
 		newer.Join(older)
+		// Of 13 tokens of a turn, 10 are input tokens.
 		if newer.Thread.Tally != want || newer.Thread.Used.Input != want.Tokens*10/13 {
 			t.Fatalf("the new replica counts the sums %+v and %d input tokens, want %+v and %d", newer.Thread.Tally, newer.Thread.Used.Input, want, want.Tokens*10/13)
 		}

@@ -71,8 +71,8 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 	w.checkOther("the second session of the summary", first[1], r)
 }
 
-// cut returns the first message of the agent cline, with the note that replaces the history.
-func cut(words string) obj {
+// truncatedMessage returns the first message of the agent cline, with the note that replaces the history.
+func truncatedMessage(words string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": words}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
 
@@ -80,12 +80,12 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	w.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
-	r := w.request(chat(t, cut("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
+	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
 	w.checkSame("the only session with these first words", a, r)
-	w.checkSame("the next turn", a, w.open(chat(t, cut("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
+	w.checkSame("the next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
 	w.checkOther("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
-	w.checkOther("other words with the note", a, w.open(chat(t, cut("upgrade the lexer"))))
-	w.checkOther("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
+	w.checkOther("other words with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
+	w.checkOther("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
 }
 
 // Of two sessions with equal first words, a truncated history belongs to the session whose newest request failed, or to
@@ -98,7 +98,7 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	b := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
 	w.checkOther("two runs", a, b)
-	r := w.request(chat(t, cut("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
+	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
 	w.checkOther("the first session without a failed request", a, r)
 	w.checkOther("the second session without a failed request", b, r)
 
@@ -107,7 +107,7 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 		w.th.Ended(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	w.checkSame("the session with a failed request", b, w.open(chat(t, cut("upgrade the parser"))))
+	w.checkSame("the session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
 // summaryKeys returns the keys by which a returned summary is found: one key for each very long line and for each pair

@@ -323,19 +323,19 @@ func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	w := newWorld(t)
-	front := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
-	a := w.request(chat(t, with(front, userMessage("3+3?"))...), textReply("6"))
-	b := w.request(chat(t, with(front, userMessage("4+4?"))...), textReply("8"))
+	examples := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
+	a := w.request(chat(t, with(examples, userMessage("3+3?"))...), textReply("6"))
+	b := w.request(chat(t, with(examples, userMessage("4+4?"))...), textReply("8"))
 	w.checkOther("two questions after the same examples", a, b)
-	w.checkSame("next turn of the first session", a, w.open(chat(t, with(front, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
+	w.checkSame("next turn of the first session", a, w.open(chat(t, with(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 	w := newWorld(t)
-	front := []obj{userMessage("2+2?"), assistantMessage("4")}
+	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
 	for i := range 20 { // no question is answered before the last is asked
-		seen[w.open(chat(t, with(front, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
+		seen[w.open(chat(t, with(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
 		t.Errorf("20 questions got %d sessions, want 20", len(seen))

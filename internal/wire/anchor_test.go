@@ -105,8 +105,8 @@ func TestAnchorOfTheSystemPrompt(t *testing.T) {
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
 		t.Errorf("got item %d, block %d, found %v, want item %d (System), block -1, found true", item, block, ok, System)
 	}
-	closed := mustParse(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
-	if _, _, ok := closed.Find(closed.AnchorAt(System, "")); ok {
+	number := mustParse(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
+	if _, _, ok := number.Find(number.AnchorAt(System, "")); ok {
 		t.Error("anchor of a system prompt that is a number: got found = true, want false")
 	}
 }

@@ -115,7 +115,7 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	if err != nil {
 		t.Fatalf("Parse of the spliced body %s returns the error %v, want none", out, err)
 	}
-	added := spliced.Len() - r.Len() // a created system message
+	added := spliced.Len() - r.Len() // 1 if Splice created a system message
 	for i := range r.Len() {
 		raw, changed := string(spliced.Raw(i+added)), false
 		for _, e := range edits {

@@ -23,9 +23,9 @@ func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 // Some servers send calls without ids. The results answer the calls in order, and precept gives each result an id. An
 // anchor with such an id finds its result in a longer list, and finds no result in a list without it.
 func TestResultsWithoutIDs(t *testing.T) {
-	const asked = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
-	const back = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
-	const list = `{"role":"user","content":"go"},` + asked + `,` + back + `,` + asked + `,` + back
+	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
+	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
+	const list = `{"role":"user","content":"go"},` + calls + `,` + results + `,` + calls + `,` + results
 	r := parse(t, wire.Chat, `{"messages":[`+list+`]}`)
 	names := map[string]bool{}
 	for i, want := range map[int]string{2: "f", 3: "g", 5: "f", 6: "g"} {
@@ -49,7 +49,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 			t.Errorf("the anchor of result %[1]d gives item %d, found %v, want item %[1]d, found", i, item, ok)
 		}
 	}
-	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+asked+`,{"role":"tool","content":"same"}]}`)
+	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+calls+`,{"role":"tool","content":"same"}]}`)
 	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
 		t.Errorf("the anchor of the fourth equal result gives item %d in a list with one result, want not found", item)
 	}

@@ -60,7 +60,7 @@ func ExampleParse() {
 func TestEventsOfPayloads(t *testing.T) {
 	merged, check := payload(t, "github_pull_request_merged.json"), payload(t, "github_check_run.json")
 	request, pipeline := payload(t, "gitlab_merge_request.json"), payload(t, "gitlab_pipeline.json")
-	swap := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
+	replace := func(text string, pairs ...string) string { return strings.NewReplacer(pairs...).Replace(text) }
 	// all names the pull request, the commit and the branch in one group of references; steps names each in its own
 	// group.
 	const all = "; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@acme/shop"
@@ -70,16 +70,16 @@ func TestEventsOfPayloads(t *testing.T) {
 		event, body string
 		want        string // the described events, or "ignored"
 	}{
-		"closed without a merge":  {hooks.GitHub, "pull_request", swap(merged, `"merged":true`, `"merged":false`), "closed 0" + all},
-		"opened":                  {hooks.GitHub, "pull_request", swap(merged, `"closed","number"`, `"opened","number"`), "ignored"},
-		"from the default branch": {hooks.GitHub, "pull_request", swap(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
-		"from a deleted fork":     {hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
+		"closed without a merge":  {hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`), "closed 0" + all},
+		"opened":                  {hooks.GitHub, "pull_request", replace(merged, `"closed","number"`, `"opened","number"`), "ignored"},
+		"from the default branch": {hooks.GitHub, "pull_request", replace(merged, `"ref":"fix/x"`, `"ref":"main"`), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
+		"from a deleted fork":     {hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null"), "merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop"},
 		"a closed fork": {
-			hooks.GitHub, "pull_request", swap(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
+			hooks.GitHub, "pull_request", replace(merged, `"merged":true`, `"merged":false`, `"full_name":"acme/shop","private":true,"default_branch":"main"}},"base"`, `"full_name":"eve/shop","private":true,"default_branch":"main"}},"base"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
 		"a deleted fork with the name of the default branch": {
-			hooks.GitHub, "pull_request", swap(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null", `"ref":"fix/x"`, `"ref":"main"`, `"merged":true`, `"merged":false`),
+			hooks.GitHub, "pull_request", replace(merged, `{"id":2,"name":"shop","full_name":"acme/shop","private":true,"default_branch":"main"}`, "null", `"ref":"fix/x"`, `"ref":"main"`, `"merged":true`, `"merged":false`),
 			"closed 0; pull_request 12@acme/shop",
 		},
 		"a workflow of a fork": {
@@ -87,13 +87,13 @@ func TestEventsOfPayloads(t *testing.T) {
 			"check_failed 0.2; commit " + commitHash + "@acme/shop; branch fix/x@eve/shop",
 		},
 		"a revert": {
-			hooks.GitHub, "pull_request", swap(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
+			hooks.GitHub, "pull_request", replace(merged, "Fix the door", `Revert \"Fix the window\"`, "The door opens again.", "Reverts acme/shop#7"),
 			"merged 1" + all + "\nreverted 0; pull_request 7@acme/shop",
 		},
 		"check passed":    {hooks.GitHub, "check_run", check, "check_passed 0.7" + steps},
-		"check failed":    {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + steps},
-		"check cancelled": {hooks.GitHub, "check_run", swap(check, `"conclusion":"success"`, `"conclusion":"cancelled"`), "ignored"},
-		"check begun":     {hooks.GitHub, "check_run", swap(check, `"action":"completed"`, `"action":"created"`), "ignored"},
+		"check failed":    {hooks.GitHub, "check_run", replace(check, `"conclusion":"success"`, `"conclusion":"failure"`), "check_failed 0.2" + steps},
+		"check cancelled": {hooks.GitHub, "check_run", replace(check, `"conclusion":"success"`, `"conclusion":"cancelled"`), "ignored"},
+		"check begun":     {hooks.GitHub, "check_run", replace(check, `"action":"completed"`, `"action":"created"`), "ignored"},
 		"check suite":     {hooks.GitHub, "check_suite", `{"action":"completed","check_suite":{"head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"success","updated_at":"2026-11-20T11:00:00Z","app":{"slug":"ci"},"pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7" + steps},
 		"workflow":        {hooks.GitHub, "workflow_run", `{"action":"completed","workflow_run":{"name":"CI","head_branch":"fix/x","head_sha":"` + commitHash + `","conclusion":"timed_out","updated_at":"2026-11-20T11:00:00Z","pull_requests":[{"number":12}]},"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_failed 0.2" + steps},
 		"status":          {hooks.GitHub, "status", `{"sha":"` + commitHash + `","state":"success","context":"ci/x","updated_at":"2026-11-20T11:00:00Z","branches":[{"name":"fix/x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "check_passed 0.7; commit " + commitHash + "@acme/shop; branch fix/x@acme/shop"},
@@ -106,28 +106,28 @@ func TestEventsOfPayloads(t *testing.T) {
 		"push":             {hooks.GitHub, "push", `{"ref":"refs/heads/main","commits":[{"message":"x"}],"repository":{"full_name":"acme/shop","default_branch":"main"}}`, "ignored"},
 		"ping":             {hooks.GitHub, "ping", `{"zen":"x","hook_id":1}`, "ignored"},
 		"GitLab merged":    {hooks.GitLab, "", request, "merged 1" + all},
-		"GitLab closed":    {hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"close"`), "closed 0" + all},
-		"GitLab updated":   {hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"update"`), "ignored"},
-		"GitLab revert":    {hooks.GitLab, "", swap(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
+		"GitLab closed":    {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`), "closed 0" + all},
+		"GitLab updated":   {hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"update"`), "ignored"},
+		"GitLab revert":    {hooks.GitLab, "", replace(request, `"title":"Fix the door"`, `"title":"Revert \"Fix the window\""`, `"description":""`, `"description":"This reverts merge request !7"`), "merged 1" + all + "\nreverted 0; pull_request 7@acme/shop"},
 		"a merged fork of GitLab": {
-			hooks.GitLab, "", swap(request, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
+			hooks.GitLab, "", replace(request, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"merged 1; pull_request 12@acme/shop commit " + commitHash + "@acme/shop branch fix/x@eve/shop",
 		},
 		"a closed fork of GitLab": {
-			hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
+			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`),
 			"closed 0; pull_request 12@acme/shop branch fix/x@eve/shop",
 		},
 		"the default branch of a fork of GitLab": {
-			hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`, `"source_branch":"fix/x"`, `"source_branch":"main"`),
+			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `"source":{"name":"Shop","path_with_namespace":"acme/shop"`, `"source":{"name":"Shop","path_with_namespace":"eve/shop"`, `"source_branch":"fix/x"`, `"source_branch":"main"`),
 			"closed 0; pull_request 12@acme/shop",
 		},
 		"a deleted fork of GitLab": {
-			hooks.GitLab, "", swap(request, `"action":"merge"`, `"action":"close"`, `{"name":"Shop","path_with_namespace":"acme/shop","default_branch":"main"}`, "null"),
+			hooks.GitLab, "", replace(request, `"action":"merge"`, `"action":"close"`, `{"name":"Shop","path_with_namespace":"acme/shop","default_branch":"main"}`, "null"),
 			"closed 0; pull_request 12@acme/shop",
 		},
 		"GitLab failed":     {hooks.GitLab, "", pipeline, "check_failed 0.2" + steps},
-		"GitLab passed":     {hooks.GitLab, "", swap(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + steps},
-		"GitLab running":    {hooks.GitLab, "", swap(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
+		"GitLab passed":     {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"success"`), "check_passed 0.7" + steps},
+		"GitLab running":    {hooks.GitLab, "", replace(pipeline, `"status":"failed"`, `"status":"running"`), "ignored"},
 		"GitLab push":       {hooks.GitLab, "", `{"object_kind":"push","ref":"refs/heads/main","project":{"path_with_namespace":"acme/shop","default_branch":"main"},"commits":[{"message":"Revert \"x\"\n\nThis reverts commit ` + commitHash + `","timestamp":"2026-11-20T11:00:00Z"}]}`, "reverted 0; commit " + commitHash + "@acme/shop"},
 		"GitLab's note":     {hooks.GitLab, "", `{"object_kind":"note","object_attributes":{"action":7}}`, "ignored"},
 		"no pull request":   {hooks.GitHub, "pull_request", `{"action":"closed"}`, "closed 0"},
@@ -156,6 +156,7 @@ func TestEventsOfPayloads(t *testing.T) {
 	}
 }
 
+// sum returns the HMAC-SHA256 of a text.
 func sum(key, text string) []byte {
 	m := hmac.New(sha256.New, []byte(key))
 	m.Write([]byte(text))

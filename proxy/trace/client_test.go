@@ -116,13 +116,13 @@ type cutShort struct{}
 
 func (cutShort) Read([]byte) (int, error) { return 0, io.ErrUnexpectedEOF }
 
-// A pause between attempts ends when precept stops, when the time of the batch is over, and when no
-// more batches may be sent.
+// A pause between attempts ends when precept stops, when the time for the stop is over, and when the context of the
+// batch ends.
 func TestStopEndsTheRetryPause(t *testing.T) {
 	for name, end := range map[string]func(c *client, cancel func()){
-		"hurried": func(c *client, _ func()) { c.hurry() },
-		"cut":     func(c *client, _ func()) { c.cut() },
-		"late":    func(_ *client, cancel func()) { cancel() },
+		"precept stops":                 func(c *client, _ func()) { c.hurry() },
+		"the time for the stop is over": func(c *client, _ func()) { c.cut() },
+		"the context of the batch ends": func(_ *client, cancel func()) { cancel() },
 	} {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
