@@ -123,7 +123,7 @@ type lessonCase struct {
 	events     []event
 }
 
-// checkLearned distils all cases at once, each in two sessions, and checks the lessons.
+// checkLearned runs the distiller once on all cases, each in two sessions, and checks the lessons.
 func checkLearned(t *testing.T, cases []lessonCase) {
 	t.Helper()
 	b := newBench(t)

@@ -15,8 +15,9 @@ type callerSession struct {
 	events []event
 }
 
-// gateState lets a judge propose the same draft for every session. It returns the state of the lesson and the reason
-// why it waits for a person. If the checks refuse the draft, gateState returns "refused" and the refusals.
+// gateState lets a judge propose the same draft for every session. gateState returns the state of the lesson, and the
+// reason why the lesson waits for a person. If the checks refuse the draft, gateState returns "refused" and the
+// refusals.
 func gateState(t *testing.T, d distill.Draft, sessions ...callerSession) (lesson.State, string) {
 	t.Helper()
 	b := newBench(t)
@@ -59,13 +60,13 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 		thirty = append(thirty, session("one"))
 	}
 	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
-		t.Errorf("thirty sessions of one caller give the state %s (%s), want quarantined: two credentials are needed", state, why)
+		t.Errorf("thirty sessions of one caller give the state %s (reason %q), want quarantined for the need of two credentials", state, why)
 	}
 	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
-		t.Errorf("two sessions without a credential give the state %s (%s), want quarantined: two credentials are needed", state, why)
+		t.Errorf("two sessions without a credential give the state %s (reason %q), want quarantined for the need of two credentials", state, why)
 	}
 	if state, why := gateState(t, honest, append(thirty, session("two"))...); state != lesson.Trial {
-		t.Errorf("thirty sessions of one caller and one of another give the state %s (%s), want trial", state, why)
+		t.Errorf("thirty sessions of one caller and one of another give the state %s (reason %q), want trial", state, why)
 	}
 }
 
@@ -110,7 +111,7 @@ func TestHonestAdvicePassesTheGate(t *testing.T) {
 	} {
 		session := func(caller string) callerSession { return callerSession{caller, c.events} }
 		if state, why := gateState(t, advised(c.title, c.advice), session("one"), session("two")); state != lesson.Trial {
-			t.Errorf("%s: the lesson has the state %s (%s), want %s", c.title, state, why, lesson.Trial)
+			t.Errorf("%s: the lesson has the state %s (reason %q), want %s", c.title, state, why, lesson.Trial)
 		}
 	}
 }

@@ -68,7 +68,7 @@ func (b *bench) session(name string, events ...event) session.ID {
 	return b.of("default", name, nil, events...)
 }
 
-// of stores a conversation of a tenant, as session does, with the lessons that the session received.
+// of stores a conversation of a tenant, in the way of session, with the lessons that the session received.
 func (b *bench) of(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	b.Helper()
 	var id session.ID

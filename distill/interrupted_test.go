@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// judgeByWords is a judge that answers with the judgement for the first text of the session that it has as a key.
+// judgeByWords is a judge with a judgement for each of some texts. The first text of a session that is a key decides.
 type judgeByWords map[string]distill.Judgement
 
 func (judgeByWords) Name() string { return "spoken" }
@@ -35,8 +35,8 @@ func drafted(slug string, keywords ...string) distill.Draft {
 	}
 }
 
-// crashingBank is a bank that calls before with the name of each write, and returns the error of before if there is
-// one.
+// crashingBank is a bank that calls before with the name of each write. If before returns an error, the write is not
+// made and returns the error.
 type crashingBank struct {
 	distill.Bank
 	before func(step string) error
@@ -75,7 +75,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// run distils once and counts the steps. From step failAt each step fails; with 0 none does.
+			// run runs the distiller once and counts the steps. From step failAt on, each step fails; 0: no step fails.
 			run := func(b *bench, owner string, failAt int) (steps int, err error) {
 				store := b.store.(*memory)
 				step := func(string) error {
@@ -91,7 +91,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				})
 				return steps, err
 			}
-			scene := func() *bench {
+			newScene := func() *bench {
 				b := newBench(t)
 				writeLesson(t, b, "old-advice")
 				for i, task := range []string{"Find hotels, one.", "Sleep here, two.", "Whence I am, three."} {
@@ -115,7 +115,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				return append(out, fmt.Sprint(answer))
 			}
-			complete := scene()
+			complete := newScene()
 			steps, err := run(complete, "one", 0)
 			if err != nil || steps < 10 {
 				t.Fatalf("a run without a kill has %d steps and the error %v, want at least 10 steps and no error", steps, err)
@@ -125,7 +125,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				t.Fatalf("the results of the run without a kill are %s, want lessons in trial and quarantined lessons", all)
 			}
 			for killed := 1; killed <= steps; killed++ {
-				b := scene()
+				b := newScene()
 				if _, err := run(b, "one", killed); !errors.Is(err, errDead) {
 					t.Fatalf("step %d: the killed run ended with %v, want %v", killed, err, errDead)
 				}
@@ -136,7 +136,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				b.now = b.now.Add(3 * time.Minute)
 				if _, err := run(b, "two", 0); err != nil {
-					t.Fatalf("the run after a kill at step %d ends with %v, want no error", killed, err)
+					t.Fatalf("the run after a kill at step %d ends with the error %v, want none", killed, err)
 				}
 				equal(t, fmt.Sprint("lessons and opinions after a kill at step ", killed), results(b), want)
 				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
@@ -164,8 +164,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	}
 }
 
-// A run writes a note for each session that it has read, after every 64 sessions. After a crash the next run reads only
-// sessions without a note.
+// A run writes the notes of its sessions after every 64 sessions. A note marks a session as read for the next run.
 func TestLongRunSavesItsProgress(t *testing.T) {
 	b := newBench(t)
 	for i := range 150 {

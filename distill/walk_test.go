@@ -16,17 +16,18 @@ import (
 	"precept/internal/session"
 )
 
-// counting is a judge that proposes no lesson. It records the name, the agent and the number of received lessons of
-// each session.
-type counting struct{ ids []string }
+// recordingJudge is a judge that proposes no lesson. For each session, recordingJudge records the name, the agent and
+// the number of received lessons.
+type recordingJudge struct{ sessions []string }
 
-func (*counting) Name() string { return "counting" }
+func (*recordingJudge) Name() string { return "counting" }
 
-func (c *counting) Judge(_ context.Context, s *distill.Session, injected []*lesson.Lesson) (distill.Judgement, error) {
-	c.ids = append(c.ids, fmt.Sprint(strings.TrimRight(string(unhex(s.ID)), " "), " of ", s.Content.Exchanges[0].Agent, " with ", len(injected)))
+func (j *recordingJudge) Judge(_ context.Context, s *distill.Session, injected []*lesson.Lesson) (distill.Judgement, error) {
+	j.sessions = append(j.sessions, fmt.Sprint(strings.TrimRight(string(unhex(s.ID)), " "), " of ", s.Content.Exchanges[0].Agent, " with ", len(injected)))
 	return distill.Judgement{Usage: distill.Usage{Input: 10, Output: 5}}, nil
 }
 
+// unhex decodes hexadecimal digits.
 func unhex(s string) (out []byte) {
 	_, _ = fmt.Sscanf(s, "%x", &out)
 	return out
@@ -51,12 +52,12 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	b.now = b.now.Add(48 * time.Hour)
 	b.session("late", user("Task three."))
 	run := func(change func(o *distill.Options)) (string, distill.Summary, int) {
-		judge, read := &counting{}, 0
+		judge, read := &recordingJudge{}, 0
 		sum := b.distil(func(o *distill.Options) { o.Judge, o.Progress = judge, func(n int) { read += n } }, change)
-		return strings.Join(judge.ids, ", "), sum, read
+		return strings.Join(judge.sessions, ", "), sum, read
 	}
 	ids, sum, read := run(func(o *distill.Options) { o.DryRun, o.Select.Since = true, b.now.Add(-time.Hour) })
-	equal(t, "sessions since an hour, read sessions, progress", []any{ids, sum.Read, read}, []any{"late of writer with 0", 1, 1})
+	equal(t, "sessions of the last hour, read sessions, progress", []any{ids, sum.Read, read}, []any{"late of writer with 0", 1, 1})
 	ids, sum, read = run(func(o *distill.Options) { o.Select.Settled = true })
 	equal(t, "closed sessions, read, judged, progress", []any{ids, sum.Read, sum.Judged, read}, []any{"one of writer with 1, two of writer with 0, late of writer with 0", 4, 3, 4})
 	ids, sum, read = run(func(*distill.Options) {})
@@ -86,7 +87,7 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	equal(t, "sessions with unreadable notes", ids, "one of writer with 1, two of writer with 0, late of writer with 0")
 }
 
-// The tenants of a run share its budget. The usage of an answer counts before the next request.
+// All tenants of a run share one budget. The tokens of an answer count before the next request.
 func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget distill.Budget
@@ -104,28 +105,29 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		for i := range 6 {
 			b.of([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
 		}
-		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &counting{}, c.budget })
+		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, c.budget })
 		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.reason) || (sum.Stopped == "") != (c.reason == "") || sum.Tokens != int64(15*c.judged) {
 			t.Errorf(`%s: the run ends with %+v, want %d judged sessions, %d tokens, and Stopped with the prefix %q (empty: Stopped is empty)`, name, sum, c.judged, 15*c.judged, c.reason)
 		}
 	}
 }
 
-// A run over some tenants reads no session of another tenant.
-func TestRunOverSomeTenantsLeavesTheOthers(t *testing.T) {
+// A run for some tenants reads no session of another tenant.
+func TestRunForSomeTenantsReadsNoOther(t *testing.T) {
 	b := newBench(t)
 	for _, tenant := range []string{"blue", "green", "red"} {
 		b.of(tenant, tenant, nil, user("Task of "+tenant))
 	}
 	distilTenants := func(names ...string) distill.Summary {
-		return b.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &counting{}, append([]string{}, names...) })
+		return b.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &recordingJudge{}, append([]string{}, names...) })
 	}
 	equal(t, "judged sessions of no tenant", distilTenants().Judged, 0)
 	equal(t, "judged sessions of the tenant red", distilTenants("red").Judged, 1)
-	equal(t, "judged sessions of a later run over all tenants", b.distil(func(o *distill.Options) { o.Judge = &counting{} }).Judged, 2)
+	equal(t, "judged sessions of a later run over all tenants", b.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged, 2)
 }
 
-// A session has a failure twice and continues, so that four runs judge it. It counts once as evidence of the lesson.
+// A session has the same failure twice. The session continues after each run, so that four runs judge the session. The
+// lesson counts the session once.
 func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 	failing := func(n int) event {
 		return call("change_order", fmt.Sprintf(`{"order_id":"W7781%d"}`, n), `{"error":"a delivered order cannot be changed again"}`)
@@ -180,17 +182,18 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	}
 }
 
-// slowJudge is a judge with a pattern of answers: at each ! in the pattern, the judge exceeds its time limit.
+// slowJudge is a judge that exceeds its time limit at each ! in the pattern. Each session takes one character of the
+// pattern.
 type slowJudge struct {
 	pattern string
-	asked   int
+	judged  int // number of judged sessions
 }
 
 func (*slowJudge) Name() string { return "moody" }
 
 func (m *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (distill.Judgement, error) {
-	m.asked++
-	if m.pattern[m.asked-1] == '!' {
+	m.judged++
+	if m.pattern[m.judged-1] == '!' {
 		return distill.Judgement{}, errors.Join(errors.New("too slow"), context.DeadlineExceeded)
 	}
 	return distill.Judgement{}, nil

@@ -12,9 +12,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A changed definition of the reward starts new counters, and the report names the number of sessions
-// under the old definition. The old definition brings back the old counters. Late feedback corrects
-// the counters of the definition under which the session closed.
+// A change of the reward definition starts new counters, and the report has the number of sessions under the old
+// definition. After a change back to the old definition, the old counters are in use again. Late feedback corrects the
+// counters of the definition under which the session closed.
 func TestCountersBelongToADefinition(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

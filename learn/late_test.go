@@ -11,7 +11,7 @@ import (
 	"precept/store"
 )
 
-// events returns the ids of all exchanges that the samples are built from, each once.
+// events returns the ids of the exchanges in the samples, each id once.
 func events(list []sample.Sample) (ids []string) {
 	for _, m := range list {
 		of, _ := m.Meta["source_event_ids"].([]any)
@@ -76,8 +76,8 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
 }
 
-// A session does not close while one of its exchanges is not stored: first the exchange is in the
-// queue, then the backend refuses the exchange.
+// A session does not close while one of its exchanges is not stored. In the test, the exchange is in the queue first,
+// and then the backend refuses the exchange.
 func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -98,7 +98,7 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
-// The backend has an exchange without the row of its session, as after a crash between the two writes.
+// An exchange gets a sample even if the row of its session is missing, as after a crash between the two writes.
 func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -132,7 +132,8 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// An exchange arrives after the closing of its session. The stop of the program builds the missing sample.
+// An exchange arrives after the closing of its session, and the program stops. During the stop, the learner builds the
+// missing sample.
 func TestStopBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -18,8 +18,8 @@ import (
 // migrateURL is set in the environment of a process that migrates a store for the test of its parent.
 const migrateURL = "PRECEPT_TEST_MIGRATE_URL"
 
-// TestMigrationChild migrates a store in the child process of TestReportDuringAMigration. Without this parent the test
-// is skipped.
+// TestMigrationChild migrates a store in a child process of TestReportDuringAMigration. In any other process the
+// test is skipped.
 func TestMigrationChild(t *testing.T) {
 	url := os.Getenv(migrateURL)
 	if url == "" {
@@ -29,7 +29,7 @@ func TestMigrationChild(t *testing.T) {
 		fmt.Println("copied", n)
 		time.Sleep(10 * time.Millisecond)
 	}})
-	t.Log(err)
+	t.Logf("Migrate returned the error %v", err)
 }
 
 // killedMigration starts a migration in a child process. killedMigration kills the child after the child has printed
@@ -52,7 +52,7 @@ func killedMigration(t *testing.T, url string, lines int, ready func() bool) {
 		}
 	}
 	go func() {
-		for read.Scan() { // the child must not wait for a reader
+		for read.Scan() { // the child must not block on a full pipe
 		}
 	}()
 	for end := time.Now().Add(20 * time.Second); !ready() && time.Now().Before(end); {
@@ -122,11 +122,11 @@ func TestReportDuringAMigration(t *testing.T) {
 		ended := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")) == "256"
 		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.Migration{Owner: "parent", Pause: time.Second})
 		if err != nil || done.Sessions == 0 && !ended {
-			t.Errorf("migrate: got %+v, error %v, want some sessions and no error", done, err)
+			t.Errorf("Migrate: got %+v and the error %v, want some sessions and no error", done, err)
 		}
-		t.Logf("%+v; %d batches before the first freeze", done, frozen)
+		t.Logf("the migration ended with %+v, after %d batches before the first freeze", done, frozen)
 		if n := batches.Load(); n >= sessions/2/trafficBatch {
-			t.Errorf("%d batches were sent before the end of the migration, want fewer than all", n)
+			t.Errorf("%d batches were sent before the end of the migration, want fewer than all %d", n, sessions/2/trafficBatch)
 		}
 	})
 	if n := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")); n != "256" {

@@ -13,8 +13,8 @@ import (
 
 var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
 
-// The chooser learns from the rewards of open sessions; the counters, and with them the report,
-// wait for the closing.
+// The chooser learns from the rewards of open sessions. The counters, from which the report is made, do not count a
+// session before its closing.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -66,8 +66,8 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	same(t, "open sessions with a reward, after the next pass", again.OpenRewards(), 0)
 }
 
-// Replicas on one Redis have the same belief about an open session, no matter which of them
-// received the reward, and count the session once after one of them closes it.
+// Replicas on one Redis have the same belief after a reward of an open session, no matter which replica received the
+// reward. After one replica closes the session, each replica counts the session once.
 func TestReplicasShareProvisionalRewards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -83,7 +83,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		}
 	}
 	beliefs := func(r *rig) bandit.Posterior { return r.Beliefs(tenantA).Posterior(looked) }
-	alike := func(when string) {
+	checkEqual := func(when string) {
 		t.Helper()
 		if x, y := beliefs(a), beliefs(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {
 			t.Errorf("%s: got belief %+v at one replica and %+v at the other, want equal beliefs", when, x, y)
@@ -99,7 +99,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		t.Fatalf("after a success: got mean %v, want more than %v", rewarded.Mean, prior.Mean)
 	}
 	follow(a)
-	alike("when the other follows")
+	checkEqual("when the other follows")
 	a.postFeedback(tenantA, id, score("f2", 2, 0))
 	a.resettle(a.ctx())
 	var both sync.WaitGroup
@@ -107,7 +107,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 		both.Go(func() { follow(b) })
 	}
 	both.Wait()
-	alike("after a correction")
+	checkEqual("after a correction")
 	if beliefs(b).Mean >= prior.Mean {
 		t.Errorf("after a failure: got mean %v, want less than %v", beliefs(b).Mean, prior.Mean)
 	}
@@ -115,6 +115,6 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	b.clk.add(closeAge + time.Second)
 	follow(b)
 	same(t, "open sessions", b.OpenRewards(), 0)
-	alike("after the closing")
+	checkEqual("after the closing")
 	sameList(t, "failures", append(a.failed(), b.failed()...), nil)
 }

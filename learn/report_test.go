@@ -29,7 +29,7 @@ func (r *rig) playSessions(from, n int) {
 	r.age()
 }
 
-// refit plays n sessions, the last of which makes the learner fit the priors again.
+// refit plays n sessions. The last session makes the learner fit the priors again.
 func (r *rig) refit(from, n int) {
 	r.t.Helper()
 	r.Beliefs(tenantA)
@@ -67,7 +67,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 		t.Fatalf("the report is %s with the priors %+v, want at least 500 bytes and fitted priors", before, priors)
 	}
 	if st := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
-		t.Error("the arm has no maxima before the restart, want some for this test")
+		t.Errorf("before the restart the maxima are %v and %v, want at least one above 0", st.Proof.LogUp, st.Proof.LogDown)
 	}
 	counted := r.Beliefs(tenantA).Counted(looked)
 	for range 2 {
@@ -100,7 +100,7 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	}
 }
 
-// Priors that another replica has published are adopted, and the next fit builds on them.
+// A replica adopts the priors that another replica has published. The next fit starts from these priors.
 func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Content.Keep = false })

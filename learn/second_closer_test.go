@@ -10,8 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Two replicas close a session at the same time, and the other replica settles the session first. The second replica
-// does not settle again and does not write the samples again.
+// Two replicas close a session at the same time. The replica that comes second does not settle the session again, and
+// does not write the samples again.
 func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

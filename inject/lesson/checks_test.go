@@ -146,7 +146,7 @@ func TestChecksAgainstTheBook(t *testing.T) {
 	no.Outcome = "failure"
 	b := NewBook([]*Lesson{yes, no})
 	if got := codes(lint(b)); !slices.Equal(got, []string{"warning contradiction trigger"}) {
-		t.Errorf("two contradicting lessons have the findings %q, want a contradiction of the trigger", got)
+		t.Errorf("two lessons that contradict each other have the findings %q, want a contradiction of the trigger", got)
 	}
 	if got := b.Contradicts(yes); len(got) != 1 || got[0] != no {
 		t.Errorf("do-it contradicts %v, want only never-do-it", got)

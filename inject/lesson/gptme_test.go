@@ -12,8 +12,8 @@ func gptmeText(lines string) string {
 	return "---\nmatch:\n  " + strings.ReplaceAll(lines, "\n", "\n  ") + "\nstatus: active\n---\n\n# Look twice\n\n## Rule\nRead the log.\n"
 }
 
-// A * between blanks matches one word in a gptme file. In an AIP-11 file, the format of precept, it matches a *. One
-// book may have lessons of both formats.
+// In a gptme file, a * between blanks matches one word. In an AIP-11 file, the format of precept, a * between blanks
+// matches only a *. One book may have lessons of both formats.
 func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
 	aip11 := keyworded("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
@@ -37,7 +37,7 @@ func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 			t.Errorf("%q matches the lessons %q, want %q", text, got, want)
 		}
 		if got := book.Explain(q); len(got) != len(want) {
-			t.Errorf("%q: %d lessons are explained, want %d", text, len(got), len(want))
+			t.Errorf("Explain(%q) explains %d lessons, want %d", text, len(got), len(want))
 		}
 	}
 	if got := book.Contradicts(gptme); len(got) != 0 {

@@ -104,7 +104,7 @@ func TestPhrasesMatchWholeWords(t *testing.T) {
 	for _, tc := range cases {
 		b := NewBook([]*Lesson{keyworded("it", tc.phrase)})
 		if got := len(b.Match(&Query{Words: []string{tc.text}})) > 0; got != tc.want {
-			t.Errorf("%q in %.60q: match %v, want %v", tc.phrase, tc.text, got, tc.want)
+			t.Errorf("%q in %.60q: got a match: %v, want %v", tc.phrase, tc.text, got, tc.want)
 		}
 		if got := phraseMatches(tc.phrase, tc.text, FormAIP11); got != tc.want {
 			t.Errorf("phraseMatches(%q, %.60q) = %v, want %v", tc.phrase, tc.text, got, tc.want)
@@ -213,7 +213,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 		t.Error("an unknown slug has a state, want none")
 	}
 	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
-		t.Errorf("the book lists %d lessons and counts %d, want %d", len(b.Lessons()), b.Len(), len(lessons))
+		t.Errorf("Lessons has %d lessons and Len is %d, want %d", len(b.Lessons()), b.Len(), len(lessons))
 	}
 }
 
@@ -268,10 +268,10 @@ func TestMatchAllocatesOnlyItsHits(t *testing.T) {
 	}
 }
 
-// naive is a slow matcher for comparison. It folds phrase and text, and tries every position and every length of a
-// star. It shares only the functions that fold and classify characters with the real matcher.
-func naive(phrase, text string) bool {
-	fold1 := func(s string) []rune {
+// naiveMatch is a slow matcher for comparison. naiveMatch folds phrase and text, and tries every position and every
+// length of a star. Only the functions that fold and classify characters are also part of the real matcher.
+func naiveMatch(phrase, text string) bool {
+	folded := func(s string) []rune {
 		var out []rune
 		for _, r := range compatible(s) {
 			r = fold(plainSign(r))
@@ -290,7 +290,7 @@ func naive(phrase, text string) bool {
 	}
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 	isLetterOfWord := func(r rune) bool { return word(r) && kindOf(r) != loneKind }
-	p, s := []rune(strings.TrimRight(string(fold1(phrase)), " ")), fold1(text)
+	p, s := []rune(strings.TrimRight(string(folded(phrase)), " ")), folded(text)
 	isStar := func(i int) bool { // a * next to a word character
 		a, b := i, i
 		for a > 0 && p[a-1] == '*' {
@@ -336,7 +336,7 @@ func compare(tb testing.TB, phrases []string, text string) {
 	for i, p := range phrases {
 		slug := fmt.Sprintf("p%03d", i)
 		lessons = append(lessons, keyworded(slug, p))
-		if read := readPhrase(p, FormAIP11); read.fires() && naive(p, text) {
+		if read := readPhrase(p, FormAIP11); read.fires() && naiveMatch(p, text) {
 			want = append(want, slug+"@")
 		}
 	}
@@ -386,7 +386,7 @@ func FuzzGlob(f *testing.F) {
 		}
 		if strings.ContainsAny(pattern, "?*") {
 			if glob(pattern, name) && !glob("*"+pattern+"*", name) {
-				t.Errorf("*%s* does not match %q, but %s does, want both to match", pattern, name, pattern)
+				t.Errorf("%[1]s matches %[2]q and *%[1]s* does not, want both to match", pattern, name)
 			}
 			return
 		}
