@@ -88,7 +88,8 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 	}
 }
 
-// A success that the call before it did not cause gives no lesson. Neither do a person's words about other programs.
+// A success that the previous call did not cause gives no lesson. Words of a person about other programs give no lesson
+// either.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

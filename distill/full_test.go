@@ -9,8 +9,8 @@ import (
 	"precept/inject/bank"
 )
 
-// The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals: the rules from
-// their notes, a model after it judges the session again.
+// The bank accepts a limited number of proposals per hour. A later run makes the remaining proposals. With the rules,
+// the later run takes the proposals from notes. With a model, the later run judges the session again.
 func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	fill := func(b *bench) {
 		for i, form := range []string{"stars", "rooms", "floor", "beds"} {

@@ -20,7 +20,8 @@ type output struct {
 	tool, args, text, slug string
 }
 
-// outputs reads testdata/known.txt.
+// outputs reads testdata/known.txt. An entry has a line "$ command" or "> tool arguments", the output, and a line
+// "= slug".
 func outputs(t *testing.T) []output {
 	t.Helper()
 	var list []output
@@ -99,8 +100,9 @@ func TestKnownFailureMatchesItsOutput(t *testing.T) {
 	}
 }
 
-// The words of a known failure give its lesson only in a short result of the command that fails this way. They do not
-// count in a long result, in a result with exit code 0, or in the result of a tool that may only have read the words.
+// The words of a known failure give its lesson only in a short result of the command that fails this way. The words
+// do not count in a long result, in a result with exit code 0, or in the result of a tool that may only have read
+// the words.
 func TestFailureWordsCountOnlyForTheirCommand(t *testing.T) {
 	const words = "Automatic merge failed; fix conflicts and then commit the result.\n"
 	merge := `{"command":"git merge topic"}`

@@ -67,8 +67,8 @@ func TestParallelJudgingGivesTheSequentialResult(t *testing.T) {
 	equal(t, "summary of the parallel run", four, one)
 }
 
-// A run stops when its budget is spent. It still counts and keeps the answers to the open requests. A 401 of the judge
-// also ends a run with open requests.
+// A run stops when its budget is spent. The run still counts and keeps the answers to the open requests. A 401 of
+// the judge also ends a run with open requests.
 func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	b := newBench(t)
 	for i := range 20 {

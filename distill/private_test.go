@@ -8,8 +8,8 @@ import (
 	"precept/distill"
 )
 
-// draftReasons lets a judge propose a draft with each advice, for a session that names persons. It returns the reason
-// of each refusal, empty for a proposed lesson.
+// draftReasons lets a judge propose a draft with each advice. The session of each draft names persons. draftReasons
+// returns the reason of each refusal, and an empty reason for a proposed lesson.
 func draftReasons(t *testing.T, advice []string) []string {
 	t.Helper()
 	b := newBench(t)
@@ -47,8 +47,8 @@ func draftReasons(t *testing.T, advice []string) []string {
 	return out
 }
 
-// A draft of a judge with a person, an id, a commit, a path or a host of one session is refused, and the reason names
-// the kind of the word.
+// A draft that names a person, an id, a commit, a path or a host of one session is refused. The reason names the
+// kind of the word.
 func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
 	cases := []struct{ advice, why string }{
 		{"Ask Maria Gonzalez before a change.", "names a person"},
@@ -104,7 +104,7 @@ func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
 	}
 }
 
-// A trigger with a person is dropped, and the draft keeps its other triggers.
+// A trigger that names a person is dropped. The draft keeps its other triggers.
 func TestTriggerWithAPersonIsDropped(t *testing.T) {
 	b := newBench(t)
 	storeBenchmarkRun(b)

@@ -24,8 +24,8 @@ func judgePromptOf(t *testing.T, events ...event) string {
 	return run
 }
 
-// The prompt of a judge has the words, calls and results of a session. It has no text that precept inserted and no
-// system message. A </run> in the session is changed, because it would end the session in the prompt.
+// The prompt of a judge has the words, calls and results of a session. The prompt has no text that precept inserted and
+// no system message. A </run> in the session would end the session in the prompt, and is changed.
 func TestJudgePromptShowsSpeakersCallsAndResults(t *testing.T) {
 	run := judgePromptOf(t,
 		event{say: "system: SYSTEM-PROMPT"},
@@ -46,7 +46,7 @@ func TestJudgePromptShowsSpeakersCallsAndResults(t *testing.T) {
 	}
 }
 
-// The prompt of a judge has a limited size. It cuts a long text, and a long session, in the middle.
+// The prompt of a judge has a limited size. A long text and a long session are cut in the middle.
 func TestLongTranscriptIsCutInItsMiddle(t *testing.T) {
 	long := "BEGIN" + strings.Repeat("ü", 20_000) + "END"
 	run := judgePromptOf(t, user(long), call("bash", `{"command":"`+long+`"}`, long))

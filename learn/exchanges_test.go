@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// withCache gives a rig a cache of exchanges.
+// withCache returns a change of the options of a rig that adds a cache of exchanges of about size bytes.
 func withCache(t testing.TB, size int64) func(o *options) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -24,7 +24,8 @@ func withCache(t testing.TB, size int64) func(o *options) {
 	return func(o *options) { o.Exchanges = cache }
 }
 
-// offerTurns offers the turns from, ..., to of three sessions, and writes them to the backend.
+// offerTurns offers turns of three sessions, from turn number from up to turn number to, and writes the turns to the
+// backend.
 func (r *rig) offerTurns(from, to int) {
 	r.t.Helper()
 	const last = 6
@@ -66,7 +67,7 @@ func TestClosingTakesExchangesFromMemory(t *testing.T) {
 		t.Errorf("closing made the calls %q, want samples and no read of exchanges", calls)
 	}
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
-	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // the samples are built again, after the session left memory
+	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // the samples are built again after the session left the memory
 	r.record()
 	same(t, "exchanges are read from the backend, after the session left memory", slices.Contains(r.be.takeCalls(), "read exchanges"), true)
 }

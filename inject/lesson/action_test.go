@@ -61,10 +61,10 @@ func TestActSetsTheState(t *testing.T) {
 				c.action, l.State, l.Plan, l.ContentHash, c.wantState, c.wantPlan, hash)
 		}
 		if c.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
-			t.Errorf("%s: the approval is %+v, want it by kim, with the hash %s and the time %s", c.action, l.Approval, hash, at)
+			t.Errorf("%s: the approval is %+v, want an approval by kim with the hash %s and the time %s", c.action, l.Approval, hash, at)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
-			t.Errorf("%s removed a comment of the file, want it kept:\n%s", c.action, l.Raw)
+			t.Errorf("%s removed a comment of the file, want the comment kept:\n%s", c.action, l.Raw)
 		}
 	}
 	if strings.Contains(l.Raw, "trial_") || strings.Contains(l.Raw, "former_state") {
@@ -72,8 +72,8 @@ func TestActSetsTheState(t *testing.T) {
 	}
 }
 
-// Files of earlier versions have no former_state for paused and archived lessons, and have a paused lesson as
-// quarantined with the hash of its text. Load reads the state, and Resume and Restore accept the files.
+// Files of earlier versions have no former_state for paused and archived lessons. In some of them, a paused lesson has
+// the state quarantined and the hash of its text. Load reads the state, and Resume and Restore accept the files.
 func TestResumeAndRestoreOfFilesOfEarlierVersions(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(lookTwiceFile))
 	if err != nil {

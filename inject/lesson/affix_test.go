@@ -2,8 +2,8 @@ package lesson
 
 import "testing"
 
-// A keyword matches a word with an attached particle, article or punctuation of its language. It does not match a
-// different word that begins or ends with the keyword.
+// A keyword matches a word with an attached particle, article or punctuation of its language. The keyword does not
+// match a different word that begins or ends with the keyword.
 func TestKeywordMatchesWithAffixes(t *testing.T) {
 	for _, c := range []struct {
 		language, phrase string
@@ -55,11 +55,11 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 			for _, text := range texts {
 				l := keyworded("it", c.phrase)
 				if got := len(NewBook([]*Lesson{l}).Match(&Query{Words: []string{text}})) > 0; got != want {
-					t.Errorf("%s: keyword %q in %q: match %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: keyword %q in %q: got a match: %t, want %t", c.language, c.phrase, text, got, want)
 				}
 				e := withTrigger("it", Trigger{ErrorPatterns: []string{c.phrase}})
 				if got := len(NewBook([]*Lesson{e}).Match(&Query{Errors: []ErrorText{{Text: text}}})) > 0; got != want {
-					t.Errorf("%s: error pattern %q in %q: match %t, want %t", c.language, c.phrase, text, got, want)
+					t.Errorf("%s: error pattern %q in %q: got a match: %t, want %t", c.language, c.phrase, text, got, want)
 				}
 			}
 		}
@@ -82,7 +82,7 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 	}
 }
 
-// The checks accept a keyword of two Korean syllables. They report a keyword of two Latin letters as too broad.
+// The checks accept a keyword of two Korean syllables, and report a keyword of two Latin letters as too broad.
 func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
 	if got := broad(keyworded("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: got findings %v, want none", got)

@@ -89,7 +89,7 @@ func isApprovalStale(l *Lesson) bool {
 	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
 }
 
-// After an edit and its reversal, a file has all its lines. It may have further lines of metadata.precept.
+// After an edit and its reversal, a file has all its lines. The file may have further lines of metadata.precept.
 func TestRevertedEditAddsOnlyLinesOfPrecept(t *testing.T) {
 	l := mustParse(t, "x.md", sample)
 	for _, pair := range [][2]func(*Lesson){
@@ -106,9 +106,9 @@ func TestRevertedEditAddsOnlyLinesOfPrecept(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		gone, fresh := diffLines(sample, reverted.Raw)
-		if len(gone) > 0 || slices.ContainsFunc(fresh, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
-			t.Errorf("an edit and its reversal removed the lines %q and added %q, want only added lines of precept", gone, fresh)
+		removed, added := diffLines(sample, reverted.Raw)
+		if len(removed) > 0 || slices.ContainsFunc(added, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
+			t.Errorf("an edit and its reversal removed the lines %q and added %q, want only added lines of precept", removed, added)
 		}
 	}
 	if l.State != Active || l.Raw != sample {

@@ -72,27 +72,27 @@ func TestUneditedLessonIsWrittenByteForByte(t *testing.T) {
 }
 
 // diffLines returns the lines that only a has and the lines that only b has, in order.
-func diffLines(a, b string) (gone, fresh []string) {
+func diffLines(a, b string) (removed, added []string) {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for _, l := range x {
 		if !slices.Contains(y, l) {
-			gone = append(gone, l)
+			removed = append(removed, l)
 		}
 	}
 	for _, l := range y {
 		if !slices.Contains(x, l) {
-			fresh = append(fresh, l)
+			added = append(added, l)
 		}
 	}
-	return gone, fresh
+	return removed, added
 }
 
 func TestFormatEditsOnlyItsLines(t *testing.T) {
 	at := time.Date(2030, 1, 31, 0, 0, 0, 0, time.UTC)
 	cases := []struct {
-		name        string
-		edit        func(*Lesson)
-		gone, fresh []string
+		name           string
+		edit           func(*Lesson)
+		removed, added []string
 	}{
 		{
 			"scalar keeps its comment", func(l *Lesson) { l.Confidence = 0.75 },
@@ -151,9 +151,9 @@ func TestFormatEditsOnlyItsLines(t *testing.T) {
 			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {
 				t.Errorf("%s: line ends are mixed, want \\r\\n only", tc.name)
 			}
-			gone, fresh := diffLines(sample, strings.ReplaceAll(string(got), "\r\n", "\n"))
-			if !slices.Equal(gone, tc.gone) || !slices.Equal(fresh, tc.fresh) {
-				t.Errorf("%s:\nremoved %q, want %q\nadded %q, want %q\n%s", tc.name, gone, tc.gone, fresh, tc.fresh, got)
+			removed, added := diffLines(sample, strings.ReplaceAll(string(got), "\r\n", "\n"))
+			if !slices.Equal(removed, tc.removed) || !slices.Equal(added, tc.added) {
+				t.Errorf("%s:\nremoved %q, want %q\nadded %q, want %q\n%s", tc.name, removed, tc.removed, added, tc.added, got)
 			}
 		}
 	}

@@ -81,7 +81,7 @@ func TestPhrasesInManyLanguages(t *testing.T) {
 				l := &lesson.Lesson{Slug: "the-one", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{spell(phrase)}}}
 				q := &lesson.Query{Words: []string{spell(text)}}
 				if got := len(lesson.NewBook([]*lesson.Lesson{l}).Match(q)) == 1; got != matches {
-					rt.Fatalf("%q in %q: match %v, want %v", l.Trigger.Keywords, q.Words, got, matches)
+					rt.Fatalf("%q in %q: got a match: %v, want %v", l.Trigger.Keywords, q.Words, got, matches)
 				}
 			})
 		})

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// checked checks a book with the lesson the-one and others. It returns the findings about the-one as "code field".
+// checked checks a book with the lesson the-one and others, and returns the findings about the-one as "code field".
 func checked(t *testing.T, c lesson.Checks, file string, others ...string) []string {
 	t.Helper()
 	texts := map[string][]byte{"the-one.md": []byte(file)}

@@ -36,7 +36,7 @@ func TestStarterLessonsFitTheBlock(t *testing.T) {
 	for _, l := range starter(t).Lessons() {
 		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
 		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != whole {
-			t.Errorf("%s: the advice has %d bytes and is cut to %d, want it whole: %q", l.Slug, len(whole), len(shown), shown)
+			t.Errorf("%s: the advice has %d bytes and is cut to %d bytes, want the whole advice: %q", l.Slug, len(whole), len(shown), shown)
 		}
 		if len(l.Advice)-len(whole) > 8 {
 			t.Errorf("%s: rendering changed the advice, want the text of the file:\n%s", l.Slug, whole)

@@ -14,7 +14,7 @@ import (
 	"precept/internal/file"
 )
 
-func TestWriteReplaces(t *testing.T) {
+func TestWriteReplacesTheFile(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "made", "a.md")
 	for _, text := range []string{"first", "second"} {
@@ -27,15 +27,23 @@ func TestWriteReplaces(t *testing.T) {
 		}
 	}
 	for path, mode := range map[string]fs.FileMode{path: 0o640, filepath.Dir(path): 0o750} {
-		if info, err := os.Stat(path); err != nil || info.Mode().Perm() != mode {
-			t.Errorf("%s: got mode %v, error %v, want %v", path, info.Mode(), err, mode)
+		info, err := os.Stat(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := info.Mode().Perm(); got != mode {
+			t.Errorf("%s: got the mode %v, want %v", path, got, mode)
 		}
 	}
 	if err := file.Write(filepath.Join(dir, "private", "key"), 0o600, []byte("k")); err != nil {
 		t.Fatal(err)
 	}
-	if info, err := os.Stat(filepath.Join(dir, "private")); err != nil || info.Mode().Perm() != 0o700 {
-		t.Errorf("folder of a private file: got mode %v, error %v, want 0700", info.Mode(), err)
+	info, err := os.Stat(filepath.Join(dir, "private"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := info.Mode().Perm(); got != 0o700 {
+		t.Errorf("the folder of a private file has the mode %v, want 0700", got)
 	}
 }
 
