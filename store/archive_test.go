@@ -346,7 +346,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	}
 }
 
-// EachPart passes each exchange once, and does not cut texts.
+// EachPart passes each exchange to its callback once, with uncut texts.
 func TestEachPartHasWholeTexts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -259,6 +259,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	})
 }
 
+// A volatile store, which has no database and no outbox, forgets the session in memory.
 func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {

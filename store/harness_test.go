@@ -124,7 +124,7 @@ func (f *faulty) failNext(op string, n int, err error) {
 // down makes every write of a batch without samples fail until up.
 func (f *faulty) down() { f.failNext("write", 1<<30, errDown) }
 
-// up ends down.
+// up ends the failures of down.
 func (f *faulty) up() { f.failNext("write", 0, nil) }
 
 // takeCalls returns the operations called since the last takeCalls.
@@ -260,7 +260,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)
 	return r
 }
 
-// fail keeps the step of a reported failure.
+// fail records the step of a reported failure.
 func (r *rig) fail(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -473,7 +473,7 @@ func (r *rig) outboxFilesWith(text string) []string {
 	return filesWith(r.t, filepath.Dir(r.options.Queue.Path), text)
 }
 
-// closeSessions moves the clock past closeAge and closes all sessions as a learner does, with reward and samples.
+// closeSessions moves the clock past closeAge and closes all due sessions as the learner does.
 func (r *rig) closeSessions() {
 	r.t.Helper()
 	r.clock.add(closeAge + time.Second)
@@ -522,7 +522,7 @@ func (r *rig) settleRow(row *session.Row) error {
 	return err
 }
 
-// samplesOf returns the samples of a session.
+// samplesOf builds the samples of a session from its exchanges and its feedback.
 func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
 	input := sample.Session{
 		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex,
@@ -662,7 +662,7 @@ func (r *rig) counter(scope, field string) (sum float64) {
 	return sum
 }
 
-// applied returns the settlement of a session.
+// applied returns the settled state of a session: the reward that the last settlement counted.
 func (r *rig) applied(id session.ID) session.Applied {
 	r.t.Helper()
 	a, err := r.backend.Applied(r.t.Context(), tenantA, id)

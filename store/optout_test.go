@@ -134,7 +134,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	}
 }
 
-// The row of a session is not written before the recorder has judged whether the newest turn opted out.
+// The row of a session waits until the recorder has judged whether the newest turn opted out.
 func TestRowWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))

@@ -125,7 +125,7 @@ func TestRatingOfCorrections(t *testing.T) {
 	}
 }
 
-// The sample of a plan has the rating of any turn, and the repeated calls.
+// A sample plan_optimization has the label of a rating of any turn, and the calls that the agent repeated.
 func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 	s := newScript()
 	s.turn(callReply("c0", "ls", "a"), messageJSON("user", "go"))

@@ -29,7 +29,7 @@ func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
 	}
 }
 
-// printSession prints a session as a list of calls with their results.
+// printSession returns the words of the user and the calls with their results, in order.
 func printSession(s *sample.Session) string {
 	var out []string
 	for _, e := range s.Events() {
@@ -45,7 +45,7 @@ func printSession(s *sample.Session) string {
 	return strings.Join(out, " | ")
 }
 
-// The calls that package wire reads are in the samples.
+// The events and the samples of a session have each call that package wire reads.
 func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, c := range []struct {
@@ -213,7 +213,7 @@ func TestEventsOfASessionSeenInTheMiddle(t *testing.T) {
 	}
 }
 
-// A second result of an answered call changes nothing; a result without an id answers the newest open call.
+// A call keeps its first result. A result without an id belongs to the newest call without an id.
 func TestCallKeepsItsFirstResult(t *testing.T) {
 	for id, want := range map[string]string{
 		"c": `user:go | run({"x":1})=fine`,

@@ -13,6 +13,8 @@ import (
 	"pgregory.net/rapid"
 )
 
+// unpack returns the packed document. Short and incompressible documents are stored unchanged, and damaged cells give
+// ErrCorrupt.
 func TestPackRoundTrip(t *testing.T) {
 	var p packer
 	defer p.close()

@@ -18,6 +18,8 @@ import (
 	"precept/internal/session"
 )
 
+// The packed cells of a row have, in the order of the fields, the sum of the values that were added for each field. A
+// sum of 0 has no cell.
 func TestPackedCellsSumUp(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		sum := map[string]int64{}

@@ -4,7 +4,7 @@ import (
 	"precept/internal/session"
 )
 
-// echoCases returns the cases of echo keys.
+// echoCases returns the cases of echo keys, the hashes of ids and texts by which the store finds sessions.
 func echoCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown key finds nothing": func(t tester, s Store) {

@@ -10,7 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// settleCases returns the cases of settlements.
+// settleCases returns the cases of settlements. A settlement closes a session, stores its reward and adds deltas to the
+// counters.
 func settleCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"empty store has no settlements": func(t tester, s Store) {
