@@ -56,7 +56,7 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 }
 
 // A row of an older release has no facts. The list shows its session without a task and without a count of errors.
-func TestRowWithoutFactsHasGaps(t *testing.T) {
+func TestRowWithoutFactsIsListed(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.writeSessions(3, func(i int, rec *session.Record) {

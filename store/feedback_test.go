@@ -131,7 +131,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 }
 
 // Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
-func TestKeyDuringParkingIsFound(t *testing.T) {
+func TestKeyAddedDuringParkingIsFound(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))

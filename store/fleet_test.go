@@ -187,7 +187,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 
 // Newest returns the record in memory, unless the row is newer because another replica continued the session. Member
 // returns the session to its own tenant only.
-func TestNewestRecordIsInMemoryOrOfAnotherReplica(t *testing.T) {
+func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
 	r := newRig(t, inFleet(&be, "one"))

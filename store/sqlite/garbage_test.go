@@ -54,7 +54,7 @@ func TestEmptyFileIsAFreshStore(t *testing.T) {
 	}
 }
 
-func TestDamagedBodyIsSetAside(t *testing.T) {
+func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
 	path := dbPath(t)
 	s := open(t, sqlite.Options{Path: path})
 	write(t, s, batch(1))
@@ -162,7 +162,7 @@ func TestReadOnlyOpenOfGarbageIsRefused(t *testing.T) {
 	}
 }
 
-func TestForeignAndNewerAreRefused(t *testing.T) {
+func TestForeignAndNewerFilesAreRefused(t *testing.T) {
 	for _, c := range []struct {
 		name, stmt string
 		want       error
