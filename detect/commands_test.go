@@ -363,7 +363,7 @@ func TestHarnessWrappersAreRemoved(t *testing.T) {
 		`var_3 = "Error: no such row"`:                                  detect.OK,
 		`# Error: no such row`:                                          detect.OK,
 		`"Error: no such row"`:                                          detect.Error,
-		`"Error: \"row\""`:                                              detect.OK, // quoted words
+		`"Error: \"row\""`:                                              detect.OK, // a text with quotes inside is not unwrapped
 		`{"error":"no such row"}` + "\n" + reminder:                     detect.Error,
 		`{"error":"no such row"} ` + reminder + strings.Repeat(".", 70): detect.OK,
 		`{"error":"no such row"}` + "\n\n[2 rows are hidden]":           detect.Error,

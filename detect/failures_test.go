@@ -11,22 +11,22 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
 		{
-			"tsc behind head", "bash", mk("npx tsc --noEmit 2>&1 | head -20"),
+			"tsc in a pipe to head", "bash", mk("npx tsc --noEmit 2>&1 | head -20"),
 			"lib/cart.ts(12,9): error TS2322: Type 'string' is not assignable to type 'number'.\nlib/cart.ts(19,3): error TS2304: Cannot find name 'total'.",
 			0, detect.Error, "text:tsc",
 		},
 		{
-			"go test behind tail, exit 0", "exec_command", `{"cmd":"go test ./... | tail -5"}`,
+			"go test in a pipe to tail, exit 0", "exec_command", `{"cmd":"go test ./... | tail -5"}`,
 			"Process exited with code 0\nOutput:\n--- FAIL: TestTotal (0.00s)\n    cart_test.go:9: got 3\nFAIL\nFAIL\tshop/cart\t0.004s\n",
 			0, detect.Error, "text:",
 		},
 		{
-			"pytest behind tail", "bash", mk("pytest -q | tail -3"),
+			"pytest in a pipe to tail", "bash", mk("pytest -q | tail -3"),
 			"FAILED tests/test_cart.py::test_total - assert 3 == 4\n1 failed, 7 passed in 0.12s", 0,
 			detect.Error, "text:test-fail",
 		},
 		{
-			"npm behind grep", "bash", mk("npm run build 2>&1 | grep -i err"),
+			"npm in a pipe to grep", "bash", mk("npm run build 2>&1 | grep -i err"),
 			"npm error code 2\nnpm error path /srv/app", 0, detect.Error, "text:npm",
 		},
 		{
@@ -274,7 +274,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			"## Summary\n\nFixed:\n\nError: Cannot find module './a'", 0, detect.OK, "",
 		},
 		{
-			"reminder behind a file", "Read", `{"file_path":"/a"}`,
+			"a reminder after a file", "Read", `{"file_path":"/a"}`,
 			"     1→x\n\n<system-reminder>\nError: whatever\n</system-reminder>\n", 0, detect.OK,
 			"",
 		},

@@ -80,7 +80,7 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 			continue
 		}
 		text := cols[2]
-		if text[0] != '{' { // JSON has its own escape
+		if text[0] != '{' { // JSON escapes its line feeds itself
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
@@ -104,7 +104,7 @@ func TestHarnessResultIsClassified(t *testing.T) {
 			continue
 		}
 		outcome, tool, command, text := cols[0], cols[1], cols[2], cols[3]
-		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON has its own escape
+		if text[0] == '{' || strings.HasPrefix(text, "[{") { // JSON escapes its line feeds itself
 			text = strings.ReplaceAll(text, `\\n`, `\n`)
 		} else {
 			text = strings.NewReplacer(`\n`, "\n", `\t`, "\t").Replace(text)

@@ -41,7 +41,7 @@ func TestOutcomeIsTheSameInAnyFrame(t *testing.T) {
 			"a heading":            "OBSERVATION:\n" + text,
 			"a shell prompt":       text + "\nbash-$",
 		}
-		if want == detect.Error || want == detect.OK { // programs have colours, harnesses have none
+		if want == detect.Error || want == detect.OK { // programs print colours, harnesses do not
 			frames["colours"] = "\x1b[31m" + strings.ReplaceAll(text, "\n", "\x1b[0m\n\x1b[31m") + "\x1b[0m"
 		}
 		for name, framed := range frames {

@@ -26,10 +26,10 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 			"Exit code: 0\nError: no route", 0, detect.Error, "soft:",
 		},
 		{
-			"a message that denies", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error,
+			"a message with not", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error,
 			"",
 		},
-		{"a message that confirms", "order", `{}`, `{'message':'Now delivered'}`, 0, detect.OK, ""},
+		{"a message with now", "order", `{}`, `{'message':'Now delivered'}`, 0, detect.OK, ""},
 		{
 			"a summary in the last line", "bash", shell, "-\n-\n-\ntest result: FAILED", 0,
 			detect.Error, "text:",
@@ -112,7 +112,7 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 		{"an empty output", "bash", shell, "", 0, detect.OK, ""},
 		{"an empty result with the error flag", "order", `{}`, "", 1, detect.Error, "flag"},
 		{
-			"an exit code behind a long output", "bash", shell,
+			"an exit code after a long output", "bash", shell,
 			strings.Repeat("fine\n", 100_000) + "Command exited with code 2", 0, detect.Error,
 			"exit-code",
 		},

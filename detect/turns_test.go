@@ -83,9 +83,9 @@ func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
 		{"ok, move it with all that belongs to it", offer, detect.Approval},
 		{"ok, move it with all that belongs to it, and then sort the whole list again", offer, detect.Neutral},
 		{"ok, use the other helper instead of this one for the items", done, detect.Correction},
-		{"```\nit doesn't work\n```", done, detect.Neutral}, // code
+		{"```\nit doesn't work\n```", done, detect.Neutral}, // a block of code
 		{"> that's wrong\nhm", done, detect.Neutral},        // a quotation
-		{"at wrong (cart.go:3)\nhm", done, detect.Neutral},  // a frame of a stack
+		{"at wrong (cart.go:3)\nhm", done, detect.Neutral},  // a stack frame
 		{"continue", done, detect.Neutral},
 		{
 			"Sure, my name is Ann Lee and my zip code is 12345.",

@@ -48,33 +48,33 @@ func TestVariationsOfACallWithTheSameFailureAreALoop(t *testing.T) {
 		}
 		return story
 	}
-	var looks []storyStep
+	var reads []storyStep
 	for i := range 24 {
-		looks = append(looks, bash("cat file"+string(rune('a'+i)), "text of "+string(rune('a'+i))))
+		reads = append(reads, bash("cat file"+string(rune('a'+i)), "text of "+string(rune('a'+i))))
 	}
 	const busy = "error: failed to push some refs: 503 Service Unavailable"
 	for name, tt := range map[string]struct {
 		story []storyStep
 		loop  bool
 	}{
-		"options of a command":      {push, true},
-		"three variations":          {push[:3], false},
-		"spellings of a program":    {install, true},
-		"growing arguments":         {book(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
-		"other days":                {book(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
-		"a refused edit":            {refuse("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
-		"a refused patch":           {patch("-a", "- a", "-  a", "-   a"), true},
-		"other descriptions":        {book(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
-		"many looks between":        {insert(push, looks...), false},
-		"a busy server":             {[]storyStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
-		"a look between":            {insert(push, bash("git status", "behind")), true},
-		"a change between":          {insert(push, bash("git pull", "Updating 1..2")), false},
-		"a person between":          {insert(push, storyStep{user: "try again"}), false},
-		"another failure between":   {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
-		"other commands":            {[]storyStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
-		"tests with other failures": {[]storyStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
-		"clicks on a dead button":   {[]storyStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
-		"clicks that count":         {[]storyStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
+		"options of a command":       {push, true},
+		"three variations":           {push[:3], false},
+		"spellings of a program":     {install, true},
+		"growing arguments":          {book(`{"day":1,"size":8}`, `{"day":1,"size":8,"area":"garden"}`, `{"size":8,"day":1,"vip":"yes"}`, `{"size":8,"day":1,"name":"Li"}`), true},
+		"other days":                 {book(`{"day":1,"size":8}`, `{"day":2,"size":8}`, `{"day":3,"size":8}`, `{"day":4,"size":8}`), false},
+		"a refused edit":             {refuse("max: 20", "  max: 20", "max:  20", "max: 20 "), true},
+		"a refused patch":            {patch("-a", "- a", "-  a", "-   a"), true},
+		"other descriptions":         {book(`{"day":1,"size":8,"description":"a"}`, `{"day":1,"size":8,"description":"b"}`, `{"day":1,"size":8,"vip":"x","description":"c"}`, `{"day":1,"size":8,"name":"Li","description":"d"}`), true},
+		"many reads in between":      {insert(push, reads...), false},
+		"a busy server":              {[]storyStep{bash("git push", busy), bash("git push origin main", busy), bash("git push -u origin main", busy), bash("git push origin HEAD:main", busy)}, false},
+		"a read in between":          {insert(push, bash("git status", "behind")), true},
+		"a change in between":        {insert(push, bash("git pull", "Updating 1..2")), false},
+		"a user turn in between":     {insert(push, storyStep{user: "try again"}), false},
+		"another failure in between": {insert(push, bash("git push origin main --dry-run", "fatal: could not read from remote repository\nerror: 1")), false},
+		"other commands":             {[]storyStep{bash("git push", rejected), bash("git fetch", rejected), bash("git pull", rejected), bash("git merge", rejected)}, false},
+		"tests with other failures":  {[]storyStep{bash("pytest", "FAILED a.py::x\n1 failed"), bash("pytest -x", "FAILED a.py::y\n1 failed"), bash("pytest -s", "FAILED a.py::z\n1 failed"), bash("pytest -v", "FAILED a.py::x\n1 failed")}, false},
+		"clicks on a dead button":    {[]storyStep{click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items"), click("the page of the cart has a button and a total of three items")}, true},
+		"clicks that count":          {[]storyStep{click("the page of the cart has a button and a total of one item now"), click("the page of the cart has a button and a total of two items now"), click("the page of the cart has a button and a total of six items now")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

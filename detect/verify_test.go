@@ -49,11 +49,11 @@ func TestVerificationRunsAreRecognisedAndJudged(t *testing.T) {
 			"pytest fails with an exit code", jsonArgs("cmd", "pytest"),
 			"Process exited with code 1\nOutput:\nsome words", "test", false,
 		},
-		{"behind tail, with a summary", mk("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
+		{"in a pipe to tail, with a summary", mk("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
 		{"build and test count as a test", mk("npm run build && npm test"), "ok\n<exit>", "test", true},
 		{"gradle wrapper fails", mk("./gradlew test"), "BUILD FAILED in 3s", "test", false},
 		{
-			"behind head, without a summary", mk("pytest | head -1"), "==== test session starts ====", "",
+			"in a pipe to head, without a summary", mk("pytest | head -1"), "==== test session starts ====", "",
 			false,
 		},
 		{"missing program", mk("pytest"), "bash: pytest: command not found", "", false},

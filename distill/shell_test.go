@@ -76,7 +76,7 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
-	private := func() string { // no word of any vocabulary
+	private := func() string { // not a word of any vocabulary
 		return pick("Zq", "Xv", "Wk") + pick("ulon", "arbek", "ostrin", "imvael") + pick("", "7", "-Q3", "_x9") + pick("", ".corp", "/etc", "@qzxv")
 	}
 	message := func(param string) string {

@@ -94,7 +94,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 		}, 3},
 		"a delivery that is repeated": {1 << 20, func(r *rig) *rig {
 			r.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
-			r.be.failNext("join", 1, errDown) // the exchanges are stored before parked feedback joins
+			r.be.failNext("join", 1, errDown) // the join fails after the exchanges are stored
 			return r
 		}, 3},
 		"an exchange that another writer stored": {1 << 20, func(r *rig) *rig {

@@ -90,7 +90,7 @@ func TestReportDuringAMigration(t *testing.T) {
 	wantReport, wantNumbers := reportOf(t, openStore(t, fresh.URL()))
 
 	server := storetest.StartRedis(t)
-	server.Must(t, "SET", "precept:{precept}:shards", "1") // as a release without shards leaves the store
+	server.Must(t, "SET", "precept:{precept}:shards", "1") // the layout of a release without shards
 	checkReport := func(when, wantReport, wantNumbers string) {
 		t.Helper()
 		report, numbers := reportOf(t, openStore(t, server.URL()))

@@ -132,7 +132,7 @@ func TestFoldIsOneForAllCases(t *testing.T) {
 func TestIsBlobFindsEncodedData(t *testing.T) {
 	for s, want := range map[string]bool{
 		strings.Repeat("iVBORw0KGgo", 8):                                       true,
-		strings.Repeat("deadbeef01", 30):                                       true,  // long, of any letters
+		strings.Repeat("deadbeef01", 30):                                       true,  // long enough without a mixture of letters
 		strings.Repeat("deadbeef01", 10):                                       false, // a hash or an identifier
 		strings.Repeat("/Users/Ann/Projects2", 6):                              false, // a path
 		strings.Repeat("a-Long_Identifier2-", 5):                               false,

@@ -95,7 +95,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			words, false, "keyword mend the build words", `the lesson is for tenant "acme", agent "x" only`,
 		},
 		{
-			"a veto in the words",
+			"a not_keyword in the words",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{Keywords: build.Keywords, NotKeywords: []string{"please mend"}})},
 			words, false, "keyword mend the build words", `the not_keyword "please mend" occurs in the text`,
 		},

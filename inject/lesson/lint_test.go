@@ -55,7 +55,7 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 		{name: "no letter", want: "dead_keyword keywords[0]", hit: keywords(`"=>"`), miss: keywords(`"=> x"`)},
 		{name: "one letter", want: "dead_keyword keywords[0]", hit: keywords("q"), miss: keywords("q1x")},
 		{name: "encoded", want: "dead_keyword keywords[0]", hit: keywords(blob), miss: keywords(blob[1:])},
-		{name: "vetoed by itself", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
+		{name: "a keyword with a not_keyword in it", want: "dead_keyword keywords[0]", hit: one("[load more]", "[load more]\n      not_keywords: [load]"), miss: one("[load more]", "[load more]\n      not_keywords: [loads]")},
 		{name: "its own title", want: "self_match keywords[0]", hit: keywords("before clicking"), miss: keywords("before click")},
 		{name: "its own advice", want: "self_match keywords[0]", hit: keywords("page id again"), miss: keywords("page ids again")},
 		{name: "its own error pattern", hit: one("keywords: [load more]", "error_patterns: [before clicking]"), miss: one()}, // an agent that repeats the advice causes no tool error

@@ -98,14 +98,14 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"nothing":             {personsFile("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
-		"the advice":          {personsFile("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
-		"beside the advice":   {personsFile("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
-		"beside, by an agent": {personsFile("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
-		"the title":           {strings.Replace(personsFile("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
-		"the description":     {strings.Replace(personsFile("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
-		"a note":              {strings.Replace(personsFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
-		"a keyword":           {strings.Replace(personsFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
+		"nothing":               {personsFile("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
+		"the advice":            {personsFile("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
+		"outside of the advice": {personsFile("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
+		"outside, by an agent":  {personsFile("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
+		"the title":             {strings.Replace(personsFile("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
+		"the description":       {strings.Replace(personsFile("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
+		"a note":                {strings.Replace(personsFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
+		"a keyword":             {strings.Replace(personsFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
 	} {
 		l := read(t, c.raw)
 		var got []string

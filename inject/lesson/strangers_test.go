@@ -126,7 +126,7 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), written("deep"))
 	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), written("deeper"))
 	writeFile(t, in(".hidden", "x.md"), written("hidden"))
-	for i := range 20 { // each of them in each of them
+	for i := range 20 { // each link leads to a folder with all links
 		link(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}
 	link(t, dir, in("all"))
