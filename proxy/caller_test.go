@@ -11,9 +11,9 @@ import (
 	"precept/internal/session"
 )
 
-// A conversation whose first words are in a tool call of a live session is a sub-agent: its unit of randomisation is
-// that session, with the same lessons. A task that two sessions gave, or that an opted-out session gave, links no
-// sub-agent.
+// A sub-agent may begin with words of a tool call of a live session. That session is then the unit of randomisation of
+// the sub-agent, and both have the same lessons. A sub-agent has no such unit if two sessions gave it the task, or if
+// the session opted out.
 func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

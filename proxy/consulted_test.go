@@ -36,8 +36,8 @@ func (d *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 	return out, nil
 }
 
-// A batch whose answer is lost is sent again under its name, without newer counts: no count is lost
-// or added twice. Batches of another replica have other names.
+// If the answer to a batch is lost, the batch is sent again with its name and without newer counts. No count is lost or
+// added twice. Batches of another replica have other names.
 func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}

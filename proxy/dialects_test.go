@@ -144,8 +144,8 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 	}
 }
 
-// If the provider keeps the history, a request has new items only: the block is inserted once, and
-// loops are detected from the calls of the replies.
+// If the provider keeps the history, a request has new items only. The block is still inserted once, and precept
+// detects loops from the calls in the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), injectAll())

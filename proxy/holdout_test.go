@@ -17,8 +17,9 @@ import (
 	"precept/store/storetest"
 )
 
-// With epsilon 0.2 the upstream gets no lesson in a fifth of many sessions (within three standard errors). The
-// second turn of a session repeats the decision of the first, and the stored exchange records the decision.
+// bandit.epsilon is the probability that a lesson is withheld from a session. With epsilon 0.2 the upstream gets no
+// lesson in a fifth of many sessions (within three standard errors). The second turn of a session repeats the decision
+// of the first, and the stored exchange records the decision.
 func TestWithheldShareIsTheHoldout(t *testing.T) {
 	const sessions, withSecondTurn, workers = 1500, 100, 8
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

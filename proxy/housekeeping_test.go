@@ -55,7 +55,7 @@ func housekeeping() map[string]string {
 }
 
 // A chat front end asks for a title, tags or follow-up questions. The request is forwarded unchanged, gets no lesson
-// and is no session, with and without a system prompt, before and after the turn that the request quotes.
+// and begins no session, with and without a system prompt, before and after the turn that the request quotes.
 func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})

@@ -12,8 +12,8 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// The series that alerts use exist before their first event: increase() misses the first event of a series that begins
-// at 1.
+// The series that alerts use exist before their first event, because increase() of Prometheus misses the first event of
+// a series that begins at 1.
 func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	reg := prometheus.NewRegistry()
 	proxy.NewMetrics(reg)

@@ -210,7 +210,7 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 	spans()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("the metric has the exemplars %v, want 2, the first with the id of the trace", e)
+		t.Errorf("the metric has the exemplars %v, want 2, the first with the trace id 0af7651916cd43dd8448eb211c80319c", e)
 	}
 	got := gathered(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +

@@ -10,8 +10,8 @@ import (
 	"precept/proxy"
 )
 
-// provider is a provider of one of the three APIs: the configured upstream, the path that agents
-// request, and the path at the provider.
+// provider describes a provider of one of the three APIs: the path of the configured upstream, and the requests of
+// agents.
 type provider struct {
 	name, upstream string
 	requests       map[string]string // the provider's path by the agent's path

@@ -463,7 +463,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	up.Close()
 	res, body = r.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != 502 || !strings.Contains(string(body), `"type":"error"`) || !strings.Contains(string(body), "precept_error") {
-		t.Errorf("with a closed upstream the client got status %d, body %s, want 502 with precept_error", res.StatusCode, body)
+		t.Errorf("with a closed upstream the client got status %d, body %s, want 502 with the types error and precept_error", res.StatusCode, body)
 	}
 }
 

@@ -30,7 +30,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// A request has the sources of a name from case i to the last case. The source of case i decides.
+	// The request of case i has the sources of a name of case i and of all later cases. The source of case i decides.
 	type want struct {
 		name   string
 		space  session.Space

@@ -116,8 +116,8 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 	}
 }
 
-// A later turn of a sub-agent has the name and the items of its parent. The turn continues the
-// sub-agent and not the parent, in memory and in the store.
+// A later turn of a sub-agent may have the session name of its parent. The turn continues the session of the sub-agent
+// and not the session of the parent. The session is found in the store and later in memory.
 func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	d := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }

@@ -149,6 +149,6 @@ func heap() uint64 {
 func TestModelIsBounded(t *testing.T) {
 	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {
-		t.Errorf("got a model name of %d bytes, error %v, want at most 1024 bytes of valid UTF-8", len(r.Model), err)
+		t.Errorf("got a model name of %d bytes that begins with %.4q, error %v, want at most 1024 bytes of valid UTF-8 that begin with éé", len(r.Model), r.Model, err)
 	}
 }

@@ -103,7 +103,7 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 	}
 	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
 	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
-		t.Errorf("got error %v, want an Uninspected error, because the tools of the item count", err)
+		t.Errorf("got error %v, want an Uninspected error with the reason %s, because the tools of the item count", err, label.UninspectedItems)
 	}
 }
 
@@ -194,7 +194,7 @@ func TestRawIsTheItemsBytes(t *testing.T) {
 		t.Errorf("got items %s and %s, want the bytes of the body without the white space around the items", r.Raw(0), r.Raw(1))
 	}
 	if s := mustParse(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
-		t.Errorf("got %s of a string input, want one item of the user with the string", s.Raw(0))
+		t.Errorf("a string input gives %d items, the first is %s with role %v, want one item of the user with the string", s.Len(), s.Raw(0), s.Role(0))
 	}
 	if e := mustParse(t, Responses, `{"input":[]}`); e.Len() != 0 || e.New() != 0 || e.LastUser() != -1 {
 		t.Errorf("an empty input: got %d items, New = %d, LastUser = %d, want 0 items, New = 0, LastUser = -1", e.Len(), e.New(), e.LastUser())

@@ -147,7 +147,7 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	c := newClient(t)
 	one, two := c.turn(first, firstAnswer), c.turn(first, "another")
 	if one.Session == two.Session || !one.New || !two.New || one.Thread.Method != session.ByNew {
-		t.Errorf("the sessions of equal first requests are %s and %s, want two new sessions", one.Name, two.Name)
+		t.Errorf("the sessions of equal first requests are %s (new: %v, found by %s) and %s (new: %v), want two new sessions", one.Name, one.New, one.Thread.Method, two.Name, two.New)
 	}
 }
 
@@ -156,7 +156,7 @@ func TestNameFindsItsSession(t *testing.T) {
 	one := c.turn(first, firstAnswer, "Precept-Session", "mine")
 	two := c.turn(second, "done", "Precept-Session", "mine")
 	if one.Session != two.Session || two.New || two.Name != "mine" || two.Thread.Method != session.ByHeader {
-		t.Errorf("the second request with a name has session %q, new: %v, method %v; want the session \"mine\" of the first, found by its header", two.Name, two.New, two.Thread.Method)
+		t.Errorf("the second request with a name has session %p, name %q, new: %v, method %v; want the session %p of the first request with the name \"mine\", found by its header", two.Session, two.Name, two.New, two.Thread.Method, one.Session)
 	}
 }
 
@@ -174,8 +174,11 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 	c := newClient(t)
 	one := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
-	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit || !one.Unit.Record.Unit.IsRun || one.Unit.Record.Unit.Members != 2 {
-		t.Errorf("the two sessions of a run have the units %p and %p, want one unit with two members", one.Unit, two.Unit)
+	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit {
+		t.Fatalf("the requests of a run have the sessions %p and %p with the units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
+	}
+	if unit := one.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
+		t.Errorf("the unit is %+v, want a run with 2 members", unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
 		t.Errorf("the echo keys of the second session are %v, want the key of the run among them", two.Noted)
@@ -220,7 +223,7 @@ func TestLateEchoLookupExcludesTheSession(t *testing.T) {
 		t.Errorf("a session with a late echo lookup is new: %v, excluded: %v, want true for both; the reasons are %v, want %v", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
 	if next := c.turn(first, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
-		t.Errorf("a first request, which needs no lookup, is excluded for %v, want no exclusion", next.Excluded)
+		t.Errorf("the session of a first request, which needs no lookup, is excluded: %v, for %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
 	}
 }
 
