@@ -17,7 +17,7 @@ import (
 	"precept/store/storetest"
 )
 
-// bandit.epsilon is the probability that a lesson is withheld from a session. With epsilon 0.2 the upstream gets no
+// bandit.epsilon is the share of sessions from which a chosen lesson is withheld. With epsilon 0.2 the upstream gets no
 // lesson in a fifth of many sessions (within three standard errors). The second turn of a session repeats the decision
 // of the first, and the stored exchange records the decision.
 func TestWithheldShareIsTheHoldout(t *testing.T) {
