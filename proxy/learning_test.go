@@ -223,7 +223,7 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 
 // Feedback names its session by a session id, a request id or a response id, and may arrive before the session begins.
 // No secret and no mail address of a request or of feedback is on disk.
-func TestFeedbackByEachNameReachesTheSamples(t *testing.T) {
+func TestFeedbackByEachNameIsJoined(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["reward.close_after"] = "300ms"

@@ -201,7 +201,7 @@ func samplesOf(list []sample.Exchange) []sample.Sample {
 	}})
 }
 
-// checkTurn checks one turn of the conversation.
+// checkTurn checks the session of one turn, and the list and the inserted texts that the upstream received.
 func (p *player) checkTurn(t *testing.T, i int, rec *recorded, session, sent string) {
 	t.Helper()
 	if p.session == "" {

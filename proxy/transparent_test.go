@@ -436,6 +436,8 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 	}
 }
 
+// precept answers a body beyond limits.body_bytes, a websocket and CONNECT itself. The error for a closed upstream has
+// the shape of the Messages API.
 func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})

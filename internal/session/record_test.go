@@ -53,7 +53,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 }
 
-func TestDecodeOtherVersions(t *testing.T) {
+func TestDecodeIgnoresUnknownKeysAndRefusesInvalidData(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
 		t.Errorf("Decode returns %+v and the error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))

@@ -19,7 +19,7 @@ func runOf(name string, at time.Time) *session.Record {
 
 // A run counts the turns, the tokens and the members of its sessions. A session with sub-agents counts its members, but
 // not the turns of the members.
-func TestUnitCountsItsMembers(t *testing.T) {
+func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run, one, two := runOf("ci-1", begun), recordOf("one"), recordOf("two")
 	run.AddMember(one)
 	run.AddMember(two)

@@ -130,7 +130,7 @@ func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 }
 
 // Decode reads each encoding under each of its names. A truncated body and a wrong or unknown encoding are errors.
-func TestDecodeEncodings(t *testing.T) {
+func TestDecodeReadsEachNameOfAnEncoding(t *testing.T) {
 	const text = `{"messages":[]}`
 	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
 		_, _ = io.WriteString(w, text)

@@ -153,7 +153,7 @@ func TestSystemHashIsEqualInAllDialects(t *testing.T) {
 }
 
 // A tool result that an agent writes as text counts in the hash of its message.
-func TestObservationsDiffer(t *testing.T) {
+func TestHashCoversTextResults(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {
 		t.Error("two different observations: got equal hashes, want different hashes")

@@ -23,7 +23,7 @@ func TestValidIsAsStrictAsEncodingJSON(t *testing.T) {
 }
 
 // The scanner compares 8 bytes of a string at once. It finds a special byte at each of the 8 places.
-func TestStringEndAtEveryOffset(t *testing.T) {
+func TestSpecialBytesOfAStringAreFoundAtEveryOffset(t *testing.T) {
 	for _, end := range []string{`"`, `\n"`, "\x01\"", "\x80\"", "\xff\"", "\x1f\"", "!\"", "]\"", "#\""} {
 		for n := range 40 {
 			text := `"` + strings.Repeat("\u00e9", n/2) + strings.Repeat("a", n%2) + end
