@@ -325,7 +325,8 @@ func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 }
 
 // The run command of opencode works without a person, but refuses a call in the words of a person. A session of the
-// run command offers todowrite without the question tool, or has its task in quotes. Its refusals are no signals.
+// run command offers todowrite without the question tool, or has its task in quotes. Refusals in such a session are
+// no signals.
 func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 	const (
 		rejected  = "The user rejected permission to use this specific tool call."

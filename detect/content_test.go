@@ -35,7 +35,7 @@ func TestReadContentIsNoFailure(t *testing.T) {
 		}
 	})
 	if n < 160 {
-		t.Errorf("%d outputs were read, want at least 160", n)
+		t.Errorf("got %d outputs in failed.txt, want at least 160", n)
 	}
 }
 

@@ -207,7 +207,7 @@ func golden(t *testing.T, file, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s differs; run with PRECEPT_UPDATE=1 and read the diff\n%s", file, got)
+		t.Errorf("got other text than in %s, want equal text (PRECEPT_UPDATE=1 writes the file):\n%s", file, got)
 	}
 }
 

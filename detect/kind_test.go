@@ -9,7 +9,7 @@ import (
 )
 
 // A table with one pattern finds the kind in the example of the pattern. Kinds, with all patterns, finds the same kind.
-func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
+func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	t.Parallel()
 	table, rows, err := readKinds(kindsText)
 	if err != nil {
@@ -20,11 +20,11 @@ func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
 		uses[r.kind]++
 		alone := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
 		if err := alone.index([]kindRow{r}); err != nil {
-			t.Errorf("%s: index of the pattern %q: %v", r.place, r.pattern, err)
+			t.Errorf("%s: index of the pattern %q returns the error %v, want none", r.place, r.pattern, err)
 			continue
 		}
 		if got := kindsIn(alone, r.example); !got[r.kind] {
-			t.Errorf("%s: the pattern %q does not cover %q", r.place, r.pattern, r.example)
+			t.Errorf("%s: the pattern %q does not match the example %q, want a match", r.place, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
 		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].rest && !slices.Contains(got, want) {
@@ -33,7 +33,7 @@ func TestEachPatternOfAKindCoversItsExample(t *testing.T) {
 	}
 	for i, k := range table.kinds {
 		if uses[i] == 0 {
-			t.Errorf("kinds.tsv: the kind %s has no pattern", k.Name)
+			t.Errorf("kinds.tsv: the kind %s has no pattern, want at least one", k.Name)
 		}
 	}
 }
@@ -48,7 +48,7 @@ func kindJudgement(text string) Judgement {
 	return j
 }
 
-// kindsIn returns, for each kind of the table, whether a pattern of the kind covers the text.
+// kindsIn returns, for each kind of the table, whether a pattern of the kind matches the text.
 func kindsIn(table *kindTable, text string) []bool {
 	s := kindScan{table: table, found: make([]bool, len(table.kinds)), steps: maxKindSteps}
 	s.searchResult(text, kindJudgement(text).Code)

@@ -55,7 +55,7 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 		}
 	})
 	if n < 70 {
-		t.Errorf("%d outputs were read, want at least 70", n)
+		t.Errorf("got %d outputs in fine.txt, want at least 70", n)
 	}
 }
 
@@ -67,7 +67,7 @@ func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 		}
 	})
 	if n < 120 {
-		t.Errorf("%d outputs were read, want at least 120", n)
+		t.Errorf("got %d outputs in failed.txt, want at least 120", n)
 	}
 }
 
@@ -89,7 +89,7 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 		n++
 	}
 	if n < 100 {
-		t.Errorf("%d answers were read, want at least 100", n)
+		t.Errorf("got %d answers in tools.tsv, want at least 100", n)
 	}
 }
 
@@ -119,6 +119,6 @@ func TestHarnessResultIsClassified(t *testing.T) {
 		n++
 	}
 	if n < 300 {
-		t.Errorf("%d results were read, want at least 300", n)
+		t.Errorf("got %d results in harness.tsv, want at least 300", n)
 	}
 }

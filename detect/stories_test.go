@@ -60,7 +60,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 	}
 	req, err := wire.Parse(d, b)
 	if err != nil {
-		tb.Fatalf("parse of the body %s: %v", b, err)
+		tb.Fatalf("Parse of the body %s: got the error %v, want none", b, err)
 	}
 	return req
 }

@@ -75,7 +75,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 			id := r.begin(tenantA, name, picked(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
 				if !r.Offer(store.Turn{Exchange: step(name, turn, turns, r.clk.now(), judged), Size: 1000}) {
-					b.Fatal("Offer refused the turn")
+					b.Fatal("Offer refused the turn, want the turn accepted")
 				}
 			}
 			r.Deliver(b.Context())
@@ -92,7 +92,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 		b.StopTimer()
 		cpu += cpuTime(b) - before
 		if got := r.Learner.Tally.Closed.Load() - closed; got != sessions {
-			b.Fatalf("%d sessions closed, want %d", got, sessions)
+			b.Fatalf("got %d closed sessions, want %d", got, sessions)
 		}
 		b.StartTimer()
 	}

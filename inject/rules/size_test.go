@@ -67,6 +67,6 @@ func TestTheTimeOfAScanIsLinearInThePrompt(t *testing.T) {
 		}
 	}
 	if twice != 1_000 {
-		t.Errorf("%d of 2000 sections occur twice, want 1000", twice)
+		t.Errorf("got %d of 2000 sections with Twice, want 1000", twice)
 	}
 }

@@ -33,7 +33,7 @@ func TestSourceCodeIsHardlyRedacted(t *testing.T) {
 		}
 		r := New(true)
 		if out := r.JSON(nil, item); !json.Valid(out) {
-			t.Errorf("%s becomes invalid JSON: %.200s", path, out)
+			t.Errorf("%s becomes %.200s, want valid JSON", path, out)
 		}
 		size += len(text)
 		for k, n := range r.Counts() {

@@ -294,7 +294,7 @@ func TestRecallOfEachKind(t *testing.T) {
 			raw := wrap(r, i%places, text)
 			out := New(true).JSON(nil, raw)
 			if !json.Valid(out) {
-				t.Fatalf("%s becomes invalid JSON:\n%s", raw, out)
+				t.Fatalf("%s becomes\n%s\nwant valid JSON", raw, out)
 			}
 			if !strings.Contains(flatten(out), value) && strings.Contains(string(out), "[REDACTED:"+k.String()+":") {
 				found++

@@ -26,10 +26,10 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
 	out := New(true).JSON(nil, raw)
 	if !bytes.Equal(before, raw) {
-		t.Fatalf("JSON changed its input %s", before)
+		t.Fatalf("JSON changed its input from %s to %s, want no change", before, raw)
 	}
 	if !json.Valid(out) {
-		t.Fatalf("%s becomes invalid JSON:\n%s", raw, out)
+		t.Fatalf("%s becomes\n%s\nwant valid JSON", raw, out)
 	}
 	if brokenPlaceholder(raw, out) {
 		t.Fatalf("%s becomes %s, want complete placeholders only", raw, out)

@@ -103,7 +103,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 	before, rest, opened := strings.Cut(string(data), begin)
 	have, after, closed := strings.Cut(rest, end)
 	if !opened || !closed {
-		t.Fatalf("%s has no table between %q and %q", file, begin, end)
+		t.Fatalf("%s has no table between %q and %q, want one", file, begin, end)
 	}
 	if *update {
 		if err := os.WriteFile(file, []byte(before+begin+docsTable()+end+after), 0o644); err != nil {
@@ -112,7 +112,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 		return
 	}
 	if have != docsTable() {
-		t.Errorf("%s does not list the kinds of kindTable; go test ./internal/redact -run Docs -update writes\n%s",
+		t.Errorf("the table in %s differs from kindTable, want this table (go test ./internal/redact -run Docs -update writes it):\n%s",
 			file, docsTable())
 	}
 }

@@ -109,7 +109,7 @@ func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 		}
 		out := redact.New(true).JSON(nil, []byte(member))
 		if !json.Valid(out) {
-			t.Fatalf("%s becomes invalid JSON: %s", member, out)
+			t.Fatalf("%s becomes %s, want valid JSON", member, out)
 		}
 		plain := string(out)
 		for range depth {

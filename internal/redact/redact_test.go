@@ -55,7 +55,7 @@ func TestRedactJSON(t *testing.T) {
 				t.Errorf("JSON(%s)\n got %s\nwant %s", tt.in, got, tt.want)
 			}
 			if !json.Valid([]byte(got)) {
-				t.Errorf("%s becomes invalid JSON: %s", tt.in, got)
+				t.Errorf("%s becomes %s, want valid JSON", tt.in, got)
 			}
 		})
 	}

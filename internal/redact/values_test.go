@@ -214,7 +214,7 @@ func checkPiece(t *testing.T, piece string) {
 	for _, raw := range [][]byte{raw, []byte(piece)} {
 		valid := json.Valid(raw)
 		if out := r.JSON(nil, bytes.Clone(raw)); valid && !json.Valid(out) {
-			t.Errorf("%s becomes invalid JSON: %s", raw, out)
+			t.Errorf("%s becomes %s, want valid JSON", raw, out)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func FuzzParse(f *testing.F) {
 		line := shell.Parse(text)
 		for _, c := range line.Commands {
 			if len(c.Words) == 0 {
-				t.Errorf("%q: got a command without a word", text)
+				t.Errorf("%q: got a command without a word, want at least one word", text)
 			}
 			if c.Inner && c.After != "" {
 				t.Errorf("%q: got After = %q for the inner command %q, want none", text, c.After, c.Words)
