@@ -16,7 +16,6 @@ import (
 // without inserted text.
 type agent struct {
 	list []any
-	n    int
 }
 
 type obj = map[string]any
@@ -35,7 +34,6 @@ func (a *agent) body() string {
 
 // next appends the call of the model and the result of the tool.
 func (a *agent) next(callID, command, result string) {
-	a.n++
 	a.list = append(a.list,
 		obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"id": callID, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}}},
 		obj{"role": "tool", "tool_call_id": callID, "content": result})

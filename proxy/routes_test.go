@@ -207,8 +207,8 @@ func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	down := newRig(t, closed, "", nil, nil)
 	closed.Close()
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
-		for prefix, r := range map[string]*rig{"": silent, "/p/agent=x": silent} {
-			res, b := r.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
+		for _, prefix := range []string{"", "/p/agent=x"} {
+			res, b := silent.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
 			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
 				t.Errorf(`%s%s with a long body: got status %d, Content-Type %q, want 413, application/json`, prefix, path, res.StatusCode, res.Header.Get("Content-Type"))
 			}

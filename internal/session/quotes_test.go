@@ -66,7 +66,7 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		t.Errorf("after conversations of %d further credentials: a conversation of the first credential is recognised, want none", maxQuoteScopes)
 	}
 	if len(q.byScope.values) != maxQuoteScopes {
-		t.Errorf("got %d credentials in memory, want %d", len(q.byScope.values), maxQuoteScopes)
+		t.Errorf("Quotes holds texts of %d credentials, want %d", len(q.byScope.values), maxQuoteScopes)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestSpeakerLabelOfQuestionAndAnswer(t *testing.T) {
 	} {
 		a, b := speakerLabel(c.beforeQuestion, len(c.beforeQuestion)), speakerLabel(c.beforeAnswer, len(c.beforeAnswer))
 		if a != c.want || c.want != "" && b != c.want {
-			t.Errorf("got label %q after %q and %q after %q, want %q", a, c.beforeQuestion, b, c.beforeAnswer, c.want)
+			t.Errorf("speakerLabel gives %q after %q and %q after %q, want %q before the question and, unless empty, before the answer", a, c.beforeQuestion, b, c.beforeAnswer, c.want)
 		}
 	}
 }
