@@ -44,7 +44,8 @@ ask-for-a-screenshot         +0.0      -  -                not matched yet
 `
 
 // The table shows the true effects next to the measured effects. From 90 columns on, it has the sessions with and
-// without the lesson (in/out). A proven effect whose interval contains 0 adds a note about verdicts.
+// without the lesson (in/out). If the present interval of a lesson with a verdict contains 0, a note about verdicts
+// follows.
 func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	for columns, want := range map[int]string{0: goldenNarrow, 40: goldenNarrow, 80: goldenNarrow, 89: goldenNarrow, 90: goldenTable} {
 		if got := demoTable(demo.NewWorld(1).Truths, someRows(), columns); got != want {
@@ -58,7 +59,7 @@ func TestDemoTableShowsTrueAndMeasuredEffects(t *testing.T) {
 	}
 }
 
-// The circle explains the two rows of a lesson whose counts turned the advice into a caution.
+// The output of precept demo --circle explains why a lesson has two rows: one as advice and one as a caution.
 func TestCircleExplainsTheRowsOfTwoPresentations(t *testing.T) {
 	active := report.Row{Slug: demo.CircleHarm, State: "active", Caution: true, Verdict: report.LikelyHarms}
 	earlier := active

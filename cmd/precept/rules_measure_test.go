@@ -14,7 +14,8 @@ import (
 
 const measuredFile = "# Shop\nA shop.\n\n## Style\nUse tabs.\n\n## Tests\nRun the tests.\n"
 
-// sectionsPlace returns a storage of registered sections, and a function that registers the section Style of a file.
+// sectionsPlace returns a storage of registered sections, the sections of rules files under measurement. register adds
+// the section Style of a file.
 func sectionsPlace(t *testing.T) (place *server.Sections, register func(path, text string, picks int64) measureAnswer) {
 	t.Helper()
 	place, _, err := (&server.Tools{}).OpenSections(&configs.Config{Lessons: t.TempDir()})

@@ -12,15 +12,16 @@ import (
 	"precept/test/harness"
 )
 
-// Sections of the rules file in the project. The coin cuts lostSection, and keeps keptSection.
+// Sections of the rules file in the project.
 const (
 	lostSection = "## Voice of the crew\n\n- Speak \"plainly\" about `paths` & <tags>, as in the café.\n- Be brief.\n\n"
 	keptSection = "## Tests of the crew\n\n1. Run the whole suite.\n2. Say which test fails.\n\n"
 	rulesText   = "# Crew rules\n\nThe crew builds ships.\n\n" + lostSection + keptSection + "## Layout of the crew\n\nThe hull is in `hull/`.\n"
 )
 
-// measureRules runs an agent with a rules file in the project: with two sections under measurement, of which
-// the coin cuts one and keeps the other, the requests must be the agent's own without the cut section.
+// measureRules runs an agent with a rules file in the project and two sections under measurement. The coins, the random
+// decisions of precept, cut one section and keep the other. Each main request must be the agent's own without the cut
+// section.
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rules == "" {

@@ -13,9 +13,9 @@ import (
 	"precept/test/harness"
 )
 
-// Fifty conversations have equal first words. One half remains equal byte for byte, as the model numbers its calls;
-// the others call a tool with different arguments. All get the lesson in each request. The report counts the
-// second half only, although all sessions get feedback.
+// Fifty conversations begin with equal words. Half of them remain equal byte for byte, so precept cannot distinguish
+// them, and excludes them from the experiment. The others call a tool with different arguments. All conversations get
+// the lesson in each request, and all get feedback. The report counts only the distinguished half.
 func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex

@@ -129,7 +129,7 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	// Without a store, exchanges stay in the outbox.
-	unreachable := "redis://" + refusing(t)
+	unreachable := "redis://" + closingListener(t)
 	l := harness.NewLoad(t, time.Millisecond)
 	for range 5 {
 		p := harness.Serve(t, dir, model.URL, "--store-url", unreachable)
@@ -161,8 +161,8 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	t.Logf("%d answered, %+v", answered, d)
 }
 
-// refusing returns an address that refuses every connection.
-func refusing(t *testing.T) string {
+// closingListener returns an address that accepts each connection and closes the connection at once.
+func closingListener(t *testing.T) string {
 	t.Helper()
 	l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {

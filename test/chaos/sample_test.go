@@ -135,7 +135,7 @@ func TestChaosFrozenRedisDuringSettlement(t *testing.T) {
 	p.Stop()
 }
 
-// Repeated kills of precept while sessions close lose no sample. Each turn in progress leaves a stub.
+// While sessions close, precept is killed repeatedly. No sample is lost.
 func TestChaosKillsDuringSettlement(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), harness.InstantModel(t)

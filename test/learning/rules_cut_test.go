@@ -173,7 +173,9 @@ func withoutCuts(body string, sent []string) (want string, half bool) {
 	return want, half
 }
 
-func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
+// The coins of a session cut sections from its requests, in each API, for whole replies and for streams. Requests with
+// Precept-Rules: off, opted-out requests and side requests reach the model unchanged.
+func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
 	f := newRulesFleet(t)
 	user := func(words string) [2]string { return [2]string{"user", words} }
@@ -208,6 +210,8 @@ func TestSectionsAreCutInTheWholeProgram(t *testing.T) {
 	}
 }
 
+// A session loses the same sections in each request: in a retry, after a fork or a compaction of the history, and after
+// a kill or a restart of precept.
 func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing.T) {
 	t.Parallel()
 	f := newRulesFleet(t)
@@ -304,6 +308,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	})
 }
 
+// If the model refuses a request without its sections, precept sends the bytes of the client once, and later requests
+// of the session keep their sections. The report and a metric count the refusals.
 func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
 	t.Parallel()
 	f := newRulesFleet(t)

@@ -357,8 +357,8 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 	})
 }
 
-// The exit codes are those of the documentation of command precept.
-func TestExitCodesMatchTheDocumentation(t *testing.T) {
+// A command exits with 0, with ExitMisuse for wrong arguments, or with ExitFailed. Each failure prints a message.
+func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 	cases := []struct {
 		args string
 		want int

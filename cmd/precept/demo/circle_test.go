@@ -15,8 +15,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// circleProxy is a proxy between the agents and the model, in the place of precept. It inserts a block
-// before each failed tool result, and records the feedback of the users.
+// circleProxy is a proxy between the agents of a circle, which book rooms, and their model. It replaces precept: it
+// inserts a block (the text of lessons) before each failed tool result, and records the feedback of the users.
 type circleProxy struct {
 	circle *demo.Circle
 	block  string

@@ -257,14 +257,14 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 	}
 }
 
-// A sample that is deleted between a kill and the restart is removed from a file that the killed process has written
-// without the last state.
+// A killed process has written its files, and not the state that ends the batch. A sample that is deleted before the
+// restart is removed from these files.
 func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 	t.Parallel()
 	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
-	// The state, the plan and both files are written, and the last state is not.
+	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
 	if err := drain(t, m, &killed{Place: out, left: 4}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
 	}
@@ -324,8 +324,7 @@ func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 	}
 }
 
-// Run returns an error with a remedy if the output is empty but the group has read samples, if the output belongs to
-// another group, store or newer release, if its state is damaged, and if another process has the claim of the group.
+// Run refuses an output or a group that does not fit the export. The error has a remedy.
 func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
 	t.Parallel()
 	m, out := fleet(), files{}

@@ -15,8 +15,8 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// port is a listener in memory. Goroutines do not wait for a network, so that the time of a
-// synctest bubble advances while all goroutines wait.
+// port is a listener in memory. The clock of a synctest bubble advances while all its goroutines wait for each other or
+// for a timer. A goroutine that waits for the network would stop the clock.
 type port struct {
 	address net.TCPAddr
 	dialed  chan net.Conn

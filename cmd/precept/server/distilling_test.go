@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// A session that the judge cannot judge is counted with the label step="distill": no label of the metric has the name
-// of a session.
+// If the answer of the judge on a session is no judgement, the failure is counted with the label step="distill", and no
+// label has the name of the session. The judge is a model that reads sessions.
 func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

@@ -9,7 +9,8 @@ import (
 	"precept/configs"
 )
 
-// A run file of a foreign repository cannot lead requests to another machine.
+// ReadRunFile accepts only addresses of this machine and a process that runs. A run file in a foreign repository cannot
+// lead requests to another machine.
 func TestReadRunFileTakesOnlyAddressesOfThisMachine(t *testing.T) {
 	t.Parallel()
 	dir, local := t.TempDir(), "http://127.0.0.1:1"

@@ -40,8 +40,8 @@ func (l *runningServer) postAdmin(path, body string) string {
 }
 
 // The actions of an operator on the admin listener of a running server take effect: a rating counts, the pages find
-// the stored sessions, the exports hold the lines of a command on the same store, and a forgotten session is in no list
-// of sessions and in no export.
+// the stored sessions, and a forgotten session is in no list of sessions and in no export. The other lines of the
+// exports are the lines that a command exports from the same store.
 func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")

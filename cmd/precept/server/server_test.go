@@ -101,7 +101,7 @@ func (l *runningServer) stopAndWait() error {
 	return <-l.runErr
 }
 
-// flagSource returns a source without a file, with free ports, new directories and the keys of more.
+// flagSource returns a source of the configuration: free ports, new directories and the keys of more, without a file.
 func flagSource(t *testing.T, more map[string]string) *server.Source {
 	t.Helper()
 	all := map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir()}

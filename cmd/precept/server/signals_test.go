@@ -100,7 +100,7 @@ func TestOpenStreamEndsUnlessASecondSignalComes(t *testing.T) {
 	}
 }
 
-// openStream starts a stream through the server, and returns the body after the first bytes.
+// openStream starts a stream through the server, and returns the body of the response.
 func (l *runningServer) openStream() io.Reader {
 	l.t.Helper()
 	transport := &http.Transport{}
