@@ -29,7 +29,7 @@ import (
 	"precept/store"
 )
 
-// Default size of the store of TestFirstPaint, without PRECEPT_PAINT: lessons, and sessions.
+// The size of the store of TestFirstPaint if PRECEPT_PAINT is not set. The sessions are spread over paintDays days.
 const (
 	paintLessons  = 200
 	paintSessions = 4000

@@ -12,8 +12,9 @@ import (
 	"precept/test/harness"
 )
 
-// Two replicas serve a store without shards, and warn at the start. After precept migrate moves the store, the replicas
-// continue the sessions. A replica that starts on a store with new keys of a release without shards warns.
+// Shards spread the keys of a store over the nodes of a Redis Cluster. Two replicas serve a store without shards, and
+// warn at the start. After precept migrate moves the store, the replicas continue the sessions. A replica also warns if
+// it starts on a store with new keys of a release without shards.
 func TestReplicasContinueAfterMigrate(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -53,7 +53,8 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	}
 }
 
-// playCircle starts precept demo --circle, with files in dir. stop interrupts the process, and done receives its error.
+// playCircle starts precept demo --circle, which shows a lesson from the first failures to its measured effect. The
+// files are in dir, stop interrupts the process, and done receives its error.
 func playCircle(t *testing.T, dir string, flags ...string) (out *harness.LockedBuffer, done <-chan error, stop func()) {
 	t.Helper()
 	out = &harness.LockedBuffer{}

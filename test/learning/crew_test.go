@@ -182,8 +182,8 @@ func crewLessons(t *testing.T) string {
 	return dir
 }
 
-// Two agents in each of 200 runs, with a restart and a kill during some runs: both agents have the same coins, the
-// report counts runs, and the counts match the requests at the model.
+// Each of 200 runs has two agents. Precept is restarted and killed during some runs. A run is one unit of the
+// experiment: both agents have the same coins, the report counts runs, and the counts match the requests at the model.
 func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
@@ -285,7 +285,8 @@ func checkClosedCrews(t *testing.T, p *harness.Process, m *crewModel, agents [][
 	checkCrewSamples(t, harness.MustVerb(t, append([]string{"export"}, flags...)...), len(agents))
 }
 
-// Agents of a run on two replicas, in turns and concurrently, share their coins and count once.
+// The agents of a run reach two replicas, in turns or at the same moment. They share their coins, and the run counts
+// once.
 func TestRunOverReplicasIsOneUnit(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

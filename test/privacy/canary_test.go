@@ -45,7 +45,8 @@ func canaries() map[string]string {
 	}
 }
 
-// leaks lists the canaries of which a text contains the first two thirds, with the kind, the file and the place.
+// leaks lists the canaries in the texts all, with the kind, the file and the place. The first two thirds of a canary
+// count as the canary.
 func leaks(all map[string]string, values map[string]string) (found []string) {
 	for kind, v := range values {
 		for _, part := range []string{v, v[:len(v)*2/3]} {
