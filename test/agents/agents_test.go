@@ -144,9 +144,9 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	tr.proxied(t)
 	tr.interrupt = tr.model.Hung
 	tr.ask(loopTask, false)
-	left := time.Now()
+	agentEnded := time.Now()
 	tr.ask(followUp, true)
-	r.interrupt(tr, left)
+	r.interrupt(tr, agentEnded)
 }
 
 // measureCompaction makes an agent shorten its history: the usage reports a long prompt, or a

@@ -243,12 +243,12 @@ func (r *row) onError(tr *boxed) {
 	r.set("error", "", nonEmpty(faults...)...)
 }
 
-// interrupt checks a conversation after an interrupt during a reply.
-func (r *row) interrupt(tr *boxed, left time.Time) {
+// interrupt checks a conversation after an interrupt during a reply. agentEnded is the end of the interrupted agent.
+func (r *row) interrupt(tr *boxed, agentEnded time.Time) {
 	var faults []string
 	select {
-	case gone := <-tr.model.Gone:
-		faults = append(faults, unless(gone.Sub(left) < time.Second, "the model saw the disconnect %s after the end of the agent", gone.Sub(left)))
+	case disconnected := <-tr.model.Gone:
+		faults = append(faults, unless(disconnected.Sub(agentEnded) < time.Second, "the model saw the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
 	case <-time.After(5 * time.Second):
 		faults = append(faults, "the model did not see the disconnect within 5 s")
 	}

@@ -204,11 +204,11 @@ func TestLakeInS3HasEachSampleOnceWithADelayedPredecessor(t *testing.T) {
 			_, complaints, code := harness.Verb(t, "", append([]string{"export", "--data-dir", filepath.Join(dir, data), "--follow", "--once", "--format", "parquet", "--s3-endpoint", endpoint, "--output", "s3://bucket/" + prefix}, store...)...)
 			return complaints, code
 		}
-		var left atomic.Int64
-		left.Store(writes)
+		var writesLeft atomic.Int64
+		writesLeft.Store(writes)
 		forward, delayed := httputil.NewSingleHostReverseProxy(to), false
 		slow := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			if r.Method == http.MethodPut && left.Add(-1) == 0 {
+			if r.Method == http.MethodPut && writesLeft.Add(-1) == 0 {
 				delayed = true
 				if complaints, code := export(endpoint, "2"); code != 0 {
 					t.Errorf("successor of write %d: got exit code %d, want 0; standard error %s", writes, code, complaints)

@@ -136,12 +136,12 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
-	wrong := map[string]int{}
+	faulty := map[string]int{}
 	up := manyAnswers(t, func(who, body string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.Count(body, taskSlug) != 1 {
-			wrong[who]++
+			faulty[who]++
 		}
 	})
 	flags := harness.Always(&harness.Model{Server: up}, harness.LessonDir(t))
@@ -180,8 +180,8 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 			owner[name] = k.who
 		}
 	}
-	if len(wrong) > 0 {
-		t.Errorf("requests without exactly one lesson, by conversation: got %v, want none", wrong)
+	if len(faulty) > 0 {
+		t.Errorf("requests without exactly one lesson, by conversation: got %v, want none", faulty)
 	}
 	got := counters(t, p)
 	for name, want := range map[string]int{"precept_sessions_total": crowd, "precept_lessons_injected_total": crowd, "precept_sessions_excluded_total": 0} {

@@ -108,11 +108,11 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 // percentile of the durations of accepted requests: in the crowd, and in the two seconds after the crowd, it is at most
 // twice the percentile of a load at the limit.
 func TestChaosCrowdIsServedOrRefused(t *testing.T) {
-	const most = 20
-	var under, peak atomic.Int64
+	const limit = 20
+	var concurrent, peak atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		n := under.Add(1)
-		defer under.Add(-1)
+		n := concurrent.Add(1)
+		defer concurrent.Add(-1)
 		for old := peak.Load(); n > old && !peak.CompareAndSwap(old, n); old = peak.Load() {
 		}
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -121,12 +121,12 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
-	p := harness.Serve(t, dir, model.URL, "--limits-requests", strconv.Itoa(most))
-	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10 * most}}
+	p := harness.Serve(t, dir, model.URL, "--limits-requests", strconv.Itoa(limit))
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 10 * limit}}
 	t.Cleanup(client.CloseIdleConnections)
 	var answered, refused atomic.Int64
-	crowd := func(workers int, lasts time.Duration) *times {
-		ctx, stop := context.WithTimeout(t.Context(), lasts)
+	crowd := func(workers int, duration time.Duration) *times {
+		ctx, stop := context.WithTimeout(t.Context(), duration)
 		defer stop()
 		took, all := &times{}, sync.WaitGroup{}
 		for worker := range workers {
@@ -149,25 +149,25 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		all.Wait()
 		return took
 	}
-	calm := crowd(most, harness.Longer[time.Duration](200, 5000)*time.Millisecond)
-	took := crowd(10*most, harness.Longer[time.Duration](2, 20)*time.Second)
-	after := crowd(most, harness.Longer[time.Duration](200, 2000)*time.Millisecond)
+	calm := crowd(limit, harness.Longer[time.Duration](200, 5000)*time.Millisecond)
+	took := crowd(10*limit, harness.Longer[time.Duration](2, 20)*time.Second)
+	after := crowd(limit, harness.Longer[time.Duration](200, 2000)*time.Millisecond)
 	t.Logf("p99 %v before, %v in the crowd, %v in the two seconds after it", calm.p99(), took.p99(), after.p99())
 	if harness.Longer(false, true) && (took.p99() > 2*calm.p99() || after.p99() > 2*calm.p99()) {
 		t.Errorf("p99 %v in the crowd and %v after the crowd, want at most twice the %v before", took.p99(), after.p99(), calm.p99())
 	}
-	if answered.Load() < most || refused.Load() < most || peak.Load() > most {
-		t.Errorf("got %d answered, %d refused and %d concurrent requests, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), most, most, most)
+	if answered.Load() < limit || refused.Load() < limit || peak.Load() > limit {
+		t.Errorf("got %d answered, %d refused and %d concurrent requests, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
 	}
 	if n := resident(t, p); n > mostResident {
 		t.Errorf("the server uses %d MiB of memory, want at most %d", n>>20, mostResident>>20)
 	}
 	l := harness.NewLoad(t, 0)
-	for range 2 * most {
+	for range 2 * limit {
 		l.Send(t.Context(), p.Data)
 	}
 	l.Answered()
-	n := answered.Load() + 2*most
+	n := answered.Load() + 2*limit
 	p.Eventually("every answered exchange in the store", func() bool { return harness.Doctor(t, dir).Stored == n })
 	p.Stop()
 	t.Logf("%d answered, %d refused", answered.Load(), refused.Load())
@@ -178,7 +178,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 	clients := harness.Longer(200, 1000)
 	const size = 200 << 20
-	var begun, ended, whole atomic.Int64
+	var begun, ended, completed atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -190,7 +190,7 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 				return
 			}
 		}
-		whole.Add(1)
+		completed.Add(1)
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
@@ -209,8 +209,8 @@ func TestChaosStalledReadersAreDisconnected(t *testing.T) {
 		peak = max(peak, resident(t, p))
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})
-	if whole.Load() > 0 || peak > mostResident {
-		t.Errorf("%d of %d streams were read to the end, want 0; the memory is %d MiB, want at most %d", whole.Load(), clients, peak>>20, mostResident>>20)
+	if completed.Load() > 0 || peak > mostResident {
+		t.Errorf("%d of %d streams were read to the end, want 0; the memory is %d MiB, want at most %d", completed.Load(), clients, peak>>20, mostResident>>20)
 	}
 	p.Stop()
 	t.Logf("the server used at most %d MiB", peak>>20)

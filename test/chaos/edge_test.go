@@ -56,7 +56,7 @@ func resident(t *testing.T, p *harness.Process) int64 {
 // of the clients end, and the received text is stored.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100
-	var disconnected, whole atomic.Int64
+	var disconnected, completed atomic.Int64
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
 		w.Header().Set("Content-Type", "text/event-stream")
@@ -69,7 +69,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"piece %d. \"}}]}\n\n", i)
 			_ = http.NewResponseController(w).Flush()
 		}
-		whole.Add(1)
+		completed.Add(1)
 	}))
 	t.Cleanup(model.Close)
 	dir := t.TempDir()
@@ -109,8 +109,8 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 			t.Errorf("got outcome %s and the reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
-	if whole.Load() > 0 {
-		t.Errorf("the upstream sent %d whole streams, want 0", whole.Load())
+	if completed.Load() > 0 {
+		t.Errorf("the upstream sent %d whole streams, want 0", completed.Load())
 	}
 }
 

@@ -126,13 +126,13 @@ func TestChaosFullRedisLosesNothing(t *testing.T) {
 // While the Redis server accepts connections and never answers, requests are served and exchanges wait in the outbox.
 func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	t.Parallel()
-	hole, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	silent, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = hole.Close() }()
+	defer func() { _ = silent.Close() }()
 	dir, model := t.TempDir(), harness.InstantModel(t)
-	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
+	p := harness.Serve(t, dir, model.URL, "--store-url", "redis://"+silent.Addr().String())
 	l := loadDuring(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
 	if countWarnings(p) > 10 {

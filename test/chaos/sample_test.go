@@ -44,7 +44,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 func waitForSamples(t *testing.T, p *harness.Process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
-	missing := func() (ids, twice []string) {
+	faults := func() (unsampled, repeated []string) {
 		in := map[string]int{}
 		for _, events := range sampled(t, export...) {
 			for _, id := range events {
@@ -55,28 +55,28 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, have func() ma
 			for i := range list {
 				switch n := in[list[i].ID]; {
 				case n == 0:
-					ids = append(ids, list[i].ID)
+					unsampled = append(unsampled, list[i].ID)
 				case n > 1:
-					twice = append(twice, list[i].ID)
+					repeated = append(repeated, list[i].ID)
 				}
 			}
 		}
-		return ids, twice
+		return unsampled, repeated
 	}
 	// A failure logs the result of the last check.
 	var d harness.Diagnosis
-	var left, twice []string
+	var unsampled, repeated []string
 	defer func() {
 		if t.Failed() {
-			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample; in no sample: %v; in two samples: %v", d.Spooled, d.Unsampled, left, twice)
+			t.Logf("%d exchanges in the outbox, %d of closed sessions without a sample; in no sample: %v; in two samples: %v", d.Spooled, d.Unsampled, unsampled, repeated)
 		}
 	}()
 	p.Eventually("all exchanges in samples", func() bool {
 		// An export reads page by page: while the samples of a session are replaced, it may return
 		// old and new samples.
 		d = harness.Doctor(t, dir, flags...)
-		left, twice = missing()
-		return d.Spooled == 0 && d.Unsampled == 0 && len(left)+len(twice) == 0
+		unsampled, repeated = faults()
+		return d.Spooled == 0 && d.Unsampled == 0 && len(unsampled)+len(repeated) == 0
 	})
 	if d := harness.Doctor(t, dir, flags...); d.SetAside.Total != 0 {
 		t.Errorf("outbox files that were set aside: got %+v, want none", d.SetAside)

@@ -159,8 +159,10 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		return strings.Contains(raw, "Close the parser last.")
 	}
 	harness.Eventually(t, "the agent's own lesson in a request", func() bool { return lessonReaches("coder", "sk-one") })
-	if lessonReaches("reviewer", "sk-one") || lessonReaches("coder", "sk-two") {
-		t.Error("a request of another agent or with another key has the lesson, want no lesson")
+	for _, other := range others {
+		if lessonReaches(other.agent, other.key) {
+			t.Errorf("a request of the agent %s with the key %s has the lesson, want no lesson", other.agent, other.key)
+		}
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {

@@ -216,7 +216,7 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 	t.Parallel()
 	f := newRulesFleet(t)
 	halves := map[bool]int{}
-	lost := map[string]bool{}
+	wasCut := map[string]bool{}
 	turn := func(name, what string, messages ...[2]string) {
 		t.Helper()
 		for _, dialect := range []string{"chat", "responses", "messages"} {
@@ -224,10 +224,10 @@ func TestCutsOfASessionAreStableOverRetriesCompactionForksAndRestarts(t *testing
 			path, body := dialectRequest(dialect, agentPrompt, false, messages...)
 			sent := f.send(http.Header{"Precept-Session": {who}}, path, body)
 			want, half := withoutCuts(body, sent)
-			if before, ok := lost[who]; ok && before != half || len(sent) != 1 || sent[0] != want {
+			if before, ok := wasCut[who]; ok && before != half || len(sent) != 1 || sent[0] != want {
 				t.Errorf("%s, %s: the model got\n%s\nwant\n%s", who, what, sent, want)
 			}
-			lost[who] = half
+			wasCut[who] = half
 			if what == "first" {
 				halves[half]++
 			}
@@ -283,7 +283,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 
 	path, body := dialectRequest("chat", agentPrompt, false, [2]string{"user", "Fix the till."})
 	next := strings.Replace(body, "]"+someTools, `,{"role":"assistant","content":"Fine."},{"role":"user","content":"And the door."}]`+someTools, 1)
-	lost := func(f *rulesFleet, name, body string) bool {
+	isCut := func(f *rulesFleet, name, body string) bool {
 		sent := f.send(http.Header{"Precept-Session": {name}}, path, body)
 		return len(sent) == 1 && !strings.Contains(sent[0], "One of two")
 	}
@@ -292,8 +292,8 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 		n++
 		name := fmt.Sprint("s", n)
 		first, second := fleets[n%2], fleets[(n+1)%2]
-		before := lost(first, name, body)
-		if after := lost(second, name, next); after != before {
+		before := isCut(first, name, body)
+		if after := isCut(second, name, next); after != before {
 			t.Fatalf("session %s loses the section at the second replica: %[3]t, want %[2]t as at the first", name, before, after)
 		}
 		seen := first.Dir + fmt.Sprint(before)
@@ -304,7 +304,7 @@ func TestReplicasOnOneRedisCutTheSameSections(t *testing.T) {
 	harness.MustVerb(t, append([]string{"rules", "stop", file}, shared...)...)
 	harness.Eventually(t, "new sessions with the section at both replicas", func() bool {
 		n++
-		return !lost(fleets[0], fmt.Sprint("s", n, "a"), body) && !lost(fleets[1], fmt.Sprint("s", n, "b"), body) && !lost(fleets[0], fmt.Sprint("s", n, "c"), body) && !lost(fleets[1], fmt.Sprint("s", n, "d"), body)
+		return !isCut(fleets[0], fmt.Sprint("s", n, "a"), body) && !isCut(fleets[1], fmt.Sprint("s", n, "b"), body) && !isCut(fleets[0], fmt.Sprint("s", n, "c"), body) && !isCut(fleets[1], fmt.Sprint("s", n, "d"), body)
 	})
 }
 

@@ -17,7 +17,7 @@ import (
 // the text that is new in this turn is stored.
 func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 	t.Parallel()
-	const canary, news = "periwinkle-3141", "marigold-5926"
+	const canary, newText = "periwinkle-3141", "marigold-5926"
 	for form, header := range map[string]http.Header{"header": {"Precept-Learn": {"off"}}, "path": {}} {
 		for _, restart := range []bool{true, false} {
 			t.Run(fmt.Sprintf("%s, restart %v", form, restart), func(t *testing.T) {
@@ -26,7 +26,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 					b, _ := io.ReadAll(r.Body)
 					w.Header().Set("Content-Type", "application/json")
-					if form == "path" && !strings.Contains(string(b), news) {
+					if form == "path" && !strings.Contains(string(b), newText) {
 						_, _ = io.WriteString(w, toolCallReply("chatcmpl-1", "read", `{"path":"prod.env"}`))
 						return
 					}
@@ -54,7 +54,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					p.Drained(dir)
 					for i := range 5 {
 						p.Eventually("a place in memory for another session", func() bool {
-							body := `{"model":"m","messages":[{"role":"user","content":"` + news + ` hello"}]}`
+							body := `{"model":"m","messages":[{"role":"user","content":"` + newText + ` hello"}]}`
 							return skipReason(t, p.Data+"/v1/chat/completions", fmt.Sprint("other", i), body) != "busy"
 						})
 						p.Eventually("the exchange in the store, so that the next session finds a place in memory", func() bool {
@@ -64,7 +64,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					p.Eventually("only one session in memory", func() bool { return p.Health().Since.InMemory == 1 })
 				}
 				// The next request repeats the reply, which quotes the text.
-				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+news+`?"}`, nil)
+				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+newText+`?"}`, nil)
 				p.Drained(dir)
 				p.Stop()
 				all := harness.Files(t, dir)
@@ -80,8 +80,8 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 					for i := range list {
 						if list[i].Session == id.String() {
 							n++
-							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), news) {
-								t.Errorf("got turn %d with the new items %s, want turn 2 with only the message %q", list[i].Turn, list[i].New, news)
+							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), newText) {
+								t.Errorf("got turn %d with the new items %s, want turn 2 with only the message %q", list[i].Turn, list[i].New, newText)
 							}
 						}
 					}

@@ -19,12 +19,12 @@ import (
 // that returns to the first replica.
 func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	t.Parallel()
-	const canary, news = "periwinkle-3141", "marigold-5926"
+	const canary, newText = "periwinkle-3141", "marigold-5926"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
-		if strings.Contains(string(b), "by path") && !strings.Contains(string(b), news) {
+		if strings.Contains(string(b), "by path") && !strings.Contains(string(b), newText) {
 			_, _ = io.WriteString(w, toolCallReply("chatcmpl-1", "read", `{"path":"prod.env"}`))
 			return
 		}
@@ -53,7 +53,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 		// All turns so far opted out, at one replica.
 		one := messageJSON("user", "Look for "+canary+" "+form+".")
 		send(0, "one "+form, one, header)
-		one = appendMessages(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+news+"?"))
+		one = appendMessages(one, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And one "+newText+"?"))
 		send(1, "one "+form, one, nil)
 	}
 	// All turns so far opted out, at two replicas. Then the session returns to the first replica.
@@ -61,14 +61,14 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	send(0, "two", two, off)
 	two = appendMessages(two, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "More of "+canary+"."))
 	send(1, "two", two, off)
-	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+news+"?"))
+	two = appendMessages(two, messageJSON("assistant", "And "+canary+"."), messageJSON("user", "And two "+newText+"?"))
 	send(0, "two", two, nil)
 	// Only a turn in the middle opts out, at another replica.
-	mid := messageJSON("user", "Begin with mid "+news+".")
+	mid := messageJSON("user", "Begin with mid "+newText+".")
 	send(2, "mid", mid, nil)
 	mid = appendMessages(mid, messageJSON("assistant", "Begun."), messageJSON("user", "Look for "+canary+"."))
 	send(0, "mid", mid, off)
-	mid = appendMessages(mid, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+news+"?"))
+	mid = appendMessages(mid, messageJSON("assistant", "I found "+canary+"."), messageJSON("user", "And mid again "+newText+"?"))
 	send(2, "mid", mid, nil)
 	for i := range fleet {
 		fleet[i].Drained(dirs[i], "--store-url", server.URL())
@@ -85,7 +85,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 			t.Errorf("the opted-out text %q is in %v, want it nowhere", trace, found)
 		}
 	}
-	for _, kept := range []string{"And one " + news, "And two " + news, "mid " + news, "mid again " + news} {
+	for _, kept := range []string{"And one " + newText, "And two " + newText, "mid " + newText, "mid again " + newText} {
 		if len(harness.FilesWith(all, kept)) == 0 {
 			t.Errorf("the text %q of a turn without an opt-out is not stored, want it stored", kept)
 		}

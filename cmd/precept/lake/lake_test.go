@@ -106,11 +106,11 @@ func (f files) Swap(_ context.Context, name, version string, data []byte) (strin
 	return string(data), nil
 }
 
-// killed is a place of a process that is killed: after left writes all writes fail.
+// killed is a place of a process that is killed: after writesLeft writes all writes fail.
 type killed struct {
 	lake.Place
-	left  int
-	after bool // the kill comes after the write: the first failing write takes effect
+	writesLeft int
+	after      bool // the kill comes after the write: the first failing write takes effect
 }
 
 var errKilled = errors.New("killed")
@@ -125,10 +125,10 @@ func (f *killed) Swap(ctx context.Context, name, version string, data []byte) (s
 }
 
 func (f *killed) write(call func() (string, error)) (string, error) {
-	if f.left--; f.left >= 0 {
+	if f.writesLeft--; f.writesLeft >= 0 {
 		return call()
 	}
-	if f.left == -1 && f.after {
+	if f.writesLeft == -1 && f.after {
 		_, err := call()
 		return "", errors.Join(err, errKilled)
 	}
@@ -233,7 +233,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for writes := 0; ; writes++ {
 			m, out := fleet(), files{}
-			err := drain(t, m, &killed{Place: out, left: writes, after: after}, 5000)
+			err := drain(t, m, &killed{Place: out, writesLeft: writes, after: after}, 5000)
 			if err == nil {
 				break
 			}
@@ -265,7 +265,7 @@ func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
-	if err := drain(t, m, &killed{Place: out, left: 4}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &killed{Place: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
 	}
 	if got := out.ids(t); len(got) != 2 {
@@ -364,7 +364,7 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	m := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
-	if err := drain(t, m, &killed{Place: out, left: 2}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &killed{Place: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
@@ -477,11 +477,11 @@ func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	}
 }
 
-// paused is a place of a process that is paused once, after left writes.
+// paused is a place of a process that is paused once, after writesLeft writes.
 type paused struct {
 	lake.Place
-	left      int
-	meanwhile func() // runs while the process is paused
+	writesLeft int
+	meanwhile  func() // runs while the process is paused
 }
 
 func (h *paused) Put(ctx context.Context, name string, data []byte) error {
@@ -495,7 +495,7 @@ func (h *paused) Swap(ctx context.Context, name, version string, data []byte) (s
 }
 
 func (h *paused) wait() {
-	if h.left--; h.left == -1 {
+	if h.writesLeft--; h.writesLeft == -1 {
 		h.meanwhile()
 	}
 }
@@ -507,7 +507,7 @@ func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 	for writes := 0; ; writes++ {
 		m, out := fleet(), files{}
 		wasPaused := false
-		err := drain(t, m, &paused{Place: out, left: writes, meanwhile: func() {
+		err := drain(t, m, &paused{Place: out, writesLeft: writes, meanwhile: func() {
 			wasPaused = true
 			before := out.ids(t)
 			for _, list := range m.streams {

@@ -170,8 +170,10 @@ func TestOnlyOpenStoreCreatesAMissingStore(t *testing.T) {
 	if n, err := db.Stats(t.Context()); err != nil || n["sessions"] != 0 {
 		t.Errorf("row counts of the new store: got %v, error %v, want 0 sessions", n, err)
 	}
-	if server.IsLocked(cfg.DataDir) || server.IsLocked(filepath.Join(cfg.DataDir, "none")) {
-		t.Error("IsLocked returns true for a directory without a server, want false")
+	for _, dir := range []string{cfg.DataDir, filepath.Join(cfg.DataDir, "none")} {
+		if server.IsLocked(dir) {
+			t.Errorf("IsLocked(%q) returns true without a server, want false", dir)
+		}
 	}
 }
 

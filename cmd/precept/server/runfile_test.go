@@ -54,8 +54,10 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Errorf("the directory %s: got the error %v for its .gitignore, want a .gitignore: %v", dir, err, want)
 		}
 	}
-	if HoldsData("foreign") || HoldsData("nowhere") {
-		t.Error("HoldsData returns true for a directory without store and token, want false")
+	for _, dir := range []string{"foreign", "nowhere"} {
+		if HoldsData(dir) {
+			t.Errorf("HoldsData(%q) returns true, want false for a directory without store and token", dir)
+		}
 	}
 }
 

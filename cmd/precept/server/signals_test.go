@@ -150,8 +150,10 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
 		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", now)
 	}
-	if !l.console.contains("changed settings need a restart") || !l.console.contains("keys=reward.close_after") {
-		t.Error("the log lacks reward.close_after as a setting that needs a restart, want the setting")
+	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {
+		if !l.console.contains(text) {
+			t.Errorf("the log lacks %q, want this text", text)
+		}
 	}
 	// SIGHUP reloads the file, even without a change.
 	reloadCount := func() int { return l.console.times("configuration reloaded") }
