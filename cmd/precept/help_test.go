@@ -12,7 +12,7 @@ import (
 
 // Help names the kind of each flag's value (such as int or duration), contains the description of the command, and fits
 // 100 columns without a terminal.
-func TestHelpNamesTheKindOfEachFlagValue(t *testing.T) {
+func TestHelpDescribesCommandsAndFlagsIn100Columns(t *testing.T) {
 	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
 	root := new(invocation).root()
 	each(root, func(c *cobra.Command) {

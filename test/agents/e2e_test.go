@@ -42,9 +42,9 @@ func loopScript() []harness.Step {
 	}
 }
 
-// wanted returns the absolute path of an installed program, and skips the test if the program is missing. Under CI a
+// installedProgram returns the absolute path of a program, and skips the test if the program is missing. Under CI a
 // missing program is a failure.
-func wanted(t *testing.T, path, how string) string {
+func installedProgram(t *testing.T, path, how string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")
 	if err != nil {
@@ -62,8 +62,8 @@ func wanted(t *testing.T, path, how string) string {
 	return path
 }
 
-// ran is the result of a client: its exit code, and the requests that reached the model.
-type ran struct {
+// clientRun is the result of a client: its exit code, and the requests that reached the model.
+type clientRun struct {
 	code  int
 	out   string
 	mains []harness.ModelRequest
@@ -71,7 +71,7 @@ type ran struct {
 }
 
 // runClient runs a client against base (without /v1) and returns the result.
-func runClient(t *testing.T, m *harness.Model, base string, argv []string, env ...string) ran {
+func runClient(t *testing.T, m *harness.Model, base string, argv []string, env ...string) clientRun {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
@@ -79,7 +79,7 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + base + "/v1", "OPENAI_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + base, "ANTHROPIC_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + workDir(t)}, env...)...)
 	before := len(m.All())
 	out, err := c.CombinedOutput()
-	res := ran{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
+	res := clientRun{out: string(out), code: c.ProcessState.ExitCode(), all: m.All()[before:]}
 	if err != nil && res.code < 0 {
 		t.Fatalf("the start of %v: got error %v, want none; output %s", argv, err, out)
 	}
@@ -94,7 +94,7 @@ func runClient(t *testing.T, m *harness.Model, base string, argv []string, env .
 // compare compares a run through precept with the direct run: equal exit codes and equal numbers of main requests. In
 // the run through precept, the list of each request begins with the list before, and the last request has one lesson
 // and one loop warning.
-func compare(t *testing.T, direct, through ran) {
+func compare(t *testing.T, direct, through clientRun) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
 		t.Fatalf("exit code %d directly and %d through precept, want 0 both times\n%s\n%s", direct.code, through.code, direct.out, through.out)
@@ -177,7 +177,7 @@ func clients() []struct{ name, needs, program, mode string } {
 // client returns the command of a client.
 func client(t *testing.T, needs, program, mode string) (argv []string, env string) {
 	t.Helper()
-	path := wanted(t, needs, "make e2e-deps installs it")
+	path := installedProgram(t, needs, "make e2e-deps installs it")
 	argv = []string{path, filepath.Join("testdata", program)}
 	if filepath.Ext(program) == ".mjs" {
 		argv[0] = filepath.Join(path, "node/bin/node")
@@ -188,7 +188,8 @@ func client(t *testing.T, needs, program, mode string) (argv []string, env strin
 	return append(argv, loopTask), "MODULES=" + path
 }
 
-func TestE2EOfficialSDKsSeeTheSameAnswers(t *testing.T) {
+// Each official SDK completes the task through precept as in a direct run; see compare.
+func TestE2EOfficialSDKsWorkThroughPrecept(t *testing.T) {
 	for _, c := range clients() {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel() // most of the time is the start of an interpreter

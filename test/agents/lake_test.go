@@ -38,7 +38,7 @@ func recipe(t *testing.T, begin string) string {
 // python runs a program over a lake and returns its output.
 func python(t *testing.T, dir, program string, args ...string) string {
 	t.Helper()
-	c := exec.CommandContext(t.Context(), wanted(t, ".cache/venv/bin/python", "make e2e-deps installs it"), append([]string{"-c", program}, args...)...)
+	c := exec.CommandContext(t.Context(), installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it"), append([]string{"-c", program}, args...)...)
 	c.Dir = dir
 	out, err := c.CombinedOutput()
 	if err != nil {
@@ -73,7 +73,7 @@ print(duckdb.sql("select count(*), count(distinct sample_id), count(distinct ten
 // DuckDB and pandas read the lake of an embedded store and of Redis. Repeated exports write each sample once, and the
 // recipes of docs/SAMPLES.md run.
 func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
-	wanted(t, ".cache/venv/bin/python", "make e2e-deps installs it")
+	installedProgram(t, ".cache/venv/bin/python", "make e2e-deps installs it")
 	server := storetest.StartRedis(t)
 	for name, url := range map[string]string{"embedded": "", "redis": server.URL()} {
 		t.Run(name, func(t *testing.T) {
@@ -120,7 +120,7 @@ func TestLakeIsReadByDuckDBAndPandas(t *testing.T) {
 // the test has its credentials.
 func startS3(t *testing.T) (endpoint string) {
 	t.Helper()
-	moto := wanted(t, ".cache/venv/bin/moto_server", "make e2e-deps installs it")
+	moto := installedProgram(t, ".cache/venv/bin/moto_server", "make e2e-deps installs it")
 	t.Setenv("AWS_ACCESS_KEY_ID", "test")
 	t.Setenv("AWS_SECRET_ACCESS_KEY", "test")
 	t.Setenv("AWS_REGION", "us-east-1")

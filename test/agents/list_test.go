@@ -157,7 +157,7 @@ func programs() []agent {
 				}
 				program := b.path("node22", "node/bin/node")
 				if filepath.Ext(file) == ".py" {
-					program = wanted(b.t, ".cache/venv/bin/python", "make e2e-deps installs it")
+					program = installedProgram(b.t, ".cache/venv/bin/python", "make e2e-deps installs it")
 				}
 				return []string{program, here, words, followUp}
 			},

@@ -15,8 +15,8 @@ import (
 	"precept/test/harness"
 )
 
-// grower is one of many conversations with the same first words. names counts the requests of each session.
-type grower struct {
+// branchingChat is one of many conversations with the same first words. names counts the requests of each session.
+type branchingChat struct {
 	t     *testing.T
 	who   string
 	url   func() string
@@ -26,7 +26,7 @@ type grower struct {
 }
 
 // ask sends the list and returns the choices of the answer.
-func (k *grower) ask(list []harness.Object, more harness.Object) []harness.Object {
+func (k *branchingChat) ask(list []harness.Object, more harness.Object) []harness.Object {
 	k.t.Helper()
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
 	maps.Copy(body, more)
@@ -90,12 +90,12 @@ func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 // kill. Each conversation is one session with one lesson in each request, and no two conversations
 // share a session.
 func TestFiftyTreesAreFiftySessions(t *testing.T) {
-	shapes := map[string]func(k *grower, i int, turn int){
-		"one of three choices": func(k *grower, i, _ int) {
+	shapes := map[string]func(k *branchingChat, i int, turn int){
+		"one of three choices": func(k *branchingChat, i, _ int) {
 			choices := k.ask(k.list, harness.Object{"n": 3})
 			k.list = withAnswer(k.list, choices[i%len(choices)], "ok")
 		},
-		"the best of three answers": func(k *grower, i, turn int) {
+		"the best of three answers": func(k *branchingChat, i, turn int) {
 			if turn == 0 {
 				k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
 				return
@@ -108,7 +108,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 			wg.Wait()
 			k.list = withAnswer(k.list, answers[i%3], "ok")
 		},
-		"two branches": func(k *grower, _, turn int) {
+		"two branches": func(k *branchingChat, _, turn int) {
 			answer := k.ask(k.list, nil)[0]
 			if turn == 1 {
 				other := withAnswer(k.list, answer, "the other way")
@@ -118,13 +118,13 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 			}
 			k.list = withAnswer(k.list, answer, "ok")
 		},
-		"forked by a person": func(k *grower, i, turn int) {
+		"forked by a person": func(k *branchingChat, i, turn int) {
 			if turn == 2 { // continues after the first answer, with other words
 				k.list = append(k.list[:4:4], harness.Object{"role": "user", "content": fmt.Sprint("No, try another way, number ", i%2)})
 			}
 			k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok")
 		},
-		"resumed after a kill": func(k *grower, _, _ int) { k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok") },
+		"resumed after a kill": func(k *branchingChat, _, _ int) { k.list = withAnswer(k.list, k.ask(k.list, nil)[0], "ok") },
 	}
 	for name, shape := range shapes {
 		t.Run(name, func(t *testing.T) { growTrees(t, shape, strings.Contains(name, "kill")) })
@@ -133,7 +133,7 @@ func TestFiftyTreesAreFiftySessions(t *testing.T) {
 
 // growTrees plays branching conversations at once; shape chooses the next request of a conversation, and kill
 // restarts the server halfway.
-func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
+func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill bool) {
 	t.Helper()
 	var mu sync.Mutex
 	faulty := map[string]int{}
@@ -149,9 +149,9 @@ func growTrees(t *testing.T, shape func(k *grower, i, turn int), kill bool) {
 	// this takes longer than the default limit, beyond which a conversation counts as new.
 	flags = append(flags, "--limits-lookup-timeout", "10s")
 	p := harness.Start(t, t.TempDir(), flags...)
-	all := make([]*grower, crowd)
+	all := make([]*branchingChat, crowd)
 	for i := range all {
-		all[i] = &grower{t: t, who: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, names: map[string]int{}}
+		all[i] = &branchingChat{t: t, who: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, names: map[string]int{}}
 		all[i].list = []harness.Object{{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look at the build script"}}
 	}
 	counted := map[string]int{}

@@ -22,7 +22,8 @@ import (
 	"precept/test/harness"
 )
 
-// crewModel is a model that records the lessons in the requests of each agent of each run.
+// crewModel is a model that records the lessons in the requests of each agent of each run. A crew is the agents of one
+// run.
 type crewModel struct {
 	*httptest.Server
 	mu      sync.Mutex

@@ -112,7 +112,7 @@ func pairs(env map[string]string) (out []string) {
 // checkVariables fails the test for each variable PRECEPT_* that precept does not read.
 func checkVariables(t *testing.T, where string, env map[string]string) {
 	t.Helper()
-	known := gatherPromises(t).env
+	known := gatherNames(t).env
 	for name := range env {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
@@ -125,7 +125,7 @@ func checkVariables(t *testing.T, where string, env map[string]string) {
 // checkCommandLine fails the test for an unknown command or flag of precept.
 func checkCommandLine(t *testing.T, where string, args []string) {
 	t.Helper()
-	p := gatherPromises(t)
+	p := gatherNames(t)
 	verb, rest := p.command(args[:1])
 	if len(rest) > 0 {
 		t.Errorf("%s names the command %s, want a command of precept", where, args[0])

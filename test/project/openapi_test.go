@@ -62,8 +62,8 @@ func responseTypes() []reflect.Type {
 	}
 }
 
-// described is an OpenAPI description and the operations that a test has called.
-type described struct {
+// apiDescription is an OpenAPI description and the operations that a test has called.
+type apiDescription struct {
 	t        *testing.T
 	doc      map[string]any
 	compiler *jsonschema.Compiler
@@ -71,7 +71,7 @@ type described struct {
 }
 
 // parseDescription reads an OpenAPI description in YAML.
-func parseDescription(t *testing.T, text string) *described {
+func parseDescription(t *testing.T, text string) *apiDescription {
 	t.Helper()
 	raw, err := yaml.YAMLToJSON([]byte(text))
 	if err != nil {
@@ -81,7 +81,7 @@ func parseDescription(t *testing.T, text string) *described {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d := &described{t: t, doc: doc.(map[string]any), compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
+	d := &apiDescription{t: t, doc: doc.(map[string]any), compiler: jsonschema.NewCompiler(), seen: map[string]bool{}}
 	d.compiler.DefaultDraft(jsonschema.Draft2020)
 	d.compiler.AssertFormat()
 	if err := d.compiler.AddResource("mem:///openapi.json", doc); err != nil {
@@ -92,7 +92,7 @@ func parseDescription(t *testing.T, text string) *described {
 
 // at follows the references of a JSON pointer. It returns the node, and the pointer of the node without references; the
 // node is nil if the description has none.
-func (d *described) at(pointer string) (any, string) {
+func (d *apiDescription) at(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
 	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
@@ -116,7 +116,7 @@ func escaped(step string) string { return strings.NewReplacer("~", "~0", "/", "~
 
 // check fails the test if a response does not match its description. path is a path of the description, such as
 // /api/runs/{run}.
-func (d *described) check(method, path string, res *http.Response, body []byte) {
+func (d *apiDescription) check(method, path string, res *http.Response, body []byte) {
 	d.t.Helper()
 	status := strconv.Itoa(res.StatusCode)
 	where := method + " " + path + " " + status
@@ -159,7 +159,7 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 
 // call sends a request to a running precept and checks the response with the description. path is a
 // path of the description; values holds the names and values of its parameters in turn.
-func (d *described) call(base, method, path, token, body string, values ...string) []byte {
+func (d *apiDescription) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	header := http.Header{}
 	if token != "" {
@@ -169,7 +169,7 @@ func (d *described) call(base, method, path, token, body string, values ...strin
 }
 
 // callWith is call with a header in place of the token.
-func (d *described) callWith(header http.Header, base, method, path, body string, values ...string) []byte {
+func (d *apiDescription) callWith(header http.Header, base, method, path, body string, values ...string) []byte {
 	d.t.Helper()
 	url, query, _ := strings.Cut(path, "?")
 	template := url
@@ -254,7 +254,7 @@ func TestOpenAPIResponsesMatchTheDescription(t *testing.T) {
 }
 
 // callStoredData calls the operations on stored sessions, samples, health and feedback.
-func callStoredData(d *described, r *harness.Process, token string) {
+func callStoredData(d *apiDescription, r *harness.Process, token string) {
 	d.t.Helper()
 	harness.Eventually(d.t, "the session to close and its sample", func() bool {
 		var l store.SampleList
@@ -321,7 +321,7 @@ func TestOpenAPISchemasRefuseOtherValues(t *testing.T) {
 }
 
 // checkAllTested fails the test for each operation without a successful call. For /login any call is sufficient.
-func (d *described) checkAllTested() {
+func (d *apiDescription) checkAllTested() {
 	d.t.Helper()
 	for path, item := range d.doc["paths"].(map[string]any) {
 		for method, op := range item.(map[string]any) {

@@ -25,20 +25,20 @@ import (
 	"precept/internal/session"
 )
 
-// memory is a store with streams of samples in the memory of a test. It has one consumer group and one claim.
-type memory struct {
+// memoryStore is a store with streams of samples in the memory of a test. It has one consumer group and one claim.
+type memoryStore struct {
 	streams map[string][]session.StoredSample
 	acked   map[string]string // position of the group, by stream
 	claimed string            // owner of the claim, the sole right to write; "": free
 }
 
-func (m *memory) add(stream, tenant, id string, at time.Time) {
+func (m *memoryStore) add(stream, tenant, id string, at time.Time) {
 	m.streams[stream] = append(m.streams[stream], session.StoredSample{Tenant: tenant, Agent: "coder", Sample: sample.Sample{
 		ID: id, Family: sample.DialogResponse, CreatedAt: at, Input: map[string]any{"user_text": "question " + id},
 	}})
 }
 
-func (m *memory) SampleStreams(context.Context) (map[string]string, error) {
+func (m *memoryStore) SampleStreams(context.Context) (map[string]string, error) {
 	out := map[string]string{}
 	for name, list := range m.streams {
 		out[name] = strconv.Itoa(len(list))
@@ -46,7 +46,7 @@ func (m *memory) SampleStreams(context.Context) (map[string]string, error) {
 	return out, nil
 }
 
-func (m *memory) SamplesAfter(_ context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
+func (m *memoryStore) SamplesAfter(_ context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, _ := strconv.Atoi(after)
 	end := len(m.streams[stream])
 	if until != "" {
@@ -64,16 +64,16 @@ func (m *memory) SamplesAfter(_ context.Context, stream, after, until string) (l
 	return list, strconv.Itoa(to), nil
 }
 
-func (m *memory) SampleGroups(context.Context, string) ([]string, error) {
+func (m *memoryStore) SampleGroups(context.Context, string) ([]string, error) {
 	return slices.Collect(maps.Keys(m.acked)), nil
 }
 
-func (m *memory) AckSamples(_ context.Context, _ string, positions map[string]string) error {
+func (m *memoryStore) AckSamples(_ context.Context, _ string, positions map[string]string) error {
 	maps.Copy(m.acked, positions)
 	return nil
 }
 
-func (m *memory) Claim(_ context.Context, _, owner string, _ time.Time, _ time.Duration) (bool, error) {
+func (m *memoryStore) Claim(_ context.Context, _, owner string, _ time.Time, _ time.Duration) (bool, error) {
 	if m.claimed != "" && m.claimed != owner {
 		return false, nil
 	}
@@ -81,24 +81,27 @@ func (m *memory) Claim(_ context.Context, _, owner string, _ time.Time, _ time.D
 	return true, nil
 }
 
-func (m *memory) Unclaim(context.Context, string, string) error { m.claimed = ""; return nil }
+func (m *memoryStore) Unclaim(context.Context, string, string) error { m.claimed = ""; return nil }
 
-// files is a place (the storage of a lake) in the memory of a test, because a test of many crashes must not wait for
-// the disk.
-type files map[string][]byte
+// memoryPlace is a place (the storage of a lake) in the memory of a test, because a test of many crashes must not wait
+// for the disk.
+type memoryPlace map[string][]byte
 
-func (f files) String() string { return "files" }
+func (f memoryPlace) String() string { return "files" }
 
-func (f files) Get(_ context.Context, name string) (data []byte, version string, err error) {
+func (f memoryPlace) Get(_ context.Context, name string) (data []byte, version string, err error) {
 	if data, ok := f[name]; ok {
 		return data, string(data), nil
 	}
 	return nil, "", fs.ErrNotExist
 }
 
-func (f files) Put(_ context.Context, name string, data []byte) error { f[name] = data; return nil }
+func (f memoryPlace) Put(_ context.Context, name string, data []byte) error {
+	f[name] = data
+	return nil
+}
 
-func (f files) Swap(_ context.Context, name, version string, data []byte) (string, error) {
+func (f memoryPlace) Swap(_ context.Context, name, version string, data []byte) (string, error) {
 	if string(f[name]) != version {
 		return "", lake.ErrChanged
 	}
@@ -106,8 +109,8 @@ func (f files) Swap(_ context.Context, name, version string, data []byte) (strin
 	return string(data), nil
 }
 
-// killed is a place of a process that is killed: after writesLeft writes all writes fail.
-type killed struct {
+// killedPlace is the place of a process that is killed: after writesLeft writes all writes fail.
+type killedPlace struct {
 	lake.Place
 	writesLeft int
 	after      bool // the kill comes after the write: the first failing write takes effect
@@ -115,16 +118,16 @@ type killed struct {
 
 var errKilled = errors.New("killed")
 
-func (f *killed) Put(ctx context.Context, name string, data []byte) error {
+func (f *killedPlace) Put(ctx context.Context, name string, data []byte) error {
 	_, err := f.write(func() (string, error) { return "", f.Place.Put(ctx, name, data) })
 	return err
 }
 
-func (f *killed) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
+func (f *killedPlace) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
 	return f.write(func() (string, error) { return f.Place.Swap(ctx, name, version, data) })
 }
 
-func (f *killed) write(call func() (string, error)) (string, error) {
+func (f *killedPlace) write(call func() (string, error)) (string, error) {
 	if f.writesLeft--; f.writesLeft >= 0 {
 		return call()
 	}
@@ -136,7 +139,7 @@ func (f *killed) write(call func() (string, error)) (string, error) {
 }
 
 // drain writes all waiting samples of a store into a lake, in files of about the given number of bytes.
-func drain(t *testing.T, m *memory, place lake.Place, bytes int) error {
+func drain(t *testing.T, m *memoryStore, place lake.Place, bytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
 	return lake.Run(t.Context(), lake.Options{
@@ -154,7 +157,7 @@ type row struct {
 }
 
 // stored returns the sample ids of a lake, sorted, with the folder of each id.
-func (f files) stored(t *testing.T) (ids []string, folders map[string]string) {
+func (f memoryPlace) stored(t *testing.T) (ids []string, folders map[string]string) {
 	t.Helper()
 	folders = map[string]string{}
 	for name, data := range f {
@@ -174,15 +177,15 @@ func (f files) stored(t *testing.T) (ids []string, folders map[string]string) {
 	return ids, folders
 }
 
-func (f files) ids(t *testing.T) []string {
+func (f memoryPlace) ids(t *testing.T) []string {
 	t.Helper()
 	ids, _ := f.stored(t)
 	return ids
 }
 
-// fleet returns a store with 24 samples in two streams, of three tenants and two days.
-func fleet() *memory {
-	m := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
+// storeOf24Samples returns a store with 24 samples in two streams, of three tenants and two days.
+func storeOf24Samples() *memoryStore {
+	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	for i := range 24 {
 		at := time.Date(2031, 5, 1+i%2, 23, 59, 59, 0, time.UTC)
 		m.add(fmt.Sprint("s", i%5%2), []string{"default", "a/b", "ü"}[i%3], fmt.Sprintf("id-%02d", i), at)
@@ -190,8 +193,8 @@ func fleet() *memory {
 	return m
 }
 
-// wanted returns the ids of all samples in the store, sorted.
-func wanted(m *memory) (ids []string) {
+// storedIDs returns the ids of all samples in the store, sorted.
+func storedIDs(m *memoryStore) (ids []string) {
 	for _, list := range m.streams {
 		for _, s := range list {
 			if s.Sample.ID != "" {
@@ -206,12 +209,12 @@ func wanted(m *memory) (ids []string) {
 // Each sample is in the folder of its day and its tenant.
 func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	t.Parallel()
-	m, out := fleet(), files{}
+	m, out := storeOf24Samples(), memoryPlace{}
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	ids, folders := out.stored(t)
-	if want := wanted(m); !slices.Equal(ids, want) {
+	if want := storedIDs(m); !slices.Equal(ids, want) {
 		t.Errorf("the lake has the samples %v, want %v", ids, want)
 	}
 	for id, want := range map[string]string{
@@ -232,8 +235,8 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 	t.Parallel()
 	for _, after := range []bool{false, true} {
 		for writes := 0; ; writes++ {
-			m, out := fleet(), files{}
-			err := drain(t, m, &killed{Place: out, writesLeft: writes, after: after}, 5000)
+			m, out := storeOf24Samples(), memoryPlace{}
+			err := drain(t, m, &killedPlace{Place: out, writesLeft: writes, after: after}, 5000)
 			if err == nil {
 				break
 			}
@@ -250,7 +253,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 			if err := drain(t, m, out, 5000); err != nil {
 				t.Fatalf("killed at write %d (after the write: %v): the next process returns the error %v, want none", writes, after, err)
 			}
-			if got, want := out.ids(t), wanted(m); !slices.Equal(got, want) {
+			if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
 				t.Fatalf("killed at write %d (after the write: %v): the lake has the samples %v, want %v", writes, after, got, want)
 			}
 		}
@@ -261,11 +264,11 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 // restart is removed from these files.
 func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 	t.Parallel()
-	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
+	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryPlace{}
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
-	if err := drain(t, m, &killed{Place: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
 	}
 	if got := out.ids(t); len(got) != 2 {
@@ -283,7 +286,7 @@ func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 // A sample that is deleted while its batch waits for --flush-every is not written.
 func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 	t.Parallel()
-	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
+	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryPlace{}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	now := time.Unix(0, 0)
@@ -310,7 +313,7 @@ func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 // after a restart of the export.
 func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 	t.Parallel()
-	m, out := fleet(), files{}
+	m, out := storeOf24Samples(), memoryPlace{}
 	for range 2 {
 		if err := drain(t, m, out, 1<<20); err != nil {
 			t.Fatal(err)
@@ -318,7 +321,7 @@ func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 		m.add("s0", "default", "id-03", time.Unix(0, 0))
 		m.add("s9", "default", "id-04", time.Unix(0, 0))
 	}
-	want := slices.Compact(wanted(m))
+	want := slices.Compact(storedIDs(m))
 	if got := out.ids(t); !slices.Equal(got, want) {
 		t.Errorf("the lake has the samples %v, want %v", got, want)
 	}
@@ -327,7 +330,7 @@ func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 // Run refuses an output or a group that does not fit the export. The error has a remedy.
 func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
 	t.Parallel()
-	m, out := fleet(), files{}
+	m, out := storeOf24Samples(), memoryPlace{}
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
@@ -340,7 +343,7 @@ func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
 		"another store":   {strings.Replace(string(text), `"store":"one"`, `"store":"two"`, 1), "", "name an --output of its own"},
 		"a group in use":  {string(text), "another", "stop the other precept export --follow"},
 	} {
-		out := files{}
+		out := memoryPlace{}
 		if c.state != "" {
 			out["_precept/state.json"] = []byte(c.state)
 		}
@@ -361,10 +364,10 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
+	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
-	if err := drain(t, m, &killed{Place: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
@@ -456,7 +459,7 @@ func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 // disk that does not distinguish capitals.
 func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	t.Parallel()
-	m, out := &memory{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, files{}
+	m, out := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}, memoryPlace{}
 	names := []string{"..", ".", "a=b", "a/../../b", "C:\\x", "%41", "A", "tab\t", strings.Repeat("ü", 300), strings.Repeat("ü", 301), "a", "ACME", "Acme", strings.Repeat("B", 300), strings.Repeat("b", 300)}
 	for i, name := range names {
 		m.add("s", name, strconv.Itoa(i), time.Unix(0, 0))
@@ -477,24 +480,24 @@ func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 	}
 }
 
-// paused is a place of a process that is paused once, after writesLeft writes.
-type paused struct {
+// pausedPlace is the place of a process that is paused once, after writesLeft writes.
+type pausedPlace struct {
 	lake.Place
 	writesLeft int
 	meanwhile  func() // runs while the process is paused
 }
 
-func (h *paused) Put(ctx context.Context, name string, data []byte) error {
+func (h *pausedPlace) Put(ctx context.Context, name string, data []byte) error {
 	h.wait()
 	return h.Place.Put(ctx, name, data)
 }
 
-func (h *paused) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
+func (h *pausedPlace) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
 	h.wait()
 	return h.Place.Swap(ctx, name, version, data)
 }
 
-func (h *paused) wait() {
+func (h *pausedPlace) wait() {
 	if h.writesLeft--; h.writesLeft == -1 {
 		h.meanwhile()
 	}
@@ -505,9 +508,9 @@ func (h *paused) wait() {
 func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 	t.Parallel()
 	for writes := 0; ; writes++ {
-		m, out := fleet(), files{}
+		m, out := storeOf24Samples(), memoryPlace{}
 		wasPaused := false
-		err := drain(t, m, &paused{Place: out, writesLeft: writes, meanwhile: func() {
+		err := drain(t, m, &pausedPlace{Place: out, writesLeft: writes, meanwhile: func() {
 			wasPaused = true
 			before := out.ids(t)
 			for _, list := range m.streams {
@@ -527,7 +530,7 @@ func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 		if !wasPaused {
 			break
 		}
-		if got, want := out.ids(t), wanted(m); !slices.Equal(got, want) {
+		if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
 			t.Fatalf("paused at write %d: the lake has the samples %v, want %v", writes, got, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "another process") {

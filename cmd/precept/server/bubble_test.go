@@ -62,18 +62,18 @@ func (p ports) dial(_ context.Context, _, address string) (net.Conn, error) {
 	}
 }
 
-// bubbled is a server in a synctest bubble: the clock moves to the next timer as soon as all goroutines wait.
-type bubbled struct {
+// bubbleServer is a server in a synctest bubble: the clock moves to the next timer as soon as all goroutines wait.
+type bubbleServer struct {
 	*runningServer
 	ports ports
 }
 
 // inBubble starts a server in a bubble, calls do, and stops the server.
-func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
+func inBubble(t *testing.T, options map[string]string, do func(*bubbleServer)) {
 	t.Helper()
 	source := flagSource(t, injectAll(options))
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbled{ports: ports{}}
+		b := &bubbleServer{ports: ports{}}
 		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		do(b)
 		if err := b.stopAndWait(); err != nil {
@@ -83,7 +83,7 @@ func inBubble(t *testing.T, options map[string]string, do func(*bubbled)) {
 }
 
 // send sends a request to the server.
-func (b *bubbled) send(method, url, body string, header ...string) (status int, answer string) {
+func (b *bubbleServer) send(method, url, body string, header ...string) (status int, answer string) {
 	b.t.Helper()
 	req, err := http.NewRequestWithContext(b.t.Context(), method, url, strings.NewReader(body))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestIdleServerReturnsMemoryEveryMinute(t *testing.T) {
 		runtime.ReadMemStats(&m)
 		return m.NumForcedGC
 	}
-	inBubble(t, nil, func(b *bubbled) {
+	inBubble(t, nil, func(b *bubbleServer) {
 		before := forced()
 		time.Sleep(3*time.Minute + time.Second)
 		synctest.Wait()

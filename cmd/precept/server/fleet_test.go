@@ -37,7 +37,7 @@ func keysOf(t *testing.T, source *server.Source) (keys fleetKeys) {
 // the report.
 func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	m := newLastRequest(t)
+	m := newRecordingModel(t)
 	one := flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": "redis://", "reward.close_after": "50ms",
 	}))
@@ -98,7 +98,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
-	m := newLastRequest(t)
+	m := newRecordingModel(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
@@ -169,7 +169,7 @@ func TestKeysOfOneStoreAreNotUsedWithAnother(t *testing.T) {
 func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	redis.Kill()
-	m := newLastRequest(t)
+	m := newRecordingModel(t)
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": redis.URL()}))
 	l := startServer(t, source)
 	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {

@@ -22,7 +22,7 @@ import (
 )
 
 // exchangeBytes sends bytes on a connection, and returns the response and the time until the connection closed.
-func (b *bubbled) exchangeBytes(sent string) (answer string, open time.Duration) {
+func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Duration) {
 	b.t.Helper()
 	c, err := b.ports.dial(b.t.Context(), "tcp", strings.TrimPrefix(b.data, "http://"))
 	if err != nil {
@@ -43,7 +43,7 @@ func (b *bubbled) exchangeBytes(sent string) (answer string, open time.Duration)
 // An idle connection is closed: after limits.header_timeout during a request, and after two minutes
 // between requests.
 func TestIdleConnectionsAreClosed(t *testing.T) {
-	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbled) {
+	inBubble(t, map[string]string{"limits.header_timeout": "7s"}, func(b *bubbleServer) {
 		if answer, open := b.exchangeBytes("GET /healthz HTTP/1.1\r\nHost: half"); strings.Contains(answer, "200 OK") || open != 7*time.Second {
 			b.t.Errorf("a connection with half a request got %q and was closed after %v, want no answer and 7s", answer, open)
 		}
@@ -61,7 +61,7 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	write := withFile(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbled{ports: ports{}}
+		b := &bubbleServer{ports: ports{}}
 		b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly = b.ports.listen, true })
 		accepts := func(token string) bool {
 			status, _ := b.send(http.MethodGet, b.admin+"/api/report", "", "Authorization", "Bearer "+token)
@@ -97,7 +97,7 @@ func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	write := withFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
-		b := &bubbled{ports: ports{}}
+		b := &bubbleServer{ports: ports{}}
 		begins := func(now func() time.Time) {
 			b.runningServer = startServer(t, source, func(o *server.Options) { o.Listen, o.PollOnly, o.Tools.Now = b.ports.listen, true, now })
 		}
@@ -146,7 +146,7 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "It is booked."), "lessons": lessons, "reward.close_after": "30m",
 		"distill.enabled": "true", "distill.every": "1m",
-	}, func(b *bubbled) {
+	}, func(b *bubbleServer) {
 		call := func(id, args string) string {
 			return fmt.Sprintf(`{"role":"assistant","tool_calls":[{"id":%q,"type":"function","function":{"name":"book_room","arguments":%q}}]}`, id, args)
 		}
@@ -175,7 +175,7 @@ func TestDistillerProposesFromClosedSessions(t *testing.T) {
 
 // The count of admitted requests on the health page is read at most once in five seconds.
 func TestHealthCountsAreReadAtMostEveryFiveSeconds(t *testing.T) {
-	inBubble(t, map[string]string{"upstream": closingModel(t, "done")}, func(b *bubbled) {
+	inBubble(t, map[string]string{"upstream": closingModel(t, "done")}, func(b *bubbleServer) {
 		admittedCount := func() string {
 			_, health := b.send(http.MethodGet, b.admin+"/api/health", "")
 			_, rest, _ := strings.Cut(health, `"admitted":`)
@@ -211,7 +211,7 @@ func TestWildcardListenerIsReportedAsReachable(t *testing.T) {
 func TestIndexHasCurrentSessionCounts(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	row := func(b *bubbled) string {
+	row := func(b *bubbleServer) string {
 		text, err := os.ReadFile(filepath.Join(lessons, "_index.md"))
 		if err != nil {
 			b.t.Fatal(err)
@@ -223,7 +223,7 @@ func TestIndexHasCurrentSessionCounts(t *testing.T) {
 		}
 		return ""
 	}
-	inBubble(t, map[string]string{"upstream": closingModel(t, "done"), "lessons": lessons, "reward.close_after": "1s"}, func(b *bubbled) {
+	inBubble(t, map[string]string{"upstream": closingModel(t, "done"), "lessons": lessons, "reward.close_after": "1s"}, func(b *bubbleServer) {
 		for i, score := range []int{1, 1, 0} {
 			name := fmt.Sprint("s-", i)
 			body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"build the targets, %d"}]}`, i)

@@ -21,16 +21,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// lastRequest is a model that records the last request.
-type lastRequest struct {
+// recordingModel is a model that records the last request.
+type recordingModel struct {
 	*httptest.Server
 	mu   sync.Mutex
 	last string
 }
 
-func newLastRequest(t *testing.T) *lastRequest {
+func newRecordingModel(t *testing.T) *recordingModel {
 	t.Helper()
-	m := &lastRequest{}
+	m := &recordingModel{}
 	m.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		m.mu.Lock()
@@ -43,7 +43,7 @@ func newLastRequest(t *testing.T) *lastRequest {
 }
 
 // newSessionGets starts a session of an agent with the words of a user, and reports whether the model gets the text.
-func (m *lastRequest) newSessionGets(l *runningServer, agent, words, text string) bool {
+func (m *recordingModel) newSessionGets(l *runningServer, agent, words, text string) bool {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
@@ -65,7 +65,7 @@ func injectAll(more map[string]string) map[string]string {
 // A lesson that an agent proposes waits for a person. After the approval, that agent alone receives
 // the lesson, until a person removes the lesson.
 func TestAgentsLessonWaitsForApproval(t *testing.T) {
-	m := newLastRequest(t)
+	m := newRecordingModel(t)
 	l := startServer(t, flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1"})))
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
 	status, body := send(t, http.MethodPost, l.data+"/v1/lessons", map[string]string{"Precept-Agent": "coder"}, `{"signature":"grep-first","lesson_text":"Use grep first.","keywords":["zebra"]}`)
@@ -111,7 +111,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 func TestLedgerEntryBecomesALesson(t *testing.T) {
 	for _, trust := range []string{"quarantined", "own"} {
 		t.Run(trust, func(t *testing.T) {
-			m, entries := newLastRequest(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
+			m, entries := newRecordingModel(t), &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 			write := func(file, rule string) {
 				t.Helper()
 				e := ledger.Entry{IntentID: "ci", Type: "test", File: file, Error: "it broke", Cause: "haste", Resolution: "care", Rule: rule}

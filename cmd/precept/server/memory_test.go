@@ -12,8 +12,8 @@ import (
 	"precept/store/storetest"
 )
 
-// unwritable returns the path of a data directory that even root cannot create, because its parent is a file.
-func unwritable(t *testing.T) string {
+// unwritableDir returns the path of a data directory that even root cannot create, because its parent is a file.
+func unwritableDir(t *testing.T) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -25,10 +25,10 @@ func unwritable(t *testing.T) string {
 // Without a writable directory precept starts, forwards, and injects lessons, with a store in memory. The log, the
 // pages and the metrics report the missing store, and an export gets status 503.
 func TestServerRunsWithoutWritableDirectory(t *testing.T) {
-	m := newLastRequest(t)
+	m := newRecordingModel(t)
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	data := unwritable(t)
+	data := unwritableDir(t)
 	l := startServer(t, flagSource(t, injectAll(map[string]string{
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
@@ -64,7 +64,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 
 // A token that cannot be stored is valid until the stop. The next start makes another token.
 func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
-	source := flagSource(t, map[string]string{"data_dir": unwritable(t)})
+	source := flagSource(t, map[string]string{"data_dir": unwritableDir(t)})
 	l := startServer(t, source, handleSignals)
 	token := l.server.Token()
 	if with, without := get(t, l.admin+"/api/report", token), get(t, l.admin+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
@@ -87,7 +87,7 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{
-		"upstream": model(t), "data_dir": unwritable(t), "store.url": redis.URL(), "reward.close_after": "50ms",
+		"upstream": model(t), "data_dir": unwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
 	}))
 	l := startServer(t, source, handleSignals)
 	for _, line := range []string{"precept continues, because the store is in Redis", "the copy of the fleet's keys cannot be written"} {

@@ -247,7 +247,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 // lesson directory is logged, and read when the directory appears. If the file of a lesson becomes unreadable, the
 // previous text of the lesson stays in effect until the file is removed.
 func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
-	m := newLastRequest(t)
+	m := newRecordingModel(t)
 	lessons := filepath.Join(t.TempDir(), "later")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "lessons": lessons}))
 	data := configOf(t, source).DataDir

@@ -40,7 +40,7 @@ func closingModel(t *testing.T, content string) string {
 }
 
 // turn sends a request of an agent with the words.
-func (b *bubbled) turn(agent, words string) {
+func (b *bubbleServer) turn(agent, words string) {
 	b.t.Helper()
 	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)
 	if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
@@ -109,7 +109,7 @@ func wantGoroutines(t *testing.T, source *server.Source, functions map[string]in
 // (_index.md).
 func TestNewLessonTakesEffectInTwoSeconds(t *testing.T) {
 	lessons := t.TempDir()
-	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbled) {
+	inBubble(t, map[string]string{"lessons": lessons}, func(b *bubbleServer) {
 		advance(time.Minute)
 		banktest.WriteLesson(b.t, lessons, "look-first", "targets")
 		advance(2 * time.Second)
@@ -127,7 +127,7 @@ func TestNewLessonTakesEffectInTwoSeconds(t *testing.T) {
 func TestCommandInReplyIsExecutedWhileServing(t *testing.T) {
 	inBubble(t, map[string]string{
 		"upstream": closingModel(t, "/lesson grep first: Use grep before you read."), "writ.enabled": "true", "writ.trust": "own",
-	}, func(b *bubbled) {
+	}, func(b *bubbleServer) {
 		b.turn("coder", "hello")
 		advance(5 * time.Second)
 		status, list := b.send(http.MethodGet, b.data+"/v1/lessons", "", "Precept-Agent", "coder")
@@ -147,7 +147,7 @@ func TestConsultationCountsAreWrittenWhileServing(t *testing.T) {
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	options := map[string]string{"upstream": closingModel(t, "done"), "data_dir": data, "lessons": lessons}
 	file := filepath.Join(data, "consulted.json")
-	inBubble(t, options, func(b *bubbled) {
+	inBubble(t, options, func(b *bubbleServer) {
 		b.turn("coder", "build the targets")
 		advance(5 * time.Second)
 		if text, err := os.ReadFile(file); err != nil || !strings.Contains(string(text), `"look-first"`) {

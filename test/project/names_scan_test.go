@@ -56,7 +56,7 @@ func codes(file, text string) []code {
 }
 
 // faults returns the names in a document that the program does not define.
-func (p *promises) faults(file, text string) []string {
+func (p *knownNames) faults(file, text string) []string {
 	var out []string
 	fault := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	for _, c := range codes(file, text) {
@@ -72,7 +72,7 @@ func (p *promises) faults(file, text string) []string {
 }
 
 // verbs reports unknown commands and flags in a command line of precept.
-func (p *promises) verbs(c code, fault func(string, ...any)) {
+func (p *knownNames) verbs(c code, fault func(string, ...any)) {
 	if m := subList.FindStringSubmatch(c.text); c.block && m != nil {
 		if verb, rest := p.command([]string{m[1]}); len(rest) == 0 && len(verb.verbs) > 0 {
 			for sub := range strings.SplitSeq(m[2], ", ") {
@@ -113,7 +113,7 @@ func (p *promises) verbs(c code, fault func(string, ...any)) {
 }
 
 // flags reports the flags in a text that neither the command nor a subcommand has. The root command has every flag.
-func (p *promises) flags(verb *command, text string, fault func(string, ...any)) {
+func (p *knownNames) flags(verb *command, text string, fault func(string, ...any)) {
 	for _, m := range flagForm.FindAllStringSubmatch(text, -1) {
 		if !verb.hasFlag(m[1]) && !ofOtherProgram(text) {
 			fault("%s has no flag --%s", verb.path, m[1])
@@ -127,7 +127,7 @@ func ofOtherProgram(text string) bool {
 }
 
 // names reports unknown keys, variables, metrics, paths, headers, make targets and files.
-func (p *promises) names(c code, fault func(string, ...any)) {
+func (p *knownNames) names(c code, fault func(string, ...any)) {
 	if head, _, _ := strings.Cut(c.text, ":"); keyForm.MatchString(head) {
 		first, _, _ := strings.Cut(head, ".")
 		if p.sections[first] && !p.keys[head] && !inRepo(head) {

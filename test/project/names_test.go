@@ -26,8 +26,8 @@ import (
 	"precept/store"
 )
 
-// promises holds the names that the program defines and that a document may use.
-type promises struct {
+// knownNames holds the names that the program defines and that a document may use.
+type knownNames struct {
 	root     *command
 	keys     map[string]bool // configuration keys and sections
 	env      map[string]bool
@@ -41,7 +41,7 @@ type promises struct {
 // README, docs, configs and examples name existing commands, flags, keys, variables, metrics, paths, headers, make
 // targets and links only.
 func TestDocsNameExistingThings(t *testing.T) {
-	p := gatherPromises(t)
+	p := gatherNames(t)
 	files := documents(t)
 	if len(files) < 8 {
 		t.Fatalf("documents returns the %d pages %q, want at least 8", len(files), files)
@@ -65,7 +65,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 
 // faults returns each kind of unknown name, and no existing name.
 func TestDocsCheckFindsFaults(t *testing.T) {
-	p := gatherPromises(t)
+	p := gatherNames(t)
 	for _, tc := range []struct{ text, want string }{
 		{"Run `precept frobnicate` now.", "frobnicate"},
 		{"Run `precept lessons dance x`.", "dance"},
@@ -124,10 +124,10 @@ func documents(t *testing.T) []string {
 	return slices.DeleteFunc(out, func(f string) bool { return strings.HasPrefix(f, "configs/lessons/") && strings.Count(f, "/") > 2 })
 }
 
-// gatherPromises collects the names from the program.
-func gatherPromises(t *testing.T) *promises {
+// gatherNames collects the names from the program.
+func gatherNames(t *testing.T) *knownNames {
 	t.Helper()
-	p := &promises{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
+	p := &knownNames{root: commandTree(t), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
 	for _, n := range configs.Names() {
 		p.env[n.Env] = true
 		parts := strings.Split(n.Path, ".")
@@ -330,7 +330,7 @@ func commandTree(t *testing.T) *command {
 }
 
 // command returns the command that the first words name; rest holds the remaining words.
-func (p *promises) command(words []string) (c *command, rest []string) {
+func (p *knownNames) command(words []string) (c *command, rest []string) {
 	c = p.root
 	for i, word := range words {
 		next, ok := c.verbs[word]
