@@ -161,7 +161,7 @@ func TestProseCountsHardWords(t *testing.T) {
 		p.add(text)
 	}
 	if want := (prose{10, 4, 1, 5}); p != want {
-		t.Errorf("got %+v, want %+v", p, want)
+		t.Errorf("the counts of the comments are %+v, want %+v", p, want)
 	}
 	page := paragraphsOf("# It\n\nThat is `it`.\n\n```\nit\n```\n    it\n")
 	if len(page) != 1 || strings.Contains(page[0], "it") {

@@ -48,7 +48,7 @@ func TestPostOfFeedbackIsRepeatedWhileTheServerIsUnavailable(t *testing.T) {
 	}, "", map[string]any{"session_id": "s"})
 	got := ids()
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
-		t.Errorf("got the answer %+v, error %v, posts with the ids %q, want the status joined after 3 posts with one id", answer, err, got)
+		t.Errorf("postFeedback: got the answer %+v, error %v, posts with the ids %q, want the status joined after 3 posts with one id", answer, err, got)
 	}
 	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "repeated for up to 1m0s") {
 		t.Errorf("the messages to the user are %q, want one line with \"repeated for up to 1m0s\"", output.String())

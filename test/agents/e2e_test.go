@@ -100,7 +100,7 @@ func compare(t *testing.T, direct, through clientRun) {
 		t.Fatalf("exit code %d directly and %d through precept, want 0 both times\n%s\n%s", direct.code, through.code, direct.out, through.out)
 	}
 	if len(direct.mains) == 0 || len(through.mains) != len(direct.mains) {
-		t.Fatalf("%d main requests directly and %d through precept, want equal numbers above 0", len(direct.mains), len(through.mains))
+		t.Fatalf("the client sent %d main requests directly and %d through precept, want equal numbers above 0", len(direct.mains), len(through.mains))
 	}
 	for i := 1; i < len(through.mains); i++ {
 		if !extends(through.mains[i-1].List(), through.mains[i].List()) {

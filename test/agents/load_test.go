@@ -105,10 +105,10 @@ func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 	}
 	slices.Sort(names)
 	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
-		t.Errorf("got %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowd)
+		t.Errorf("the model has seen %d conversations, %d sessions and %d sessions with a first request, want %d each", len(owner), n, len(first), crowd)
 	}
 	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
-		t.Errorf("got %d sessions with a loop warning, want %d", len(loops), want)
+		t.Errorf("the model has seen %d sessions with a loop warning, want %d", len(loops), want)
 	}
 	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
 }

@@ -67,7 +67,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	}
 	for i := n; i < 2*n; i++ {
 		if who := fmt.Sprint("file ", i); blocks[who] != 3 {
-			t.Errorf("%d blocks reached the model from %q, want 3", blocks[who], who)
+			t.Errorf("%d blocks reached the model from the conversation %q, want 3", blocks[who], who)
 		}
 	}
 	got := counters(t, p)

@@ -157,7 +157,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 		t.Errorf("p99 %v in the crowd and %v after the crowd, want at most twice the %v before", took.p99(), after.p99(), calm.p99())
 	}
 	if answered.Load() < limit || refused.Load() < limit || peak.Load() > limit {
-		t.Errorf("got %d answered, %d refused and %d concurrent requests, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
+		t.Errorf("the crowd: got %d answered, %d refused and %d concurrent requests, want at least %d answered, at least %d refused, at most %d concurrent", answered.Load(), refused.Load(), peak.Load(), limit, limit, limit)
 	}
 	if n := resident(t, p); n > mostResident {
 		t.Errorf("the server uses %d MiB of memory, want at most %d", n>>20, mostResident>>20)

@@ -106,7 +106,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
-			t.Errorf("got outcome %s and the reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
+			t.Errorf("the exchange of a disconnected client has the outcome %s and the reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
 	if completed.Load() > 0 {

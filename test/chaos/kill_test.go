@@ -18,7 +18,7 @@ import (
 	"precept/test/harness"
 )
 
-// Repeated kills (SIGKILL) under load lose no turn that ended more than 100 ms before a kill.
+// Repeated kills (SIGKILL) under load lose no turn that ended more than harness.SureAfter before a kill.
 func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	dir, model := t.TempDir(), harness.InstantModel(t)
 	l := harness.NewLoad(t, 5*time.Millisecond)
@@ -53,7 +53,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 		t.Errorf("the requests %v are stored twice, want each once", list)
 	}
 	if n := int64(len(have)); n != d.Stored+d.Incomplete {
-		t.Errorf("got %d exchanges in the store, want the sum of the stored and the incomplete exchanges of %+v", n, d)
+		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", n, d)
 	}
 	t.Logf("%d answered, %+v", len(durable), d)
 }
@@ -150,7 +150,7 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	p.Stop()
 	lost := d.Dropped["damaged"]
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
-		t.Errorf("got counters %+v after %d answered requests, want some rows, at most nine in ten, dropped as damaged and all others stored", d, answered)
+		t.Errorf("doctor: got counters %+v after %d answered requests, want some rows, at most nine in ten, dropped as damaged and all others stored", d, answered)
 	}
 	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
 		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", len(have), d)

@@ -39,7 +39,7 @@ func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harne
 		t.Errorf("the store has %[2]d exchanges, the requests %[3]v twice, counters %+[4]v; want the %[1]d answered requests once each", n, len(have), harness.RepeatedRequests(have), d)
 	}
 	if countWarnings(p) > 10 {
-		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Stop()
 	t.Logf("%d answered, %+v", n, d)
@@ -136,7 +136,7 @@ func TestChaosSilentRedisLosesNothing(t *testing.T) {
 	l := loadDuring(t, p, func(l *harness.Load) { l.WaitForMore(harness.Longer[int64](200, 1500)) })
 	p.Eventually("all rows in the outbox", func() bool { return harness.Ended(dir) == int64(l.Answered()) })
 	if countWarnings(p) > 10 {
-		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 	p.Kill()
 	server := storetest.StartRedis(t)

@@ -69,7 +69,7 @@ func TestChaosLockedDatabaseLosesNothing(t *testing.T) {
 		t.Errorf("doctor: got counters %+v after %d answered requests, want all admitted and stored", d, n)
 	}
 	if countWarnings(p) > 10 {
-		t.Errorf("got %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())
 	}
 }
 
@@ -143,7 +143,7 @@ func TestChaosReadOnlyDirectoryServesFromMemory(t *testing.T) {
 		t.Error("the server on a read-only directory answered no request, want some")
 	}
 	if !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-		t.Errorf("got %d warnings, want at most 10 and the line \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
+		t.Errorf("the log has %d warnings, want at most 10 and the line \"runs from memory\":\n%s", countWarnings(p), p.Log.String())
 	}
 	if d := harness.Doctor(t, dir); d.Stored != int64(n) || d.Admitted != int64(n) {
 		t.Errorf("on the read-only directory: got %+v, want Stored and Admitted = %d, the number of requests that were answered before", d, n)
@@ -216,7 +216,7 @@ func TestChaosStartOnAFullDiskServesFromMemory(t *testing.T) {
 			l.Send(t.Context(), p.Data)
 		}
 		if l.Answered() != 5 || !strings.Contains(p.Log.String(), "runs from memory") || countWarnings(p) > 10 {
-			t.Errorf("got %d answers and %d warnings, want 5 answers, at most 10 warnings, and the line \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
+			t.Errorf("the server gave %d answers and logged %d warnings, want 5 answers, at most 10 warnings, and the line \"runs from memory\":\n%s", l.Answered(), countWarnings(p), p.Log.String())
 		}
 		p.Stop()
 		disk.Free(t)

@@ -48,7 +48,7 @@ func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
 	drain()
 	p.Eventually("the exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if n := lines("mplp"); n != 1 {
-		t.Errorf("got %d samples after the deletion of the exchanges, want 1", n)
+		t.Errorf("after the deletion of the exchanges the export has %d samples, want 1", n)
 	}
 	token, err := os.ReadFile(filepath.Join(dir, "admin-token"))
 	if err != nil && !os.IsNotExist(err) {
@@ -64,7 +64,7 @@ func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
 	drain()
 	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {
-		t.Errorf("got the lake files %v, want 2", files)
+		t.Errorf("the lake has the files %v, want 2", files)
 	}
 	if out := harness.MustVerb(t, append([]string{"forget", "--yes", "--session", "s"}, store...)...); !strings.Contains(out, "(1 session)") {
 		t.Errorf("precept forget: got %q, want a text with (1 session)", out)

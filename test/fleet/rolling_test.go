@@ -158,7 +158,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if samples != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
-		t.Errorf("got %d exchanges and %d samples, want %d of each; the requests %v are stored twice, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
+		t.Errorf("Redis has %d exchanges and %d samples, want %d of each; the requests %v are stored twice, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {
@@ -170,7 +170,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		fleet[i].Stop()
 	}
 	if admitted != int64(n) {
-		t.Errorf("got %d admitted exchanges, want %d as answered requests", admitted, n)
+		t.Errorf("the replicas admitted %d exchanges, want the %d answered requests", admitted, n)
 	}
 	stop()
 	polling.Wait()

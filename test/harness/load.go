@@ -33,7 +33,7 @@ type answered struct {
 	ended   time.Time // end of the response, as seen by the client
 }
 
-// Load sends requests to precept until Stop.
+// Load sends requests to precept until the context of Start ends, and records the responses.
 type Load struct {
 	t                *testing.T
 	pause            time.Duration // of each worker between two requests

@@ -166,7 +166,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 	ids, _ := a.list("")
 	if len(ids) != 4 || ids[0] != l.ID {
-		t.Errorf("got the list %v, want 4 lessons, and first %s, which a turn matched last", ids, l.ID)
+		t.Errorf("the list of the agent is %v, want 4 lessons, and first %s, which a turn matched last", ids, l.ID)
 	}
 	var paged []string
 	for after := ""; ; {

@@ -417,7 +417,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 	}
 	if both < 50 {
-		t.Errorf("got %d lessons that both agents of a run received, want at least 50", both)
+		t.Errorf("both agents of a run received the same lesson %d times, want at least 50", both)
 	}
 	for _, l := range r.Lessons {
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {

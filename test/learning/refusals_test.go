@@ -74,7 +74,7 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 			read()
 			row := r.Lessons[0]
 			if row.Rewarded != row.Picked || row.Picked != r.Global.NTreated || row.NInjected == 0 || row.NWithheld == 0 || !row.SRM.OK {
-				t.Errorf("got the row %+v, want Rewarded = Picked = %d treated sessions, injected and withheld sessions, and SRM.OK", row, r.Global.NTreated)
+				t.Errorf("the row of the lesson is %+v, want Rewarded = Picked = %d treated sessions, injected and withheld sessions, and SRM.OK", row, r.Global.NTreated)
 			}
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
 				t.Errorf("refused sessions: got %d with the lesson, want 1 to %d; %d without, want 0; treated %d, want as with the lesson; control %d, want 0",

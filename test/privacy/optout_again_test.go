@@ -81,7 +81,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 						if list[i].Session == id.String() {
 							n++
 							if list[i].Turn != 2 || len(list[i].New) != 1 || !strings.Contains(string(list[i].New[0]), newText) {
-								t.Errorf("got turn %d with the new items %s, want turn 2 with only the message %q", list[i].Turn, list[i].New, newText)
+								t.Errorf("the stored exchange is turn %d with the new items %s, want turn 2 with only the message %q", list[i].Turn, list[i].New, newText)
 							}
 						}
 					}

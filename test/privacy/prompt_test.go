@@ -79,7 +79,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 	p.Eventually("two stored exchanges of each dialect", func() bool { return harness.Doctor(t, dir).Stored == int64(2*len(prompts)) })
 	lines := strings.Split(strings.TrimSpace(harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)), "\n")
 	if len(lines) != len(prompts) {
-		t.Fatalf("got %d conversations in the export, want %d", len(lines), len(prompts))
+		t.Fatalf("the export has %d conversations, want %d", len(lines), len(prompts))
 	}
 	for _, line := range lines {
 		for _, want := range []string{
@@ -141,7 +141,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 			p.Stop()
 			out := harness.MustVerb(t, "export", "--format", "openai", "--data-dir", dir)
 			if strings.Contains(out, "marigolds") || strings.Count(out, "More.") != int(c.stored/2) {
-				t.Errorf("got the export %s, want no prompt and %d sessions", out, int(c.stored/2))
+				t.Errorf("the export is %s, want no prompt and %d sessions", out, int(c.stored/2))
 			}
 			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
 				t.Errorf("the prompt is in the files %v, want none", found)

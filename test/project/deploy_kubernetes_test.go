@@ -314,7 +314,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		t.Errorf("pod: got preStop sleep %s, termination grace period %s, want a sleep, and a period of more than %s", sleep, grace, sleep+stopNeeds)
 	}
 	if !pod.SecurityContext.RunAsNonRoot || !strings.Contains(readRepoFile(t, "Dockerfile"), "USER 65532:65532") || pod.SecurityContext.RunAsUser != 65532 || !c.SecurityContext.ReadOnlyRootFilesystem {
-		t.Errorf("got pod security context %+v, read-only root file system %v, want the user 65532 of the Dockerfile, no root, and true",
+		t.Errorf("the pod: got security context %+v, read-only root file system %v, want the user 65532 of the Dockerfile, no root, and true",
 			pod.SecurityContext, c.SecurityContext.ReadOnlyRootFilesystem)
 	}
 }

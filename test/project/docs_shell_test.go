@@ -63,7 +63,7 @@ func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
-		t.Errorf("got blocks %+v, indented commands in the lines %v, want %+v, a block without a language, and the lines 12 and 13",
+		t.Errorf("docBlocks: got blocks %+v, indented commands in the lines %v, want %+v, a block without a language, and the lines 12 and 13",
 			blocks, indented, (docBlock{4, "sh", "x\ny\n", "why"}))
 	}
 }

@@ -256,7 +256,7 @@ func routeForms(t *testing.T) []*regexp.Regexp {
 		})
 	}
 	if len(out) < 10 {
-		t.Fatalf("got %d routes, want at least 10", len(out))
+		t.Fatalf("the source has %d routes, want at least 10", len(out))
 	}
 	return out
 }

@@ -59,7 +59,7 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	known := metricNames(t)
 	all := expressions(t)
 	if len(all) < 25 {
-		t.Fatalf("got %d expressions, want at least 25", len(all))
+		t.Fatalf("the rules and the dashboard have %d expressions, want at least 25", len(all))
 	}
 	for where, expr := range all {
 		for _, name := range metricForm.FindAllString(expr, -1) {

@@ -117,7 +117,7 @@ func TestServeMistakesEndWithAnExplanation(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			p := harness.Launch(t, dir, nil, tc.flags...)
 			if code := p.Exit(); code != tc.code || !strings.Contains(p.Log.String(), tc.wantLog) {
-				t.Errorf("got exit code %d, want %d and a log with %q:\n%s", code, tc.code, tc.wantLog, p.Log.String())
+				t.Errorf("precept serve: got exit code %d, want %d and a log with %q:\n%s", code, tc.code, tc.wantLog, p.Log.String())
 			}
 		})
 	}
@@ -385,7 +385,7 @@ func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 		t.Run(tc.args, func(t *testing.T) {
 			_, stderr, got := harness.Verb(t, "", strings.Fields(tc.args)...)
 			if got != tc.want {
-				t.Errorf("got exit code %d, want %d\n%s", got, tc.want, stderr)
+				t.Errorf("precept %s: got exit code %d, want %d\n%s", tc.args, got, tc.want, stderr)
 			}
 			if failed := tc.want != harness.ExitDone; failed != strings.HasPrefix(stderr, "precept: ") {
 				t.Errorf("standard error: got %q, want the prefix \"precept: \" = %v", stderr, failed)

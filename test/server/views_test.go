@@ -56,7 +56,7 @@ func checkSessionViews(t *testing.T, flags []string) {
 		return facets.Counted > 0
 	})
 	if facets.Counted != 1 || len(facets.Lessons) != 1 || facets.Lessons[0].Injected != 1 {
-		t.Errorf("got the facets %+v, want one session with one injected lesson and no opted-out session", facets)
+		t.Errorf("/api/facets: got %+v, want one session with one injected lesson and no opted-out session", facets)
 	}
 	var tr store.Transcript
 	p.Ask(t, "/api/sessions/one", &tr)

@@ -192,7 +192,7 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 	}
 	rows := readParquet(t, file)
 	if len(rows) != len(lines) || len(rows) != 4 {
-		t.Fatalf("got %d rows and %d lines, want 4 of each", len(rows), len(lines))
+		t.Fatalf("the exports have %d rows and %d lines, want 4 of each", len(rows), len(lines))
 	}
 	for i, r := range rows {
 		s := lines[i]

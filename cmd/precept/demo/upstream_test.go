@@ -56,7 +56,7 @@ func TestUpstreamAnswersEachRequest(t *testing.T) {
 			u := NewUpstream(NewWorld(1))
 			status, id, text := sendRequest(t, u, c.path, c.body)
 			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
-				t.Errorf("got status %d, id %q and text %q; want status %d, an id only with status 200, and text %q (a note may differ)", status, id, text, c.status, c.text)
+				t.Errorf("the response: got status %d, id %q and text %q; want status %d, an id only with status 200, and text %q (a note may differ)", status, id, text, c.status, c.text)
 			}
 			if !strings.HasPrefix(c.text, "Step done") && text != c.text {
 				t.Errorf("the text of the answer is %q, want %q", text, c.text)

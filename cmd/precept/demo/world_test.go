@@ -145,7 +145,7 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 	}
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("got problems %+v, error %v, want no error and no problems", problems, err)
+		t.Fatalf("loading the lessons: got problems %+v, error %v, want neither", problems, err)
 	}
 	if book.Len() != len(w.Truths) {
 		t.Errorf("the directory has %d lessons, want the %d lessons of the world", book.Len(), len(w.Truths))

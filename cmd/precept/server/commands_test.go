@@ -194,7 +194,7 @@ func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
 			}
 		})
 		if err != nil || runs != 3 || time.Since(began) != 2*time.Hour {
-			t.Errorf("got %d runs in %v, error %v, want 3 runs in 2h", runs, time.Since(began), err)
+			t.Errorf("Follow: got %d runs in %v, error %v, want 3 runs in 2h and no error", runs, time.Since(began), err)
 		}
 	})
 }

@@ -195,7 +195,7 @@ func (g *gate) state() lesson.State {
 	}
 	archived, _, err := b.Archived(g.Context())
 	if err != nil || len(archived) != 1 {
-		g.Fatalf("got %d archived lessons, error %v, want one", len(archived), err)
+		g.Fatalf("the archive has %d lessons, error %v, want one", len(archived), err)
 	}
 	return archived[0].State
 }
@@ -205,7 +205,7 @@ func (g *gate) row(v *services) report.Row {
 	g.Helper()
 	r, err := v.Report(g.Context(), admin.Query{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {
-		g.Fatalf("got the rows %+v, error %v, want one row", r.Lessons, err)
+		g.Fatalf("the report has the rows %+v, error %v, want one row", r.Lessons, err)
 	}
 	return r.Lessons[0]
 }

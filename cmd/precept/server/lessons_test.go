@@ -174,7 +174,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	renamed, err := filepath.Glob(path + ".corrupt-*")
 	if err != nil || len(renamed) != 1 {
-		t.Fatalf("got the renamed files %q, error %v, want one file", renamed, err)
+		t.Fatalf("the renamed databases are %q, error %v, want one file", renamed, err)
 	}
 	if b, err := os.ReadFile(renamed[0]); err != nil || string(b) != garbage {
 		t.Errorf("the renamed file has %d bytes, error %v, want the %d bytes of the damaged database", len(b), err, len(garbage))

@@ -107,7 +107,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 		} `json:"lessons"`
 	}
 	if err := json.Unmarshal([]byte(body), &listing); err != nil || len(listing.Lessons) != 1 || listing.Lessons[0].Slug != "look-first" {
-		t.Fatalf(`got error %v, body %s, want only the lesson "look-first"`, err, body)
+		t.Fatalf(`/api/report: got error %v, body %s, want only the lesson "look-first"`, err, body)
 	}
 	if row := listing.Lessons[0]; row.Injected != r.Lessons[0].NInjected || row.Mean == nil || *row.Mean != 0.5 {
 		t.Errorf("the admin API returns %+v, want %d injections and the mean 0.5", row, r.Lessons[0].NInjected)

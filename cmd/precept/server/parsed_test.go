@@ -43,7 +43,7 @@ Run the test again.
 	active := l.book.Load().Lessons()
 	book, problems, err := l.writer.List(t.Context())
 	if err != nil || len(active) != 1 || book.Len() != 1 {
-		t.Fatalf("got %d active lessons, %d in the bank, problems %v, error %v; want one lesson", len(active), book.Len(), problems, err)
+		t.Fatalf("the watcher has %d lessons and the bank %d, problems %v, error %v; want one lesson in each", len(active), book.Len(), problems, err)
 	}
 	if book.Lessons()[0] != active[0] {
 		t.Error("the writer parsed the file again, want the lesson of the watcher")
