@@ -10,18 +10,19 @@ import (
 // Some providers store the conversation, and a request contains only the new items. For such requests, the
 // record of the session has a checkpoint: the last steps, checkpointSize bytes each.
 const (
-	checkpointVersion = 5
+	checkpointVersion = 6
 	checkpointSteps   = 64
-	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 // identity, resultHash, code, batch, flags, where, looseIdentity, query
+	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, looseIdentity, query, tool, message
 )
 
 // flags returns pointers to the stored booleans of a step, the lowest bit first. failed and skipped are the
 // outcome of the step; skipped means pending or refused.
-func (s *step) flags(failed, skipped *bool) [14]*bool {
+func (s *step) flags(failed, skipped *bool) [16]*bool {
 	return [...]*bool{
 		&s.person, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
 		&s.memo.timePassed, &s.memo.traits.edit, &s.memo.traits.runs,
 		&s.memo.traits.plans, &s.memo.traits.works, &s.memo.traits.scrolls,
+		&s.memo.empty, &s.memo.short,
 	}
 }
 
@@ -59,11 +60,14 @@ func writeCheckpoint(steps []*step) []byte {
 	for _, s := range steps {
 		var v Judgement
 		var key, sum uint64
-		var loose uint32
+		var loose, tool, message uint32
 		if s.person {
 			s.reportsChange()
 		} else {
-			v, key, sum, loose = s.outcome(), s.identity(), s.resultHash(), s.looseIdentity()
+			v, key, sum, loose, tool = s.outcome(), s.identity(), s.resultHash(), s.looseIdentity(), s.tool()
+		}
+		if v.Outcome == Error {
+			message = s.message()
 		}
 		failed, skipped := v.Outcome == Error, v.Outcome == Pending || v.Outcome == Refusal
 		var flags uint16
@@ -80,6 +84,8 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.where)) //nolint:gosec // see identity
 		out = binary.LittleEndian.AppendUint32(out, loose)
 		out = binary.LittleEndian.AppendUint64(out, s.memo.query)
+		out = binary.LittleEndian.AppendUint32(out, tool)
+		out = binary.LittleEndian.AppendUint32(out, message)
 	}
 	return out
 }
@@ -101,7 +107,8 @@ func readCheckpoint(state []byte) []*step {
 				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
 				query:  binary.LittleEndian.Uint64(b[28:]),
 				traits: callTraits{computed: true}, hasOutcome: true,
-				words: new(callWords), // not kept: no call is a variation
+				tool:  binary.LittleEndian.Uint32(b[36:]),
+				words: &callWords{message: binary.LittleEndian.Uint32(b[40:])}, // without words, no call is a variation
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

@@ -92,7 +92,9 @@ func meaningOf(f Finding) string {
 			"failed-again": "the same call failed in the same way, and no step between may have changed the result",
 			"same-again":   "the same call returned the same result, and no step between may have changed the result",
 			"same-answer":  "calls that differ only in a limit, a time-out or a page returned the same result",
-			"same-failure": "variations of one call failed in the same way, and no step between may have changed the result",
+			"same-failure": "the last calls of the tool failed in the same way, although their arguments differ",
+			"no-change":    "the last calls of the tool returned the same result, although their arguments differ",
+			"nothing-new":  "the results of the last calls were all returned before",
 			"cycle":        "the last calls repeat the calls before, with the same results",
 			"edit-undo":    "an edit was made, undone, and made again",
 		}[f.Rule]

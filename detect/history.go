@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"precept/internal/wire"
 )
@@ -161,6 +162,39 @@ func (h *history) hasEarlierCall(s *step) bool {
 		}
 	}
 	return false
+}
+
+// hasEarlierResult reports whether one of the newest items before the batch of a step may hold the result of the step.
+// The search compares the longest text without escapes at the start of the result and decodes no item.
+func (h *history) hasEarlierResult(s *step) bool {
+	const maxItems, maxRaw = 8, 1 << 10
+	lead := []byte(plainLead(s.call.result.text))
+	if len(lead) == 0 {
+		return false
+	}
+	for i, left := h.answerStart-1, maxItems; i >= 0 && left > 0; i-- {
+		if h.req.Role(i) == wire.RoleAssistant {
+			continue
+		}
+		left--
+		if raw := h.req.Raw(i); bytes.Contains(raw[:min(len(raw), maxRaw)], lead) {
+			return true
+		}
+	}
+	return false
+}
+
+// plainLead returns the longest part of the first bytes of a text that JSON writes without escapes.
+func plainLead(text string) string {
+	const window, maxLead = 120, 32
+	longest := ""
+	isEscaped := func(r rune) bool { return r < ' ' || r >= utf8.RuneSelf || strings.ContainsRune(`"\<>&`, r) }
+	for part := range strings.FieldsFuncSeq(cutText(text, window), isEscaped) {
+		if len(part) > len(longest) {
+			longest = part
+		}
+	}
+	return cutText(longest, maxLead)
 }
 
 // hasIndexedCall is hasEarlierCall with an index of all earlier calls. An answer with many calls then

@@ -51,7 +51,7 @@ func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
 // inspectList emits the findings of one conversation in the order in which a proxy would have made these
 // findings. The cost is linear: each step is judged once, and the texts of old steps are dropped.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
-	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, visits: maxVisits}
+	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seen: map[uint64]bool{}, visits: maxVisits}
 	old := map[Judgement]*judgedCall{}
 	for from := 0; from < req.Len(); {
 		to := from
@@ -93,11 +93,12 @@ const keptTexts = 1 << 20
 type inspection struct {
 	req        *wire.Request
 	emit       func(Finding, func() Explanation) error
-	steps      []*step        // the oldest first
-	emitted    int            // number of steps that emitItem has passed
-	loops      []Loop         // not yet emitted, the oldest first
-	finder     loopFinder     // see judge
-	firstBatch map[uint64]int // first batch with a call, by identity and by identity without budgets
+	steps      []*step         // the oldest first
+	emitted    int             // number of steps that emitItem has passed
+	loops      []Loop          // not yet emitted, the oldest first
+	finder     loopFinder      // see judge
+	firstBatch map[uint64]int  // first batch with a call, by identity and by identity without budgets
+	seen       map[uint64]bool // leads of the results
 	batch      int
 	visits     int    // reads of a step that are left
 	bytes      int    // size of the items since decoded items were dropped
@@ -119,13 +120,16 @@ func (t *inspection) readBatch(to int) {
 // judge finds the loops that the newest steps complete.
 func (t *inspection) judge(steps []*step) {
 	repeated := func(s *step) bool {
-		found := s.withCall || !s.person && s.outcome().Outcome == Error
+		found := s.withCall || !s.person && (s.outcome().Outcome == Error || t.seen[s.resultLead()])
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
 			batch, ok := t.firstBatch[key]
 			if !ok {
 				batch, t.firstBatch[key] = s.batch, s.batch
 			}
 			found = found || key != 0 && batch != s.batch
+		}
+		if !s.person {
+			t.seen[s.resultLead()] = true
 		}
 		return found
 	}

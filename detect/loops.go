@@ -10,7 +10,7 @@ type Loop struct {
 	CallID string // id of the newest call of the loop
 	Tool   string
 	Args   string // as sent
-	Rule   string // "failed-again", "same-again", "same-answer", "same-failure", "cycle" or "edit-undo": see meaningOf
+	Rule   string // "failed-again", "same-again", "same-answer", "same-failure", "no-change", "nothing-new", "cycle" or "edit-undo": see meaningOf
 	Again  bool   // the second warning of the same loop
 }
 
@@ -45,8 +45,12 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "cycle"
 	case manyAttempts(steps):
 		loop.Rule = "same-answer"
-	case failsInVariations(steps):
+	case failsInVariations(steps), failsAlike(steps):
 		loop.Rule = "same-failure"
+	case answersAlike(steps):
+		loop.Rule = "no-change"
+	case seesNothingNew(steps):
+		loop.Rule = "nothing-new"
 	case undoesAgain(steps), repeatsWork(steps):
 		loop.Rule = "edit-undo"
 	default:
@@ -206,6 +210,6 @@ func (r *Results) Loops(
 	h.fill()
 	h.answerStart = h.unread
 	return h.findLoops(len(h.steps), func(s *step) bool {
-		return s.item >= from && !warned[s.callID] && (h.hasEarlierCall(s) || s.outcome().Outcome == Error)
+		return s.item >= from && !warned[s.callID] && (s.outcome().Outcome == Error || h.hasEarlierResult(s) || h.hasEarlierCall(s))
 	})
 }

@@ -158,7 +158,7 @@ func history200(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var story []storyStep
 	for i := range 200 {
-		story = append(story, call("read", fmt.Sprintf(`{"path":"internal/cart/total.go","offset":%d,"limit":50}`, i*50), strings.Repeat("some source text of a file\n", 40)))
+		story = append(story, call("read", fmt.Sprintf(`{"path":"internal/cart/total.go","offset":%d,"limit":50}`, i*50), fmt.Sprintf("text from line %d\n", i*50)+strings.Repeat("some source text of a file\n", 40)))
 	}
 	body := obj{"messages": chat(story)}
 	if d == wire.Messages {

@@ -42,7 +42,7 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	if s.looseIdentity(); s.memo.query != 0 {
 		s.resultHash() // needs the arguments
 	}
-	if judgement.Outcome == Error {
+	if s.tool(); judgement.Outcome == Error {
 		s.callWords()
 	}
 	shared := old[judgement]
@@ -87,6 +87,8 @@ type stepMemo struct {
 	silent                                       bool       // a shell command succeeded without a report of its success
 	words                                        *callWords // see step.callWords
 	timePassed                                   bool       // the call waited, so that other calls may have other results
+	tool                                         uint32     // see step.tool
+	empty, short                                 bool       // the result is empty, or one line of a few words; set with hasOutcome
 }
 
 // callTraits are the properties of a call without its result.
@@ -100,6 +102,7 @@ type callTraits struct {
 	gesture   bool // clicks or types in a page, and the result shows the page
 	plans     bool // writes a note or a plan of the agent
 	works     bool // runs a command or changes a file
+	wordy     bool // sends a command in words to another program, such as a game
 	repeats   bool // is meant to be repeated; step.outcome corrects the field by the result
 }
 
@@ -114,6 +117,7 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.plans = call.purpose == purposePlan
 		s.memo.traits.works = s.memo.traits.edit || s.memo.traits.exec
 		s.memo.traits.scrolls = call.scrolls()
+		s.memo.traits.wordy = call.purpose == purposeOther && call.sendsWords()
 		s.memo.traits.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verifies() != ""
 		s.memo.traits.repeats = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
@@ -175,6 +179,9 @@ func (s *step) outcome() Judgement {
 		return v
 	}
 	s.memo.hasOutcome = true
+	const short = 80
+	text := strings.TrimSpace(s.call.result.text)
+	s.memo.empty, s.memo.short = text == "", len(text) < short && !strings.Contains(text, "\n")
 	call := s.toolCall()
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
@@ -259,6 +266,11 @@ func (p *phrases) mentionsChange(words string) bool {
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
+}
+
+// sendsWords reports whether the only argument of the call is a command or an action in words.
+func (c *toolCall) sendsWords() bool {
+	return len(c.args.keys) == 1 && slices.Contains([]string{"action", "command", "input", "move", "text"}, strings.ToLower(c.args.keys[0]))
 }
 
 // scrolls reports whether a call scrolls a page.

@@ -98,6 +98,7 @@ type callWords struct {
 	words   []uint32 // words of a command line, arguments of another call, the file of an edit
 	names   []uint32 // names of the arguments
 	failure []uint32 // lines of the result that describe the failure
+	message uint32   // see step.message
 }
 
 // callWords returns the words of the step, computed once.
@@ -112,7 +113,6 @@ func (s *step) callWords() *callWords {
 	case file != "":
 		w.edit, w.words = true, hashAll(file)
 		w.names = w.words
-		return w
 	case call.purpose == purposeExec:
 		w.command, w.whole = true, call.verifies() != ""
 		w.words = hashAll(call.commandWords()...)
@@ -131,6 +131,7 @@ func (s *step) callWords() *callWords {
 		buf = call.phrases.appendStable(buf[:0], line)
 		w.failure = appendHash(w.failure, xxhash.Sum64(buf))
 	}
+	w.message = call.phrases.hashMessage(lines, s.call.result.args)
 	return w
 }
 

@@ -36,10 +36,20 @@ func Warning(l detect.Loop) string {
 	case "same-answer":
 		b.WriteString(" has returned the same result before with other limits, so the limit is not the cause.\n")
 	case "same-failure":
-		b.WriteString(" failed like the calls before, which differ only in details.\n" +
+		b.WriteString(" failed like the calls before, although the calls differ.\n" +
 			"Another variation will fail in the same way. State what the failure below proves and find its cause with a different " +
 			"call: read the file, the log or the state that the failure names. If no approach is left, report what blocks you.\n" +
 			"[END LOOP DETECTED]\n\n")
+		return b.String()
+	case "no-change":
+		b.WriteString(" had the same result as the calls before, although the calls differ.\n" +
+			"A further call of this kind will change nothing. State what the result below shows, then use another tool, or look for the " +
+			"state that has to change first. If no approach is left, report what blocks you.\n[END LOOP DETECTED]\n\n")
+		return b.String()
+	case "nothing-new":
+		b.WriteString(" is the last of several calls whose results were all returned before.\n" +
+			"The results since then contain nothing new. List what you know and what is still missing, then make a call that you have " +
+			"not made yet. If no approach is left, report what blocks you.\n[END LOOP DETECTED]\n\n")
 		return b.String()
 	case "edit-undo":
 		b.WriteString(" was made before and then undone, so the file alternates between two versions.\n" +
