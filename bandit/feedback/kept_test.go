@@ -22,23 +22,43 @@ func drawTime() *rapid.Generator[time.Time] {
 	})
 }
 
-// Ranks, compared as bytes, order two versions of an entry by time. Different versions of the same
-// time have different ranks.
-func TestRankOrdersVersionsByTime(t *testing.T) {
+// Of two versions of an entry with different contents, the later version replaces the earlier one. At the
+// same time, one version replaces the other in any order of arrival.
+func TestLaterContentSupersedes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := drawTime().Draw(t, "a"), drawTime().Draw(t, "b")
-		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
-		p, q := feedback.Rank(a, []byte(x)), feedback.Rank(b, []byte(y))
-		if len(p) != feedback.RankSize || len(q) != feedback.RankSize {
-			t.Fatalf("got ranks of %d and %d bytes, want %d", len(p), len(q), feedback.RankSize)
+		a, b := feedback.Entry{ID: "a", At: drawTime().Draw(t, "a"), Score: 1}, feedback.Entry{ID: "a", At: drawTime().Draw(t, "b")}
+		p, q := rank(t, a), rank(t, b)
+		first, second := feedback.Supersedes(p, q), feedback.Supersedes(q, p)
+		if first == second {
+			t.Fatalf("versions of %s and %s: each replaces the other: %t, want exactly one", a.At, b.At, first)
 		}
-		switch order := bytes.Compare(p, q); {
-		case !a.Equal(b) && order != a.Compare(b):
-			t.Fatalf("%s and %s: got order %d of the ranks, want %d", a, b, order, a.Compare(b))
-		case a.Equal(b) && (order == 0) != (x == y):
-			t.Fatalf("%q and %q at the same time: got order %d of the ranks, want 0 only for equal versions", x, y, order)
+		if !a.At.Equal(b.At) && first != a.At.After(b.At) {
+			t.Fatalf("version of %s replaces the version of %s: got %t", a.At, b.At, first)
 		}
 	})
+}
+
+// A repeated entry with equal content does not replace the earlier entry: the repetition keeps the time of the
+// first delivery, in any order of arrival.
+func TestRepetitionKeepsTheEarlierTime(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		a := feedback.Entry{ID: "a", At: drawTime().Draw(t, "a"), Score: 1, Comment: "no"}
+		b := a
+		b.At = drawTime().Draw(t, "b")
+		a.Hash, b.Hash = a.ContentHash(), b.ContentHash()
+		if got, want := feedback.Supersedes(rank(t, b), rank(t, a)), b.At.Before(a.At); got != want {
+			t.Fatalf("the same content at %s replaces the stored entry of %s: got %t, want %t", b.At, a.At, got, want)
+		}
+	})
+}
+
+// rank returns the rank of an entry and tests the length of the rank.
+func rank(t *rapid.T, e feedback.Entry) []byte {
+	r, err := e.Rank()
+	if err != nil || len(r) != feedback.RankSize {
+		t.Fatalf("rank of %+v: got %d bytes, error %v, want %d", e, len(r), err, feedback.RankSize)
+	}
+	return r
 }
 
 // The time zone and the monotonic clock reading of an entry's time do not change the encoding of the entry.
@@ -103,11 +123,32 @@ func TestScoresOfTypesAndLabels(t *testing.T) {
 	}
 	for body, want := range map[string]float64{
 		`"quality_label":"good"`: 1, `"quality_label":"acceptable"`: .5, `"quality_label":"poor"`: 0,
-		`"quality_label":"poor","score":0.75`: .75, `"quality_label":"poor","type":"approval"`: 1,
+		`"quality_label":"acceptable","score":0.75`: .75, `"quality_label":"acceptable","type":"approval"`: 1,
+		`"quality_label":"good","type":"correction"`: .5, `"quality_label":"poor","type":"correction"`: .5,
+		`"score":1,"type":"approval"`: 1, `"score":0,"type":"rejection"`: 0, `"score":0.5,"type":"correction"`: .5,
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err != nil || posts[0].Entry.Score != want {
 			t.Errorf("%s: got the posts %+v and the error %v, want the score %v", body, posts, err, want)
+		}
+	}
+}
+
+// A post with a score that contradicts its type or its label is refused, and the message names both and the remedy.
+func TestContradictoryPostsAreRefused(t *testing.T) {
+	t.Parallel()
+	for body, want := range map[string]string{
+		`"type":"approval","score":0`:               "type approval means score 1, but score is 0; leave score out, or send type score",
+		`"type":"rejection","score":1`:              "type rejection means score 0, but score is 1; leave score out, or send type score",
+		`"type":"correction","score":0.9`:           "type correction means score 0.5, but score is 0.9; leave score out, or send type score",
+		`"score":1,"quality_label":"poor"`:          "quality_label poor contradicts score 1; leave one of them out, or correct it",
+		`"score":0.25,"quality_label":"good"`:       "quality_label good contradicts score 0.25; leave one of them out, or correct it",
+		`"type":"approval","quality_label":"poor"`:  "quality_label poor contradicts type approval; leave one of them out, or correct it",
+		`"type":"rejection","quality_label":"good"`: "quality_label good contradicts type rejection; leave one of them out, or correct it",
+	} {
+		_, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
+		if err == nil || err.Error() != want {
+			t.Errorf("%s: got the error %v, want %q", body, err, want)
 		}
 	}
 }

@@ -134,7 +134,8 @@ func (p *Post) checkTarget() error {
 }
 
 // setScore sets type and score: every type but score implies a score, and so does a quality label
-// without a type and a score.
+// without a type and a score. A score that differs from the score of the type, or is at the other end
+// of the scale than the label, is an error: one of the two values would be lost.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:
@@ -147,8 +148,22 @@ func (p *Post) setScore(score float64, scored bool) error {
 		return errors.New("state the feedback with one of: type approval, rejection, correction or score, a score, or a quality_label")
 	default:
 		p.Entry.Score = ScoreOf(p.Entry.Type)
+		if scored && score != p.Entry.Score {
+			return fmt.Errorf("type %s means score %v, but score is %v; leave score out, or send type score", p.Entry.Type, p.Entry.Score, score)
+		}
+	}
+	if p.Entry.Label == labelGood && p.Entry.Score < 0.5 || p.Entry.Label == labelPoor && p.Entry.Score > 0.5 {
+		return fmt.Errorf("quality_label %s contradicts %s; leave one of them out, or correct it", p.Entry.Label, p.rating(scored))
 	}
 	return nil
+}
+
+// rating names the type or the score of a post, for an error message.
+func (p *Post) rating(scored bool) string {
+	if p.Entry.Type == TypeScore || scored {
+		return fmt.Sprintf("score %v", p.Entry.Score)
+	}
+	return "type " + p.Entry.Type
 }
 
 // reader reads the fields of an object and keeps the first error. null equals an absent key.

@@ -30,7 +30,7 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
 		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 
-		{"a valid score beside a type is ignored", `{"session_id":"s","type":"approval","score":0.25}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"the score of the type", `{"session_id":"s","type":"approval","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"a run", `{"run_id":"ci-1","type":"approval"}`, feedback.Post{RunID: "ci-1", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"an empty comment and rater", `{"session_id":"s","type":"approval","comment":"","rater":""}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 		{"an empty label", `{"session_id":"s","type":"approval","quality_label":""}`, feedback.Post{}, "quality_label is empty"},
