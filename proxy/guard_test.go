@@ -158,6 +158,12 @@ func TestUnknownKeyOfTheBaseURLIsLoggedOnce(t *testing.T) {
 	if n := strings.Count(log.String(), "key=sesion"); n != 1 || !strings.Contains(log.String(), "agent, run, session") {
 		t.Errorf("the log has %d lines about the key sesion, want one with the known keys:\n%s", n, log.String())
 	}
+	for _, key := range []string{"sk-proj-planted2abcdefghij1234567890", "planted%40example.org"} {
+		r.send(t, http.MethodPost, "/p/agent=coder,"+key+"=1"+chatPath, nil, alpha)
+	}
+	if got := log.String(); strings.Contains(got, "planted") || strings.Count(got, "key=[REDACTED") != 2 {
+		t.Errorf("the log of a key and an address in the path is %s, want two lines with a placeholder", got)
+	}
 	for i := range 100 {
 		r.send(t, http.MethodPost, fmt.Sprintf("/p/agent=coder,x%d=one%s", i, chatPath), nil, alpha)
 	}

@@ -198,12 +198,12 @@ func (s *settings) mayStoreFeedback(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, named.Agent)
 }
 
-// cleanName redacts the name of an agent, which goes to records, counters and samples on disk. Most
-// names are too short for a secret and have no @.
-func (s *settings) cleanName(agent string) string {
+// cleanName redacts the name of an agent or a model, which goes to records, counters, samples and spans.
+// Most names are too short for a secret and have no @.
+func (s *settings) cleanName(name string) string {
 	const minKey = 16
-	if len(agent) < minKey && !strings.Contains(agent, "@") {
-		return agent
+	if len(name) < minKey && !strings.Contains(name, "@") {
+		return name
 	}
-	return redact.New(s.cfg.Learning.AnonymizePII).Text(agent)
+	return redact.New(s.cfg.Learning.AnonymizePII).Text(name)
 }

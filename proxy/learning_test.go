@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -280,6 +281,22 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	}
 	r.stop()
 	checkDisk(t, r, "zanzibar", "quiet", "[one]")
+}
+
+// A request with an unknown value of Precept-Learn is not stored, and the log names the value once.
+func TestUnknownValueOfPreceptLearnOptsOut(t *testing.T) {
+	var log bytes.Buffer
+	dir := t.TempDir()
+	r := newRig(t, newUpstream(t, callingModel()), dir, bookOf(t, "one: alpha"), injectAll())
+	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
+	for range 2 {
+		r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"disabled"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
+	}
+	r.stop()
+	checkDisk(t, r, "zanzibar", "quiet", "[one]")
+	if n := strings.Count(log.String(), "value=disabled"); n != 1 {
+		t.Errorf("the log names the value %d times, want 1:\n%s", n, log.String())
+	}
 }
 
 // With inject.placement: system, the lessons are at the end of the system prompt, at the same place in each turn.

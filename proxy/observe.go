@@ -40,7 +40,7 @@ func (t *turn) spanFacts() trace.Facts {
 		facts.Reply.FirstMS = ms(r.first.Sub(t.in.started))
 	}
 	if rep != nil {
-		facts.Reply.Model, facts.Reply.Finish = rep.Model, rep.Finish
+		facts.Reply.Model, facts.Reply.Finish = t.set.cleanName(rep.Model), rep.Finish
 		facts.Reply.Input, facts.Reply.Cached, facts.Reply.Output = rep.Usage.Input, rep.Usage.Cached, rep.Usage.Output
 	}
 	if t.session.Session == nil || !t.query.Learn {

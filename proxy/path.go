@@ -1,13 +1,13 @@
 package proxy
 
 import (
-	"log/slog"
 	"net/http"
 	"net/url"
 	"slices"
 	"strings"
 	"sync"
 
+	"precept/internal/redact"
 	"precept/internal/session"
 	"precept/internal/wire"
 )
@@ -187,21 +187,45 @@ func cutVersion(p string) (string, bool) {
 	return p[1+len(seg):], true
 }
 
-// unknownKeys logs the unknown keys of the path form, each key once. Any client can send keys, so only the first
-// maxUnknownKeys keys are logged.
-type unknownKeys struct {
+// loggable returns a text of a client for the log, without secrets and personal data.
+func loggable(text string) string {
+	if plain, err := url.PathUnescape(text); err == nil {
+		text = plain
+	}
+	return redact.New(true).Text(text)
+}
+
+// unknownTexts holds the unknown keys of the path form, or the unknown values of a header, that were logged.
+// Each text is logged once. Any client can send texts, so only the first maxUnknown texts are logged.
+type unknownTexts struct {
 	mu     sync.Mutex
 	logged []string
 }
 
-const maxUnknownKeys = 16
+const maxUnknown = 16
 
-func (u *unknownKeys) warn(log *slog.Logger, key string) {
+// add returns the text without secrets and personal data. isNew reports whether the text is to be logged.
+func (u *unknownTexts) add(text string) (cleaned string, isNew bool) {
+	text = loggable(text)
 	u.mu.Lock()
 	defer u.mu.Unlock()
-	if len(u.logged) == maxUnknownKeys || slices.Contains(u.logged, key) {
-		return
+	if len(u.logged) == maxUnknown || slices.Contains(u.logged, text) {
+		return text, false
 	}
-	u.logged = append(u.logged, key)
-	log.Warn("a base URL of an agent has an unknown key after /p/, which has no effect; correct the key", "key", key, "keys", session.PathKeys)
+	u.logged = append(u.logged, text)
+	return text, true
+}
+
+// warnUnknown logs an unknown key of the path form and an unknown value of Precept-Learn.
+func (p *Proxy) warnUnknown(w *clientWriter, r *http.Request) {
+	if w.unknownKey != "" {
+		if key, isNew := p.unknownKeys.add(w.unknownKey); isNew {
+			p.opts.log(w).Warn("a base URL of an agent has an unknown key after /p/, which has no effect; correct the key", "key", key, "keys", session.PathKeys)
+		}
+	}
+	if value := session.UnknownLearn(r.Header); value != "" {
+		if value, isNew := p.unknownLearns.add(value); isNew {
+			p.opts.log(w).Warn("the header Precept-Learn of a request has an unknown value, so the request is not stored; send off or on", "value", value)
+		}
+	}
 }

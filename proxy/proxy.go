@@ -49,9 +49,10 @@ type Proxy struct {
 	lessons  agentLessons
 	commands *commandQueue
 
-	deliveries   deliveries   // newest deliveries of webhooks
-	unknownKeys  unknownKeys  // keys of the path form that were logged
-	refusedHooks refusedHooks // counts deliveries of webhooks that no configured secret signed
+	deliveries    deliveries   // newest deliveries of webhooks
+	unknownKeys   unknownTexts // keys of the path form that were logged
+	unknownLearns unknownTexts // values of Precept-Learn that were logged
+	refusedHooks  refusedHooks // counts deliveries of webhooks that no configured secret signed
 }
 
 // New returns a data listener. New starts no goroutine.

@@ -210,6 +210,7 @@ func (t *turn) parse() {
 	case err != nil:
 		t.uninspected(label.UninspectedInvalid)
 	default:
+		req.Model = t.set.cleanName(req.Model)
 		t.in.req, t.in.model = req, req.Model
 	}
 }

@@ -155,9 +155,7 @@ func (p *Proxy) endRequest(w *clientWriter, r *http.Request) {
 		}
 	}
 	w.end()
-	if w.unknownKey != "" {
-		p.unknownKeys.warn(p.opts.log(w), w.unknownKey)
-	}
+	p.warnUnknown(w, r)
 	p.opts.Metrics.request(w)
 	if v != nil {
 		panic(v)

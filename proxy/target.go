@@ -77,7 +77,7 @@ func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployme
 func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if the upstream does not know this path, correct the agent's base URL (with or without /v1) or the upstream's URL",
-			"upstream", t.name, "asked", short(asked), "sent", short(sent))
+			"upstream", t.name, "asked", short(loggable(asked)), "sent", short(loggable(sent)))
 	})
 }
 

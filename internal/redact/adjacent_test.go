@@ -41,7 +41,7 @@ func TestSecretsNextToTheirNamesWithoutAssignment(t *testing.T) {
 		"**Password:** <hunter22>", "**Password**: `<hunter22>`", "password: \x1b[1;32m<hunter22>\x1b[0m", "password：<hunter22>", "пароль: <hunter22>", "密码：<hunter22>", "パスワード: <hunter22>", "senha=<hunter22>", "слово: hunter22",
 		"DB_PASSWORD=<correcthorse>", "DB_PASSWORD: <correcthorse>", `DB_PASSWORD="<correcthorse>"`, "DB_PASSWORD=required", "DB_PASSWORD=conf.password", "DB_PASSWORD=short", "DB_PASSWORD = correcthorse", "PASSWORD: correcthorse", "password=correcthorse",
 		"password=<$ecret99!>", "password=$SECRET99", "password=$secret!",
-		"https://discord.com/api/webhooks/<123456789012345678/"+key+">", "https://api.telegram.org/bot<123456789:"+key+">", "https://discord.com/api/webhooks/123",
+		"https://discord.com/api/webhooks/<123456789012345678/"+key+">", "https://api.telegram.org/bot<123456789:"+key+">", "bot<1234567890:AAikEAvstqVVPqzPptEJQzhkPkenG5ZFJoC>", "robot1234567890:AAikEAvstqVVPqzPptEJQzhkPkenG5ZFJoC", "https://discord.com/api/webhooks/123",
 	)
 	checkMarked(t, "secret", "DB_PASSWORD=DB_PASSWORD", "DB_PASSWORD=<hunter22>", `"invalid_password": "Ugyldig kode"`, `forgot_password = "Kode 22 a"`, `"password": "Passord"`, "emit(EVENT_PASSWORD, code)", `emit(event_PASSWORD, "hunter22")`, "Passwords must contain:\n\neight\n", "Your password:\n\nhunter22 or more\n")
 	checkMarked(t, "url_credentials", "https://bob:REPLACE_WITH_PASSWORD@h/")

@@ -45,7 +45,7 @@ func (m *matcher) dotted(i int) hit {
 func (m *matcher) botToken(i int) hit {
 	const minLen, maxLen, key = 6, 16, 32
 	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.s, i+1, 2*key, tokenByte)
-	if n := i - start; n < minLen || n > maxLen || !startsWord(m.s, start) || end-i-1 < key || !isMixed(m.s[i+1:end]) {
+	if n := i - start; n < minLen || n > maxLen || !startsWord(m.s, start) && !(startsWith(m.s, start-3, "bot") && startsWord(m.s, start-3)) || end-i-1 < key || !isMixed(m.s[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, secret}

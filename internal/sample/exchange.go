@@ -143,10 +143,12 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 		redactText = r.CutText
 	}
 	for i := range e.Reply.Calls {
-		e.Reply.Calls[i].Args = redactText(e.Reply.Calls[i].Args)
+		call := &e.Reply.Calls[i]
+		call.ID, call.Name, call.Args = r.Text(call.ID), r.Text(call.Name), redactText(call.Args)
 	}
 	e.Reply.Text = redactText(e.Reply.Text)
 	e.Reply.Error = r.Text(e.Reply.Error)
+	e.Model = r.Text(e.Model)
 	e.Redacted = r.DrainCounts()
 	redactTask := r.Text
 	if len(e.Facts.Task) > wholeTask {

@@ -99,8 +99,9 @@ func TestNewIDDependsOnlyOnTheRandomSource(t *testing.T) {
 
 func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
 	e := sample.Exchange{
+		Model: "ft:gpt-4o:ann@example.com",
 		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},
-		Reply: sample.Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []sample.Call{{Name: "send", Args: `{"to":"bob\u0040example.com"}`}}},
+		Reply: sample.Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []sample.Call{{ID: "c:ann@example.com", Name: "send:ann@example.com", Args: `{"to":"bob\u0040example.com"}`}}},
 	}
 	e.Redact(redact.New(true))
 	enc := e.Encode()
@@ -111,8 +112,11 @@ func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
 	if n := strings.Count(got, "[REDACTED:email:1]"); n != 3 {
 		t.Errorf("got %d placeholders of the address, want 3: %s", n, got)
 	}
-	if e.Redacted["email"] != 3 || e.Redacted["secret"] != 1 {
-		t.Errorf("got counts %v, want 3 emails and 1 secret", e.Redacted)
+	if n := strings.Count(got, "[REDACTED:email:2]"); n != 3 {
+		t.Errorf("got %d placeholders of the address in the model, the id and the name of the call, want 3: %s", n, got)
+	}
+	if e.Redacted["email"] != 6 || e.Redacted["secret"] != 1 {
+		t.Errorf("got counts %v, want 6 emails and 1 secret", e.Redacted)
 	}
 }
 

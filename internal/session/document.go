@@ -90,6 +90,9 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	d.Thread.Calls, d.Thread.CallOrder = nil, nil
 	for _, id := range r.Thread.CallOrder {
 		c := r.Thread.Calls[id]
+		if kept, ok := clean(id); !ok || kept != id {
+			continue // a redacted id finds no call
+		}
 		args, ok := clean(c.Args)
 		if !ok {
 			continue
@@ -98,6 +101,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 			d.Thread.Calls = make(map[string]wire.Call, len(r.Thread.Calls))
 		}
 		c.Args = args
+		c.Name, _ = clean(c.Name)
 		d.Thread.Calls[id] = c
 		d.Thread.CallOrder = append(d.Thread.CallOrder, id)
 	}

@@ -36,7 +36,7 @@ type Claim struct {
 	Product            string // product of the User-Agent, lower case; identifies known agents
 	Tags               []string
 	InjectOff          bool // Precept-Inject: off
-	LearnOff           bool // Precept-Learn: off
+	LearnOff           bool // Precept-Learn: off, or an unknown value
 	RulesOff           bool // Precept-Rules: off
 	Retry              bool // the client library declares a retry
 
@@ -65,7 +65,7 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 		Product:   strings.ToLower(product),
 		Tags:      tags(h.Values("Precept-Tags")),
 		InjectOff: off(h.Get("Precept-Inject")),
-		LearnOff:  off(h.Get("Precept-Learn")),
+		LearnOff:  learnOff(h),
 		RulesOff:  off(h.Get("Precept-Rules")),
 		Retry:     retried(h.Get("X-Stainless-Retry-Count")),
 		Run:       cmp.Or(Bounded(h.Get("Precept-Run")), form.Run),
@@ -196,6 +196,26 @@ func off(v string) bool {
 		return true
 	}
 	return false
+}
+
+// learnOff reports whether Precept-Learn opts out. An unknown value opts out: a client that sends the header
+// wants a choice, and a stored text cannot be taken back.
+func learnOff(h http.Header) bool {
+	return slices.ContainsFunc(h.Values("Precept-Learn"), off) || UnknownLearn(h) != ""
+}
+
+// UnknownLearn returns the first value of Precept-Learn that is neither on nor off, at most 64 bytes.
+func UnknownLearn(h http.Header) string {
+	for _, v := range h.Values("Precept-Learn") {
+		switch strings.ToLower(strings.TrimSpace(v)) {
+		case "", "on", "true", "yes", "1":
+			continue
+		}
+		if !off(v) {
+			return v[:min(len(v), maxTagLen)]
+		}
+	}
+	return ""
 }
 
 // retried reads the retry count of the common client libraries.

@@ -136,7 +136,7 @@ func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 	if !reflect.DeepEqual(got, want) {
 		t.Errorf("the claim is\n%+v\nwant\n%+v", got, want)
 	}
-	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "maybe", "X-Stainless-Retry-Count", "0"), "/v1", nil)
+	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "on", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {
 		t.Errorf("values other than off and a retry count of 0: got %+v, want InjectOff, LearnOff and Retry = false", c)
 	}

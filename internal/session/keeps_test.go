@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -156,16 +157,20 @@ func TestRequestIDHoldsTheSession(t *testing.T) {
 	}
 }
 
-// The values off, false, no and 0 of a switch header turn the switch off. The agent is the start of the User-Agent up
+// The values off, false, no and 0 of a switch header turn the switch off. An unknown value opts out of learning,
+// and changes no other switch. The agent is the start of the User-Agent up
 // to the first character that is no letter, digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
 func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
-		"": false, "on": false, "true": false, "yes": false, "1": false, "offside": false, "00": false,
+		"": false, "on": false, "true": false, "yes": false, "1": false, "disabled": false, "none": false, "00": false,
 	} {
-		c := session.Identify(http.Header{"Precept-Inject": {value}, "Precept-Learn": {value}}, "/", nil)
-		if c.InjectOff != want || c.LearnOff != want {
-			t.Errorf("%q: got InjectOff = %v and LearnOff = %v, want both %v", value, c.InjectOff, c.LearnOff, want)
+		h := http.Header{"Precept-Inject": {value}, "Precept-Learn": {value}}
+		c, unknown := session.Identify(h, "/", nil), session.UnknownLearn(h)
+		isUnknown := slices.Contains([]string{"disabled", "none", "00"}, value)
+		if c.InjectOff != want || c.LearnOff != (want || isUnknown) || (unknown == value) != (isUnknown || value == "") {
+			t.Errorf("%q: got InjectOff = %v, LearnOff = %v and the unknown value %q, want %v, %v and unknown = %v",
+				value, c.InjectOff, c.LearnOff, unknown, want, want || isUnknown, isUnknown)
 		}
 	}
 	for agent, want := range map[string]string{

@@ -122,8 +122,8 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 	history := []any{
 		map[string]any{"role": "system", "content": text},
 		map[string]any{"role": "user", "content": "Take note of this: " + text},
-		map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{"id": "call_0", "type": "function", "function": map[string]any{"name": "note", "arguments": string(args)}}}},
-		map[string]any{"role": "tool", "tool_call_id": "call_0", "content": "error: " + text},
+		map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{"id": "call_0-" + values["openai"], "type": "function", "function": map[string]any{"name": "note", "arguments": string(args)}}}},
+		map[string]any{"role": "tool", "tool_call_id": "call_0-" + values["openai"], "content": "error: " + text},
 	}
 	messages, err := json.Marshal(history)
 	if err != nil {
@@ -136,8 +136,8 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		"Authorization": {"Bearer " + values["openai"]}, "X-Api-Key": {values["anthropic"]}, "Api-Key": {values["stripe"]}, "Cookie": {"id=" + values["jwt"]},
 	}
 	for _, words := range []string{"go on", "hang up"} {
-		body := fmt.Sprintf(`{"model":"m","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(template, words))
-		code, answer := harness.Post(t, p.Data+"/v1/chat/completions?key="+values["google"], header, body)
+		body := fmt.Sprintf(`{"model":"ft:base:`+values["email"]+`:`+values["openai"]+`","stream":true,"messages":%s,"tools":[{"type":"function","function":{"name":"note","parameters":{}}}]}`, fmt.Sprintf(template, words))
+		code, answer := harness.Post(t, p.Data+"/p/agent=a,"+values["openai"]+"=1/v1/chat/completions?key="+values["google"], header, body)
 		if code != 200 || !strings.Contains(strings.ReplaceAll(answer, "\n", ""), "data: ") {
 			t.Fatalf("model request %q: got status %d, body %s, want 200 and a stream with \"data: \"", words, code, answer)
 		}
