@@ -22,15 +22,16 @@ func advise(l *report.Row) advice {
 	switch l.State {
 	case "candidate", "quarantined":
 		return advice{Words: "waits for approval", Next: "Read it, then approve or reject it in the queue.", Tone: "warn", Group: "waits"}
-	case "edited", "shown otherwise":
+	case "edited":
 		a.Next = "None: no session gets this text any more; its numbers stay."
+	case "shown otherwise":
+		if a.Group != "harms" {
+			a.Next = "None: the lesson has another presentation now, with its own row; these numbers stay."
+		}
 	case "paused":
 		return advice{Words: "paused", Next: "None: no new session gets the lesson. Resume the lesson to continue its measurement.", Group: a.Group}
 	case "removed", "archived", "rejected", "expired", "superseded":
 		a.Next = "None: the lesson is not active; its numbers stay."
-	}
-	if l.Trial == "running" {
-		a.Next = "Wait: the trial is running. " + a.Next
 	}
 	if l.Retire != "" {
 		a.Next = "Consider retiring the lesson: " + l.Retire + "."
@@ -49,7 +50,7 @@ func stateOf(l *report.Row) string {
 
 // verdictAdvice returns the advice for the verdict of a row, whatever the state of its lesson.
 func verdictAdvice(l *report.Row) advice {
-	a := advice{Next: l.Verdict.Advice(), Group: "open"}
+	a := advice{Next: l.NextAction(), Group: "open"}
 	switch l.Verdict {
 	case report.ProvenHelps, report.TrialHelps, report.Helps:
 		a.Tone, a.Group = "good", "helps"
@@ -77,6 +78,8 @@ func missing(l *report.Row) string {
 	switch {
 	case l.Weeks != nil && *l.Weeks < 1:
 		return text + ", within a week at this rate."
+	case l.Weeks != nil && *l.Weeks > 104 && l.Trial == "running":
+		return text + ", years at this rate."
 	case l.Weeks != nil && *l.Weeks > 104:
 		return text + ", years at this rate: put the lesson on trial."
 	case l.Weeks != nil:

@@ -44,7 +44,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		"candidate":       "Read it, then approve or reject it in the queue.",
 		"quarantined":     "Read it, then approve or reject it in the queue.",
 		"edited":          "None: no session gets this text any more; its numbers stay.",
-		"shown otherwise": "None: no session gets this text any more; its numbers stay.",
+		"shown otherwise": "None: the lesson has another presentation now, with its own row; these numbers stay.",
 		"removed":         "None: the lesson is not active; its numbers stay.",
 		"paused":          "None: no new session gets the lesson. Resume the lesson to continue its measurement.",
 		"archived":        "None: the lesson is not active; its numbers stay.",
@@ -60,8 +60,18 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
-	if got := advise(&running).Next; !strings.HasPrefix(got, "Wait: the trial is running.") {
+	if got := advise(&running).Next; got != "Wait: the trial is running." {
 		t.Errorf("the advice for a running trial is %q, want \"Wait: the trial is running.\"", got)
+	}
+	running.NeedsPicks, running.Weeks = 120, new(200.)
+	if got := advise(&running).Next; got != "Wait: the trial is running. The verdict needs 120 more picks, years at this rate." {
+		t.Errorf("the advice for a running trial of years is %q, want no advice to start a trial", got)
+	}
+	for _, harm := range []report.Verdict{report.ProvenHarms, report.TrialHarms, report.Harms} {
+		got := advise(&report.Row{State: "shown otherwise", Verdict: harm}).Next
+		if want := "The lesson has another presentation now, with its own row. " + harm.Advice(); got != want {
+			t.Errorf("%s, shown otherwise: the advice is %q, want %q", harm, got, want)
+		}
 	}
 	running.Retire = "a newer one supersedes it"
 	if got := advise(&running).Next; got != "Consider retiring the lesson: a newer one supersedes it." {

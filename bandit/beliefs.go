@@ -13,6 +13,14 @@ type evidenceFunc func(*arm, *clock) evidence
 // Posterior returns the belief about the arm of an action, as of today.
 func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
+// TrialBegan reports whether an arm has a rewarded pick in a planned trial, of a closed or an open session.
+func (c *Chooser) TrialBegan(k trial.Arm, name string) bool {
+	c.mu.RLock()
+	open := c.open[trial.PlannedScope(k, name)]
+	c.mu.RUnlock()
+	return open > 0 || c.measured.TrialPicks(k, name) > 0
+}
+
 // Counted returns the belief that follows from the counters alone: identical on every replica,
 // after a restart, and for any order of rewards. Posterior also uses the rewards of open sessions
 // and a change point within a day.

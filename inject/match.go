@@ -208,7 +208,7 @@ func (w *work) call(id string) wire.Call {
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
-		a.Epsilon, a.Until, a.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
+		a.Epsilon, a.Until, a.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, l.PlannedTrial()
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.input.Book.Get(s); ok {

@@ -17,9 +17,11 @@ type Shown struct {
 	limit   int // maximum bytes of advice
 }
 
-// publisher returns the counts of an arm, above and below expectation.
+// publisher returns the counts of an arm, above and below expectation, and reports whether an arm has picks in a
+// planned trial.
 type publisher interface {
 	Published(k trial.Arm) (better, worse float64)
+	TrialBegan(k trial.Arm, name string) bool
 }
 
 // Present returns the current presentation of a lesson. Claims of success in the file are ignored.
@@ -27,7 +29,8 @@ type publisher interface {
 //
 // The default presentation (advice, or a caution if the file is about a failure, at full length)
 // has the plain arm. A different presentation adds a suffix, so that no two treatments share an
-// arm.
+// arm. A planned trial measures one presentation: from the first rewarded pick of the trial until a
+// person decides about the lesson, the counts change nothing.
 func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown {
 	budget := c.BudgetBytes
 	if budget <= 0 {
@@ -54,13 +57,29 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	if l.State == lesson.Caution {
 		s.Caution = true
 	} else if p != nil && !c.NoCautions {
-		better, worse := p.Published(s.Arm)
-		s.Caution = worse > better
+		s.Caution = cautionByCounts(s.Arm, l.PlannedTrial(), p)
 	}
 	if s.Caution {
-		s.Arm += ".caution"
+		s.Arm += cautionSuffix
 	}
 	return s
+}
+
+// cautionSuffix is the suffix of the arm of a lesson that is shown as a caution, and whose file is not about a
+// failure.
+const cautionSuffix = ".caution"
+
+// cautionByCounts reports whether the counts of the advice make a lesson a caution. In a planned trial with a pick,
+// the presentation of this pick remains: a change would interrupt the trial, and start a second one without consent.
+func cautionByCounts(advice trial.Arm, planned string, p publisher) bool {
+	switch {
+	case planned != "" && p.TrialBegan(advice, planned):
+		return false
+	case planned != "" && p.TrialBegan(advice+cautionSuffix, planned):
+		return true
+	}
+	better, worse := p.Published(advice)
+	return worse > better
 }
 
 // Block returns the exact text for a session with this lesson alone; empty if not even the title

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"precept/bandit"
 	"precept/bandit/trial"
@@ -124,4 +125,57 @@ func TestCautionStartsANewArm(t *testing.T) {
 	if fresh := c.Posterior(k).Mean; old >= 0 || fresh <= 0 || fresh > 0.01 {
 		t.Errorf("the belief about the advice is %v, want below 0; about the caution %v, want 0 to 0.01", old, fresh)
 	}
+}
+
+// The counts of a planned trial do not make a lesson a caution: neither during the trial nor after its end. A person's
+// decision ends this, and a trial that began as a caution remains one. Without a planned number of picks the counts
+// decide.
+func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
+	c := bandit.New()
+	l := activeLesson("a", "deploy", "x")
+	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 250, Started: time.Unix(1000, 0)}
+	text := l.Text()
+	advice := Config{}.Present(l, &text, c)
+	add := func(arm trial.Arm, from, to int, with, without float64) {
+		for i := from; i < to; i++ {
+			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{
+				Slug: "a", Arm: arm, Eps: 0.5, Injected: i%2 > 0, C: 0.5, Off: 0.7, Trial: l.PlannedTrial(),
+			}}}
+			y := without
+			if a.Picks[0].Injected {
+				y = with
+			}
+			c.Add(append(bandit.Contribution(&a, y, 1), a.TrialEntries(fmt.Sprintf("%08x", i), y)...))
+		}
+	}
+	shown := func(when string, want trial.Arm) {
+		t.Helper()
+		if got := (Config{}).Present(l, &text, c); got.Arm != want || got.Caution != strings.HasSuffix(string(want), ".caution") {
+			t.Errorf("%s: got the presentation %+v, want the arm %s", when, got, want)
+		}
+	}
+	add(advice.Arm, 0, 200, 0, 1)
+	if better, worse := c.Published(advice.Arm); worse <= better {
+		t.Fatalf("200 sessions, all worse with the lesson: got the counts %v above and %v below expectation, want more below", better, worse)
+	}
+	shown("during the trial", advice.Arm)
+	add(advice.Arm, 200, 300, 0, 1)
+	shown("after the end of the trial", advice.Arm)
+	l.Plan.Picks = 0
+	shown("trial without a planned number of picks", advice.Arm+".caution")
+	l.State = lesson.Active
+	shown("after the decision of a person", advice.Arm+".caution")
+
+	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 100, Started: time.Unix(2000, 0)}
+	shown("start of another trial", advice.Arm+".caution")
+	add(advice.Arm+".caution", 300, 310, 1, 0)
+	add(advice.Arm, 310, 311, 1, 0)
+	shown("another trial with picks as advice", advice.Arm)
+	l.Plan.Started = time.Unix(3000, 0)
+	add(advice.Arm+".caution", 311, 320, 1, 0)
+	l.Plan.Picks = 0
+	add(advice.Arm, 320, 3000, 1, 0)
+	shown("counts that improved", advice.Arm)
+	l.Plan.Picks = 100
+	shown("trial that began as a caution", advice.Arm+".caution")
 }

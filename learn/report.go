@@ -189,7 +189,7 @@ func lessonsOf(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: len(book.Successors(l.Slug, now)) > 0,
 		}
 		if l.State == lesson.Trial {
-			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, trial.Epsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
+			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, trial.Epsilon), l.Plan.Until, l.PlannedTrial()
 		}
 		for _, old := range l.Supersedes {
 			if parent, ok := book.Get(old); ok {

@@ -1,5 +1,7 @@
 package report
 
+import "slices"
+
 // Advice is the next action after a verdict. Pages, the table for terminals, /api/report and
 // docs/EXPERIMENT.md state the same advice.
 type Advice struct {
@@ -33,6 +35,30 @@ func (v Verdict) Advice() string {
 		}
 	}
 	return ""
+}
+
+// NextAction returns the next action for a row: the advice of the verdict, in view of a running trial and of the
+// lesson's presentation.
+func (r *Row) NextAction() string {
+	next := r.Verdict.Advice()
+	switch {
+	case r.harmsOtherwise():
+		return "The lesson has another presentation now, with its own row. " + next
+	case r.Trial == running && r.Verdict == Unproven:
+		return waitForTrial
+	case r.Trial == running:
+		return waitForTrial + " " + next
+	}
+	return next
+}
+
+// waitForTrial is the advice on a lesson in trial.
+const waitForTrial = "Wait: the trial is running."
+
+// harmsOtherwise reports whether the row is an older presentation of a lesson, and the lesson did harm in this
+// presentation. The text of such a lesson is still in use.
+func (r *Row) harmsOtherwise() bool {
+	return r.State == stateShown && slices.Contains([]Verdict{ProvenHarms, TrialHarms, Harms}, r.Verdict)
 }
 
 // ZeroNote returns why a row claims an effect although its interval contains 0; empty for other rows.

@@ -21,6 +21,28 @@ func TestDocumentationStatesTheAdviceOfEachVerdict(t *testing.T) {
 	}
 }
 
+// While a trial runs, the advice is to wait. A lesson that did harm in an older presentation keeps the advice of its
+// verdict, because its text is still in use.
+func TestNextActionWaitsForATrialAndNamesHarm(t *testing.T) {
+	for _, c := range []struct {
+		row  report.Row
+		want string
+	}{
+		{report.Row{State: "active", Verdict: report.Unproven}, "Wait, or put the lesson on trial."},
+		{report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}, "Wait: the trial is running."},
+		{report.Row{State: "trial", Verdict: report.ProvenHelps, Trial: "running"}, "Wait: the trial is running. Keep the lesson."},
+		{report.Row{State: "trial", Verdict: report.TrialHelps, Trial: "ended"}, "Approve the lesson, to withhold it less often."},
+		{
+			report.Row{State: "shown otherwise", Verdict: report.TrialHarms},
+			"The lesson has another presentation now, with its own row. Retire or rewrite the lesson: a new text starts a new measurement.",
+		},
+	} {
+		if got := c.row.NextAction(); got != c.want {
+			t.Errorf("%s, %s, trial %q: got the next action %q, want %q", c.row.State, c.row.Verdict, c.row.Trial, got, c.want)
+		}
+	}
+}
+
 // The verdict of a row may claim an effect although the interval contains 0. Such a row has a note with the reason, and
 // no other row has the note.
 func TestClaimWithZeroInTheIntervalHasANote(t *testing.T) {

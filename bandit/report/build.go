@@ -108,7 +108,9 @@ func (b *builder) row(l Lesson) Row {
 	}
 	r.show(all)
 	p := b.in.Chooser.Belief(l)
-	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
+	// In a planned trial the counts change no presentation: l.Caution is the presentation of the trial.
+	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
+	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)
 	r.observe(s, b.global)
@@ -117,7 +119,7 @@ func (b *builder) row(l Lesson) Row {
 	b.trial(&r, l)
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
-	r.Advice = r.Verdict.Advice()
+	r.Advice = r.NextAction()
 	b.need(&r, s, all, p, r.picksToEvaluation(l))
 	r.Note = r.note(s)
 	b.expect(&r, s)

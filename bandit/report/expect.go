@@ -24,7 +24,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, untilEvaluatio
 			Needs3Points: missing(sessionsFor(trial.Material, sigma2*trial.Spread(w)), all.n),
 		}
 		if undecided(r.Verdict) {
-			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
+			r.WhatIf.NeedsPicks = b.verdictIn(all, sigma2, w)
 		}
 	}
 }
@@ -33,7 +33,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, untilEvaluatio
 func (b *builder) needPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = missing(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
 	if undecided(r.Verdict) {
-		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
+		r.NeedsPicks = b.verdictIn(all, r.Variance, r.Epsilon)
 		if untilEvaluation > 0 {
 			r.NeedsPicks = min(r.NeedsPicks, untilEvaluation)
 		}
@@ -54,15 +54,11 @@ func undecided(v Verdict) bool {
 }
 
 // verdictIn returns the number of picks until a verdict: until the report may show an effect, and then
-// until the interval is as narrow as the distance of the present effect from 0, or as 3 points, which
-// are enough for the verdict "no material effect".
-func verdictIn(all sums, sigma2, eps float64) int64 {
+// until the present effect passes as "helps" or "harms", or as "no material effect".
+func (b *builder) verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
-		target := math.Max(trial.Material, math.Abs(all.effect()))
-		return max(
-			missing(sessionsFor(target, sigma2*trial.Spread(eps)), all.n), all.reach(trial.ClaimSide, eps),
-			1,
-		)
+		wanted := verdictAt(all.effect(), sigma2*trial.Spread(eps), trial.Material, b.nextClaim)
+		return max(missing(wanted, all.n), all.reach(trial.ClaimSide, eps), 1)
 	}
 	return max(missing(trial.MinPicks, all.n), all.reach(trial.MinArm, eps), 1)
 }
@@ -133,7 +129,7 @@ func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
 		return 0
 	}
-	needs := float64(verdictIn(sumsOfArm(s), r.Variance, trial.Epsilon))
+	needs := float64(b.verdictIn(sumsOfArm(s), r.Variance, trial.Epsilon))
 	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
 	if x > worthSuggesting {
 		return 0

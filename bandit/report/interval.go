@@ -44,25 +44,44 @@ func (s sums) exclusion() float64 {
 	return trial.Exclusion(s.effect(), s.n, s.variance(), trial.TightLesson)
 }
 
+// maxPicks is the largest number of picks that a prediction names.
+const maxPicks = 1e9
+
 // sessionsFor returns the number of picks of a lesson at which the half-width reaches the target.
 func sessionsFor(target, variance float64) float64 {
-	const maxValue = 1e9
 	if !(target > 0) {
-		return maxValue
+		return maxPicks
 	}
+	return firstPicks(func(n float64) bool { return !(trial.HalfWidth(n, variance, trial.TightLesson) > target) })
+}
+
+// verdictAt returns the number of picks at which the present effect leads to a verdict: the p-value of the interval
+// passes the level, or the interval is within the material change of 0, whichever comes first. A level of 0 means
+// trial.Alpha, where the interval excludes 0.
+func verdictAt(effect, variance, material, level float64) float64 {
+	if level <= 0 {
+		level = trial.Alpha
+	}
+	noEffect := sessionsFor(material-math.Abs(effect), variance)
+	claim := firstPicks(func(n float64) bool { return !(trial.Exclusion(effect, n, variance, trial.TightLesson) > level) })
+	return math.Min(claim, noEffect)
+}
+
+// firstPicks returns the smallest number of picks from which on a condition holds, at most about maxPicks.
+func firstPicks(holds func(n float64) bool) float64 {
 	lo, hi := 1.0, float64(trial.MinPicks)
-	for hi < maxValue && trial.HalfWidth(hi, variance, trial.TightLesson) > target {
+	for hi < maxPicks && !holds(hi) {
 		lo, hi = hi, hi*2
 	}
 	for hi-lo > 1 {
 		mid := math.Floor((lo + hi) / 2)
-		if trial.HalfWidth(mid, variance, trial.TightLesson) > target {
-			lo = mid
-		} else {
+		if holds(mid) {
 			hi = mid
+		} else {
+			lo = mid
 		}
 	}
-	return math.Min(hi, maxValue)
+	return math.Min(hi, maxPicks)
 }
 
 // noise returns the variance of a reward around its centre: measured, without the part of the

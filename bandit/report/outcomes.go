@@ -172,7 +172,7 @@ func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
 		}
 		x.Verdict = b.finding(r, o, s)
 		if x.Verdict == NotProven {
-			x.NeedsPicks = needs(o, all)
+			x.NeedsPicks = needs(o, all, b.observed[o].nextClaim)
 		}
 		out = append(out, x)
 	}
@@ -247,14 +247,15 @@ func material(o trial.Outcome) float64 {
 	return 0.05
 }
 
-// needs returns the number of picks until the interval is as narrow as the distance of the present
-// effect from 0, at least the material change.
-func needs(o trial.Outcome, all sums) int64 {
+// needs returns the number of picks until the present effect passes as a finding. level is the p-value that a
+// finding from the interval needs.
+func needs(o trial.Outcome, all sums, level float64) int64 {
+	arm := max(0, missing(outcomeArm, all.n1), missing(outcomeArm, all.n0))
 	if !all.shown() {
-		arm := math.Max(trial.MinArm-all.n1, trial.MinArm-all.n0)
-		return max(missing(trial.MinPicks, all.n), int64(math.Ceil(arm)), 1)
+		arm = max(missing(trial.MinPicks, all.n), missing(trial.MinArm, all.n1), missing(trial.MinArm, all.n0))
+		return max(arm, 1)
 	}
-	return max(missing(sessionsFor(math.Max(material(o), math.Abs(all.effect())), all.variance()), all.n), 1)
+	return max(missing(verdictAt(all.effect(), all.variance(), material(o), level), all.n), arm, 1)
 }
 
 // Units of outcomes.

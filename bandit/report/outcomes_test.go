@@ -212,3 +212,35 @@ func TestTrialOnASteadyOutcomeHasTheMinimumOfPicks(t *testing.T) {
 		t.Errorf("got error %v and %d picks, want no error and %d picks", err, f.Picks, trial.MinTrialPicks(0.5))
 	}
 }
+
+// The predicted number of picks is the number at which the present effect passes as a finding. An effect between 0 and
+// the material change needs a narrower interval than an effect of 0, and never "1 more pick" while the verdict is open.
+func TestNeededPicksOfAnOutcomeReachAFinding(t *testing.T) {
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	open := 0
+	for _, with := range []int64{1000, 1030, 1060, 1090, 1150} {
+		c := trial.NewCounters()
+		observed(r, c, "a@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, tokens: [2]int64{1000, with}})
+		row := report.Build(report.Input{Counters: c, Lessons: lessonsOf("a")}).Lessons[0]
+		for _, x := range row.Outcomes {
+			if x.Verdict != report.NotProven || x.Effect == nil {
+				continue
+			}
+			open++
+			have := float64(x.NInjected + x.NWithheld)
+			half, material := (*x.Hi-*x.Lo)/2, 0.05
+			if x.Unit == "percent" {
+				material = 10
+			}
+			// The half-width falls about with the root of the picks.
+			after := half * math.Sqrt(have/(have+float64(x.NeedsPicks)))
+			if distance := math.Max(math.Abs(*x.Effect), material-math.Abs(*x.Effect)); after > 1.15*distance {
+				t.Errorf("tokens %d and 1000, %s: got an effect %.3f with the half-width %.3f, and %d needed picks; the half-width is then about %.3f, want at most %.3f",
+					with, x.Name, *x.Effect, half, x.NeedsPicks, after, distance)
+			}
+		}
+	}
+	if open == 0 {
+		t.Error("no outcome is open, want at least one")
+	}
+}

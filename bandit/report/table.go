@@ -350,7 +350,7 @@ func (t table) list(notes []string) {
 // advices writes the advice of each verdict in the table.
 func (t table) advices(rows []Row) {
 	for _, a := range Advices() {
-		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && !isPast(r.State) }) {
+		if slices.ContainsFunc(rows, func(r Row) bool { return r.Verdict == a.Verdict && (!isPast(r.State) || r.harmsOtherwise()) }) {
 			t.sentence("%s: %s", a.Verdict, a.Text)
 		}
 	}

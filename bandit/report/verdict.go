@@ -193,6 +193,8 @@ func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 		return "expired"
 	case l.Superseded:
 		return "superseded"
+	case r.Trial == running: // the trial is worth its end: a person who wants no data cancels the trial
+		return ""
 	case r.Verdict == TrialHarms:
 		return "the trial found harm"
 	case r.Hi != nil && *r.Hi < retireUseful:

@@ -28,6 +28,11 @@ func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p
 	return p
 }
 
+// TrialPicks returns the number of closed rewarded picks of an arm in a planned trial.
+func (c *Counters) TrialPicks(k Arm, name string) int64 {
+	return entryOf(&c.mu, c.planned, PlannedScope(k, name), false).count()
+}
+
 // concluded reports whether the arm has its own verdict, so that the holdout may shrink. The caller
 // holds mu.
 func (s *sums) concluded() bool {

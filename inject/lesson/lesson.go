@@ -4,6 +4,7 @@ import (
 	"slices"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/detect"
 )
 
@@ -144,6 +145,14 @@ func (l *Lesson) Arm() string {
 }
 
 const armDigits = 12
+
+// PlannedTrial returns the name of the lesson's planned trial, also while the lesson is paused; empty without one.
+func (l *Lesson) PlannedTrial() string {
+	if l.State != Trial && l.State != Paused {
+		return ""
+	}
+	return trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
+}
 
 // AboutError reports whether the lesson is about an error, so that a session shows whether the error
 // occurs again. Every lesson of the distiller is about a failure.
