@@ -9,6 +9,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/store"
 )
 
@@ -130,8 +131,7 @@ func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	switch e := rowEffect(r); {
 	case drawn != nil:
 	case e == nil:
-		drawn = quiet(g.Text("No effect yet: an effect needs 50 sessions with a reward, at least " +
-			"10 of them withheld."))
+		drawn = quiet(g.Textf("No effect yet: an effect needs %d sessions with a reward, at least %d of them withheld.", trial.MinPicks, trial.MinArm))
 	default:
 		var known []float64
 		if truth != nil {

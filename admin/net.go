@@ -63,6 +63,9 @@ func (n netResult) html(f frame) g.Node {
 		if priced {
 			tone = (&effect{lo: n.netFor(e.lo), hi: n.netFor(e.hi)}).tone()
 			value, note = n.amount(n.netFor(e.size)), n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence"
+			if tone == "" { // the sign of the net result is open
+				value, note = "not known yet", n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence; best estimate "+n.amount(n.netFor(e.size))
+			}
 		}
 	}
 	part := func(name string, detail g.Node, sum string) g.Node {

@@ -16,22 +16,26 @@ import (
 func TestNetHasItsPartsAndInterval(t *testing.T) {
 	for name, c := range map[string]struct {
 		effect *float64
+		lo     float64
 		prices Prices
 		want   []string
 	}{
-		"session value and model price": {new(0.05), Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
-			"+92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&range=7d">200 treated sessions</a> × 10.00`, "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
+		"a net above 0": {new(0.05), 0.01, Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
+			"<p class=\"value good\">+92.00\u00a0USD</p>", "+12.00\u00a0USD to +192.00\u00a0USD",
 		}},
-		"no model price": {new(0.05), Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
-		"no prices":      {new(0.05), Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
-		"no effect yet":  {nil, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
+		"session value and model price": {new(0.05), 0, Prices{Models: price.Flat(2, 0), Session: 10, Currency: "USD"}, []string{
+			"not known yet", "best estimate +92.00\u00a0USD", "−8.00\u00a0USD to +192.00\u00a0USD", `+10 of <a href="/sessions?arm=treated&range=7d">200 treated sessions</a> × 10.00`, "+100.00\u00a0USD", "4 000 000 × 2 a million", "−8.00\u00a0USD",
+		}},
+		"no model price": {new(0.05), 0, Prices{Session: 10, Currency: "USD"}, []string{"+10 sessions", "Set admin.session_value and prices"}},
+		"no prices":      {new(0.05), 0, Prices{}, []string{"+10 sessions", "0 to +20, with 95% confidence", "Set admin.session_value"}},
+		"no effect yet":  {nil, 0, Prices{Models: price.Flat(2, 0), Session: 10}, []string{"counting …", "too few control sessions", "−8.00"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := newFixture(t, func(o *Options) { o.Program.Prices = func() Prices { return c.prices } })
 			r := &f.reports.report
 			r.Global.Days = []report.Day{{Date: r.GeneratedAt.Format("2006-01-02"), NTreated: 200, TokensAdded: 8_000_000, Treated: report.Spent{Sessions: 400}}}
 			if r.Global.Effect = c.effect; c.effect != nil {
-				r.Global.Lo, r.Global.Hi = new(0.0), new(0.1)
+				r.Global.Lo, r.Global.Hi = new(c.lo), new(0.1)
 			}
 			page := strings.ReplaceAll(html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))), "\u202f", " ")
 			_, page, _ = strings.Cut(page, `<section class="net"`)

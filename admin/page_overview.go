@@ -9,6 +9,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/report"
+	"precept/bandit/trial"
 	"precept/inject/lesson"
 	"precept/store"
 )
@@ -216,8 +217,8 @@ func (v *overviewView) effects(f frame) g.Node {
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",
 		v.counted.report.Global.Bands, nil, v.counted.since(""))
 	if drawn == nil {
-		drawn = quiet(g.Text("The band starts with the second value of the effect. An effect needs 50 sessions, " +
-			"at least 10 of them in control."))
+		drawn = quiet(g.Textf("The band starts with the second value of the effect. An effect needs %d sessions with a reward, "+
+			"at least %d of them in control.", trial.MinPicks, trial.MinArm))
 	}
 	return g.Group{
 		heading("effects", "Effect of each lesson"),
