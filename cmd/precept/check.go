@@ -74,6 +74,12 @@ func (inv *invocation) checkLessons(cfg *configs.Config, file string, asJSON boo
 		inv.out, "configuration %s: ok (%s)\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
 		cmp.Or(report.Printable(file), "no file"), cfg.Lessons, answer.Lessons, len(answer.Broken),
 	)
+	if file != "" && !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
+		fmt.Fprintf(
+			inv.err, "precept: the lessons directory %s does not exist; a relative path of the configuration is relative to the working directory of the command\n",
+			report.Printable(absolute(cfg.Lessons)),
+		)
+	}
 	for _, p := range answer.Broken {
 		fmt.Fprintln(inv.err, p.Error())
 	}

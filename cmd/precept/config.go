@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -205,7 +206,50 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 		fmt.Fprintf(inv.err, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), why)
 		c.DataDir = dir
 	}
+	f.useServedLessons(inv, c)
 	return c, nil
+}
+
+// useServedLessons makes a command that uses the data directory of the running server of this user also use the bank of
+// this server, unless a flag, a variable, another configuration file or lessons in ./lessons select a bank. If the
+// command then uses another bank than the server, a line names both.
+func (f *configFlags) useServedLessons(inv *invocation, c *configs.Config) {
+	r, ok := server.ReadUserRunFile(inv.env)
+	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {
+		return
+	}
+	if f.path(inv) != "" && !f.isServed(inv, r) || f.given["lessons"] != "" || variable(inv.env, "PRECEPT_LESSONS") != "" {
+		return
+	}
+	text := "precept: lessons in %s (of your running server; --lessons names another bank)\n"
+	if server.IsRedis(r.Lessons) || holdsFiles(c.Lessons) {
+		text = "precept: lessons in " + report.Printable(c.Lessons) + "; your running server uses the lessons in %s, which --lessons selects\n"
+	} else {
+		c.Lessons = r.Lessons
+	}
+	if flag := f.command.Flags().Lookup("lessons"); flag != nil && !flag.Hidden {
+		fmt.Fprintf(inv.err, text, report.Printable(r.Lessons))
+	}
+}
+
+// isServed reports whether the running server of the user uses the configuration file of the command.
+func (f *configFlags) isServed(inv *invocation, r server.UserRun) bool {
+	path := f.path(inv)
+	return path != "" && absolute(path) == r.Config
+}
+
+// absolute returns an absolute path; a path that cannot be made absolute stays unchanged.
+func absolute(path string) string {
+	if whole, err := filepath.Abs(path); err == nil {
+		return whole
+	}
+	return path
+}
+
+// holdsFiles reports whether a directory has an entry.
+func holdsFiles(dir string) bool {
+	entries, _ := os.ReadDir(dir)
+	return len(entries) > 0
 }
 
 // optOutEvery is the time after which a running command reads the opt-outs of the configuration again.
@@ -244,12 +288,15 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 
 // dataDir returns the data directory of a command and, for a directory other than the configured one, the reason.
 // Without a configured data directory and without precept's data in ./data, a command uses the data of the running
-// server of this user, or the data of earlier runs without a server (`precept run`).
+// server of this user, or the data of earlier runs without a server (`precept run`). The same holds for a configuration
+// file of the running server: the paths of the file are relative to the working directory of the server.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, why string) {
-	if f.dataPlaceIsSet(inv) || server.HoldsData(configured) {
+	r, running := server.ReadUserRunFile(inv.env)
+	isOther := f.dataPlaceIsSet(inv) && !(running && f.isServed(inv, r) && !f.dataKeyIsSet(inv))
+	if isOther || server.HoldsData(configured) {
 		return configured, ""
 	}
-	if r, ok := server.ReadUserRunFile(inv.env); ok {
+	if running {
 		return r.DataDir, "of your running server"
 	}
 	if own := server.UserDataDir(inv.env); own != "" && isDirectory(own) {
@@ -261,7 +308,12 @@ func (f *configFlags) dataDir(inv *invocation, configured string) (dir, why stri
 // dataPlaceIsSet reports whether a configuration file is in use, or a flag or a variable sets data_dir or
 // store.url.
 func (f *configFlags) dataPlaceIsSet(inv *invocation) bool {
-	return f.path(inv) != "" || f.given["data_dir"] != "" || f.given["store.url"] != "" ||
+	return f.path(inv) != "" || f.dataKeyIsSet(inv)
+}
+
+// dataKeyIsSet reports whether a flag or a variable sets data_dir or store.url.
+func (f *configFlags) dataKeyIsSet(inv *invocation) bool {
+	return f.given["data_dir"] != "" || f.given["store.url"] != "" ||
 		variable(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 

@@ -1,13 +1,17 @@
 package verbs
 
 import (
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"precept/cmd/precept/server"
 	"precept/test/harness"
 )
 
@@ -38,6 +42,70 @@ func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 	}
 	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
 		t.Errorf("files in the project folder: got %v, error %v, want none", entries, err)
+	}
+}
+
+// In another folder, the commands on lessons use the bank of the running server of the user, also with the configuration
+// file of this server, and `precept run` with this file uses the server.
+func TestLessonsCommandsUseTheBankOfTheRunningServer(t *testing.T) {
+	t.Parallel()
+	home, work, project := t.TempDir(), t.TempDir(), t.TempDir()
+	env := []string{"XDG_RUNTIME_DIR=" + home, "XDG_DATA_HOME=" + t.TempDir()}
+	config, lessons := filepath.Join(work, "precept.yaml"), filepath.Join(work, "bank")
+	if err := os.WriteFile(config, []byte("lessons: ./bank\ndata_dir: ./store\nupstream: http://127.0.0.1:9/v1\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(lessons, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "precept", "serve", "--json", "--config", config, "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0")
+	cmd.Dir, cmd.Env = work, append(os.Environ(), env...)
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var run server.RunFile
+	if err := json.NewDecoder(out).Decode(&run); err != nil {
+		t.Fatal(err)
+	}
+	code, stdout, stderr := runIn(t, project, env, "lessons", "new", "ask-first", "--keyword", "push it", "--advice", "Ask the user first.")
+	if code != 0 || !strings.Contains(stderr, "lessons in "+lessons+" (of your running server") {
+		t.Errorf("lessons new: got exit code %d, want 0 and the name of the server's bank\n%s%s", code, stdout, stderr)
+	}
+	if _, err := os.Stat(filepath.Join(lessons, "ask-first.md")); err != nil {
+		t.Errorf("the new lesson in the bank of the server: %v", err)
+	}
+	for _, args := range [][]string{{"list"}, {"show", "ask-first"}, {"list", "--config", config}} {
+		if code, stdout, stderr = runIn(t, project, env, append([]string{"lessons"}, args...)...); code != 0 || !strings.Contains(stdout, "ask-first") {
+			t.Errorf("lessons %v: got exit code %d, want 0 and ask-first\n%s%s", args, code, stdout, stderr)
+		}
+	}
+	if code, stdout, stderr = runIn(t, project, env, "run", "--config", config, "--", "sh", "-c", "echo $PRECEPT_URL"); code != 0 || strings.TrimSpace(stdout) != run.Data {
+		t.Errorf("run --config: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, stdout, run.Data, stderr)
+	}
+	if code, stdout, stderr = runIn(t, project, env, "check", "--config", config); code != 0 || !strings.Contains(stderr, filepath.Join(project, "bank")+" does not exist") {
+		t.Errorf("check --config in another folder: got exit code %d, want 0 and the missing directory\n%s%s", code, stdout, stderr)
+	}
+	if entries, err := os.ReadDir(project); err != nil || len(entries) > 0 {
+		t.Errorf("files in the project folder: got %v, error %v, want none", entries, err)
+	}
+	if err := os.Mkdir(filepath.Join(project, "lessons"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(project, "lessons", "x.md"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if code, stdout, stderr = runIn(t, project, env, "lessons", "list"); code != 0 || !strings.Contains(stderr, "your running server uses the lessons in "+lessons) {
+		t.Errorf("lessons list beside other lessons: got exit code %d, want 0 and both banks\n%s%s", code, stdout, stderr)
+	}
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Wait(); err != nil {
+		t.Errorf("precept serve after SIGTERM: got %v, want exit code 0", err)
 	}
 }
 

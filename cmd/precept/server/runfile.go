@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"net/netip"
+	"net/url"
 	"os"
 	"path/filepath"
 	"runtime"
@@ -70,17 +71,17 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	if !isAlive(r.PID) {
 		return RunFile{}, fmt.Errorf("%s names process %d, which is not running; start the server", RunFilePath(dataDir), r.PID)
 	}
-	for _, url := range []string{r.Data, r.Admin} {
-		if !isLocal(url) {
-			return RunFile{}, fmt.Errorf("%s names %q, which is not an address of this machine; name the server with --url", RunFilePath(dataDir), url)
+	for _, address := range []string{r.Data, r.Admin} {
+		if !isLocal(address) {
+			return RunFile{}, fmt.Errorf("%s names %q, which is not an address of this machine; name the server with --url", RunFilePath(dataDir), address)
 		}
 	}
 	return r, nil
 }
 
 // isLocal reports whether a URL is one that serve writes: http, an IP address of this machine, and a port.
-func isLocal(url string) bool {
-	text, isHTTP := strings.CutPrefix(url, "http://")
+func isLocal(address string) bool {
+	text, isHTTP := strings.CutPrefix(address, "http://")
 	at, err := netip.ParseAddrPort(text)
 	if !isHTTP || err != nil {
 		return false
@@ -97,7 +98,9 @@ type UserRun struct {
 	PID     int    `json:"pid"`
 	Data    string `json:"data"`
 	Admin   string `json:"admin"`
-	DataDir string `json:"data_dir"` // absolute
+	DataDir string `json:"data_dir"`          // absolute
+	Lessons string `json:"lessons,omitempty"` // directory of the bank, absolute; for Redis, the URL without a password
+	Config  string `json:"config,omitempty"`  // configuration file, absolute
 }
 
 // UserRunPath returns the path of the run file of the user, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state;
@@ -211,15 +214,30 @@ func isAlive(pid int) bool {
 }
 
 // writeUserRunFile writes the run file of the user with mode 0600. With an empty path, no file is written.
-func writeUserRunFile(path, dataDir, data, adminURL string) error {
+func writeUserRunFile(path string, r UserRun) error {
 	if path == "" {
 		return nil
 	}
-	dir, err := filepath.Abs(dataDir)
-	if err != nil {
-		return err
+	places := []*string{&r.DataDir}
+	if r.Config != "" {
+		places = append(places, &r.Config)
 	}
-	b, err := json.Marshal(UserRun{PID: os.Getpid(), Data: data, Admin: adminURL, DataDir: dir})
+	if !IsRedis(r.Lessons) {
+		places = append(places, &r.Lessons)
+	} else if at, err := url.Parse(r.Lessons); err == nil {
+		at.User = nil
+		r.Lessons = at.String()
+	} else {
+		r.Lessons = "redis://"
+	}
+	for _, place := range places {
+		absolute, err := filepath.Abs(*place)
+		if err != nil {
+			return err
+		}
+		*place = absolute
+	}
+	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}

@@ -134,7 +134,11 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	}
 	run := RunFile{PID: os.Getpid(), Data: data, Admin: adminURL, Close: s.cfg.Reward.CloseAfter.String()}
 	if !s.options.Embedded {
-		if err := writeUserRunFile(s.options.UserRunFile, s.cfg.DataDir, data, adminURL); err != nil {
+		user := UserRun{PID: run.PID, Data: data, Admin: adminURL, DataDir: s.cfg.DataDir, Lessons: s.cfg.Lessons}
+		if s.options.Source != nil {
+			user.Config = s.options.Source.File
+		}
+		if err := writeUserRunFile(s.options.UserRunFile, user); err != nil {
 			s.log.Debug("the run file of the user cannot be written; set PRECEPT_URL for `precept run` in other folders", "file", s.options.UserRunFile, "error", err)
 		}
 		if err := WriteRunFile(s.cfg.DataDir, run); err != nil {
