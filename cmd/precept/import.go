@@ -100,6 +100,9 @@ type importSource struct {
 // not create a store.
 func (inv *invocation) importSources(f *importFlags, files []string) (list []importSource, err error) {
 	if len(f.from) == 0 {
+		if err := refuseRules(files); err != nil {
+			return nil, err
+		}
 		for _, file := range files {
 			in, err := openInput(inv.in, file)
 			if err != nil {

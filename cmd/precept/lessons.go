@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"path"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -90,7 +92,15 @@ func loadBook(
 	return readBook(ctx, tools, cfg)
 }
 
-func noLesson(slug string) error {
+// noLesson returns the error of a missing lesson. If a file of this name has faults, the error names the file and the faults.
+func noLesson(slug string, problems ...lesson.Problem) error {
+	for i := range problems {
+		p := &problems[i]
+		name := strings.TrimSuffix(path.Base(p.Path), ".md")
+		if slug == p.Slug || slug == name || slug == path.Base(path.Dir(p.Path)) && strings.EqualFold(name, "LESSON") {
+			return fmt.Errorf("the lesson %q has faults; correct the file:\n%w", slug, p)
+		}
+	}
 	return fmt.Errorf("lesson %q does not exist; `precept lessons list` lists the lessons", slug)
 }
 
@@ -172,7 +182,8 @@ func (inv *invocation) change(
 	var refused *bank.Refused
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):
-		return nil, noLesson(slug)
+		_, problems, _ := b.List(ctx) // the error of the missing lesson is more useful
+		return nil, noLesson(slug, problems...)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf(
 			"%s is unchanged; correct the lesson, or read the lesson and add --force:\n%w", slug, err,

@@ -80,6 +80,7 @@ func (inv *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
 	var book *lesson.Book
+	var problems []lesson.Problem
 	var out []*lesson.Lesson
 	for _, arg := range args {
 		if strings.HasSuffix(arg, ".md") {
@@ -96,13 +97,13 @@ func (inv *invocation) findLessons(
 		}
 		if book == nil {
 			var err error
-			if book, _, err = readBook(ctx, inv.tools, cfg); err != nil {
+			if book, problems, err = readBook(ctx, inv.tools, cfg); err != nil {
 				return nil, err
 			}
 		}
 		l, ok := book.Get(arg)
 		if !ok {
-			return nil, noLesson(arg)
+			return nil, noLesson(arg, problems...)
 		}
 		out = append(out, l)
 	}

@@ -69,9 +69,11 @@ func (inv *invocation) lessonsLint() *cobra.Command {
 }
 
 // warnOfFaults warns about lesson files that a command leaves out.
-func warnOfFaults(console io.Writer, files int) {
+func warnOfFaults(console io.Writer, problems []lesson.Problem) {
+	const most = 5
+	printProblems(console, problems[:min(most, len(problems))])
 	fmt.Fprintf(
-		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", amount(files, "file"),
+		console, "precept: faults in %s; `precept lessons lint` lists the faults\n", amount(len(problems), "file"),
 	)
 }
 

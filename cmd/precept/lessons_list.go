@@ -82,7 +82,7 @@ func (inv *invocation) list(ctx context.Context, cfg *configs.Config, f *listFla
 		})
 	}
 	if len(problems) > 0 {
-		warnOfFaults(inv.err, len(problems))
+		warnOfFaults(inv.err, problems)
 	}
 	if f.asJSON {
 		return writeJSON(inv.out, list)
@@ -140,13 +140,13 @@ func (inv *invocation) lessonsShow() *cobra.Command {
 	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&archived, "archived", false, "read the lesson from the archive")
 	return inv.withConfig(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
-		book, _, err := bankOrArchive(c.Context(), inv.tools, cfg, archived)
+		book, problems, err := bankOrArchive(c.Context(), inv.tools, cfg, archived)
 		if err != nil {
 			return err
 		}
 		l, ok := book.Get(args[0])
 		if !ok {
-			return noLesson(args[0])
+			return noLesson(args[0], problems...)
 		}
 		row, companion, opinions := rowOf(inv.tools.Now(), book, l), companionOf(cfg, l.Slug), opinionsOf(c.Context(), inv.tools, cfg, l)
 		if asJSON {

@@ -53,13 +53,13 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 		if err := checkJudge(cfg, judge, accept); err != nil {
 			return err
 		}
-		book, _, err := loadBook(c.Context(), inv.tools, cfg)
+		book, problems, err := loadBook(c.Context(), inv.tools, cfg)
 		if err != nil {
 			return err
 		}
 		l, ok := book.Get(args[0])
 		if !ok {
-			return noLesson(args[0])
+			return noLesson(args[0], problems...)
 		}
 		sessions, traffic, err := inv.readCaptured(c.Context(), cfg)
 		if err != nil {

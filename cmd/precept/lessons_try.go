@@ -106,7 +106,7 @@ func (inv *invocation) lessonsTry() *cobra.Command {
 			return writeJSON(inv.out, answer)
 		}
 		if len(problems) > 0 {
-			warnOfFaults(inv.err, len(problems))
+			warnOfFaults(inv.err, problems)
 		}
 		printTried(inv.out, &answer)
 		return nil

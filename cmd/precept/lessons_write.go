@@ -192,6 +192,9 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 	)
 	addJSON(c, &asJSON)
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		if err := refuseRules(args); err != nil {
+			return err
+		}
 		b, closeBank, err := inv.tools.OpenWriter(cfg, func(o *bank.Options) { // limits do not apply to a person
 			o.Limits = bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}
 		})

@@ -68,6 +68,23 @@ func (inv *invocation) rulesPropose() *cobra.Command {
 	})
 }
 
+// refuseRules returns an error that names the commands for rules files if one of the files is a rules file of agents.
+// A file with a frontmatter or with JSON is none.
+func refuseRules(files []string) error {
+	for _, name := range files {
+		if !rules.IsName(name) || isDirectory(name) {
+			continue
+		}
+		if text, err := readRules(name); err == nil && !strings.HasPrefix(text, "---") && !strings.HasPrefix(text, "{") {
+			return misuse(fmt.Errorf(
+				"%s is a rules file of agents; `precept rules measure FILE` measures its sections, and "+
+					"`precept rules to-lessons FILE --section S` makes a lesson of a section", name,
+			))
+		}
+	}
+	return nil
+}
+
 // proposal is a rules file without the sections that can be removed.
 type proposal struct {
 	File    string            `json:"file"`
