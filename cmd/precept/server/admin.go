@@ -118,10 +118,24 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	return out
 }
 
+// shownFaulty is the maximum number of lesson files with faults that the health page names.
+const shownFaulty = 10
+
+// lessonFigures returns the number of active lessons and the lesson files with their faults.
 func (s *services) lessonFigures() []admin.Figure {
 	problems := s.lessons.problems.Load()
-	return []admin.Figure{
+	out := []admin.Figure{
 		{Name: "Active lessons", Value: strconv.Itoa(countActive(s.lessons.book.Load(), s.tools.Now()))},
 		{Name: "Lesson files with faults", Value: strconv.FormatInt(problems, 10), Bad: problems > 0},
 	}
+	if faulty := s.lessons.faulty.Load(); faulty != nil {
+		for _, p := range (*faulty)[:min(len(*faulty), shownFaulty)] {
+			name, err := filepath.Rel(s.lessons.source, p.Path)
+			if err != nil {
+				name = p.Path
+			}
+			out = append(out, admin.Figure{Name: name, Value: p.Faults.Error()})
+		}
+	}
+	return out
 }

@@ -38,7 +38,8 @@ type library struct {
 	events   bool   // the kernel reports changes of the lesson directory
 
 	book     atomic.Pointer[lesson.Book]
-	problems atomic.Int64 // lesson files without effect
+	problems atomic.Int64                     // lesson files without effect
+	faulty   atomic.Pointer[[]lesson.Problem] // the same files with their faults
 
 	redis  *redis.Bank // nil: the lessons are files in a directory
 	place  bank.Place
@@ -125,6 +126,7 @@ func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 	b.Prepare()
 	old := l.book.Swap(b)
 	l.problems.Store(int64(len(problems)))
+	l.faulty.Store(&problems)
 	for i := range problems {
 		l.log.Warn("a lesson file has no effect", "fault", problems[i].Error(), "kept", problems[i].Kept)
 	}

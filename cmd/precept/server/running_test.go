@@ -272,6 +272,9 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the line on the unreadable file in the log", func() bool { return l.console.contains("a lesson file has no effect") })
+	if _, answer := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, ""); !strings.Contains(answer, "look-first.md") || !strings.Contains(answer, "lesson_invalid") {
+		t.Errorf("the health answer: got %s, want the unreadable file and its fault", answer)
+	}
 	if !lessonInjected() {
 		t.Error("with an unreadable file a session gets no lesson, want the previous text")
 	}
