@@ -92,7 +92,8 @@ func loadBook(
 	return readBook(ctx, tools, cfg)
 }
 
-// noLesson returns the error of a missing lesson. If a file of this name has faults, the error names the file and the faults.
+// noLesson returns the error of a missing lesson. If a file of this name has faults, the error names the file and
+// the faults.
 func noLesson(slug string, problems ...lesson.Problem) error {
 	for i := range problems {
 		p := &problems[i]

@@ -45,8 +45,8 @@ func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 	}
 }
 
-// In another folder, the commands on lessons use the bank of the running server of the user, also with the configuration
-// file of this server, and `precept run` with this file uses the server.
+// In another folder, the commands on lessons use the bank of the running server of the user, also with the
+// configuration file of this server, and `precept run` with this file uses the server.
 func TestLessonsCommandsUseTheBankOfTheRunningServer(t *testing.T) {
 	t.Parallel()
 	home, work, project := t.TempDir(), t.TempDir(), t.TempDir()
