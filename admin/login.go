@@ -12,15 +12,15 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// loginPage is the login page.
+// loginPage holds the variable content of the login page.
 type loginPage struct {
-	Reason string // reason for the login page; empty: none
+	Reason string // notice above the form; may be empty
 	Next   string // path to open after the login
-	Reload bool   // the page requests Next at once
+	Reload bool   // the page opens Next at once, without a click
 }
 
-// wrongToken answers a request with a wrong token: status 401, or 429 after many wrong tokens. A log line
-// counts the wrong tokens of some seconds.
+// wrongToken writes the response to a wrong token: status 401, or 429 after many wrong tokens. The log has one
+// line for all wrong tokens of a few seconds, with their number.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.countWrong(ip)
@@ -36,8 +36,8 @@ func (s *Server) wrongToken(c echo.Context) error {
 		"The token is wrong. The command below prints the generated token.")
 }
 
-// missingToken answers a request without a token or with an expired login: a browser gets the login page, a
-// program a JSON error.
+// missingToken writes the response to a request without a token or with an expired login: the login page for a
+// browser, a JSON error for a program.
 func (s *Server) missingToken(c echo.Context) error {
 	notice := ""
 	if c.Request().Method != http.MethodGet {
@@ -74,18 +74,18 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 	return s.render(c, err.Code, p.html())
 }
 
-// login checks the token of a browser, sets the session cookie and redirects, so that the token does not stay
-// in the address.
+// login checks a token from the form or from the address /login?token=TOKEN, sets the session cookie and redirects.
+// The redirect removes the token from the address bar of the browser.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
 		return s.render(c, http.StatusOK, loginPage{}.html())
 	}
-	h, ok := s.access.Load().byToken(token)
+	holder, ok := s.access.Load().byToken(token)
 	if !ok {
 		return s.wrongToken(c)
 	}
-	id, err := s.sessions.create(h.sum)
+	id, err := s.sessions.create(holder.sum)
 	if err != nil {
 		return err
 	}
@@ -101,9 +101,9 @@ func (s *Server) logout(c echo.Context) error {
 	return s.redirect(c, "/login")
 }
 
-// cookie returns the session cookie with a maximum age in seconds. The attribute Secure is set only for a
-// browser that uses HTTPS, to this server or to a proxy before this server. Over HTTP, as on loopback,
-// some browsers do not send a cookie with the attribute.
+// cookie returns the session cookie with a maximum age in seconds. The cookie is Secure only if the
+// browser uses HTTPS, to this server or to a proxy in front of this server. Over HTTP, for example on
+// loopback, some browsers do not send a Secure cookie.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure is set for HTTPS
 		Name: cookieName, Value: value, Path: s.options.Address.Base + "/", MaxAge: age,

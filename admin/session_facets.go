@@ -11,7 +11,7 @@ import (
 
 const (
 	maxShownValues  = 7  // values that a facet shows without a click
-	maxHiddenValues = 60 // further values, which a click shows
+	maxHiddenValues = 60 // maximum number of values that "more" shows
 )
 
 // facet is a list of values with counts. A click on a value filters the list.
@@ -20,8 +20,8 @@ type facet struct {
 	values    []store.FacetValue
 }
 
-// facetsOf returns the facets of the page in order, without the facet of lessons, whose values have several
-// counts each.
+// facetsOf returns the facets in the order of the page. lessonFacet renders the facet of lessons, in which each
+// value has several counts.
 func facetsOf(x *store.Facets) []facet {
 	return []facet{
 		{"verdict", "Verdict", x.Verdicts},
@@ -72,8 +72,8 @@ func (v *sessionsView) ranges(f frame) g.Node {
 	)
 }
 
-// valueName returns the text of a value on the page.
-func (x facet) valueName(value string) string {
+// valueText returns the text that the page shows for a value.
+func (x facet) valueText(value string) string {
 	if text := lengths()[value]; x.key == "length" && text != "" {
 		return text
 	}
@@ -86,10 +86,10 @@ func (x facet) html(f frame) g.Node {
 	}
 	chosen := f.query.Get(x.key)
 	item := func(value store.FacetValue) g.Node {
-		here := strings.EqualFold(value.Value, chosen)
+		selected := strings.EqualFold(value.Value, chosen)
 		return h.Li(h.A(
-			h.Href(f.With(x.key, ifElse(here, "", value.Value))), g.If(here, h.Aria("current", "true")), h.Title(visible(value.Value)),
-			h.Span(h.Class("value"), quoted(short(x.valueName(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
+			h.Href(f.With(x.key, ifElse(selected, "", value.Value))), g.If(selected, h.Aria("current", "true")), h.Title(visible(value.Value)),
+			h.Span(h.Class("value"), quoted(short(x.valueText(value.Value)))), h.Span(h.Class("count"), g.Text(count(value.Sessions))),
 		))
 	}
 	first, rest := x.values[:min(len(x.values), maxShownValues)], x.values[min(len(x.values), maxShownValues):]
@@ -103,28 +103,29 @@ func (x facet) html(f frame) g.Node {
 	)
 }
 
-// lessonFacet returns the lessons with their sessions by arm.
+// lessonFacet returns the lessons with the number of matching sessions, and the numbers of those with the lesson
+// injected, withheld, and in the control group.
 func (v *sessionsView) lessonFacet(f frame) g.Node {
 	list := v.facets.Lessons
 	if len(list) == 0 {
 		return nil
 	}
-	slug, arm := f.query.Get("lesson"), f.query.Get("arm")
+	slug, chosenFate := f.query.Get("lesson"), f.query.Get("arm")
 	item := func(l store.LessonFacet) g.Node {
-		armLink := func(state string, n int) g.Node {
-			here := slug == l.Slug && arm == state
-			return g.If(n > 0 || here, g.Group{space(), h.A(
-				h.Href(ifElse(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", state))), g.If(here, h.Aria("current", "true")),
-				labelled(visible(short(l.Slug))+": "+state+", "+countOf(n, "session")), g.Text(state+" "+count(n)),
+		fateLink := func(fate string, n int) g.Node {
+			selected := slug == l.Slug && chosenFate == fate
+			return g.If(n > 0 || selected, g.Group{space(), h.A(
+				h.Href(ifElse(selected, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", fate))), g.If(selected, h.Aria("current", "true")),
+				labelled(visible(short(l.Slug))+": "+fate+", "+countOf(n, "session")), g.Text(fate+" "+count(n)),
 			)})
 		}
-		here := slug == l.Slug && (arm == "" || arm == store.FateMatched)
+		selected := slug == l.Slug && (chosenFate == "" || chosenFate == store.FateMatched)
 		return h.Li(
 			h.A(
-				h.Href(ifElse(here, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(here, h.Aria("current", "true")), h.Title(visible(l.Slug)),
+				h.Href(ifElse(selected, f.With("lesson", "", "arm", ""), f.With("lesson", l.Slug, "arm", ""))), g.If(selected, h.Aria("current", "true")), h.Title(visible(l.Slug)),
 				h.Span(h.Class("value"), quoted(short(l.Slug))), h.Span(h.Class("count"), g.Text(count(l.Matched))),
 			),
-			h.Span(h.Class("arms"), armLink(store.FateInjected, l.Injected), armLink(store.FateWithheld, l.Withheld), armLink(store.FateControl, l.Control)),
+			h.Span(h.Class("arms"), fateLink(store.FateInjected, l.Injected), fateLink(store.FateWithheld, l.Withheld), fateLink(store.FateControl, l.Control)),
 		)
 	}
 	first, rest := list[:min(len(list), maxShownValues)], list[min(len(list), maxShownValues):]
@@ -138,7 +139,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// chosen returns the filters of the query as links. A click removes the filter.
+// chosen returns one link for each active filter. A click on the link removes its filter.
 func (v *sessionsView) chosen(f frame) g.Node {
 	var chips g.Group
 	for _, key := range sessionFilters() {

@@ -12,12 +12,12 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// slowPoll is the number of polls that pass without a walk of the directory while the kernel
-// reports changes. The walk after slowPoll polls finds what the kernel did not report.
-const slowPoll = 30
+// maxIdlePolls is the number of polls after which the directory is walked even if the kernel has reported no
+// change. The walk finds changes that the kernel missed.
+const maxIdlePolls = 30
 
-// errNoEvents is the reason for polling if the kernel does not report the changes of a file system, such as
-// a network mount that other machines write.
+// errNoEvents is the reason for polling if the kernel does not report the changes of a file system, for
+// example of a network mount, to which other machines write.
 var errNoEvents = errors.New("the file system does not report changes")
 
 // events receives the kernel's reports of changes, and decides when the watcher has to walk its
@@ -26,25 +26,25 @@ var errNoEvents = errors.New("the file system does not report changes")
 //
 // With the zero value, the directory is walked at each poll.
 type events struct {
-	kernel  *fsnotify.Watcher // nil: no events
-	folders map[string]bool   // watched by kernel
-	roots   []root            // compared at each poll
-	dirty   bool              // the kernel reported a change, or began to watch a folder after the walk
-	quiet   int               // polls since the last walk
+	kernel    *fsnotify.Watcher // nil: no events
+	folders   map[string]bool   // watched by kernel
+	roots     []root            // compared at each poll
+	dirty     bool              // a walk is due: the kernel reported a change, or may have missed a change before the watch began
+	idlePolls int               // polls since the last walk
 }
 
-// root is a path of which the kernel does not report every change: the directory itself, whose
-// parents may be renamed, and the symbolic links in the directory, whose targets lie elsewhere.
+// root is a path with changes that the kernel does not report: the directory itself, whose parents may be
+// renamed, or a symbolic link in the directory, whose target lies elsewhere.
 type root struct {
 	path string
-	info fs.FileInfo // file info of the link's target
+	info fs.FileInfo // of the directory, or of the target of the link; nil if missing
 }
 
-// open starts the kernel's events. The error is the reason why the kernel has no events.
+// open starts the kernel's events. The error is the reason for polling.
 func (e *events) open() error {
 	kernel, err := fsnotify.NewWatcher()
 	if err != nil {
-		return explainEvents(err)
+		return explainWatchError(err)
 	}
 	e.kernel, e.folders, e.dirty = kernel, map[string]bool{}, true
 	return nil
@@ -53,7 +53,7 @@ func (e *events) open() error {
 // close ends the kernel's events; from then on the directory is walked at each poll.
 func (e *events) close() {
 	if e.kernel != nil {
-		_ = e.kernel.Close() // an error of Close has no remedy
+		_ = e.kernel.Close() // nothing can be done about an error
 	}
 	*e = events{}
 }
@@ -66,8 +66,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record records an event. record removes the watch of a folder that was removed or renamed, because the name
-// may belong to another folder at the next walk.
+// record makes a walk due, unless the event concerns a file that the walk skips. The watch of a removed or renamed
+// folder ends, because the name may belong to another folder at the next walk.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -83,21 +83,21 @@ func (e *events) isWalkDue() bool {
 	if e.kernel == nil {
 		return true
 	}
-	moved := slices.ContainsFunc(e.roots, root.moved)
-	if moved { // the watched folders lie elsewhere now
+	changed := slices.ContainsFunc(e.roots, root.changed)
+	if changed { // the watched folders may lie elsewhere now
 		for folder := range e.folders {
 			e.unwatch(folder)
 		}
 	}
-	e.quiet++
-	if !moved && !e.dirty && e.quiet < slowPoll {
+	e.idlePolls++
+	if !changed && !e.dirty && e.idlePolls < maxIdlePolls {
 		return false
 	}
-	e.dirty, e.quiet = false, 0
+	e.dirty, e.idlePolls = false, 0
 	return true
 }
 
-// follow watches the folders of a walk. The error is the reason why polling is necessary.
+// follow watches the folders that a walk found, and no others. The error is the reason why polling is necessary.
 func (e *events) follow(l *listing) error {
 	if e.kernel == nil {
 		return nil
@@ -107,7 +107,8 @@ func (e *events) follow(l *listing) error {
 	for _, folder := range l.folders {
 		walked[folder] = true
 	}
-	// Remove old watches before adding new ones: a renamed folder has one watch under both names.
+	// Remove old watches before adding new ones: the kernel has one watch per folder, under the old and the new
+	// name of a renamed folder.
 	for folder := range e.folders {
 		if !walked[folder] {
 			e.unwatch(folder)
@@ -124,7 +125,7 @@ func (e *events) follow(l *listing) error {
 		switch err := e.kernel.Add(folder); {
 		case errors.Is(err, fs.ErrNotExist): // removed since the walk
 		case err != nil:
-			return explainEvents(err)
+			return explainWatchError(err)
 		default:
 			e.folders[folder] = true
 		}
@@ -136,12 +137,13 @@ func (e *events) follow(l *listing) error {
 }
 
 func (e *events) unwatch(folder string) {
-	_ = e.kernel.Remove(folder) // the kernel may have removed the watch before
+	_ = e.kernel.Remove(folder) // the kernel may have removed the watch already
 	delete(e.folders, folder)
 }
 
-// moved reports whether the path now leads to another file or folder than at the last walk, or to a changed file.
-func (r root) moved() bool {
+// changed reports whether the path leads to another file or folder than at the last walk, or to a file with new
+// content.
+func (r root) changed() bool {
 	now, err := os.Stat(r.path)
 	if exists, existed := err == nil, r.info != nil; !exists || !existed {
 		return exists != existed
@@ -152,8 +154,8 @@ func (r root) moved() bool {
 	return !now.IsDir() && (now.Size() != r.info.Size() || !now.ModTime().Equal(r.info.ModTime()) || changeTime(now) != changeTime(r.info))
 }
 
-// explainEvents names the setting that allows more watches.
-func explainEvents(err error) error {
+// explainWatchError adds the setting that allows more watches to an error of the kernel's limits.
+func explainWatchError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):
 		return fmt.Errorf("the limit of watched folders is reached; raise fs.inotify.max_user_watches: %w", err)

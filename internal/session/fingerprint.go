@@ -9,31 +9,32 @@ import (
 	"precept/internal/wire"
 )
 
-// The bounds of Quotes: conversations are remembered by scope, for as long as a pause may last.
+// The bounds of Quotes, which finds the conversation that a side request (a title, a summary, a judgement) quotes.
 const (
-	maxQuoteScopes        = 512
-	maxQuoteConversations = 64 // conversations with tools, and as many without tools
-	maxAnswers            = 6  // answers and tool results of a conversation, and phrases of a reply to a side request
-	maxReplyPhrases       = 8  // phrases per reply
-	maxCallPhrases        = 4  // phrases of a call
-	quoteTTL              = 30 * time.Minute
-	sideRequestGap        = 2 * time.Minute // time in which the next side request follows a side request
-	minPieceBytes         = 12              // bytes of a searched text; shorter texts occur by chance
-	minUniqueBytes        = 24              // bytes of a text that identifies a conversation alone
+	maxQuoteScopes        = 512              // scopes: credentials with conversations
+	maxQuoteConversations = 64               // conversations with tools per scope; the same maximum holds for conversations without tools
+	maxAnswers            = 6                // answers and tool results of a conversation
+	maxSidePhrases        = 6                // phrases of a reply to a side request
+	maxReplyCalls         = 8                // calls of a reply that are read
+	maxCallPhrases        = 4                // phrases of a call
+	quoteTTL              = 30 * time.Minute // maximum age of the newest request of a quoted conversation
+	sideRequestGap        = 2 * time.Minute  // maximum gap between two side requests about a conversation
+	minPieceBytes         = 12               // minimum length of a piece; shorter texts occur by chance
+	minUniqueBytes        = 24               // minimum length of a piece that identifies a conversation on its own
 	maxPieceBytes         = 80
 	maxSearchedBytes      = 128 << 10 // searched bytes of a request
-	maxNewestItems        = 8         // items from the end in which the newest words and results are looked for
-	maxTailBytes          = 80        // maximum number of bytes that follow a quotation at the end of a request
-	tailWordLimit         = 4         // a quotation at the end of a request is followed by fewer words than this
+	maxNewestItems        = 8         // the newest words and results are searched in this many last items
+	maxTailBytes          = 80        // maximum number of bytes after an answer that ends a request
+	tailWordLimit         = 4         // fewer words than this may follow the answer
 )
 
 // fingerprint holds the texts by which a conversation is recognised in a quotation.
 type fingerprint struct {
 	id          ID
-	hasTools    bool // the first request had tools
-	system      uint64
-	tools       []uint32
-	hash        uint64    // hash of the tools' names
+	hasTools    bool      // the first request had tools
+	system      uint64    // hash of the system prompt
+	tools       []uint32  // one short hash for each tool name
+	hash        uint64    // hash of the list of tools, for comparison with the next request
 	at          time.Time // time of the newest request
 	userWords   [2]part   // first and newest words of the user
 	answers     []part    // answers and tool results, newest last
@@ -45,11 +46,11 @@ type fingerprint struct {
 // part is a piece of a text. A quotation repeats the piece unchanged.
 type part struct {
 	text string
-	rest int // number of bytes from the piece to the end of the text
+	rest int // number of bytes from the start of the piece to the end of the text; 0: unknown
 }
 
-// recall adds the texts of the history in a request: the first words of the user, and the answers.
-func (x *fingerprint) recall(req *wire.Request) {
+// addHistory adds the first words of the user and the answers in the messages of a request to the fingerprint.
+func (x *fingerprint) addHistory(req *wire.Request) {
 	if it, ok := opening(req); ok {
 		x.userWords[0] = distinctive(it.Words)
 	}
@@ -69,8 +70,8 @@ func (x *fingerprint) addAnswer(text string) {
 	x.answers = push(x.answers, w, maxAnswers)
 }
 
-// newest returns the newest words of the user in the items from index from on, and the later tool
-// results.
+// newest returns the newest words of the user and the two newest tool results that accompany or follow
+// the words. newest skips the items before index from.
 func newest(req *wire.Request, from int) (words string, results []string) {
 	for i := req.Len() - 1; i >= max(from, req.Len()-maxNewestItems); i-- {
 		it := req.Item(i)
@@ -86,8 +87,7 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// distinctive returns the first long piece of a text without characters that a quotation would
-// escape, or an empty piece.
+// distinctive returns the first piece of a text, or an empty part if the text has no piece.
 func distinctive(text string) part {
 	for p, pos := range pieces(text) {
 		return part{strings.Clone(p), len(text) - pos}
@@ -95,8 +95,8 @@ func distinctive(text string) part {
 	return part{}
 }
 
-// phrases appends long pieces of a text to list, until list has limit entries. A piece needs a space:
-// the names of JSON fields, which many texts share, contain no spaces.
+// phrases appends the pieces of a text that have a space and at least minUniqueBytes bytes, until list
+// has limit entries. The names of JSON fields, which many texts share, contain no spaces.
 func phrases(list []part, text string, limit int) []part {
 	for p := range pieces(text) {
 		if len(list) >= limit {
@@ -109,7 +109,9 @@ func phrases(list []part, text string, limit int) []part {
 	return list
 }
 
-// pieces yields the pieces between escaped characters, with their positions.
+// pieces splits the first 4 KiB of a text at characters that a quotation may escape, and after
+// maxPieceBytes bytes. pieces yields each piece of at least minPieceBytes bytes, trimmed, with the offset of
+// the untrimmed piece.
 func pieces(text string) iter.Seq2[string, int] {
 	text = text[:min(len(text), 4<<10)]
 	return func(yield func(string, int) bool) {
@@ -130,5 +132,5 @@ func pieces(text string) iter.Seq2[string, int] {
 	}
 }
 
-// escaped reports whether JSON, markup or a template writes the character differently.
+// escaped reports whether JSON, markup or a template escapes the character.
 func escaped(c byte) bool { return c < ' ' || strings.IndexByte("\"\\<>&'`{}", c) >= 0 }

@@ -50,7 +50,7 @@ func (q *Quotes) AddTurn(sc Scope, id ID, req *wire.Request, now time.Time) {
 	if x.at.IsZero() {
 		from = 0
 		if !req.Delta {
-			x.recall(req)
+			x.addHistory(req)
 		}
 	}
 	words, results := newest(req, from)
@@ -79,7 +79,7 @@ func (q *Quotes) AddReply(sc Scope, id ID, rep *wire.Reply) {
 	}
 	x.addAnswer(rep.Text)
 	x.callPhrases = nil
-	for i := range rep.Calls[:min(len(rep.Calls), maxReplyPhrases)] {
+	for i := range rep.Calls[:min(len(rep.Calls), maxReplyCalls)] {
 		x.callPhrases = phrases(x.callPhrases, rep.Calls[i].Args, len(x.callPhrases)+maxCallPhrases)
 	}
 }
@@ -93,9 +93,9 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	if x == nil {
 		return
 	}
-	x.sidePhrases, x.sideAt = phrases(nil, rep.Text, maxAnswers), now
+	x.sidePhrases, x.sideAt = phrases(nil, rep.Text, maxSidePhrases), now
 	for i := range rep.Calls {
-		x.sidePhrases = phrases(x.sidePhrases, rep.Calls[i].Args, maxAnswers)
+		x.sidePhrases = phrases(x.sidePhrases, rep.Calls[i].Args, maxSidePhrases)
 	}
 }
 

@@ -8,30 +8,32 @@ import (
 	"unicode/utf8"
 )
 
-// Cut is a range of Body that Splice leaves out. A Cut is inside of one string, and never splits an
-// escape or a character.
+// Cut is a range of Body that Splice leaves out. A Cut lies within one string literal and never
+// splits an escape or a character.
 type Cut struct{ From, To int }
 
-// Passage is a decoded text that the agent sends before the first answer: the system prompt or one
-// message, with all its text parts in one string.
+// Passage is the decoded text of the system prompt or of one message before the first answer. Text joins
+// all text parts of the message.
 type Passage struct {
 	Role   Role // RoleSystem for instructions, system and developer messages, else RoleUser
 	Text   string
-	Joints []int // offsets in Text where another part begins
-	pieces []piece
+	Joints []int // offsets in Text at which the second and later parts begin
+	parts  []passagePart
 }
 
-// piece is one part of a passage.
-type piece struct {
+// passagePart is the position of one text part in the passage and in the body.
+type passagePart struct {
 	start int  // offset of the part in Passage.Text
-	raw   span // inside of the string literal in the body
+	raw   span // the string literal in the body, without the quotes
 }
 
-// Head returns the texts before the first answer of the model: instructions or system, and the system
-// and user items at the start of the list. Only these texts hold rules files: a later copy in a tool
-// result or in an answer is a quotation. The user items of a list that continues a conversation at the
-// provider are later words, and left out. aider puts an example conversation before its read-only files, so
-// its message with these files belongs to the head as well.
+// Head returns the texts before the first answer of the model: the field "system" or "instructions", and the
+// system and user messages before the first answer. An agent puts rules files, such as AGENTS.md, only into
+// these texts; a later copy in a tool result or in an answer is a quotation.
+//
+// If the list continues a conversation that the provider stores, its user messages follow an earlier answer and
+// are left out. The agent aider sends an example conversation before its message with read-only files; Head
+// includes this message.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {
@@ -66,10 +68,10 @@ func (r *Request) Head() []Passage {
 	return head
 }
 
-// readOnlyFiles begins aider's message with the files of --read.
+// readOnlyFiles is the start of the message in which aider sends the files of its option --read.
 const readOnlyFiles = "Here are some READ ONLY files, provided for your reference."
 
-// passage joins the text parts of a content.
+// passage joins the text parts of a message.
 func (r *Request) passage(parts []part) (p Passage, ok bool) {
 	var texts []string
 	n := 0
@@ -84,36 +86,36 @@ func (r *Request) passage(parts []part) (p Passage, ok bool) {
 		if n > 0 {
 			p.Joints = append(p.Joints, n)
 		}
-		p.pieces = append(p.pieces, piece{start: n, raw: parts[i].text.inner()})
+		p.parts = append(p.parts, passagePart{start: n, raw: parts[i].text.inner()})
 		texts, n = append(texts, t), n+len(t)
 	}
 	p.Text = strings.Join(texts, "")
 	return p, n > 0
 }
 
-// Cuts returns the ranges of the body that hold the bytes [from, to) of the passage: one range for each
-// part with such bytes.
+// Cuts returns the ranges of the body that hold the bytes [from, to) of the passage, one range for each part
+// that overlaps [from, to).
 func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	var cuts []Cut
-	for i, piece := range p.pieces {
+	for i, x := range p.parts {
 		end := len(p.Text)
-		if i+1 < len(p.pieces) {
-			end = p.pieces[i+1].start
+		if i+1 < len(p.parts) {
+			end = p.parts[i+1].start
 		}
-		a, b := max(from, piece.start), min(to, end)
+		a, b := max(from, x.start), min(to, end)
 		if a >= b {
 			continue
 		}
-		raw := piece.raw.of(r.Body)
-		begin := rawLength(raw, a-piece.start)
+		raw := x.raw.of(r.Body)
+		begin := rawLength(raw, a-x.start)
 		length := rawLength(raw[begin:], b-a)
-		cuts = append(cuts, Cut{piece.raw.start + begin, piece.raw.start + begin + length})
+		cuts = append(cuts, Cut{x.raw.start + begin, x.raw.start + begin + length})
 	}
 	return cuts
 }
 
-// rawLength returns the number of bytes at the start of raw, the inside of a string literal, that decode
-// to the first n bytes of its text.
+// rawLength returns the number of bytes of raw that decode to the first n bytes of its text. raw is a string
+// literal without the quotes.
 func rawLength(raw []byte, n int) int {
 	at := 0
 	for n > 0 {
@@ -152,8 +154,8 @@ func sorted(cuts []Cut) []Cut {
 	return out
 }
 
-// appendWithout appends the bytes [from, to) of the body without the cuts, and returns the cuts that
-// reach beyond to.
+// appendWithout appends the bytes [from, to) of the body without the cuts, and returns the remaining
+// cuts: those that end after to.
 func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, []Cut) {
 	for len(cuts) > 0 && cuts[0].From < to {
 		if cuts[0].From > from {
@@ -171,8 +173,8 @@ func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, [
 	return dst, cuts
 }
 
-// HeadOf returns the head (see Request.Head) of a stored first turn. system is the system prompt outside
-// of the list, nil for none; items are the items of the list.
+// HeadOf returns the head (see Request.Head) of a stored first turn. system is the JSON of a system
+// prompt in its own field, or nil; items are the messages of the list.
 func HeadOf(d Dialect, system []byte, items [][]byte) []Passage {
 	if d == None {
 		return nil

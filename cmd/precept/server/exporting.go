@@ -12,17 +12,18 @@ import (
 	"precept/internal/session"
 )
 
-// ExportJob is one export. The export has at most a page of the store and one document in memory.
+// ExportJob is one export. Write streams: the memory in use holds one page of store rows and one output record.
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
-	Agent, Session string // filters: name of the agent, id of the session; "": no filter
+	Agent, Session string // select by agent name and by session id; "" selects all
 	Out            io.Writer
-	Seen           func() // called for each sample or session that is read, also if a filter excludes it; nil: not called
+	Seen           func() // called for each sample or session that is read, even if a filter excludes it; may be nil
 	Records        int    // set by Write: JSON lines, or rows of a Parquet file
 }
 
-// Write writes the selected samples or sessions: as parquet, mplp, experiment or preference, else as chat messages.
+// Write writes the selected samples or sessions in a format. The formats "parquet" and "mplp" contain samples,
+// "experiment" the trials of lessons, and "preference" pairs of answers. Any other format writes chat messages.
 func (x *ExportJob) Write(ctx context.Context, format string) error {
 	var err error
 	if format == "parquet" {
@@ -61,7 +62,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.progress()
-		if !x.isSession(s.ID) || !x.isAgent(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
+		if !x.selectsSession(s.ID) || !x.selectsAgent(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
 		return write(&s)
@@ -74,27 +75,29 @@ func (x *ExportJob) progress() {
 	}
 }
 
-// isSession reports whether the filter by session, if any, selects an id.
-func (x *ExportJob) isSession(id session.ID) bool { return x.Session == "" || x.Session == id.String() }
+// selectsSession reports whether x.Session is empty or equals id.
+func (x *ExportJob) selectsSession(id session.ID) bool {
+	return x.Session == "" || x.Session == id.String()
+}
 
-// isAgent reports whether the filter by agent, if any, selects a name.
-func (x *ExportJob) isAgent(agent string) bool {
+// selectsAgent reports whether x.Agent is empty or equals agent.
+func (x *ExportJob) selectsAgent(agent string) bool {
 	return x.Agent == "" || x.Agent == agent
 }
 
-// sessions calls write for each conversation that began within the times. With a filter by family,
-// quality or lesson, the conversation must have a sample that passes the filter.
+// sessions calls write for each session that began between Filter.From and Filter.To. If the filter names
+// families, qualities or a lesson, the session must have a sample that passes the filter.
 func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *x.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
 	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
 	return x.EachSession(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(r session.Row, _ session.Applied) error {
 		x.progress()
-		if !x.isSession(r.ID) {
+		if !x.selectsSession(r.ID) {
 			return nil
 		}
 		s, err := transcript(ctx, x, r)
-		if err != nil || len(s.Exchanges) == 0 || !x.isAgent(s.Agent) {
+		if err != nil || len(s.Exchanges) == 0 || !x.selectsAgent(s.Agent) {
 			return err
 		}
 		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {
@@ -118,14 +121,14 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	if err != nil {
 		return s, err
 	}
-	whole := hasAllTurns(&r, s.Exchanges)
+	complete := hasAllTurns(&r, s.Exchanges)
 	for _, f := range entries {
 		rating := sample.Rating{
 			At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label,
 			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
 		}
-		if f.Turn == 0 && !whole { // the words may be about a turn that opted out
+		if f.Turn == 0 && !complete { // the texts may be about a turn that is not stored by request of the client
 			rating.Comment, rating.Correction, rating.Details = "", nil, nil
 		}
 		s.Ratings = append(s.Ratings, rating)
@@ -133,8 +136,8 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	return s, nil
 }
 
-// hasAllTurns reports whether the exchanges include every main turn of a session. A turn that opted out, was
-// dropped, or left the store is missing.
+// hasAllTurns reports whether the exchanges include every turn of a session, side requests aside. An exchange is
+// missing if the client opted out of storage for the turn, or if the exchange was dropped or has expired.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {
