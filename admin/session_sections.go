@@ -87,6 +87,10 @@ func lessonFates(f frame, t *store.Transcript) g.Node {
 // reasonOf explains the state of a lesson in a session.
 func reasonOf(x *store.Fate) string {
 	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
+	if trial.Arm(x.Slug).IsRule() {
+		kept := fmt.Sprintf("a section of a rules file; turn %d; the section stays with the probability %.2f", x.Turn, x.Propensity)
+		return ifElse(x.State == store.FateInjected, "the request kept "+kept, "the coin cut "+kept)
+	}
 	switch x.State {
 	case store.FateInjected:
 		return chance

@@ -74,7 +74,8 @@ const (
 	NotMatched = "not_matched"
 )
 
-// fatesOf returns the state of each lesson that matched in a session.
+// fatesOf returns the state of each lesson that matched in a session, then the states of the measured sections of rules
+// files and of the loop warning, which do not match.
 func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
@@ -88,14 +89,24 @@ func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
 			}
 		}
 		if p, ok := a.Pick(slug); ok {
-			f.State, f.Why, f.Propensity, f.Turn = FateWithheld, "", p.Propensity, p.Turn
-			if p.Injected {
-				f.State = FateInjected
-			}
+			f = fateOf(&p)
 		}
 		out = append(out, f)
 	}
+	for i := range a.Picks {
+		if p := &a.Picks[i]; !slices.Contains(x.Matched, p.Slug) {
+			out = append(out, fateOf(p))
+		}
+	}
 	return out
+}
+
+func fateOf(p *trial.Pick) Fate {
+	f := Fate{Slug: p.Slug, State: FateWithheld, Propensity: p.Propensity, Turn: p.Turn}
+	if p.Injected {
+		f.State = FateInjected
+	}
+	return f
 }
 
 // TurnItem is one exchange. The fields are those of the API's JSON object.
