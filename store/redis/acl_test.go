@@ -121,6 +121,29 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	<-done
 }
 
+// While the server refuses the login, no call succeeds: a write without an error and without an effect would be lost.
+// Calls succeed again with the user.
+func TestNoCallSucceedsWithoutALogin(t *testing.T) {
+	t.Parallel()
+	server, url := restricted(t)
+	for _, shards := range []int{1, 256} {
+		s := openWithShards(t, fmt.Sprintf("%s/1?prefix=precept:%d", url, shards), shards)
+		if _, err := changes()[0].do(t.Context(), s); err != nil {
+			t.Fatalf("%s with the user: got error %v, want none", changes()[0].name, err)
+		}
+		server.Must(t, "ACL", "DELUSER", "precept")
+		for _, d := range append(changes(), reads()...) {
+			if _, err := d.do(t.Context(), s); err == nil {
+				t.Errorf("%s in %d shards without the user: got no error, want the refusal of the login", d.name, shards)
+			}
+		}
+		createUser(t, server)
+		if _, err := changes()[0].do(t.Context(), s); err != nil {
+			t.Errorf("%s with the user again: got error %v, want none", changes()[0].name, err)
+		}
+	}
+}
+
 // The documented commands suffice, and none of them is unused.
 func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
 	t.Parallel()

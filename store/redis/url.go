@@ -184,5 +184,7 @@ func (a *address) connect(timeout time.Duration, onConnect func()) client {
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
 	logging.Disable() // the library logs each failed dial; callers report failures
-	return goredis.NewUniversalClient(&o)
+	c := goredis.NewUniversalClient(&o)
+	c.AddHook(pipelineErrors{})
+	return c
 }
