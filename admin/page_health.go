@@ -218,6 +218,8 @@ func storeOf(counts map[string]int64) (out []line) {
 			l.Name, l.Value = "On disk", bytesOf(counts[name])
 		case "parked":
 			l.Name = "Feedback waiting for its session"
+		case "sessions":
+			l.Name = "Sessions and runs"
 		}
 		out = append(out, l)
 	}

@@ -70,7 +70,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 			`<div class="good"><dt>`, `<span class="value">healthy</span>`, "<small>sqlite</small>", "!class=\"bad\"", "!problem", "!class=\"warn\"", "!>Lessons</h2>",
 			"precept v1, go1, process 7, since <time", "of 12 345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
 			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for its session</th><td>2</td>`,
-			`<th scope="row">Late samples</th><td>3</td>`, "No entries. Approvals", "1 of 2 keys differ from their defaults",
+			`<th scope="row">Late samples</th><td>3</td>`, `<th scope="row">Sessions and runs</th><td>9</td>`, "No entries. Approvals", "1 of 2 keys differ from their defaults",
 			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td class="text wrap"><code>0.25</code></td><td class="text wrap quiet"><code>0.1</code>`,
 			`<span class="value">0.4</span>`, "<small>of 1023 B</small>",
 		}},
@@ -97,7 +97,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 			o.Program.Health = func(context.Context) admin.Health {
 				h := admin.Health{Version: "v1", Go: "go1", PID: 7, Started: time.Unix(1e9, 0)}
 				h.Account.Admitted, h.Account.Balanced, h.Account.Dropped = 12345, true, map[string]int64{"opted_out": 4}
-				h.Store = admin.Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"bytes": 1 << 20, "parked": 2, "late_samples": 3}}
+				h.Store = admin.Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"bytes": 1 << 20, "sessions": 9, "parked": 2, "late_samples": 3}}
 				h.Spool = admin.Spool{Dir: "d", Limit: 1023, Lag: 0.4}
 				h.Config = []configs.Setting{{Path: "bandit.epsilon", Value: "0.25", Default: "0.1", Usage: "how often", Changed: true}, {Path: "listen", Value: "x", Default: "x"}}
 				c.change(&h)

@@ -201,7 +201,8 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"no matching session on this page": {"/sessions?agent=x", func(l *store.SessionList) { none(l); l.Next = "n" }, []string{
 			"None of the 7 sessions since <time", "There are older sessions.",
 		}},
-		"empty store": {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"None of the 0 sessions matches", "!shown"}},
+		"empty store":  {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"No session is in this time range", "!None of the 0", "!shown"}},
+		"unknown name": {"/sessions?session=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"No session has this name or id", "!None of the 0"}},
 	} {
 		holds(t, name, list(c.target, c.change), c.wantText...)
 	}

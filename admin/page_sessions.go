@@ -129,6 +129,10 @@ func (v *sessionsView) list(f frame, filtered bool, oldest g.Node) g.Node {
 			g.Textf("None of the %d sessions since ", v.found.Read), oldest,
 			g.Text(" matches. There are older sessions."),
 		))
+	case v.query.Session != "":
+		return empty("No matching session", h.P(g.Text("No session has this name or id. Use another name, or select another tenant.")))
+	case v.found.Read == 0:
+		return empty("No matching session", h.P(g.Text("No session is in this time range. Use another range, or select another tenant.")))
 	default:
 		return empty("No matching session", h.P(g.Textf(
 			"None of the %d sessions matches. Use fewer filters, or select another tenant.", v.found.Read)))

@@ -182,7 +182,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 		c.tools.failed(label.StepEncode, err)
 		return nil
 	}
-	st := &settling{reward: c.name, entries: entries, stored: row.Exchanges}
+	st := &settling{reward: c.name, entries: entries, isRun: rec.Unit.IsRun, stored: row.Exchanges}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.FeedbackState, st.settlement.Deltas = row.Tenant, row.ID, state, deltas
 	st.settlement.To = session.Applied{Version: 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	reward := math.NaN()

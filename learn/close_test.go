@@ -426,3 +426,44 @@ func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
 		}
 	}
 }
+
+// A run closes like a session. The tally counts the sessions of the run, without the run, for a reward before the
+// closing and for a late reward.
+func TestTallyCountsTheSessionsOfARunWithoutTheRun(t *testing.T) {
+	t.Parallel()
+	for name, late := range map[string]bool{"reward before the closing": false, "late reward": true} {
+		r := newRig(t, nil)
+		id := session.RunKey(tenantA, "nightly")
+		nightly := session.NewRun(tenantA, session.Claim{Agent: "coder"}, "nightly", id, r.clk.now())
+		nightly.OptOut.Kept = true // as after the first turn of a session
+		run := r.Add(nightly)
+		for i, member := range []string{"one", "two"} {
+			rec := &session.Record{
+				Identity: session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, member), Tenant: tenantA, Agent: "coder", Name: member, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
+				Thread:   session.Thread{Turns: 1},
+			}
+			r.AddMember(run, rec)
+			r.AddEchoes(session.Echo{Tenant: tenantA, Key: session.MemberKey(tenantA, id, i+1), ID: rec.Identity.ID, At: r.clk.now()})
+			r.Release(r.Add(rec), store.Decided)
+			r.offer(member, 1)
+		}
+		r.Release(run, store.Decided)
+		r.record()
+		if !late {
+			r.postFeedback(tenantA, id, score("f1", 1, 1))
+		}
+		for range 3 {
+			r.age()
+		}
+		if late {
+			r.postFeedback(tenantA, id, score("f1", 1, 1))
+			for range 3 {
+				r.record()
+			}
+		}
+		same(t, name+": version of the run", r.applied(id).Version > 0, true)
+		same(t, name+": reward of the run", r.applied(id).Rewarded, true)
+		same(t, name+": closed sessions in the tally", r.Learner.Tally.Closed.Load(), 2)
+		same(t, name+": rewarded sessions in the tally", r.Learner.Tally.Rewarded.Load(), 2)
+	}
+}

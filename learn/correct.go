@@ -92,7 +92,8 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 	if err != nil {
 		return retry(err)
 	}
-	if err := c.units.passToMembers(ctx, ref); err != nil {
+	isRun, err := c.units.passToMembers(ctx, ref)
+	if err != nil {
 		return retry(err)
 	}
 	if old.Version == 0 { // still open: counted at closing
@@ -114,7 +115,7 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 		return retry(err)
 	}
 	out := feedback.Reward(counted, def.Tiers)
-	st := &settling{reward: def.String(), entries: entries, hadReward: old.Rewarded}
+	st := &settling{reward: def.String(), entries: entries, hadReward: old.Rewarded, isRun: isRun}
 	st.settlement.Tenant, st.settlement.ID, st.settlement.From, st.settlement.FeedbackState = ref.Tenant, ref.ID, old.Version, state
 	st.settlement.To = session.Applied{Version: old.Version + 1, Rewarded: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Rewarded == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {

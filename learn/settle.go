@@ -17,6 +17,7 @@ type settling struct {
 	reward     string // definition of reward of the deltas
 	entries    []feedback.Entry
 	hadReward  bool // a reward was applied already
+	isRun      bool // a run: the tally counts only its sessions
 	stored     int  // exchanges of a session that closes, where the backend knows the number
 }
 
@@ -82,6 +83,9 @@ func (c *closer) countApplied(st *settling, byTenant map[string][]trial.Delta) {
 	c.changed.add(st.settlement.Tenant)
 	if st.reward == c.name {
 		byTenant[st.settlement.Tenant] = append(byTenant[st.settlement.Tenant], st.settlement.Deltas...)
+	}
+	if st.isRun {
+		return
 	}
 	if st.settlement.From == 0 {
 		c.tally.Closed.Add(1)

@@ -53,20 +53,21 @@ func (u *units) share(ctx context.Context, rec *session.Record) error {
 	return err
 }
 
-// passToMembers passes new feedback on a unit to the members. A session that becomes a member later
-// gets the feedback at closing.
-func (u *units) passToMembers(ctx context.Context, ref session.Ref) error {
+// passToMembers passes new feedback on a unit to the members, and reports whether the unit is a run. A session that
+// becomes a member later gets the feedback at closing.
+func (u *units) passToMembers(ctx context.Context, ref session.Ref) (isRun bool, err error) {
 	unit, ok, err := u.memory.Member(ctx, ref.Tenant, ref.ID)
+	isRun = unit.Run != ""
 	if err != nil || !ok || unit.Members == 0 {
-		return err
+		return isRun, err
 	}
 	entries, err := u.backend.Feedback(ctx, ref.Tenant, ref.ID)
 	if err != nil {
-		return err
+		return isRun, err
 	}
 	list := feedback.ForMembers(ref.ID.String(), entries)
 	if len(list) == 0 {
-		return nil
+		return isRun, nil
 	}
 	var hashes strings.Builder
 	for i := range list {
@@ -74,7 +75,7 @@ func (u *units) passToMembers(ctx context.Context, ref session.Ref) error {
 	}
 	hashesText := hashes.String()
 	if u.lastPassed[ref] == hashesText {
-		return nil
+		return isRun, nil
 	}
 	if len(u.lastPassed) >= maxPassedOn || u.lastPassed == nil {
 		u.lastPassed = map[session.Ref]string{}
@@ -89,5 +90,5 @@ func (u *units) passToMembers(ctx context.Context, ref session.Ref) error {
 	if err == nil {
 		u.lastPassed[ref] = hashesText
 	}
-	return err
+	return isRun, err
 }

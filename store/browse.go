@@ -82,7 +82,7 @@ const (
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
 	Next        string        `json:"next,omitempty"` // After of the next query; a short page may have a next one
-	Read        int           `json:"looked_at"`      // sessions whose rows were read
+	Read        int           `json:"looked_at"`      // sessions whose rows were read, without runs
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
 }
 
@@ -111,7 +111,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 			return b.out, err
 		}
 		b.out.Next, within.After = page.Next, page.Next
-		limitReached := b.out.Read >= maxScan || b.reads >= maxRead || a.now().Sub(began) > maxSearch
+		limitReached := b.rows >= maxScan || b.reads >= maxRead || a.now().Sub(began) > maxSearch
 		if page.Next == "" || limitReached || len(b.out.Sessions) >= b.limit {
 			return b.out, nil
 		}
@@ -124,6 +124,7 @@ type browsing struct {
 	query *SessionQuery
 	limit int
 	out   SessionList
+	rows  int // rows that were read, rows of runs included
 	reads int // sessions whose exchanges were read
 }
 
@@ -145,11 +146,14 @@ func (b *browsing) pageSize() int {
 func (b *browsing) add(ctx context.Context, list []session.Listed) (surplus int, err error) {
 	for i := range list {
 		l := &list[i]
-		b.out.Read++
+		b.rows++
 		b.out.OldestStart = &l.Row.Started
 		item, ok, err := b.items.item(ctx, l)
 		if err != nil {
 			return 0, err
+		}
+		if ok {
+			b.out.Read++
 		}
 		if ok = ok && b.query.matches(&item); ok && b.query.searches() {
 			b.reads++

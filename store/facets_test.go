@@ -94,6 +94,7 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	}
 	list := r.browse(store.SessionQuery{Run: "nightly"})
 	same(t, "sessions of the run", len(list.Sessions), 3)
+	same(t, "sessions that were read, without the run", list.Read, 3)
 	for _, x := range list.Sessions {
 		same(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
 		same(t, "verdict on a session", x.Verdict, sample.Poor)

@@ -142,7 +142,11 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 		rows = append(rows, []string{"in the store", ""})
 	}
 	for _, name := range slices.Sorted(maps.Keys(d.Store)) {
-		rows = append(rows, []string{"  " + strings.ReplaceAll(name, "_", " "), n(d.Store[name])})
+		label := strings.ReplaceAll(name, "_", " ")
+		if name == "sessions" { // a run is stored like a session
+			label = "sessions and runs"
+		}
+		rows = append(rows, []string{"  " + label, n(d.Store[name])})
 	}
 	if err := table(out, rows, columns); err != nil {
 		return err

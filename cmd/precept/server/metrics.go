@@ -75,8 +75,8 @@ func RegisterBuild(reg prometheus.Registerer) {
 func RegisterLearning(reg prometheus.Registerer, t *learn.Tally) {
 	count := counters(reg)
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
-	count("precept_sessions_closed_total", "Sessions that reached the closing age.", nil, &t.Closed)
-	count("precept_rewards_total", "Rewards applied to the counters, corrections included.", nil, &t.Rewarded)
+	count("precept_sessions_closed_total", "Sessions that reached the closing age, without runs.", nil, &t.Closed)
+	count("precept_rewards_total", "Sessions that got a reward, late rewards included, without runs.", nil, &t.Rewarded)
 	promauto.With(reg).NewGaugeFunc(
 		prometheus.GaugeOpts{Name: "precept_unsampled_exchanges", Help: "Exchanges of closed sessions without a sample."},
 		func() float64 { return float64(t.Unsampled.Load()) })
