@@ -24,7 +24,8 @@ import (
 // guides returns the names of the pages of the docs, in reading order.
 func guides() []string {
 	return []string{
-		"DASHBOARD", "EXPERIMENT", "LESSONS", "RULES", "AGENTS", "CI", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE",
+		"DASHBOARD", "EXPERIMENT", "LESSONS", "RULES", "AGENTS", "FEEDBACK", "CI", "OPERATIONS", "SAMPLES", "DISTILL",
+		"ARCHITECTURE",
 	}
 }
 

@@ -86,12 +86,12 @@ func fixed(x *float64, digits int) string {
 	return strconv.FormatFloat(*x, 'f', digits, 64)
 }
 
-// points formats an effect in points of reward: 0.05 is +5.0.
+// points formats an effect in points of reward: 0.05 is +5.0, and -0.0004 is −0.04.
 func points(x *float64) string {
 	if x == nil {
 		return none
 	}
-	return withSign(report.Points(*x), 1)
+	return strings.Replace(report.SignedPoints(*x), "-", "−", 1)
 }
 
 // signed formats a number of sessions with its sign; a number that is rounded to 0 has none.

@@ -12,7 +12,7 @@ import (
 // The functions that format numbers and texts for the pages return the expected texts.
 func TestNumbersHaveOneFormat(t *testing.T) {
 	for got, want := range map[string]string{
-		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "+0.0", points(new(1.0)): "+100.0",
+		points(nil): none, points(new(0.05)): "+5.0", points(new(-0.05)): "−5.0", points(new(0.0)): "+0.0", points(new(-0.0004)): "−0.04", points(new(-0.00001)): "+0.0", points(new(1.0)): "+100.0",
 		signed(0): "0", signed(0.4): "0", signed(-0.4): "0", signed(12.6): "+13", signed(-12.6): "−13",
 		count(9999): "9999", count(10000): "10\u202f000", count(-12345): "-12\u202f345", count(1234567): "1\u202f234\u202f567", count(-123): "-123",
 		countOf(1, "lesson"): "1 lesson", countOf(0, "lesson"): "0 lessons", countOf(20000, "cell"): "20\u202f000 cells",

@@ -123,5 +123,6 @@ func (e *ModelEffect) Sentence() string {
 	if e.Effect == nil {
 		return s
 	}
-	return fmt.Sprintf("%s; %+.1f [%+.1f, %+.1f] points, shrunken %+.1f", s, Points(*e.Effect), Points(*e.Lo), Points(*e.Hi), Points(*e.Shrunken))
+	interval := signedInterval(Points(*e.Effect), Points(*e.Lo), Points(*e.Hi))
+	return fmt.Sprintf("%s; %s points, shrunken %s", s, interval, SignedPoints(*e.Shrunken))
 }

@@ -96,8 +96,8 @@ func (a *AllSessions) Sentence() string {
 	case a.Effect == nil:
 		return s + "; no effect yet"
 	}
-	return fmt.Sprintf("%+.1f [%+.1f, %+.1f] points with the outcomes of sessions without a reward (%s; %.0f%% less variance); no verdict uses this estimate",
-		Points(*a.Effect), Points(*a.Lo), Points(*a.Hi), s, 100*a.Gain)
+	return fmt.Sprintf("%s points with the outcomes of sessions without a reward (%s; %.0f%% less variance); no verdict uses this estimate",
+		signedInterval(Points(*a.Effect), Points(*a.Lo), Points(*a.Hi)), s, 100*a.Gain)
 }
 
 // centres describes the share of the variance that the centres explain.

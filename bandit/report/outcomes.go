@@ -51,12 +51,12 @@ type Outcome struct {
 	Name         string   `json:"name"`       // recurrence, errors, loops, corrections, turns, tokens or seconds
 	NInjected    int64    `json:"n_injected"` // closed picks with a coin, rewarded or not
 	NWithheld    int64    `json:"n_withheld"`
-	MeanInjected *float64 `json:"mean_injected"` // turns, tokens and seconds: geometric means
+	MeanInjected *float64 `json:"mean_injected"` // turns, tokens and seconds: geometric mean of 1 + x, less 1
 	MeanWithheld *float64 `json:"mean_withheld"`
 	Effect       *float64 `json:"effect"` // null below 50 picks, 5 in each arm
 	Lo           *float64 `json:"lo"`     // 95%, valid at any time
 	Hi           *float64 `json:"hi"`
-	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change of the geometric mean
+	Unit         string   `json:"unit"` // share: 0.05 is 5 of 100 sessions; errors/10: failed calls divided by 10; percent: change of the geometric mean of 1 + x
 	Verdict      Finding  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"` // picks until a verdict is likely; 0 with a verdict
 	EFewer       float64  `json:"e_fewer"`     // present e-value for a fall, capped at 1e12
@@ -334,7 +334,7 @@ func (x *Outcome) Interval() string {
 	case unitPercent:
 		scaled, unit = func(effect float64) float64 { return effect }, "%"
 	}
-	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]%s", scaled(*x.Effect), scaled(*x.Lo), scaled(*x.Hi), unit)
+	return signedInterval(scaled(*x.Effect), scaled(*x.Lo), scaled(*x.Hi)) + unit
 }
 
 // amount formats a mean in the unit of its outcome.

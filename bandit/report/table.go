@@ -232,9 +232,9 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	switch {
 	case lo == nil || hi == nil:
 	case effect != nil:
-		numbers = fmt.Sprintf("%+5.1f [%+5.1f, %+5.1f]", Points(*effect), Points(*lo), Points(*hi))
+		numbers = fmt.Sprintf("%5s [%5s, %5s]", SignedPoints(*effect), SignedPoints(*lo), SignedPoints(*hi))
 	default:
-		numbers = fmt.Sprintf("  ?   [%+5.1f, %+5.1f]", Points(*lo), Points(*hi))
+		numbers = fmt.Sprintf("  ?   [%5s, %5s]", SignedPoints(*lo), SignedPoints(*hi))
 	}
 	t.row(name, string(v), numbers, t.axis.plot(effect, lo, hi), short(with)+"/"+short(without))
 }

@@ -239,3 +239,16 @@ func TestPointsAreLimitedToAHundred(t *testing.T) {
 		}
 	}
 }
+
+// A bound that is nearly 0 shows its sign with a second decimal. A number that is 0 within this precision has no
+// decimals that suggest a side.
+func TestNumbersNearZeroShowTheirSign(t *testing.T) {
+	for effect, want := range map[float64]string{
+		0.05: "+5.0", -0.05: "-5.0", -0.00047: "-0.05", 0.0004: "+0.04", -0.00049: "-0.05", -0.0006: "-0.1",
+		0: "+0.0", -0.00001: "+0.0", -3: "-100.0",
+	} {
+		if got := report.SignedPoints(effect); got != want {
+			t.Errorf("%v: got %q points, want %q", effect, got, want)
+		}
+	}
+}

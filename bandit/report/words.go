@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"math"
 	"strconv"
 	"strings"
 	"time"
@@ -56,6 +57,26 @@ func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9
 // sessions may be wider than any possible effect.
 func Points(effect float64) float64 { return 100 * max(-1, min(1, effect)) }
 
+// SignedPoints formats an effect on the reward in points with its sign.
+func SignedPoints(effect float64) string { return signedNumber(Points(effect)) }
+
+// signedNumber formats a number with its sign and one decimal. A number that one decimal would round to 0 has two, so
+// that the bound of an interval shows on which side of 0 the bound is. A number below 0.005 is +0.0.
+func signedNumber(x float64) string {
+	switch size := math.Abs(x); {
+	case size < 0.005:
+		return "+0.0"
+	case size < 0.05:
+		return fmt.Sprintf("%+.2f", x)
+	}
+	return fmt.Sprintf("%+.1f", x)
+}
+
+// signedInterval formats a number and its interval.
+func signedInterval(x, lo, hi float64) string {
+	return fmt.Sprintf("%s [%s, %s]", signedNumber(x), signedNumber(lo), signedNumber(hi))
+}
+
 // text describes a planned trial. An unfinished trial is shown, and marked as inconclusive.
 func (l *PlannedTrial) text() string {
 	s := fmt.Sprintf(
@@ -88,7 +109,7 @@ func (l *PlannedTrial) Interval() string {
 	if o, ok := trial.ParseOutcome(l.Outcome); ok && o.Logarithmic() {
 		scaled = func(effect float64) float64 { return effect }
 	}
-	return fmt.Sprintf("%+.1f [%+.1f, %+.1f]", scaled(*l.Effect), scaled(*l.Lo), scaled(*l.Hi))
+	return signedInterval(scaled(*l.Effect), scaled(*l.Lo), scaled(*l.Hi))
 }
 
 // Picks returns the number of picks in the planned trial so far, at most the planned number. A trial on
