@@ -17,7 +17,7 @@ const (
 	textBytes    = 8000
 )
 
-// Placeholders for missing texts: the schemas of samples require a text.
+// Placeholders for missing texts of the input. A missing answer is an empty text.
 const (
 	noWords = "(no words of the user)"
 	noText  = "(no text)"
@@ -62,7 +62,7 @@ func (h *history) intent() Sample {
 	s.Input["intent_id"] = deriveID(h.Session.Tenant, h.Session.ID, "intent", 0)
 	s.Input["raw_request_summary"] = cmp.Or(cut(first.words, summaryBytes), noWords)
 	s.Input["dialog_turns_count"] = len(h.parts)
-	s.Output["final_intent_summary"] = h.answer(h.kept)
+	s.Output["final_intent_summary"] = cmp.Or(answer(h.kept), lastCalls(h.kept))
 	s.Output["resolution_quality_label"] = resolution(f.QualityLabel)
 	s.Output["tool_calls"] = len(h.steps)
 	s.Output["failed_calls"] = h.failures()
@@ -109,7 +109,7 @@ func (h *history) dialog(n int, p *part, last bool) Sample {
 	s := h.sample(DialogResponse, n, p.exchanges, f, label)
 	s.Input["user_text"] = cmp.Or(cut(p.words, textBytes), noWords)
 	s.Input["turn"] = from
-	s.Output["response_text"] = h.answer(p.exchanges)
+	s.Output["response_text"] = answer(p.exchanges)
 	return s
 }
 
@@ -141,6 +141,9 @@ func (h *history) sample(family string, n int, exchanges []*Exchange, f Feedback
 	if last.Run != "" {
 		s.Meta["run"] = last.Run
 	}
+	if last.Reply.Error != "" {
+		s.Output["error"] = cut(last.Reply.Error, summaryBytes)
+	}
 	if flow := last.Config; flow != "" {
 		s.Meta["source_flow_id"] = flow
 	}
@@ -161,25 +164,27 @@ func (h *history) sample(family string, n int, exchanges []*Exchange, f Feedback
 	return s
 }
 
-// answer returns the last text of the model, or a description of its last action.
-func (h *history) answer(exchanges []*Exchange) string {
+// answer returns the last text of the model; "" without one.
+func answer(exchanges []*Exchange) string {
 	for _, o := range slices.Backward(exchanges) {
 		if t := strings.TrimSpace(o.Reply.Text); t != "" {
 			return cut(t, textBytes)
 		}
 	}
-	last := exchanges[len(exchanges)-1]
-	if last.Reply.Error != "" {
-		return cut("no answer: "+last.Reply.Error, summaryBytes)
+	return ""
+}
+
+// lastCalls describes the tool calls of the last reply; "" without calls.
+func lastCalls(exchanges []*Exchange) string {
+	calls := exchanges[len(exchanges)-1].Reply.Calls
+	if len(calls) == 0 {
+		return ""
 	}
-	if calls := last.Reply.Calls; len(calls) > 0 {
-		names := make([]string, len(calls))
-		for i, c := range calls {
-			names[i] = c.Name
-		}
-		return cut("called "+strings.Join(names, ", "), summaryBytes)
+	names := make([]string, len(calls))
+	for i, c := range calls {
+		names[i] = c.Name
 	}
-	return "no answer (" + last.Outcome + ")"
+	return cut("called "+strings.Join(names, ", "), summaryBytes)
 }
 
 func (h *history) failures() (n int) {

@@ -176,7 +176,7 @@ func (h *history) plan(reasons []string) Sample {
 	s.Input["failed_calls"] = h.failures()
 	s.Input["loops"] = h.loops
 	s.Input["model_ms"] = int(h.modelMS())
-	s.Output["result_summary"] = h.answer(h.kept)
+	s.Output["result_summary"] = answer(h.kept)
 	s.Output["repeated_calls"] = h.repeated()
 	return s
 }

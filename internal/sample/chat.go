@@ -111,7 +111,7 @@ func (h *history) list(n int) []ChatMessage {
 			raw, list, continues = nil, nil, false
 		}
 		raw = append(raw, e.New...)
-		if continues && !repeatsReply(h.items[i]) {
+		if continues && h.kept[i-1].isWhole() && !repeatsReply(h.items[i]) {
 			list = appendReply(list, h.kept[i-1])
 		}
 		for _, it := range h.items[i] {
@@ -125,6 +125,28 @@ func (h *history) list(n int) []ChatMessage {
 		list = appendReply(list, h.kept[len(h.kept)-1])
 	}
 	return list
+}
+
+// trainable returns the part of the history that ends with a whole answer and has no gap: turns after an
+// opted-out or deleted turn, and answers that were cut, aborted or failed at the end, are left out.
+func (h *history) trainable() *history {
+	n := 0
+	for i, e := range h.kept {
+		if i > 0 && e.Turn > h.kept[i-1].Turn+1 || i == 0 && e.Turn > 1 && e.NewFrom > 0 {
+			break
+		}
+		if e.isWhole() {
+			n = i + 1
+		}
+	}
+	part := *h
+	part.kept, part.items = h.kept[:n], h.items[:n]
+	return &part
+}
+
+// isWhole reports whether the stored reply is the whole answer of the model.
+func (e *Exchange) isWhole() bool {
+	return !e.Truncated && e.Outcome != Incomplete && e.Outcome != Aborted && e.Outcome != Failed
 }
 
 // repeatsReply reports whether the items contain the last reply. An agent whose provider keeps the history
@@ -253,7 +275,7 @@ func (h *history) approvedTwin(index int) []ChatMessage {
 		if r.Source != "user" || r.Turn == 0 || r.reviewLabel() != Approved {
 			continue
 		}
-		if twin := h.ratedIndex(r); twin >= 0 && twin != index && lastWords(h.items[twin]) == words {
+		if twin := h.ratedIndex(r); twin >= 0 && twin != index && h.kept[twin].isWhole() && lastWords(h.items[twin]) == words {
 			return appendReply(nil, h.kept[twin])
 		}
 	}

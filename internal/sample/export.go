@@ -45,9 +45,9 @@ func (x *Exporter) Line(v any) error {
 }
 
 // Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. A
-// session without an answer of the model has no line.
+// session without a whole answer of the model has no line. The line ends before the first missing turn.
 func (x *Exporter) Chat(s *Session) error {
-	h := s.history()
+	h := s.history().trainable()
 	messages := h.conversation(-1)
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {

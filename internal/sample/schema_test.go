@@ -115,11 +115,11 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 		{"intent", `"good"},"meta`, `"great"},"meta`},
 		{"intent", `"intent_resolution"`, `"other"`},
 		{"dialog", `"user_text":"u"`, ``},
-		{"dialog", `"response_text":"r"`, `"response_text":""`},
+		{"dialog", `"response_text":"r"`, `"response_text":null`},
 		{"fix", `"error":"e"`, `"error":3`},
 		{"fix", `"corrected_call":{}`, `"corrected_call":null`},
 		{"plan", `"reasons":[]`, ``},
-		{"plan", `"result_summary":"s"`, `"result_summary":""`},
+		{"plan", `"result_summary":"s"`, `"result_summary":null`},
 	} {
 		raw := strings.Replace(good[f.from], f.old, f.new, 1)
 		if raw == good[f.from] {
