@@ -175,7 +175,7 @@ func TestChatExportEndsWithAWholeAnswerBeforeAGap(t *testing.T) {
 		var out bytes.Buffer
 		lines := sample.NewExporter(&out)
 		if err := lines.Chat(&c.s); err != nil || lines.Flush() != nil {
-			t.Fatal(err)
+			t.Fatalf("write the line of the session %s: got error %v, want none", name, err)
 		}
 		if got := out.String(); (want == "") != (got == "") || !strings.Contains(got, want) || strings.Contains(got, "answer to t") {
 			t.Errorf("%s: got line %q, want one that ends with %q", name, got, want)
