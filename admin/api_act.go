@@ -132,8 +132,12 @@ func (s *Server) apiForget(c echo.Context) error {
 	case r.Tenant == "":
 		r.Tenant = "default"
 	}
-	c.Set(detailKey, ifElse(r.All, "tenant deleted", "session deleted"))
 	n, err := s.erase(c, r.Tenant, r.Session)
+	subject := "tenant " + r.Tenant
+	if !r.All {
+		subject = "session " + idOnly(r.Session) + " of the " + subject
+	}
+	c.Set(detailKey, fmt.Sprintf("%s: %s", subject, ifElse(err != nil, "not completely deleted", fmt.Sprintf("%d deleted", n))))
 	return answer(c, map[string]int{"forgotten": n}, err)
 }
 

@@ -80,3 +80,16 @@ func TestForgetNeedsTokenAndCSRF(t *testing.T) {
 		t.Errorf("the forgetter got %q, want no call", forgetter.asked)
 	}
 }
+
+// The audit entry of a deletion names the tenant and the number of deleted sessions, and no name of a session.
+func TestAuditOfADeletionNamesTenantAndNumber(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Write.Forget = &fakeForgetter{} })
+	f.do(t, "POST", "/api/forget", func(r *http.Request) {
+		bearer(token)(r)
+		r.Body = io.NopCloser(strings.NewReader(`{"tenant":"acme","session":"ci-42"}`))
+	})
+	const want = "session (by name) of the tenant acme: 3 deleted"
+	if got := f.audit.latest(); len(got) != 1 || got[0].Detail != want {
+		t.Errorf("audit log: got %+v, want one entry with the detail %q", got, want)
+	}
+}

@@ -92,7 +92,8 @@ func request(
 // refusal turns a refused request into an error with a remedy.
 func refusal(server string, res *http.Response) error {
 	switch res.StatusCode {
-	case http.StatusUnauthorized, http.StatusForbidden:
+	case http.StatusForbidden: // the answer has the reason: a viewer's token cannot change anything
+	case http.StatusUnauthorized:
 		return &refusedError{res.StatusCode, fmt.Sprintf(
 			"the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token of this server", server, res.Status,
 		)}

@@ -88,9 +88,13 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 		return writeJSON(inv.out, map[string]int{"forgotten": n})
 	}
 	if n == 0 {
-		_, err = fmt.Fprintf(inv.out, "no data of %s is stored\n", report.Printable(
+		hint := ""
+		if f.session != "" {
+			hint = "; if the session belongs to another tenant, add --tenant NAME"
+		}
+		_, err = fmt.Fprintf(inv.out, "no data of %s is stored%s\n", report.Printable(
 			strings.TrimPrefix(subject, "all data of "),
-		))
+		), hint)
 		return err
 	}
 	_, err = fmt.Fprintf(inv.out, "deleted: %s (%s)\n", report.Printable(subject), amount(n, "session"))

@@ -173,7 +173,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		env := preceptEnv(t, s, secrets)
 		checkVariables(t, "compose.yaml", env)
 		e := readEffectiveConfig(t, env, "serve")
-		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+";")
+		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+" max_fails=0;")
 		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
 			t.Errorf(`%s: the configuration is %+v, want the lessons in Redis, the data in /data, the log in JSON and the host %q`, name, e, name)
 		}
