@@ -58,10 +58,10 @@ type ComparedLesson struct {
 // InjectedSide holds the sessions of one side in which a lesson was injected.
 type InjectedSide struct {
 	Sessions int      `json:"sessions"`
-	Reward   *float64 `json:"reward"` // mean reward; null: no session has a reward
+	Reward   *float64 `json:"reward"`   // mean reward; null: no session has a reward
+	Rewarded int      `json:"rewarded"` // sessions with a reward
 
-	sum      float64
-	rewarded int
+	sum float64
 }
 
 // minCompared is the smallest number of sessions for which an interval is computed.
@@ -228,8 +228,8 @@ func comparedLessons(sides *[2][]*store.SessionItem) []ComparedLesson {
 				side := ifElse(i == 0, &found[slug].A, &found[slug].B)
 				side.Sessions++
 				if x.Reward != nil {
-					side.sum, side.rewarded = side.sum+*x.Reward, side.rewarded+1
-					mean := side.sum / float64(side.rewarded)
+					side.sum, side.Rewarded = side.sum+*x.Reward, side.Rewarded+1
+					mean := side.sum / float64(side.Rewarded)
 					side.Reward = &mean
 				}
 			}

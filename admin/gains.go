@@ -26,13 +26,13 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 }
 
 // week returns the address of the sessions of an arm in the last seven days, or in the window of the query if the
-// window is shorter.
-func (f frame) week(arm string) string {
+// window is shorter. more are further pairs of the query.
+func (f frame) week(arm string, more ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
-		return f.rewarded("", arm, "min_reward", "")
+		return f.rewarded("", arm, append([]string{"min_reward", ""}, more...)...)
 	}
-	return f.Link("/sessions", "arm", arm, "range", "7d")
+	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, more...)...)
 }
 
 // gains returns the figures of the overview below the net result: the effect of all lessons together, both

@@ -16,8 +16,9 @@ import (
 
 // compareView is the data of the comparison of two agents or models.
 type compareView struct {
-	c       Comparison
-	reading bool // the sessions are being read for the first time
+	c        Comparison
+	currency string
+	reading  bool // the sessions are being read for the first time
 }
 
 // readComparison returns the comparison that a request asks for. The filters of the list of sessions
@@ -52,7 +53,7 @@ func (s *Server) apiCompare(c echo.Context) error {
 // comparePage compares two agents or two models.
 func (s *Server) comparePage(c echo.Context) error {
 	x, old, err := s.readComparison(c, patience)
-	v := compareView{c: x, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
+	v := compareView{c: x, currency: s.options.Program.Prices().Currency, reading: errors.Is(err, errComputing) || err == nil && old && x.Read == 0}
 	page := pageContent{Title: "compare", Main: v.html, Live: old}
 	if err != nil && !v.reading {
 		if httpError := new(echo.HTTPError); !errors.As(err, &httpError) {
@@ -133,6 +134,9 @@ func (v *compareView) measures(f frame) g.Node {
 		"success": "Success, mean reward", "tokens": "Tokens a session", "cost": "Cost a session", "seconds": "Duration, seconds", "turns": "Turns a session",
 		"errors": "Errors a session", "loops": "Loops a session",
 	}
+	if v.currency != "" {
+		names["cost"] += ", " + v.currency
+	}
 	return h.Table(
 		h.Class("figures compared"),
 		columns(words("Measure"), column(link(&c.A)), column(link(&c.B)), column(g.Text("Difference"))),
@@ -141,14 +145,30 @@ func (v *compareView) measures(f frame) g.Node {
 			if !ok {
 				digits = 2
 			}
-			return h.Tr(rowHead(g.Text(names[m.Name])), m.A.cell(digits, false), m.B.cell(digits, false), m.Difference.cell(digits, true))
+			return h.Tr(rowHead(g.Text(names[m.Name])), m.A.cell(digits, false, v.basis(f, &m, &m.A, &c.A)), m.B.cell(digits, false, v.basis(f, &m, &m.B, &c.B)), m.Difference.cell(digits, true, nil))
 		})),
 	)
 }
 
-// cell returns the table cell of an estimate with its interval. With signs, the numbers have a sign, and a
+// basis names the sessions behind a mean if they are fewer than the sessions of the side. A run has one reward, and its
+// sessions are in the list of sessions with a reward.
+func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
+	switch {
+	case m.Name == "success" && side.Rewarded > 0:
+		of := g.Group{g.Text("of "), h.A(h.Href(comparedSessions(f, v.c.By, side.Value, "min_reward", "0")), g.Text(countOf(side.Rewarded, "session"))), g.Text(" with a reward")}
+		if e.Sessions < side.Rewarded {
+			of = append(of, g.Text(", each run once: "+countOf(e.Sessions, "reward")))
+		}
+		return of
+	case e.Sessions < side.Sessions && e.Sessions > 0:
+		return g.Text("of " + count(e.Sessions) + " of " + countOf(side.Sessions, "session") + ifElse(m.Name == "cost", "; no price or no tokens for the others", ""))
+	}
+	return nil
+}
+
+// cell returns the table cell of an estimate with its interval and its basis. With signs, the numbers have a sign, and a
 // mean whose interval excludes 0 is bold.
-func (e *Estimate) cell(digits int, signs bool) g.Node {
+func (e *Estimate) cell(digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
 		return h.Td(g.Text(none))
 	}
@@ -163,7 +183,7 @@ func (e *Estimate) cell(digits int, signs bool) g.Node {
 		interval = format(*e.Low) + " to " + format(*e.High)
 	}
 	excludesZero := signs && e.Low != nil && (*e.Low > 0 || *e.High < 0)
-	return h.Td(ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)))
+	return h.Td(ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)), g.If(basis != nil, small(basis)))
 }
 
 // lessons returns the table of the injected lessons.
@@ -175,7 +195,12 @@ func (v *compareView) lessons(f frame) g.Node {
 		}
 		return h.Td(
 			h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(count(injected.Sessions))),
-			small(g.Text("mean reward "+fixed(injected.Reward, 2))),
+			small(
+				g.Text("mean reward "+fixed(injected.Reward, 2)),
+				g.If(injected.Rewarded > 0, g.Group{
+					g.Text(" of "),
+					h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.FateInjected, "min_reward", "0")), g.Text(countOf(injected.Rewarded, "session"))),
+				})),
 		)
 	}
 	return h.Table(

@@ -44,6 +44,7 @@ func (v *runView) html(f frame) g.Node {
 	var turns, errors, loops int
 	var input, output int64
 	var cost *float64 // sum of the known costs
+	unpriced := 0     // sessions with tokens and without a known cost
 	var first, last time.Time
 	for i := range v.run.Sessions {
 		x := &v.run.Sessions[i]
@@ -53,6 +54,8 @@ func (v *runView) html(f frame) g.Node {
 				cost = new(float64)
 			}
 			*cost += *x.Cost
+		} else if x.Input > 0 || x.Output != nil && *x.Output > 0 {
+			unpriced++
 		}
 		if x.Errors != nil {
 			errors += *x.Errors
@@ -67,6 +70,10 @@ func (v *runView) html(f frame) g.Node {
 			last = ended
 		}
 	}
+	spent := spendingOf(&v.prices, cost, input, &output)
+	if cost != nil && unpriced > 0 {
+		spent.note += fmt.Sprintf("; the cost is without %s without a price", countOf(unpriced, "session"))
+	}
 	return g.Group{
 		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions"))),
 		title("Run "+v.run.Name, quiet(g.Text("The sessions of a run work on one task, get the same coins, and share the reward."))),
@@ -74,7 +81,7 @@ func (v *runView) html(f frame) g.Node {
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
 			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),
 			statOf("duration", durationText(last.Sub(first).Seconds()), "", ""),
-			spendingOf(&v.prices, cost, input, &output),
+			spent,
 			statOf("errors", count(errors), "", ifElse(errors > 0, "warn", "")),
 			statOf("loops", count(loops), "", ifElse(loops > 0, "warn", "")),
 		}),

@@ -27,6 +27,10 @@ func (p pricedArchive) Recent(context.Context, string, time.Time, time.Time) (st
 	return store.Recent{Sessions: p.list, Whole: true}, nil
 }
 
+func (p pricedArchive) Run(context.Context, string, string) (store.RunSessions, error) {
+	return store.RunSessions{Name: "r", Sessions: append([]store.SessionItem(nil), p.list...)}, nil
+}
+
 // Every amount is by the price of the session's model. A model without a price is named, and its sessions have
 // no amount.
 func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
@@ -35,9 +39,9 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 		{Pattern: "small", Price: price.Price{Input: 1, Cached: 0.1, Output: 5}},
 	}}
 	list := []store.SessionItem{
-		{ID: "a", Model: "big-2", Input: 1_000_000, Cached: 500_000, Output: new(int64(100_000)), Injected: []string{"helpful"}},
-		{ID: "b", Model: "small", Input: 1_000_000, Output: new(int64(200_000))},
-		{ID: "c", Model: "own", Input: 1_000_000, Output: new(int64(1))},
+		{ID: "a", Agent: "coder", Reward: new(1.0), Model: "big-2", Input: 1_000_000, Cached: 500_000, Output: new(int64(100_000)), Injected: []string{"helpful"}},
+		{ID: "b", Agent: "writer", Model: "small", Input: 1_000_000, Output: new(int64(200_000))},
+		{ID: "c", Agent: "coder", Model: "own", Input: 1_000_000, Output: new(int64(1)), Injected: []string{"helpful"}},
 	}
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Read.Archive = pricedArchive{o.Read.Archive, list}
@@ -46,10 +50,17 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 	f.reports.report.Global.Days = []report.Day{{Date: f.reports.report.GeneratedAt.Format(time.DateOnly), NTreated: 10, TokensAdded: 1_000_000, Treated: report.Spent{Sessions: 10, Input: 10, Cached: 0}}}
 	f.reports.report.Lessons[2].Tokens, f.reports.report.Lessons[2].TokensTotal = 100, 1_000_000
 	for path, want := range map[string][]string{
-		"/sessions":            {"10.50\u00a0USD", "2.00\u00a0USD", "tokens; no price"},
-		"/":                    {"1 000 000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
-		"/lessons/helpful":     {"10.00 USD", "0.0010\u00a0USD an injection"},
-		"/compare?by=model":    {"Cost a session", "10.5000"},
+		"/sessions":         {"10.50\u00a0USD", "2.00\u00a0USD", "tokens; no price"},
+		"/":                 {"1 000 000 × 5.5 a million", "−5.50\u00a0USD", "1 session without a price of the model (own), counted at the mean price"},
+		"/lessons/helpful":  {"10.00 USD", "0.0010\u00a0USD an injection"},
+		"/compare?by=model": {"Cost a session, USD", "10.5000"},
+		"/compare": { // one of the two sessions has a price, and one has a reward
+			"10.5000<small>too few for an interval</small><small>of 1 of 2 sessions; no price or no tokens for the others</small>",
+			`of <a href="/sessions?agent=coder&min_reward=0">1 session</a> with a reward`, `/sessions?agent=coder">2 sessions</a>`,
+			`mean reward 1.00 of <a href="/sessions?agent=coder&arm=injected&lesson=helpful&min_reward=0">1 session</a>`,
+		},
+		"/api/compare":         {`"sessions":2,"reward":1,"rewarded":1`},
+		"/runs/r":              {"12.50 USD", "3 300 001 tokens; the cost is without 1 session without a price"},
 		"/api/sessions":        {`"cost":10.5`, `"cost":2`, `"cost":null`},
 		"/api/export/sessions": {`"cost":10.5`, `"cost":2`, `"cost":null`},
 		"/api/export/sessions?format=csv": {

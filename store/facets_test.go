@@ -55,6 +55,34 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	}
 }
 
+// The loop warning and the sections of rules files are in the assignment of a session only, and count as matched.
+func TestLoopWarningAndRulesCountAsMatched(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	const section = "rule:AGENTS.md#Search"
+	r.writeSessions(3, func(i int, rec *session.Record) {
+		if rec.Assignment.Control = i == 2; rec.Assignment.Control {
+			rec.Assignment.Matched = []trial.Match{{Arm: trial.LoopArm}}
+			return
+		}
+		rec.Assignment.Picks = []trial.Pick{
+			{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Injected: i == 0}, {Slug: section, Arm: section + "@1"},
+		}
+	})
+	recent, err := r.archive.Recent(t.Context(), tenantA, time.Time{}, time.Time{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f := recent.Facets(&store.SessionQuery{})
+	sameList(t, "facet of lessons", f.Lessons, []store.LessonFacet{
+		{Slug: trial.LoopArm.Slug(), Matched: 3, Injected: 1, Withheld: 1, Control: 1}, {Slug: section, Matched: 2, Withheld: 2},
+	})
+	for _, l := range f.Lessons {
+		q := store.SessionQuery{Tenant: tenantA, Lesson: l.Slug, Fate: store.FateMatched}
+		same(t, "sessions of the list in which the lesson matched: "+l.Slug, len(r.browse(q).Sessions), l.Matched)
+	}
+}
+
 // A row of an older release has no facts. The list shows its session without a task and without a count of errors.
 func TestRowWithoutFactsIsListed(t *testing.T) {
 	t.Parallel()

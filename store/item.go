@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/internal/sample"
 	"precept/internal/session"
 )
@@ -167,6 +168,7 @@ func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *sessio
 	if _, rest, ok := strings.Cut(assignment.Category, "|"); ok { // agent|model|length
 		_, x.Length, _ = strings.Cut(rest, "|")
 	}
+	x.addBuiltIn(assignment, u != nil)
 	for i := range assignment.Picks {
 		p := &assignment.Picks[i]
 		switch {
@@ -185,6 +187,23 @@ func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *sessio
 		x.Reward, x.Tier, x.Verdict = &reward, applied.Tier, sample.LabelOf(reward)
 	}
 	return x, nil
+}
+
+// addBuiltIn adds the loop warning and the measured sections of rules files to the matched lessons. Both are in the
+// assignment only. A session of a unit shares its assignment; such a session gets the loop warning if it has a loop.
+func (x *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
+	add := func(arm trial.Arm) {
+		slug := arm.Slug()
+		if (arm == trial.LoopArm && (!shared || x.Loops > 0) || arm.IsRule() && !shared) && !slices.Contains(x.Matched, slug) {
+			x.Matched = append(x.Matched, slug)
+		}
+	}
+	for i := range a.Matched {
+		add(a.Matched[i].Arm)
+	}
+	for i := range a.Picks {
+		add(a.Picks[i].Arm)
+	}
 }
 
 // addFacts sets the fields that are computed from the facts of a row. A row of an older release has no
