@@ -150,8 +150,8 @@ func (v *compareView) measures(f frame) g.Node {
 	)
 }
 
-// basis names the sessions behind a mean if they are fewer than the sessions of the side. A run has one reward, and its
-// sessions are in the list of sessions with a reward.
+// basis names the sessions behind a mean if they are fewer than the sessions of the side. A run has one reward, and all
+// its sessions are in the list.
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
@@ -166,8 +166,8 @@ func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *Comp
 	return nil
 }
 
-// cell returns the table cell of an estimate with its interval and its basis. With signs, the numbers have a sign, and a
-// mean whose interval excludes 0 is bold.
+// cell returns the table cell of an estimate with its interval and its basis. With signs, the numbers have a sign, and
+// a mean whose interval excludes 0 is bold.
 func (e *Estimate) cell(digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
 		return h.Td(g.Text(none))

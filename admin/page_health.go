@@ -196,7 +196,7 @@ func sinceOf(n *Since) []line {
 		{Name: "Texts redacted", Value: count(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},
 		{Name: "Failed writes to the store", Value: count(n.WriteErrors), Tone: ifElse(n.WriteErrors > 0, "warn", "")},
-		{Name: "Sessions in memory", Value: count(n.InMemory)},
+		{Name: "Sessions and runs in memory", Value: count(n.InMemory)},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(n.Dropped)) {
 		if d := n.Dropped[reason]; d > 0 {

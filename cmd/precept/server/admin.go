@@ -105,7 +105,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	v := s.services
 	t := &v.store.Tally
 	out = append(append(out, v.lessonFigures()...), []admin.Figure{
-		{Name: "Sessions in memory", Value: strconv.Itoa(v.store.Sessions())},
+		{Name: "Sessions and runs in memory", Value: strconv.Itoa(v.store.Sessions())},
 		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
 		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
 		{Name: "Sessions closed since start", Value: strconv.FormatInt(v.learner.Tally.Closed.Load(), 10)},

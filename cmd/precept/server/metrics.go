@@ -47,7 +47,7 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 		promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f)
 	}
 	gauge("precept_recorder_pending", "Exchanges in memory that wait for the store.", func() float64 { return float64(t.Pending.Load()) })
-	gauge("precept_sessions_live", "Sessions in memory.", func() float64 { return float64(s.Sessions()) })
+	gauge("precept_sessions_live", "Sessions and runs in memory.", func() float64 { return float64(s.Sessions()) })
 	gauge("precept_outbox_bytes", "Bytes in the outbox that wait for the store.", func() float64 { return float64(s.OutboxBytes()) })
 	gauge("precept_outbox_limit_bytes", "The value of limits.outbox_bytes: a full outbox drops exchanges.", func() float64 { return float64(s.OutboxLimit()) })
 	gauge("precept_late_feedback", "Posted feedback in the outbox that waits for the store.", func() float64 { return float64(s.LatePosts()) })
