@@ -8,20 +8,21 @@ import (
 	"precept/bandit/trial"
 )
 
-// addDay adds to arm a, on one day, n rewarded injections with the mean residual level, and n/4
-// withheld picks with the mean residual 0.
-func addDay(c *bandit.Chooser, day int32, n int, level float64) {
+// addDay adds rewarded sessions of arm a on one day: n injections with a mean residual of meanResidual, and n/4
+// withheld picks with a mean residual of 0. The fields n1 and s1 are the number and the sum of the injections, n0
+// and s0 those of the withheld picks.
+func addDay(c *bandit.Chooser, day int32, n int, meanResidual float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
-		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.One), delta("a@1", "s1", day, trial.Fixed(level+y))})
+		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.One), delta("a@1", "s1", day, trial.Fixed(meanResidual+y))})
 		if i%4 == 0 {
 			c.Add([]trial.Delta{delta("a@1", "n0", day, trial.One), delta("a@1", "s0", day, trial.Fixed(y))})
 		}
 	}
 }
 
-// The belief about a lesson that turns harmful is negative after 600 sessions of the same day, in
-// spite of 2,400 earlier rewards. Without a change of the effect the belief stays.
+// A lesson helps in 2,400 injections and then harms in 600 injections of the same day. The mean of the belief falls to
+// 0 or below. Before the change of the effect, the mean is steady.
 func TestChangeIsDetectedWithinADay(t *testing.T) {
 	c := bandit.New()
 	c.Advance(10, 30)
@@ -30,7 +31,7 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	before := c.Posterior(k)
 	addDay(c, 10, 400, 0.1)
 	if p := c.Posterior(k); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
-		t.Errorf("without a change the belief is %+v, want about the mean of %+v and no larger variance", p, before)
+		t.Errorf("belief after 400 further sessions with the same effect: got %+v, want within 0.01 of the mean of %+v, and no larger variance", p, before)
 	}
 	addDay(c, 10, 600, -0.1)
 	if p := c.Posterior(k); p.Mean > 0 {
@@ -41,7 +42,8 @@ func TestChangeIsDetectedWithinADay(t *testing.T) {
 	}
 }
 
-// After a restart only the totals of the days can be compared.
+// After a restart, a chooser has only the totals of each day. The mean of the belief falls to 0 or below after three
+// harmful days. After three slightly worse days the mean stays high.
 func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
@@ -59,9 +61,9 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 		t.Errorf("the belief is %+v, want a mean of at most 0", p)
 	}
 	if p := c.Counted(lesson("a")); p.Mean > 0 {
-		t.Errorf("the belief of the report is %+v, want a mean of at most 0 after the change", p)
+		t.Errorf("Counted, the estimate from counted rewards, is %+v, want a mean of at most 0 after the change", p)
 	}
-	// three slightly worse days of thirty are no change
+	// The last 3 of 20 days have a mean residual of 0.07 instead of 0.1.
 	c = bandit.New()
 	c.Advance(19, 1000)
 	for i := range days {
@@ -75,26 +77,26 @@ func TestChangeIsDetectedBetweenDays(t *testing.T) {
 	}
 }
 
-// The snapshots of an arm are limited in number, ascend in sessions and days, and reach the latest
-// sessions.
+// The number of snapshots of an arm is bounded. Their session counts increase, their days do not decrease, and the
+// last snapshot is recent.
 func TestSnapshotHistoryIsBounded(t *testing.T) {
 	c := bandit.New()
 	for i := range 20_000 {
 		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})
-		if i%97 == 0 { // a withdrawn reward does not disturb the estimate
+		if i%97 == 0 { // withdraws a reward
 			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.One), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}
-	injected, days := c.Snapshots("a@1")
-	if len(injected) > bandit.MaxSnapshots || len(injected) < bandit.MaxSnapshots/2 {
-		t.Fatalf("the history has %d snapshots, want %d to %d", len(injected), bandit.MaxSnapshots/2, bandit.MaxSnapshots)
+	sessions, days := c.Snapshots("a@1")
+	if len(sessions) > bandit.MaxSnapshots || len(sessions) < bandit.MaxSnapshots/2 {
+		t.Fatalf("the history has %d snapshots, want %d to %d", len(sessions), bandit.MaxSnapshots/2, bandit.MaxSnapshots)
 	}
-	for i := 1; i < len(injected); i++ {
-		if injected[i] <= injected[i-1] || days[i] < days[i-1] {
-			t.Fatalf("snapshot %d: got injected %v and days %v, want both in ascending order", i, injected, days)
+	for i := 1; i < len(sessions); i++ {
+		if sessions[i] <= sessions[i-1] || days[i] < days[i-1] {
+			t.Fatalf("snapshot %d: got session counts %v and days %v, want increasing counts and no decreasing days", i, sessions, days)
 		}
 	}
-	if last := injected[len(injected)-1]; last < 17_000 {
+	if last := sessions[len(sessions)-1]; last < 17_000 {
 		t.Errorf("the last snapshot was taken after %v sessions, want at least 17000", last)
 	}
 }

@@ -14,10 +14,10 @@ import (
 func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 	const shell = `{"command":"./deploy"}`
 	runResults(t, []resultCase{
-		{"the flag of a read tool decides before the text", "Read", `{}`, "Error", -1, detect.OK, "flag"},
-		{"a frame that holds only the exit code", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
+		{"a read tool without the error flag, and the text \"Error\"", "Read", `{}`, "Error", -1, detect.OK, "flag"},
+		{"an exit code in brackets, without an output", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
 		{
-			"a script of codex that failed", "order", `{}`, "Script failed\np", 0, detect.Error,
+			"codex reports a failed script", "order", `{}`, "Script failed\np", 0, detect.Error,
 			"exit-code",
 		},
 		{"exit code 0", "order", `{}`, "Exit code: 0\nfine", 0, detect.OK, "exit-code"},
@@ -26,10 +26,10 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 			"Exit code: 0\nError: no route", 0, detect.Error, "soft:",
 		},
 		{
-			"a message with not", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error,
+			"a message with the word \"Not\"", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error,
 			"",
 		},
-		{"a message with now", "order", `{}`, `{'message':'Now delivered'}`, 0, detect.OK, ""},
+		{"a message with the word \"Now\"", "order", `{}`, `{'message':'Now delivered'}`, 0, detect.OK, ""},
 		{
 			"a summary in the last line", "bash", shell, "-\n-\n-\ntest result: FAILED", 0,
 			detect.Error, "text:",
@@ -46,8 +46,8 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 		{"an err line, then a passing package", "bash", shell, "err:\nok  \tshop", 0, detect.OK, ""},
 		{"an error line, then a passing package", "bash", shell, "error:\nok  \tshop", 0, detect.OK, ""},
 		{"approval in the middle of a line", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
-		{"the word approval alone", "bash", shell, "approval", 0, detect.OK, ""},
-		{"the words in background alone", "order", `{}`, "in background", 0, detect.OK, ""},
+		{"only the word \"approval\"", "bash", shell, "approval", 0, detect.OK, ""},
+		{"only the words \"in background\"", "order", `{}`, "in background", 0, detect.OK, ""},
 		{
 			"an error, four lines before the end", "bash", shell, "e\nerror:\nh\ns\n0", 0,
 			detect.Error, "text:",
@@ -60,7 +60,7 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 			"an error, five lines before the end", "bash", shell, "e\nerror:\nh\ns\n0\n1", 0,
 			detect.OK, "",
 		},
-		{"a line number in brackets", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
+		{"an open bracket with a line number", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
 		{
 			"the title of a page in line 12", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n# Error 404", 0, detect.Error, "page:",
@@ -69,12 +69,12 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 			"the title of a page in line 13", "order", `{}`,
 			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404", 0, detect.OK, "",
 		},
-		{"a title of the second level", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},
+		{"a heading of the second level", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},
 		{
-			"kubectl about an invalid object", "bash", shell,
+			"kubectl rejects an invalid object", "bash", shell,
 			"The Deployment \"web\" is invalid: spec: Required value", 0, detect.Error, "",
 		},
-		{"a sentence that also begins with The", "bash", shell, "The release is out", 0, detect.OK, ""},
+		{"a harmless sentence that begins with \"The\"", "bash", shell, "The release is out", 0, detect.OK, ""},
 		{
 			"a command that reads logs", "bash", `{"command":"docker logs web"}`, "err: one request was lost",
 			0, detect.OK, "",
@@ -88,17 +88,17 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 			"error: remote x already exists.", 0, detect.Error, "",
 		},
 		{
-			"a file name, a colon and No", "bash", `{"command":"ls rows.mp4"}`,
+			"a file name followed by \": No\"", "bash", `{"command":"ls rows.mp4"}`,
 			"rows.mp4: No", 0, detect.OK, "",
 		},
-		{"a file extension of Ruby without a file", "bash", shell, ".rb:in 0", 0, detect.OK, ""},
+		{"the file extension of Ruby without a file name", "bash", shell, ".rb:in 0", 0, detect.OK, ""},
 		{"a mention of webpack", "bash", shell, "webpack 5 error", 0, detect.OK, ""},
 		{
 			"a failed build of webpack", "bash", shell, "webpack 5.90.0 compiled with 1 error in 300 ms", 0,
 			detect.Error, "",
 		},
 		{
-			"a box of double lines", "bash", shell,
+			"an error in a box with double borders", "bash", shell,
 			"╔═══╗\n║ Error: no browser is installed ║\n╚═══╝", 0, detect.Error, "",
 		},
 		{
@@ -119,9 +119,9 @@ func TestEdgeCasesOfRulesAreClassified(t *testing.T) {
 	})
 }
 
-// A test, lint or build run has passed or failed. If a pipe or a later command hides the exit code, only a summary in
-// the output shows the outcome.
-func TestVerificationAndItsOutcome(t *testing.T) {
+// Verification recognises test, lint and build runs and their outcome. If a pipe or a later command hides the exit
+// code, only a summary in the output shows the outcome.
+func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 	for _, c := range []struct{ tool, args, text, want string }{
 		{"bash", `{"command":"nx tsc`, "", "lint passed"},
 		{"bash", `{"command":"npx tsc --noEmit"}`, "", "build passed"},
@@ -158,7 +158,7 @@ func TestVerificationAndItsOutcome(t *testing.T) {
 	}
 }
 
-// A user turn of a few words has a feeling only after an answer of the agent.
+// A user turn of a few words approves or rejects the agent's last answer. Without an answer the turn is neutral.
 func TestShortTurnsAreClassified(t *testing.T) {
 	for words, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
@@ -176,7 +176,7 @@ func TestShortTurnsAreClassified(t *testing.T) {
 
 // No part of a result, of arguments or of a user turn causes a panic. A second call with the same part returns equal
 // values.
-func TestAnyPartOfATextIsReadRepeatably(t *testing.T) {
+func TestAnyTextIsReadWithoutPanicAndEquallyTwice(t *testing.T) {
 	texts := []string{
 		`{"command":"cd web && npx tsc --noEmit 2>&1 | head -20; echo $? > x","timeout":3,"env":["A=1",{"b":null}]}`,
 		`[{"query":"./deploy","result":"[Command exited with code 2]\nno","error":"Command \"x\" failed","success":false}]`,
@@ -206,7 +206,7 @@ func TestAnyPartOfATextIsReadRepeatably(t *testing.T) {
 		}
 		once := read()
 		if again := read(); again != once {
-			t.Fatalf("the second calls with %q return %s, want %s as the first calls", piece, again, once)
+			t.Fatalf("the second calls with %q return %s, want %s like the first calls", piece, again, once)
 		}
 		if s := detect.Signature(piece); len(s) > detect.MaxSignature {
 			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)

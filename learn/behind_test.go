@@ -13,15 +13,15 @@ import (
 
 // calls counts the calls of one operation of the backend since the previous count.
 func (r *rig) calls(op string) (n int) {
-	for _, asked := range r.be.takeCalls() {
-		if asked == op {
+	for _, call := range r.be.takeCalls() {
+		if call == op {
 			n++
 		}
 	}
 	return n
 }
 
-// The closing of each session in a whole batch panics. The session after this batch closes in the same pass.
+// The learner panics while it closes each session of a batch. The session after this batch closes in the same pass.
 func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
@@ -43,8 +43,9 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	same(t, "sessions set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
 }
 
-// A correction panics while the program stops. The session is recorded as set aside.
-func TestPanicAtTheStopIsRecorded(t *testing.T) {
+// Late feedback corrects a counted reward. The correction panics while the program stops. The session is recorded as
+// set aside.
+func TestPanicDuringTheStopIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &panickingStep{step: "correct", id: sessionOf("s")}
 	r := newRig(t, func(o *options) { o.Hooks.Before = p.before })
@@ -56,7 +57,7 @@ func TestPanicAtTheStopIsRecorded(t *testing.T) {
 	}
 	same(t, "panics", p.panics.Load(), 1)
 	if m := r.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
-		t.Errorf("got the dead letters %+v, want one of the session at the step correct", m)
+		t.Errorf("got the dead letters %+v, want one dead letter of session %v with the step \"correct\"", m, id)
 	}
 }
 
@@ -68,14 +69,14 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	r.played("s", picked(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		r.closeDue(r.ctx())
-		same(t, "calls of unsampled", r.calls("unsampled"), want)
+		same(t, "calls of the backend's Unsampled", r.calls("unsampled"), want)
 		r.clk.add(learn.UnsampledEvery / 2)
 	}
 }
 
-// A reward that the learner first reads at the closing counts towards the next fit of the priors. The fit is due after
-// two rewards.
-func TestRewardOfAClosingRefitsThePriors(t *testing.T) {
+// The priors are fitted after every two rewards. A reward counts even if the learner reads it only when the session
+// closes.
+func TestRewardReadAtTheCloseCountsForThePriors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.Beliefs(tenantA)

@@ -20,7 +20,7 @@ import (
 	"precept/store"
 )
 
-// panickingStep makes one step of a worker panic for one session or for one exchange.
+// panickingStep panics in one step of a worker, for one session or for one exchange.
 type panickingStep struct {
 	step     label.Step
 	id       session.ID
@@ -37,8 +37,8 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 	panic("poison mara@example.com")
 }
 
-// running starts the recorder and the learner of a rig. stop ends both.
-func (r *rig) running() (stop func()) {
+// startWorkers starts the recorder and the learner. stop ends both.
+func (r *rig) startWorkers() (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
 	go func() { done <- r.Store.Run(ctx) }()
@@ -58,7 +58,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatalf("%s: not seen within a minute, want the event", what)
+			t.Fatalf("after a minute: got no %s, want one", what)
 		}
 	}
 }
@@ -110,9 +110,9 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 	badExchange := exchange(tenantA, "bad", 1, time.Time{}).ID
 	for _, c := range []struct {
 		step   label.Step
-		of     string // the exchange that panics; empty: the session panics
+		of     string // id of the exchange with the panic; empty: the panic concerns the session
 		stored int    // stored exchanges of the bad session
-		closed bool   // the bad session closes
+		closed bool   // the bad session closes; not checked for the step encode
 	}{
 		{step: "record", of: badExchange, stored: 1, closed: true},
 		{step: "begin", of: badExchange, stored: 2, closed: true},
@@ -126,28 +126,28 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				p := &panickingStep{step: c.step, id: bad, exchange: c.of}
 				r := newRig(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
-				stop := r.running()
+				stop := r.startWorkers()
 				for _, name := range []string{"bad", "good"} {
 					id := r.begin(tenantA, name, picked(true))
 					for turn := 1; turn <= 2; turn++ {
 						x := exchange(tenantA, name, turn, r.clk.now())
 						begun := r.Begin(x)
-						time.Sleep(2 * learn.CorrectEvery) // the exchange is in flight during a flush
+						time.Sleep(2 * learn.CorrectEvery) // the recorder writes while the exchange is in flight
 						r.Offer(store.Turn{Exchange: x, Start: begun, Size: 10})
 					}
-					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
+					eventually(t, "stored exchange of session "+name, func() bool { return r.exchanges(id) >= 1 })
 					r.postFeedback(tenantA, id, score("f"+name, 1, 1))
 				}
 				r.clk.add(2 * time.Second)
-				eventually(t, "the session without a panic to close", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
-				eventually(t, "the panic and its dead letter", func() bool { return p.panics.Load() > 0 && len(r.deadLetters()) > 0 })
+				eventually(t, "closed session with samples beside the session with the panic", func() bool { return r.applied(good).Rewarded && len(r.samplesOf(good)) > 0 })
+				eventually(t, "panic with a dead letter", func() bool { return p.panics.Load() > 0 && len(r.deadLetters()) > 0 })
 				time.Sleep(3 * learn.CorrectEvery)
 				stop()
 				same(t, "exchanges of the session with the panic", r.exchanges(bad), c.stored)
 				same(t, "panics", p.panics.Load(), 1)
 				m := r.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("got the dead letters %+v, want one of the session at the step %s with a redacted text", m, c.step)
+					t.Errorf("got the dead letters %+v, want one dead letter of session %v with the step %q, the exchange %q and a redacted text", m, bad, c.step, c.of)
 				}
 				same(t, "Tally.SetAside", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
@@ -161,7 +161,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 	}
 }
 
-// A call of the backend panics for the data of one session. The other session closes with a reward
+// The backend panics in one operation if its data belongs to the bad session. The good session closes with a reward
 // and a sample.
 func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 	t.Parallel()
@@ -184,32 +184,32 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
-				t.Errorf("the echo of the good session finds the sessions %v (timed out: %v), want one session in time", ids, late)
+				t.Errorf("Echoes with the key of the good session: got the sessions %v, timed out = %v, want one session and false", ids, late)
 			}
 			if what == "exchange" {
 				same(t, "dropped exchanges", r.Store.Tally.DroppedBad.Load(), 1)
 			}
 			r.Guard().Keep(r.ctx(), r.be)
-			if m := r.inside().marks; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("got the dead letters %+v, want one of the session with the panic", m)
+			if m := r.panickingBackend().deadLetters; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
+				t.Errorf("got the dead letters %+v, want the first to be of session %v", m, bad)
 			}
 		})
 	}
 }
 
-// inside returns the backend that panics.
-func (r *rig) inside() *panickingBackend { return r.be.backend.(*panickingBackend) }
+// panickingBackend returns the backend that panics.
+func (r *rig) panickingBackend() *panickingBackend { return r.be.backend.(*panickingBackend) }
 
-// panickingBackend is a backend that panics at the data of one session.
+// panickingBackend is a backend that panics in one operation for the data of one session.
 type panickingBackend struct {
 	backend
-	what  string
-	id    session.ID
-	marks []session.DeadLetter
+	what        string // operation that panics
+	id          session.ID
+	deadLetters []session.DeadLetter // received by SetAside
 }
 
-// at panics if what and id are the operation and the session that the test selected.
-func (e *panickingBackend) at(what string, id session.ID) {
+// panicIf panics if what and id are the operation and the session that the test selected.
+func (e *panickingBackend) panicIf(what string, id session.ID) {
 	if e.what == what && id == e.id {
 		panic("the backend: " + what)
 	}
@@ -217,47 +217,47 @@ func (e *panickingBackend) at(what string, id session.ID) {
 
 func (e *panickingBackend) Write(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
-		e.at("row", b.Rows[i].ID)
+		e.panicIf("row", b.Rows[i].ID)
 	}
 	for i := range b.Exchanges {
 		id, _ := session.ParseID(b.Exchanges[i].Session)
-		e.at("exchange", id)
+		e.panicIf("exchange", id)
 	}
 	for i := range b.Echoes {
-		e.at("echo", b.Echoes[i].ID)
+		e.panicIf("echo", b.Echoes[i].ID)
 	}
 	for i := range b.Samples {
-		e.at("sample", b.Samples[i].ID)
+		e.panicIf("sample", b.Samples[i].ID)
 	}
 	return e.backend.Write(ctx, b)
 }
 
 func (e *panickingBackend) AddFeedback(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	for id := range m {
-		e.at("add feedback", id)
+		e.panicIf("add feedback", id)
 	}
 	return e.backend.AddFeedback(ctx, tenant, m)
 }
 
 func (e *panickingBackend) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	for i := range steps {
-		e.at("settle", steps[i].ID)
+		e.panicIf("settle", steps[i].ID)
 	}
 	return e.backend.Settle(ctx, steps)
 }
 
 func (e *panickingBackend) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	e.at("read feedback", id)
+	e.panicIf("read feedback", id)
 	return e.backend.SessionFeedback(ctx, tenant, id)
 }
 
 func (e *panickingBackend) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
-	e.at("applied", id)
+	e.panicIf("applied", id)
 	return e.backend.Applied(ctx, tenant, id)
 }
 
 func (e *panickingBackend) SetAside(ctx context.Context, list []session.DeadLetter) error {
-	e.marks = append(e.marks, list...)
+	e.deadLetters = append(e.deadLetters, list...)
 	return e.backend.SetAside(ctx, list)
 }
 
@@ -267,9 +267,9 @@ func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// The closing of a session panics in every attempt. Each start of the program makes one attempt, and skips the session
-// after three attempts. After a call of Readmit, a learner without the panic closes the session.
-func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
+// Closing a session panics in every attempt. Each start of the program readmits the session for one attempt, until three
+// attempts have failed. Readmit with a larger limit, in place of the operator, permits a further attempt.
+func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
 	p := &panickingStep{step: "close", id: bad}
@@ -277,13 +277,13 @@ func TestPanickingClosingIsTriedThreeTimes(t *testing.T) {
 	r := newRig(t, hook)
 	r.played("bad", picked(true))
 	r.clk.add(closeAge + time.Second)
-	for run := 1; run <= 5; run++ {
+	for start := 1; start <= 5; start++ {
 		r.Guard().Readmit(r.ctx(), r.be)
 		for range 3 {
 			r.closeDue(r.ctx())
 			r.Guard().Keep(r.ctx(), r.be)
 		}
-		same(t, fmt.Sprint("panics up to run ", run), p.panics.Load(), int64(min(run, guard.Tries)))
+		same(t, fmt.Sprint("panics up to start ", start), p.panics.Load(), int64(min(start, guard.Tries)))
 		same(t, "unsampled exchanges", r.unsampled(), 1)
 		r = r.reopen(hook)
 	}
@@ -324,7 +324,7 @@ func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 		}()
 		select {
 		case err := <-forgotten:
-			t.Errorf("ForgetSession returned during the closing with the error %v, want a return after the closing", err)
+			t.Errorf("ForgetSession returned before the session was closed (error: %v), want it to wait", err)
 			forgotten <- err
 		case <-time.After(10 * learn.CorrectEvery):
 		}

@@ -14,9 +14,9 @@ import (
 	"precept/cmd/precept/server"
 )
 
-// answering starts a data listener that answers with each of codes in order, and then with the last code. ids stops the
-// listener and returns the ids of the received feedback.
-func answering(t *testing.T, codes ...int) (base string, ids func() []string) {
+// startFeedbackServer starts a server that answers with the status codes in order and then repeats the last code. stop
+// ends the server and returns the ids of the received feedback.
+func startFeedbackServer(t *testing.T, codes ...int) (base string, stop func() (ids []string)) {
 	t.Helper()
 	var got []string
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -30,23 +30,26 @@ func answering(t *testing.T, codes ...int) (base string, ids func() []string) {
 		_, _ = w.Write([]byte(`{"id":"` + body.ID + `","status":"joined"}`))
 	}))
 	t.Cleanup(s.Close)
-	return s.URL, func() []string { s.Close(); return got }
+	return s.URL, func() []string {
+		s.Close()
+		return got
+	}
 }
 
-// While the server is unavailable, the post of a feedback is repeated under the same id, with one message to the user.
+// While the server is unavailable, postFeedback repeats the request with the same id. The user sees one message.
 func TestPostOfFeedbackIsRepeatedWhileTheServerIsUnavailable(t *testing.T) {
 	t.Parallel()
-	base, ids := answering(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
+	base, stop := startFeedbackServer(t, http.StatusServiceUnavailable, http.StatusBadGateway, http.StatusAccepted)
 	var output strings.Builder
 	w := &invocation{err: &output, tools: server.Tools{Random: rand.Reader}}
-	finds := 0
+	lookups := 0
 	answer, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) {
-		if finds++; finds == 1 {
+		if lookups++; lookups == 1 {
 			return "", &unavailableError{errNotRunning}
 		}
 		return base, nil
 	}, "", map[string]any{"session_id": "s"})
-	got := ids()
+	got := stop()
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
 		t.Errorf("postFeedback: got the answer %+v, error %v, posts with the ids %q, want the status joined after 3 posts with one id", answer, err, got)
 	}
@@ -55,7 +58,8 @@ func TestPostOfFeedbackIsRepeatedWhileTheServerIsUnavailable(t *testing.T) {
 	}
 }
 
-// A refused feedback, an invalid address, the end of the limit and an interrupt end the post with an error.
+// postFeedback returns an error if the server refuses the feedback, the time limit is over, the user interrupts, or the
+// address is invalid.
 func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 	t.Parallel()
 	w := &invocation{err: &strings.Builder{}, tools: server.Tools{Random: rand.Reader}}
@@ -69,9 +73,9 @@ func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 		{http.StatusTooManyRequests, time.Minute, 1},
 		{http.StatusServiceUnavailable, 0, 1},
 	} {
-		base, ids := answering(t, c.code)
+		base, stop := startFeedbackServer(t, c.code)
 		_, err := w.postFeedback(t.Context(), c.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
-		if got := ids(); err == nil || len(got) != c.posts || got[0] != "mine" {
+		if got := stop(); err == nil || len(got) != c.posts || got[0] != "mine" {
 			t.Errorf("status %d: got the error %v, posts with the ids %q, want an error after %d posts with the id mine", c.code, err, got, c.posts)
 		}
 	}
@@ -81,6 +85,6 @@ func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 		t.Errorf("after an interrupt the error is %v, want %v", err, errNotRunning)
 	}
 	if _, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) { return "localhost:80", nil }, "", map[string]any{}); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8080") {
-		t.Errorf("an address without a scheme gives the error %v, want a refusal", err)
+		t.Errorf("address without a scheme: got the error %v, want an error with the example http://127.0.0.1:8080", err)
 	}
 }
