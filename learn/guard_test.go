@@ -267,8 +267,8 @@ func (e *panickingBackend) EachSample(ctx context.Context, tenant string, since,
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// Closing a session panics in every attempt. Each start of the program readmits the session for one attempt, until three
-// attempts have failed. Readmit with a larger limit, in place of the operator, permits a further attempt.
+// Closing a session panics in every attempt. Each start of the program readmits the session for one attempt, until
+// three attempts have failed. Readmit with a larger limit, in place of the operator, permits a further attempt.
 func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
