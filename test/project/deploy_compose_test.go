@@ -194,17 +194,28 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 			t.Errorf("nginx.conf lacks %q, want this upstream", u)
 		}
 	}
-	var p struct {
-		ScrapeConfigs []struct {
-			StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
-		} `yaml:"scrape_configs"`
+	if got := readPrometheus(t).ScrapeConfigs[0].StaticConfigs[0].Targets; !slices.Equal(got, targets) {
+		t.Errorf("Prometheus scrapes %v, want %v", got, targets)
 	}
+}
+
+// prometheusConfig is the part of prometheus.yaml that the tests check.
+type prometheusConfig struct {
+	ScrapeConfigs []struct {
+		Authorization struct {
+			CredentialsFile string `yaml:"credentials_file"`
+		}
+		StaticConfigs []struct{ Targets []string } `yaml:"static_configs"`
+	} `yaml:"scrape_configs"`
+}
+
+// readPrometheus returns the configuration of Prometheus.
+func readPrometheus(t *testing.T) (p prometheusConfig) {
+	t.Helper()
 	if err := yaml.Unmarshal([]byte(readRepoFile(t, "deploy/prometheus.yaml")), &p); err != nil {
 		t.Fatal(err)
 	}
-	if got := p.ScrapeConfigs[0].StaticConfigs[0].Targets; !slices.Equal(got, targets) {
-		t.Errorf("Prometheus scrapes %v, want %v", got, targets)
-	}
+	return p
 }
 
 // promtool accepts the configuration of Prometheus with its files at the paths where Compose mounts them.
@@ -278,7 +289,7 @@ func TestComposeSettingsRun(t *testing.T) {
 	}
 	env := preceptEnv(t, c.Services["precept-2"], secrets)
 	env["PRECEPT_STORE_URL"] = strings.Replace(env["PRECEPT_STORE_URL"], "redis:6379", server.Addr, 1)
-	dir, token := t.TempDir(), readSecret(t, secrets, "admin-token")
+	dir, token := t.TempDir(), readSecret(t, secrets, filepath.Base(readPrometheus(t).ScrapeConfigs[0].Authorization.CredentialsFile))
 	p := harness.Launch(t, dir, pairs(env)).Ready(dir)
 	checkEnv := maps.Clone(env)
 	checkEnv["PRECEPT_DATA_DIR"] = dir
@@ -289,6 +300,9 @@ func TestComposeSettingsRun(t *testing.T) {
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "precept-2:8081", token); code != 200 {
 		t.Errorf("/metrics for Prometheus: got status %d, want 200", code)
+	}
+	if code := statusAs(t, p.Admin+"/api/export/sessions?format=transcripts", "precept-2:8081", token); code != 403 {
+		t.Errorf("the conversations with the token of Prometheus: got status %d, want 403", code)
 	}
 	if code := statusAs(t, p.Admin+"/metrics", "elsewhere:8081", token); code != 403 {
 		t.Errorf("/metrics under another host name: got status %d, want 403", code)
