@@ -38,7 +38,7 @@ func (v *samplesView) html(f frame) g.Node {
 			choiceField("Quality", "quality", anyOf(Qualities()...), q.Filter.Quality...),
 			wordField("Lesson injected", "lesson", q.Filter.Lesson, "10"),
 			wordField("Agent", "agent", q.Agent, "9"),
-			wordField("Session id", "session", q.Session, "9"),
+			wordField("Session", "session", q.Session, "9"),
 			dateField("Made from (UTC)", "since", f.query.Get("since"), "2026-01-31"),
 			dateField("before (UTC)", "until", f.query.Get("until"), "2026-02-28"),
 			wordField("Tenant", "tenant", f.Tenant, "7"),

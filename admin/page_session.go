@@ -59,7 +59,7 @@ func (v *sessionView) html(f frame) g.Node {
 			v.turns(f),
 			h.Aside(
 				labelled("About this session"), lessonFates(f, &v.session), rewardOf(&v.session), g.If(f.Acts, rateForm(f, v.session.SessionItem.ID)),
-				aboutSession(&v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
+				aboutSession(f, &v.session.SessionItem), g.If(f.Acts, forgetForm(f, v.session.SessionItem.ID)),
 			),
 		),
 	}

@@ -226,3 +226,14 @@ func TestOnlyNewestPageRefreshes(t *testing.T) {
 		}
 	}
 }
+
+// The page of a session links its samples, its whole text and its tags, and names the ids of its turns.
+func TestSessionPageLinksSamplesTextTagsAndIds(t *testing.T) {
+	page := sessionWith(t, func(s *store.Transcript) {
+		s.Tags = []string{"team:blue"}
+		s.TurnItems[0].ID, s.TurnItems[0].RequestID, s.TurnItems[0].Response = "x-1", "req_1", "resp_1"
+	})
+	for _, want := range []string{"/samples?session=s-1", "/api/export/sessions?format=transcripts&session=s-1", "/sessions?tag=team%3Ablue", "req_1", "resp_1", "x-1"} {
+		holds(t, want, page, want)
+	}
+}

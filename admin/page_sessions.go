@@ -57,7 +57,7 @@ func (v *sessionsView) html(f frame) g.Node {
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
 			hiddenField("tenant", f.Tenant),
-			h.Label(h.For("session"), g.Text("Name or id")), entry("session", v.query.Session, "22"), h.Button(g.Text("Find")),
+			h.Label(h.For("session"), g.Text("Name or id"), h.Title("name or id of a session, or the id of a request or a response")), entry("session", v.query.Session, "22"), h.Button(g.Text("Find")),
 		)),
 		v.filters(f, clear),
 		h.Div(

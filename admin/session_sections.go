@@ -113,13 +113,25 @@ func reasonOf(x *store.Fate) string {
 }
 
 // aboutSession returns the section with the names of a session.
-func aboutSession(x *store.SessionItem) g.Node {
+func aboutSession(f frame, x *store.SessionItem) g.Node {
 	one := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(
 		h.Class("about"),
 		one("Name", quoted(nameOf(x))), one("Id", code(x.ID)), one("Recognised by", quoted(x.Method)), one("Tenant", quoted(x.Tenant)),
-		one("Follow", code("precept watch "+x.ID)),
+		g.If(len(x.Tags) > 0, one("Tags", g.Map(x.Tags, func(tag string) g.Node {
+			return g.Group{h.A(h.Href(f.Link("/sessions", "tag", tag)), quoted(tag)), space()}
+		}))),
+		one("Alike", g.Group{sameAs(f, "agent", x.Agent), space(), sameAs(f, "model", x.Model)}),
+		one("Samples", h.A(h.Href(f.Link("/samples", "session", x.ID)), g.Text("samples of this session"))),
+		one("Whole text", h.A(h.Href(f.Link("/api/export/sessions", "session", x.ID, "format", "transcripts")), g.Attr("download"), g.Text("transcript"))),
+		one("Follow", code("precept watch "+x.ID)), one("Export", code("precept export --session "+x.ID)),
 	))
+}
+
+// sameAs returns the link to the sessions with the same agent or model, nothing for an empty or a very long name.
+func sameAs(f frame, field, name string) g.Node {
+	const longest = 200
+	return g.If(name != "" && len(name) <= longest, h.A(h.Href(f.Link("/sessions", field, name)), g.Text("same "+field)))
 }
 
 // forgetForm returns the form that deletes the session.

@@ -28,6 +28,10 @@ func turn(t *store.TurnItem) g.Node {
 		),
 		g.If(t.Hidden, warning("This turn names a path that opted out later, and is not shown.")),
 		g.Map(t.Entries, func(e store.Entry) g.Node { return entryNode(&e) }),
+		g.If(t.RequestID != "", h.Details(
+			h.Class("ids"), h.Summary(g.Text("Ids")),
+			h.P(g.Text("Request "), code(t.RequestID), g.If(t.Response != "", g.Group{g.Text(", response "), code(short(t.Response))}), g.Text(", exchange "), code(t.ID)),
+		)),
 	)
 }
 

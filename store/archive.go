@@ -81,12 +81,22 @@ func (a *Archive) isDamaged(tenant string, id session.ID, err error) bool {
 	return true
 }
 
-// find returns the stored session with a name, or ErrNoSession.
+// find returns the stored session with a name or an id, or with the id of one of its requests or responses, or
+// ErrNoSession.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
 	ids, err := idsNamed(ctx, a.backend, tenant, name)
 	if err != nil {
 		return session.Listed{}, nil, err
 	}
+	if id, ok := session.OfRequest(name); ok {
+		ids = append(ids, id)
+	}
+	response := session.EchoKeyOf(tenant, "r:"+name)
+	noted, err := a.backend.FindEcho(ctx, tenant, []session.EchoKey{response})
+	if err != nil {
+		return session.Listed{}, nil, err
+	}
+	ids = append(ids, noted[response]...)
 	for _, id := range ids {
 		row, ok, err := a.backend.Session(ctx, tenant, id)
 		if err != nil {

@@ -146,6 +146,11 @@ func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	same(t, "sessions with a reward of 0.2 to 0.7", strings.Join(names(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
 	same(t, "sessions with the name worst", strings.Join(names(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
 	same(t, "sessions with the id of best", strings.Join(names(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
+	best := session.KeyOf(tenantA, session.SpaceName, "best").String()
+	same(t, "sessions with a request id of best", strings.Join(names(r.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
+	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.KeyOf(tenantA, session.SpaceName, "fair"), At: r.clock.now()})
+	r.deliver()
+	same(t, "sessions with a response id of fair", strings.Join(names(r.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
 	same(t, "sessions with an unknown name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 

@@ -26,7 +26,7 @@ type SessionQuery struct {
 	Since, Until time.Time // bounds of the start
 	After        string    // Next of the previous list
 	Limit        int       // 0: DefaultRows; at most MaxRows
-	Session      string    // name or id of one session; all fields but Tenant are then ignored
+	Session      string    // name or id of one session, or the id of a request or a response; all fields but Tenant are then ignored
 
 	Agent, Model string   // the whole name; upper and lower case are equal
 	Lesson       string   // slug of a lesson that matched; with Fate, of a lesson with this fate
@@ -259,7 +259,17 @@ type SampleList struct {
 // BrowseSamples lists the samples that a query selects.
 func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
 	out := SampleList{Samples: []SampleItem{}}
-	limit := rowLimit(q.Limit)
+	limit, of := rowLimit(q.Limit), q.Session
+	if _, isID := session.ParseID(of); of != "" && !isID {
+		l, _, err := a.find(ctx, q.Filter.Tenant, of)
+		if errors.Is(err, ErrNoSession) {
+			return out, nil
+		}
+		if err != nil {
+			return out, err
+		}
+		of = l.Row.ID.String()
+	}
 	within := session.ListRange{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Limit: limit}
 	began := a.now()
 	for {
@@ -270,7 +280,7 @@ func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList
 		for i := range page.List {
 			out.Read++
 			m := &page.List[i]
-			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
+			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || of != "" && of != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
 				continue
 			}
 			if hidden, err := a.hidesSample(ctx, m); err != nil || hidden {

@@ -114,6 +114,7 @@ type TurnItem struct {
 	Turn      int             `json:"turn"`
 	ID        string          `json:"exchange_id"`
 	RequestID string          `json:"request_id"`
+	Response  string          `json:"response_id,omitempty"` // id that the upstream gave the response
 	At        time.Time       `json:"at"`
 	Model     string          `json:"model"`
 	Status    int             `json:"status"`
@@ -300,7 +301,7 @@ func (r *turnReader) fill(t *Transcript, whole bool) {
 // turnItem returns an exchange without entries.
 func turnItem(e *sample.Exchange, hidden bool) TurnItem {
 	return TurnItem{
-		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
+		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, Response: e.Reply.ID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
 		LatencyMS: e.LatencyMS, FirstMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
 		Hidden: hidden, Entries: []Entry{},

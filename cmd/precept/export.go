@@ -26,6 +26,7 @@ type exportFlags struct {
 	since, until string
 	tenant       string
 	lesson       string
+	session      string
 	families     []string
 	quality      []string
 	output       string
@@ -60,6 +61,7 @@ func (inv *invocation) export() *cobra.Command {
 		&f.lesson, "lesson", "", "only sessions in which this lesson was injected; with --format experiment: injected or "+
 			"withheld",
 	)
+	c.Flags().StringVar(&f.session, "session", "", "only this session: its name or id, or the id of one of its requests")
 	c.Flags().StringSliceVar(
 		&f.families, "family", nil,
 		"only samples of these families, or sessions with such a sample (not with --format "+
@@ -112,7 +114,7 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 		return err
 	}
 	defer e.Close() //nolint:errcheck // nothing was written
-	x := &server.ExportJob{Evidence: e, Filter: filter, Out: inv.out}
+	x := &server.ExportJob{Evidence: e, Filter: filter, Session: f.session, Out: inv.out}
 	if open, err := learn.CountOpen(ctx, e, f.tenant, server.CloseAfter(cfg), inv.tools.Now()); err == nil && open != nil {
 		fmt.Fprintf(inv.err, "precept: %s %s\n", open, f.openNote())
 	}

@@ -58,8 +58,8 @@ func (f *exportFlags) checkFollow() error {
 		return errors.New("--follow needs a place for the files; add --output DIR or --output s3://BUCKET/PREFIX")
 	case f.stats:
 		return errors.New("--follow does not support --stats; omit one of the flags")
-	case f.since != "" || f.until != "" || f.tenant != "" || f.lesson != "" || len(f.families)+len(f.quality) > 0:
-		return errors.New("--follow writes all samples; omit --since, --until, --tenant, --lesson, --family and --quality, and select when you read the files")
+	case f.since != "" || f.until != "" || f.tenant != "" || f.lesson+f.session != "" || len(f.families)+len(f.quality) > 0:
+		return errors.New("--follow writes all samples; omit --since, --until, --tenant, --lesson, --session, --family and --quality, and select when you read the files")
 	case f.lake.group == "" || strings.Trim(f.lake.group, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.") != "":
 		return fmt.Errorf("--group %q is not a valid name; use letters, digits, dashes, underscores and dots", f.lake.group)
 	case f.lake.flushEvery <= 0:

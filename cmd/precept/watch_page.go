@@ -155,7 +155,7 @@ func (p page) short(e *store.Entry, text string) string {
 		lines = append(
 			lines,
 			p.wrap(
-				fmt.Sprintf("... %s more; `precept export` has the whole text", amount(e.Cut, "byte")), p.width-labelWidth,
+				fmt.Sprintf("... %s more; `precept export --session` has the whole text", amount(e.Cut, "byte")), p.width-labelWidth,
 			)...,
 		)
 	}

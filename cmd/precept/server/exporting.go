@@ -16,7 +16,7 @@ import (
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
-	Agent, Session string // select by agent name and by session id; "" selects all
+	Agent, Session string // filters: name of the agent, name or id of the session; "": no filter
 	Out            io.Writer
 	Seen           func() // called for each sample or session that is read, even if a filter excludes it; may be nil
 	Records        int    // set by Write: JSON lines, or rows of a Parquet file
@@ -62,7 +62,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.progress()
-		if !x.selectsSession(s.ID) || !x.selectsAgent(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
+		if !x.selectsSession(s.Tenant, s.ID, s.Sample.Meta["session_name"]) || !x.selectsAgent(s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
 		return write(&s)
@@ -75,9 +75,23 @@ func (x *ExportJob) progress() {
 	}
 }
 
-// selectsSession reports whether x.Session is empty or equals id.
-func (x *ExportJob) selectsSession(id session.ID) bool {
-	return x.Session == "" || x.Session == id.String()
+// selectsSession reports whether the filter by session, if any, selects a session by its id, its name, or the id of one
+// of its requests. name is a string, or nil for none.
+func (x *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
+	if x.Session == "" || x.Session == id.String() || x.Session == name {
+		return true
+	}
+	of, ok := session.OfRequest(x.Session)
+	return ok && of == id || slices.Contains(session.Candidates(tenant, x.Session), id)
+}
+
+// selectsRow reports whether the filter by session, if any, selects a row.
+func (x *ExportJob) selectsRow(r *session.Row) bool {
+	if x.selectsSession(r.Tenant, r.ID, nil) {
+		return true
+	}
+	rec, err := session.Decode(r.ID, r.Data)
+	return err == nil && rec.Identity.Name == x.Session
 }
 
 // selectsAgent reports whether x.Agent is empty or equals agent.
@@ -93,7 +107,7 @@ func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
 	return x.EachSession(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(r session.Row, _ session.Applied) error {
 		x.progress()
-		if !x.selectsSession(r.ID) {
+		if !x.selectsRow(&r) {
 			return nil
 		}
 		s, err := transcript(ctx, x, r)

@@ -20,6 +20,9 @@ func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	f := x.Filter
 	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
 		x.progress()
+		if !x.selectsRow(&r) {
+			return nil
+		}
 		as, err := assignmentOf(r, a)
 		if err != nil {
 			return err
