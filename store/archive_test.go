@@ -168,8 +168,11 @@ func (r *rig) playMixedSession(name string) *conversation {
 			{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1}, Text: "Lessons from past experience:\n", Turn: 1, Slugs: []string{"shown"}},
 			{Anchor: wire.Anchor{CallID: "c1"}, Text: "[LOOP DETECTED] bash token=" + "sk-" + strings.Repeat("a1B2", 12), Turn: 2, Loop: true},
 		}
-		rec.Assignment.Picks = []trial.Pick{{Slug: "shown", Arm: "b", Injected: true, Propensity: 0.7, Turn: 1}, {Slug: "kept-back", Arm: "a", Propensity: 0.7, Turn: 1},
-			{Slug: "rule:AGENTS.md#Search", Arm: "rule:AGENTS.md#Search@x", Propensity: 0.5, Turn: 1}}
+		rec.Assignment.Picks = []trial.Pick{
+			{Slug: "shown", Arm: "b", Injected: true, Propensity: 0.7, Turn: 1},
+			{Slug: "kept-back", Arm: "a", Propensity: 0.7, Turn: 1},
+			{Slug: "rule:AGENTS.md#Search", Arm: "rule:AGENTS.md#Search@x", Propensity: 0.5, Turn: 1},
+		}
 		rec.Lessons.Matched = []string{"kept-back", "shown"}
 		rec.State.Dirty = true
 	})
