@@ -126,6 +126,7 @@ func TestScoresOfTypesAndLabels(t *testing.T) {
 		`"quality_label":"acceptable","score":0.75`: .75, `"quality_label":"acceptable","type":"approval"`: 1,
 		`"quality_label":"good","type":"correction"`: .5, `"quality_label":"poor","type":"correction"`: .5,
 		`"score":1,"type":"approval"`: 1, `"score":0,"type":"rejection"`: 0, `"score":0.5,"type":"correction"`: .5,
+		`"score":0.5,"type":"approval"`: 1, `"score":0.5,"type":"rejection"`: 0, `"score":0.9,"type":"correction"`: .5,
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err != nil || posts[0].Entry.Score != want {
@@ -140,7 +141,7 @@ func TestContradictoryPostsAreRefused(t *testing.T) {
 	for body, want := range map[string]string{
 		`"type":"approval","score":0`:               "type approval means score 1, but score is 0; leave score out, or send type score",
 		`"type":"rejection","score":1`:              "type rejection means score 0, but score is 1; leave score out, or send type score",
-		`"type":"correction","score":0.9`:           "type correction means score 0.5, but score is 0.9; leave score out, or send type score",
+		`"type":"approval","score":0.4`:             "type approval means score 1, but score is 0.4; leave score out, or send type score",
 		`"score":1,"quality_label":"poor"`:          "quality_label poor contradicts score 1; leave one of them out, or correct it",
 		`"score":0.25,"quality_label":"good"`:       "quality_label good contradicts score 0.25; leave one of them out, or correct it",
 		`"type":"approval","quality_label":"poor"`:  "quality_label poor contradicts type approval; leave one of them out, or correct it",

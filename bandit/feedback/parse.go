@@ -134,8 +134,8 @@ func (p *Post) checkTarget() error {
 }
 
 // setScore sets type and score: every type but score implies a score, and so does a quality label
-// without a type and a score. A score that differs from the score of the type, or is at the other end
-// of the scale than the label, is an error: one of the two values would be lost.
+// without a type and a score. A score beside such a type is ignored. A score, a type or a label at opposite ends of the
+// scale is an error.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:
@@ -148,7 +148,7 @@ func (p *Post) setScore(score float64, scored bool) error {
 		return errors.New("state the feedback with one of: type approval, rejection, correction or score, a score, or a quality_label")
 	default:
 		p.Entry.Score = ScoreOf(p.Entry.Type)
-		if scored && score != p.Entry.Score {
+		if scored && (p.Entry.Score == 1 && score < 0.5 || p.Entry.Score == 0 && score > 0.5) {
 			return fmt.Errorf("type %s means score %v, but score is %v; leave score out, or send type score", p.Entry.Type, p.Entry.Score, score)
 		}
 	}
