@@ -61,7 +61,8 @@ type Program struct {
 	Figures func(context.Context) []Figure // summary figures on the overview and the health page
 	Health  func(context.Context) Health
 	Prices  func() Prices
-	Ready   func() (string, error) // a line about the state, or the reason for not being ready
+	Tenants func(context.Context) ([]string, error) // names of the tenants with stored data; nil: unknown
+	Ready   func() (string, error)                  // a line about the state, or the reason for not being ready
 	Metrics http.Handler
 }
 

@@ -73,6 +73,18 @@ func TestOverviewBeforeTheFirstClosingListsMatchesOfOpenSessions(t *testing.T) {
 	holds(t, "without a match", page(nil), "No lesson has matched", "precept is ready", "precept lessons approve SLUG")
 }
 
+// The overview of a tenant without data links the tenants with data.
+func TestOverviewOfATenantWithoutDataLinksOtherTenants(t *testing.T) {
+	page := func(treated int64) string {
+		return onPage(t, "/", func(f *wordSource, o *admin.Options) {
+			f.report.Global, f.report.Lessons = report.Global{NTreated: treated}, nil
+			o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"team-b", "default", "team-a"}, nil }
+		})
+	}
+	holds(t, "without data", page(0), "This page shows the tenant default. Other tenants have data:", `<a href="/?tenant=team-a">team-a</a> <a href="/?tenant=team-b">team-b</a>`)
+	holds(t, "with data", page(3), "!Other tenants have data")
+}
+
 // The figures on top cover the last seven days and proven lessons; money is shown if a price is
 // known.
 func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {

@@ -2,6 +2,8 @@ package admin
 
 import (
 	"cmp"
+	"context"
+	"slices"
 	"strconv"
 
 	"github.com/labstack/echo/v4"
@@ -26,6 +28,7 @@ type overviewView struct {
 	unmatched []*report.Row // active lessons that have never matched
 	waiting   []*report.Row // active lessons with a match in open sessions only
 	address   string        // base URL of the data listener
+	tenants   []string      // other tenants with data, if this tenant has none
 }
 
 // task is a task for a person, with the link to its page.
@@ -61,9 +64,32 @@ func (s *Server) overview(c echo.Context) error {
 	byEffect(v.rows)
 	v.mean = s.weekly(c, r.key.Tenant, &v.prices, func(x *store.SessionItem) bool { return !x.Control })
 	v.tasks = s.openTasks(&v, frameOf(c))
+	if v.isEmpty() {
+		v.tenants = s.otherTenants(c.Request().Context(), r.key.Tenant)
+	}
 	return s.show(c, pageContent{
 		Title: "lessons and their effects", Main: v.html, Head: charts(), Live: true, Counted: r.asOf, Problem: r.problem,
 	})
+}
+
+// otherTenants returns the first tenants besides tenant. Without an answer of the store, the list is empty.
+func (s *Server) otherTenants(ctx context.Context, tenant string) []string {
+	const most = 20
+	if s.options.Program.Tenants == nil {
+		return nil
+	}
+	names, err := s.options.Program.Tenants(ctx)
+	if err != nil {
+		return nil
+	}
+	names = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return name == tenant })
+	slices.Sort(names)
+	return names[:min(len(names), most)]
+}
+
+// isEmpty reports whether no lesson has matched and no session is counted.
+func (v *overviewView) isEmpty() bool {
+	return len(v.rows) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
 }
 
 // openTasks returns the tasks for a person, the most urgent first.
@@ -107,11 +133,17 @@ func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
 }
 
 func (v *overviewView) html(f frame) g.Node {
-	nothing := len(v.rows) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
+	nothing := v.isEmpty()
 	return g.Group{
 		title("Overview"),
 		v.taskList(f),
 		v.form(f),
+		g.If(len(v.tenants) > 0, h.P(
+			h.Class("warning"), g.Text("This page shows the tenant "), quoted(f.Tenant), g.Text(". Other tenants have data:"),
+			g.Map(v.tenants, func(name string) g.Node {
+				return g.Group{space(), h.A(h.Href(f.Link("/", "tenant", name)), quoted(name))}
+			}),
+		)),
 		g.If(!nothing, g.Map(doubts(&v.counted.report), problem)),
 		g.Map(v.counted.report.Elsewhere, func(e report.Counted) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",

@@ -50,7 +50,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 		Read:    admin.Readers{Report: v, Library: v, Survey: v, Archive: v.archive, Export: v, Rules: v},
 		Write:   admin.Writers{Forget: v, Import: v, Keep: v, Rate: v, Notes: v.backend},
 		Program: admin.Program{
-			Figures: s.figures, Health: health.read, Prices: s.prices, Ready: s.proxy.Ready,
+			Figures: s.figures, Health: health.read, Prices: s.prices, Tenants: v.backend.Tenants, Ready: s.proxy.Ready,
 			Metrics: promhttp.HandlerFor(registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // only OpenMetrics has exemplars
 		},
 		Truth: s.options.Truth, DataDir: dataDir,
