@@ -112,7 +112,7 @@ func (emptySource) Run(context.Context, string, string) (store.RunSessions, erro
 	return store.RunSessions{}, store.ErrNoSession
 }
 
-func (emptySource) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+func (emptySource) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
 	return nil, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/labstack/echo/v4"
 
@@ -36,6 +37,12 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 			"session", t.ID, "error", err)
 	}
 	for _, m := range near {
+		if m.Matched {
+			if i := slices.IndexFunc(t.Fates, func(x store.Fate) bool { return x.Slug == m.Slug }); i >= 0 {
+				t.Fates[i].By = m.Why
+			}
+			continue
+		}
 		t.Fates = append(t.Fates, store.Fate{Slug: m.Slug, State: store.NotMatched, Why: m.Why})
 	}
 	return t, nil

@@ -351,8 +351,8 @@ func (f *wordSource) Run(_ context.Context, _, name string) (store.RunSessions, 
 	return store.RunSessions{Name: name, Sessions: f.list.Sessions, More: 1, Verdict: f.word}, f.err()
 }
 
-func (f *wordSource) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
-	return []backtest.Miss{{Slug: f.word, Why: f.word}}, f.err()
+func (f *wordSource) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
+	return []backtest.Reason{{Slug: f.word, Why: f.word}}, f.err()
 }
 
 func (f *wordSource) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {

@@ -114,7 +114,7 @@ type Surveyor interface {
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
 	// Nearest returns the lessons that came closest to a match in a session, without the lessons
 	// that matched.
-	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Miss, error)
+	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Reason, error)
 	// Backtest returns the captured sessions of a tenant in which a lesson would have matched.
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }

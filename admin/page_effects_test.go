@@ -260,7 +260,7 @@ func (failingSessions) Survey(context.Context, string) (*report.Survey, error) {
 	return nil, errors.New("no disk")
 }
 
-func (failingSessions) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+func (failingSessions) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
 	return nil, errors.New("no disk")
 }
 

@@ -52,7 +52,7 @@ func (f *fakeLibrary) Survey(context.Context, string) (*report.Survey, error) {
 	return f.survey, nil
 }
 
-func (f *fakeLibrary) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
+func (f *fakeLibrary) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
 	return nil, nil
 }
 

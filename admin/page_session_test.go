@@ -137,6 +137,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			s.Fates = []store.Fate{
 				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2},
 				{Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
+				{Slug: "h", State: "injected", By: `keyword "push it" in the words`, Propensity: 0.9, Turn: 2},
 				{Slug: "c", State: "control"},
 				{Slug: "d", State: "not_picked", Why: "room"},
 				{Slug: "e", State: "not_picked", Why: "slots"},
@@ -146,6 +147,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		}, []string{
 			`>a</a> <strong>injected</strong><small>turn 2; the probability of injection was 0.90</small>`,
 			`>b</a> <strong>withheld</strong><small>by the coin, turn 4; the probability of injection was 0.50</small>`,
+			`>h</a> <strong>injected</strong><small>keyword "push it" in the words; turn 2;`,
 			`>c</a> <strong>control</strong><small>matched; the coin made the session a control session`,
 			`>d</a> <strong>not picked</strong><small>matched; no room for its text (inject.budget_bytes)</small>`,
 			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,

@@ -87,29 +87,33 @@ func lessonFates(f frame, t *store.Transcript) g.Node {
 // reasonOf explains the state of a lesson in a session.
 func reasonOf(x *store.Fate) string {
 	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
+	by, matched := "", "matched"
+	if x.By != "" {
+		by, matched = x.By+"; ", "matched by "+x.By
+	}
 	if trial.Arm(x.Slug).IsRule() {
 		kept := fmt.Sprintf("a section of a rules file; turn %d; the section stays with the probability %.2f", x.Turn, x.Propensity)
 		return ifElse(x.State == store.FateInjected, "the request kept "+kept, "the coin cut "+kept)
 	}
 	switch x.State {
 	case store.FateInjected:
-		return chance
+		return by + chance
 	case store.FateWithheld:
-		return "by the coin, " + chance
+		return by + "by the coin, " + chance
 	case store.FateControl:
-		return "matched; the coin made the session a control session, which gets no lesson"
+		return matched + "; the coin made the session a control session, which gets no lesson"
 	case store.NotMatched:
 		return x.Why
 	}
 	switch trial.Passed(x.Why) {
 	case trial.PassedSlots:
-		return "matched; better lessons took the slots (inject.k)"
+		return matched + "; better lessons took the slots (inject.k)"
 	case trial.PassedRoom:
-		return "matched; no room for its text (inject.budget_bytes)"
+		return matched + "; no room for its text (inject.budget_bytes)"
 	case trial.PassedRank:
-		return "matched; the chooser expects no gain above its cost"
+		return matched + "; the chooser expects no gain above its cost"
 	}
-	return "matched; the reason was not stored"
+	return matched + "; the reason was not stored"
 }
 
 // aboutSession returns the section with the names of a session.

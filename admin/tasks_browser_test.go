@@ -20,8 +20,8 @@ import (
 // nearMissSurveyor answers with one lesson that did not match.
 type nearMissSurveyor struct{ emptySource }
 
-func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Miss, error) {
-	return []backtest.Miss{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
+func (nearMissSurveyor) Nearest(context.Context, string, string, []string) ([]backtest.Reason, error) {
+	return []backtest.Reason{{Slug: "restart-the-database", Why: `nearest phrase "database down": only "database" of the phrase occurs`}}, nil
 }
 
 // storeWithWork returns a store with 24 sessions of two agents. The lesson read-the-log matched in each, and

@@ -64,6 +64,7 @@ type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
 	Why        string  `json:"why,omitempty"`        // not_picked: slots, room, rank or empty if unknown; not_matched: a sentence
+	By         string  `json:"by,omitempty"`         // triggers of the match, by the present text of the lesson; empty if unknown
 	Propensity float64 `json:"propensity,omitempty"` // injected and withheld: probability of injection
 	Turn       int     `json:"turn,omitempty"`
 }

@@ -229,7 +229,7 @@ func printTried(out io.Writer, t *tryAnswer) {
 	for _, l := range t.Matches {
 		fmt.Fprintf(
 			out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title),
-			report.Printable(causes(l.By)),
+			report.Printable(lesson.CauseText(l.By)),
 		)
 	}
 	for _, l := range t.Suggestions {
@@ -250,22 +250,12 @@ func printTried(out io.Writer, t *tryAnswer) {
 			out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title),
 		)
 		if len(l.By) > 0 {
-			fmt.Fprintf(out, "          by %s\n", report.Printable(causes(l.By)))
+			fmt.Fprintf(out, "          by %s\n", report.Printable(lesson.CauseText(l.By)))
 		}
 		for _, why := range l.Why {
 			fmt.Fprintf(out, "          but %s\n", report.Printable(why))
 		}
 	}
-}
-
-func causes(by []lesson.Cause) string {
-	all := make([]string, 0, len(by))
-	for _, c := range by {
-		all = append(all, fmt.Sprintf(
-			"%s %q in the %s", strings.ReplaceAll(c.Kind, "_", " "), c.Text, c.Where,
-		))
-	}
-	return strings.Join(all, ", ")
 }
 
 // shorten returns at most the first maxRunes characters of a text, on one line.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -17,28 +18,30 @@ const maxNearest = 12
 // nearestQueries is the number of the newest queries of a session that Nearest reads.
 const nearestQueries = 20
 
-// Miss is a lesson that did not match in a session, with the reason.
-type Miss struct {
-	Slug string
-	Why  string
+// Reason says why a lesson matched in a session, or why a lesson that came close did not match.
+type Reason struct {
+	Slug    string
+	Why     string
+	Matched bool
 
 	score float64 // closeness: above 1 with a trigger in the session, else the share of the words of a phrase
 }
 
-// Nearest returns the lessons of a book that came closest to a match in a session, without the
-// lessons in matched and without the lessons of other tenants. The reason names the missing condition,
-// or the nearest phrase. Nearest reads the newest queries, and returns the lessons found so far when ctx
-// ends.
-func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Miss {
-	found := map[string]*Miss{}
+// Nearest returns the lessons of a book that came closest to a match in a session, without the lessons of other
+// tenants. The reason names the missing condition, or the nearest phrase. Of a lesson in matched, the reason names
+// the triggers of the first match, by the present text of the lesson. Nearest reads the newest queries, and returns the
+// lessons found so far when ctx ends.
+func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Reason {
+	found := map[string]*Reason{}
 	note := func(slug, why string, score float64) {
 		if slices.Contains(matched, slug) {
 			return
 		}
 		if m := found[slug]; m == nil || score > m.score {
-			found[slug] = &Miss{slug, why, score}
+			found[slug] = &Reason{Slug: slug, Why: why, score: score}
 		}
 	}
+	triggers := map[string]string{} // of the lessons in matched
 	isForeign := func(l *lesson.Lesson) bool { return l.Scope.Tenant != "" && l.Scope.Tenant != tenant }
 	queries := Queries(exchanges)
 	queries = queries[max(0, len(queries)-nearestQueries):]
@@ -50,6 +53,10 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 		for _, e := range book.Explain(q) {
 			switch {
 			case isForeign(e.Lesson):
+			case slices.Contains(matched, e.Lesson.Slug):
+				if e.Fires { // the queries descend, so the first match remains
+					triggers[e.Lesson.Slug] = lesson.CauseText(e.By)
+				}
 			case len(e.Not) > 0:
 				note(e.Lesson.Slug, e.Not[0], 2)
 			case e.Fires:
@@ -66,21 +73,29 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 		if ctx.Err() != nil {
 			break
 		}
-		if !l.State.Fires() || isForeign(l) {
-			continue
-		}
-		for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
-			if why, share := sharedWords(phrase, words); share >= 0.5 {
-				note(l.Slug, why, share)
-			}
+		if l.State.Fires() && !isForeign(l) {
+			notePhrases(l, words, note)
 		}
 	}
-	out := make([]Miss, 0, len(found))
+	out := make([]Reason, 0, len(found))
 	for _, m := range found {
 		out = append(out, *m)
 	}
-	slices.SortFunc(out, func(x, y Miss) int { return cmp.Or(cmp.Compare(y.score, x.score), strings.Compare(x.Slug, y.Slug)) })
-	return out[:min(len(out), maxNearest)]
+	slices.SortFunc(out, func(x, y Reason) int { return cmp.Or(cmp.Compare(y.score, x.score), strings.Compare(x.Slug, y.Slug)) })
+	out = out[:min(len(out), maxNearest)]
+	for _, slug := range slices.Sorted(maps.Keys(triggers)) {
+		out = append(out, Reason{Slug: slug, Why: triggers[slug], Matched: true})
+	}
+	return out
+}
+
+// notePhrases notes the phrases of a lesson of which at least half of the words are in a sorted list.
+func notePhrases(l *lesson.Lesson, sorted []string, note func(slug, why string, score float64)) {
+	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns) {
+		if why, share := sharedWords(phrase, sorted); share >= 0.5 {
+			note(l.Slug, why, share)
+		}
+	}
 }
 
 // sharedWords returns the share of the words of a phrase that a sorted list of words contains, with a

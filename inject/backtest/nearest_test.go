@@ -12,8 +12,8 @@ import (
 	"precept/internal/sample"
 )
 
-// Nearest returns lessons that almost matched, each with the missing condition or the nearest phrase. Lessons that
-// matched are left out.
+// Nearest returns lessons that almost matched, each with the missing condition or the nearest phrase, and the triggers
+// of lessons that matched.
 func TestNearestNamesTheMissingCondition(t *testing.T) {
 	newLesson := func(slug string, state lesson.State, keywords ...string) *lesson.Lesson {
 		l := &lesson.Lesson{Slug: slug, State: state, Title: slug, Body: "Do it."}
@@ -28,8 +28,14 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 	got := map[string]string{}
 	for _, m := range backtest.Nearest(t.Context(), book, lesson.NewTagger(nil), "default", ex, []string{"matched"}) {
 		got[m.Slug] = m.Why
+		if m.Matched != (m.Slug == "matched") {
+			t.Errorf("%s: got matched %v, want only the lesson matched to have matched", m.Slug, m.Matched)
+		}
 	}
-	if len(got) != 2 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
+	if want := `keyword "flaky test" in the words`; got["matched"] != want {
+		t.Errorf("the lesson that matched: got the reason %q, want %q", got["matched"], want)
+	}
+	if len(got) != 3 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
 		t.Errorf("the nearest lessons are %q, want half with its nearest phrase and candidate with its state", got)
 	}
 }

@@ -17,6 +17,15 @@ type Cause struct {
 	Where string `json:"where"` // place of the match: words, tool error, request
 }
 
+// CauseText returns causes in words: keyword "push it" in the words, error kind "port-in-use" in the tool error.
+func CauseText(by []Cause) string {
+	all := make([]string, 0, len(by))
+	for _, c := range by {
+		all = append(all, fmt.Sprintf("%s %q in the %s", strings.ReplaceAll(c.Kind, "_", " "), c.Text, c.Where))
+	}
+	return strings.Join(all, ", ")
+}
+
 // Explanation explains why a lesson with a matching trigger matches a query, or does not.
 type Explanation struct {
 	Lesson *Lesson

@@ -127,14 +127,11 @@ func (h *history) list(n int) []ChatMessage {
 	return list
 }
 
-// trainable returns the part of the history that ends with a whole answer and has no gap: turns after an
-// opted-out or deleted turn, and answers that were cut, aborted or failed at the end, are left out.
+// trainable returns the part of the history that ends with a whole answer: answers at the end that were cut, aborted
+// or failed are left out.
 func (h *history) trainable() *history {
 	n := 0
 	for i, e := range h.kept {
-		if i > 0 && e.Turn > h.kept[i-1].Turn+1 || i == 0 && e.Turn > 1 && e.NewFrom > 0 {
-			break
-		}
 		if e.isWhole() {
 			n = i + 1
 		}

@@ -263,14 +263,14 @@ func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, e
 }
 
 // Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session.
-func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Miss, error) {
+func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Reason, error) {
 	list, err := s.archive.Shown(ctx, tenant, name)
 	if err != nil {
 		return nil, err
 	}
 	book := s.lessons.book.Load()
 	key := nearKey{tenant, name, book.Hash(), strings.Join(matched, " "), len(list)}
-	return s.nearby.get(key, func() ([]backtest.Miss, error) {
+	return s.nearby.get(key, func() ([]backtest.Reason, error) {
 		bound, cancel := context.WithTimeout(ctx, nearestTime)
 		defer cancel()
 		return backtest.Nearest(bound, book, s.proxy.Presentation().Tags, tenant, list, matched), ctx.Err()
@@ -285,7 +285,7 @@ const (
 // nearby caches the results of Nearest, because the page of an open session reloads.
 type nearby struct {
 	mu    sync.Mutex
-	found map[nearKey][]backtest.Miss
+	found map[nearKey][]backtest.Reason
 }
 
 type nearKey struct {
@@ -294,7 +294,7 @@ type nearKey struct {
 }
 
 // get returns the cached lessons of a key, or computes and caches the lessons.
-func (n *nearby) get(key nearKey, compute func() ([]backtest.Miss, error)) ([]backtest.Miss, error) {
+func (n *nearby) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
 	n.mu.Lock()
 	list, ok := n.found[key]
 	n.mu.Unlock()
@@ -308,7 +308,7 @@ func (n *nearby) get(key nearKey, compute func() ([]backtest.Miss, error)) ([]ba
 	n.mu.Lock()
 	defer n.mu.Unlock()
 	if n.found == nil || len(n.found) >= maxNearby {
-		n.found = map[nearKey][]backtest.Miss{}
+		n.found = map[nearKey][]backtest.Reason{}
 	}
 	n.found[key] = list
 	return list, nil
