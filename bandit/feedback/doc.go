@@ -2,10 +2,9 @@
 // reward of a session from the feedback.
 //
 // The contract: the reward is a pure function of the set of a session's entries. Order of arrival,
-// repeated delivery and replica do not change a single bit of the reward. A repeated entry with the same
-// id and content keeps the time of the first delivery. A later entry with the same id and another
-// content replaces the earlier entry in the store. A later entry of the same rater replaces an earlier
-// entry when the reward is computed, not when the entry is stored.
+// repeated delivery and replica do not change a single bit of the reward. Entries are therefore
+// never edited. A later entry with the same id or of the same rater replaces an earlier entry when
+// the reward is computed, not when the entry is stored.
 //
 // The hazard: feedback decides the result of an experiment. An entry that cannot be parsed exactly
 // is refused with the key at fault, and missing feedback is not imputed.

@@ -22,43 +22,23 @@ func drawTime() *rapid.Generator[time.Time] {
 	})
 }
 
-// Of two versions of an entry with different contents, the later version replaces the earlier one. At the
-// same time, one version replaces the other in any order of arrival.
-func TestLaterContentSupersedes(t *testing.T) {
+// Ranks, compared as bytes, order two versions of an entry by time. Different versions of the same
+// time have different ranks.
+func TestRankOrdersVersionsByTime(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		a, b := feedback.Entry{ID: "a", At: drawTime().Draw(t, "a"), Score: 1}, feedback.Entry{ID: "a", At: drawTime().Draw(t, "b")}
-		p, q := rank(t, a), rank(t, b)
-		first, second := feedback.Supersedes(p, q), feedback.Supersedes(q, p)
-		if first == second {
-			t.Fatalf("versions of %s and %s: each replaces the other: %t, want exactly one", a.At, b.At, first)
+		a, b := drawTime().Draw(t, "a"), drawTime().Draw(t, "b")
+		x, y := rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "x"), rapid.SampledFrom([]string{"", "{}", "[]"}).Draw(t, "y")
+		p, q := feedback.Rank(a, []byte(x)), feedback.Rank(b, []byte(y))
+		if len(p) != feedback.RankSize || len(q) != feedback.RankSize {
+			t.Fatalf("got ranks of %d and %d bytes, want %d", len(p), len(q), feedback.RankSize)
 		}
-		if !a.At.Equal(b.At) && first != a.At.After(b.At) {
-			t.Fatalf("version of %s replaces the version of %s: got %t", a.At, b.At, first)
+		switch order := bytes.Compare(p, q); {
+		case !a.Equal(b) && order != a.Compare(b):
+			t.Fatalf("%s and %s: got order %d of the ranks, want %d", a, b, order, a.Compare(b))
+		case a.Equal(b) && (order == 0) != (x == y):
+			t.Fatalf("%q and %q at the same time: got order %d of the ranks, want 0 only for equal versions", x, y, order)
 		}
 	})
-}
-
-// A repeated entry with equal content does not replace the earlier entry: the repetition keeps the time of the
-// first delivery, in any order of arrival.
-func TestRepetitionKeepsTheEarlierTime(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		a := feedback.Entry{ID: "a", At: drawTime().Draw(t, "a"), Score: 1, Comment: "no"}
-		b := a
-		b.At = drawTime().Draw(t, "b")
-		a.Hash, b.Hash = a.ContentHash(), b.ContentHash()
-		if got, want := feedback.Supersedes(rank(t, b), rank(t, a)), b.At.Before(a.At); got != want {
-			t.Fatalf("the same content at %s replaces the stored entry of %s: got %t, want %t", b.At, a.At, got, want)
-		}
-	})
-}
-
-// rank returns the rank of an entry and tests the length of the rank.
-func rank(t *rapid.T, e feedback.Entry) []byte {
-	r, err := e.Rank()
-	if err != nil || len(r) != feedback.RankSize {
-		t.Fatalf("rank of %+v: got %d bytes, error %v, want %d", e, len(r), err, feedback.RankSize)
-	}
-	return r
 }
 
 // The time zone and the monotonic clock reading of an entry's time do not change the encoding of the entry.

@@ -24,11 +24,7 @@ func packEntry(e *feedback.Entry) (string, error) {
 	if err != nil {
 		return "", fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
 	}
-	rank, err := e.Rank()
-	if err != nil {
-		return "", fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
-	}
-	return string(append(rank, data...)), checkSize("feedback "+e.ID, len(data))
+	return string(append(feedback.Rank(e.At, data), data...)), checkSize("feedback "+e.ID, len(data))
 }
 
 func unpackEntry(v string) (e feedback.Entry, err error) {

@@ -14,8 +14,8 @@ import (
 
 // AddFeedback adds entries to the feedback of sessions in one transaction, and returns for each changed
 // session the number of entries that changed the session: entries with new ids, and later versions of
-// known ids. Of two versions feedback.Supersedes chooses one, so that the order of arrival does not change
-// the result. The error is a
+// known ids. Of two versions the version with the later At wins; of versions with equal At the JSON with
+// the greater hash wins, so that the order of arrival does not change the result. The error is a
 // session.FeedbackFull with the number of entries that full sessions refused.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
@@ -93,7 +93,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full b
 	switch {
 	case old == nil:
 		return false, true
-	case !t.supersedes(e, old):
+	case !t.supersedes(e, data, old):
 		return false, false
 	case len(data) > len(old) && free.bytes <= 0:
 		return false, true
@@ -103,18 +103,10 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full b
 }
 
 // supersedes reports whether a new version of an entry replaces the stored version.
-func (t *tx) supersedes(e feedback.Entry, old []byte) bool {
+func (t *tx) supersedes(e feedback.Entry, data, old []byte) bool {
 	var stored feedback.Entry
 	t.db.decode(old, &stored)
-	return feedback.Supersedes(t.rank(&e), t.rank(&stored))
-}
-
-func (t *tx) rank(e *feedback.Entry) []byte {
-	rank, err := e.Rank()
-	if err != nil {
-		t.db.fail(fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err))
-	}
-	return rank
+	return bytes.Compare(feedback.Rank(e.At, data), feedback.Rank(stored.At, old)) > 0
 }
 
 func (t *tx) encode(e feedback.Entry) []byte {
@@ -190,7 +182,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	old := t.db.blob("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
 	switch {
 	case old != nil:
-		if t.supersedes(e, old) {
+		if t.supersedes(e, data, old) {
 			t.db.exec("UPDATE parked SET at = ?, data = ? WHERE echo = ? AND k = ?", e.At, data, echo, k)
 		}
 	case t.parkingFull(tenant, echo):

@@ -99,10 +99,8 @@ local function unparked()
   if sharded and call('EXISTS', P .. 'parked') == 0 then call('SREM', A .. 'parked', N) end
 end
 
--- supersedes compares two values of one feedback. A value is its rank (44 bytes: 12 of the time, 32 of the content's hash) and its
--- JSON. Of equal contents the earlier value stays, so that a repeated delivery keeps its time.
+-- supersedes compares two values of one feedback. A value is its rank (44 bytes: time and hash) and its JSON.
 local function supersedes(value, old)
-  if string.sub(old, 13, 44) == string.sub(value, 13, 44) then return less(string.sub(value, 1, 12), string.sub(old, 1, 12)) end
   return less(string.sub(old, 1, 44), string.sub(value, 1, 44))
 end
 
