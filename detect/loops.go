@@ -14,7 +14,7 @@ type Loop struct {
 	Again  bool   // the second warning of the same loop
 }
 
-// Number of equal results that make a loop. A failure that may pass by itself needs one more.
+// Number of equal results that make a loop. A transient failure needs one result more.
 const (
 	minFailed  = 2 // failures
 	minSilent  = 2 // results of a command that did not report its success

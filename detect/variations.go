@@ -60,9 +60,9 @@ func failsOften(steps func(int) *step) bool {
 	return count == minSameFailures
 }
 
-// isVariation reports whether two calls of one tool are variations of each other: edits of one file, commands that
-// share more than half of their words or of which one has all words of the other, other calls whose common arguments
-// are equal.
+// isVariation reports whether one call of a tool is a variation of another call. Two edits are variations if both
+// change one file. Two commands are variations if more than half of the words are common, or if one command has all
+// words of the other. Two other calls are variations if the common arguments are equal.
 func isVariation(a, b *step) bool {
 	x, y := a.callWords(), b.callWords()
 	common := countCommon(x.words, y.words)

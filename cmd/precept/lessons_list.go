@@ -125,7 +125,7 @@ func bankOrArchive(
 	return lesson.NewBook(lessons), problems, err
 }
 
-// lessonsShow returns the command that prints one lesson with its findings and opinions.
+// lessonsShow returns the command that prints a lesson, the findings of the checks, and the opinions of judges.
 func (inv *invocation) lessonsShow() *cobra.Command {
 	var asJSON, archived bool
 	c := &cobra.Command{

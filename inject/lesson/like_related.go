@@ -17,7 +17,7 @@ const maxPhraseWords = 4
 // term is a word, a phrase of several words, or a shape such as {version}, which stands for 2.4.1.
 type relatedTable struct {
 	groups  map[string][]uint16 // by token (a stem, a phrase or a shape): numbers of the groups with the token
-	phrases map[string]string   // by phrase, such as "money back": its token, such as money_back
+	phrases map[string]string   // token of a phrase: "money back" has the token money_back
 	ends    map[string]bool     // last words of the phrases
 	stems   map[string][]string // by token of a phrase: stems of its words
 	size    int                 // number of groups
