@@ -102,13 +102,13 @@ func readCheckpoint(state []byte) []*step {
 			turn:  personTurn{parsed: true},
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
-				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true,
+				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEnds: true, // the ends are unknown
 				where:         uint64(binary.LittleEndian.Uint16(b[22:])),
 				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
 				query:  binary.LittleEndian.Uint64(b[28:]),
 				traits: callTraits{computed: true}, hasOutcome: true,
 				tool:  binary.LittleEndian.Uint32(b[36:]),
-				words: &callWords{message: binary.LittleEndian.Uint32(b[40:])}, // without words, no call is a variation
+				words: &callWords{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, no call is a variation
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

@@ -1,6 +1,10 @@
 package detect
 
-import "io"
+import (
+	"io"
+
+	"precept/internal/wire"
+)
 
 // Constants of the package for the tests in package detect_test.
 const (
@@ -14,6 +18,27 @@ var (
 	CallKey   = callIdentity
 	ResultSum = hashResult
 )
+
+// ResultEnds returns a hash of the ends of a result, 0 if the hash is unknown.
+func ResultEnds(text string) uint64 { return wording().endsHash(text) }
+
+// ReadInFull returns the number of earlier results that Loops reads in full: for the hash of the result, and for the
+// lines that describe the failure.
+func ReadInFull(req *wire.Request) (hashed, described int) {
+	h := &history{req: req, firstNew: req.New(), unread: req.End(), visits: maxVisits}
+	h.fill()
+	h.answerStart = h.unread
+	h.findLoops(len(h.steps), func(s *step) bool { return s.item >= h.firstNew })
+	for _, s := range h.steps[1:] {
+		if s.memo.hasResultHash {
+			hashed++
+		}
+		if s.memo.words != nil && s.memo.words.hasFailure {
+			described++
+		}
+	}
+	return hashed, described
+}
 
 // Verification returns the kind and the outcome of a test, lint or build run. ok is false for another call, and for a
 // run without a known outcome.

@@ -82,7 +82,7 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 				return count, warnings, sinceWarning
 			}
 		case s.batch == newest.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
-		case s.outcome().Outcome != newest.outcome().Outcome || s.resultHash() != newest.resultHash(),
+		case s.outcome().Outcome != newest.outcome().Outcome || !sameResult(s, newest),
 			!sameCode(s.outcome().Code, newest.outcome().Code):
 			return count, warnings, sinceWarning
 		default:
@@ -134,7 +134,7 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 			return false
 		}
 		last[i] = s
-		if i >= n && (!sameCall(s, last[i-n]) || s.resultHash() != last[i-n].resultHash()) {
+		if i >= n && (!sameCall(s, last[i-n]) || !sameResult(s, last[i-n])) {
 			return false
 		}
 	}

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"math"
 	"slices"
 	"strings"
 
@@ -28,19 +29,71 @@ func (p *phrases) stableHash(text string) uint64 {
 	d.Reset()
 	buf := make([]byte, 0, 256)
 	for line := range strings.SplitSeq(text, "\n") {
-		t := plainLine(line)
-		if t == "" || hasPrefixOf(t, p.lists["frame-varies"]) {
-			continue
+		if t := p.hashedLine(line); t != "" {
+			buf = append(p.appendStable(buf[:0], t), '\n')
+			_, _ = d.Write(buf)
 		}
-		buf = append(p.appendStable(buf[:0], t), '\n')
-		_, _ = d.Write(buf)
+	}
+	return d.Sum64()
+}
+
+// hashedLine returns the part of a line that counts for the hash of a result, "" for none.
+func (p *phrases) hashedLine(line string) string {
+	t := plainLine(line)
+	if hasPrefixOf(t, p.lists["frame-varies"]) {
+		return ""
+	}
+	return t
+}
+
+// Number of lines at either end of a result, and number of bytes of each line, that endsHash reads.
+const (
+	hashedFirst = 2
+	hashedLast  = 4
+	hashedBytes = 256
+)
+
+// endsHash returns a hash of the first and the last lines of a result, 0 for none. Results with equal hashes of
+// stableHash have equal hashes of endsHash. The cost does not grow with the result.
+func (p *phrases) endsHash(text string) uint64 {
+	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashed {
+		return 0
+	}
+	var d xxhash.Digest
+	d.Reset()
+	buf := make([]byte, 0, 256)
+	write := func(line string) int {
+		t := p.hashedLine(line)
+		if t == "" {
+			return 0
+		}
+		buf = p.appendStableUpTo(hashedBytes, buf[:0], t)
+		_, _ = d.Write(append(buf[:min(len(buf), hashedBytes)], '\n'))
+		return 1
+	}
+	n := 0
+	for line := range strings.SplitSeq(text, "\n") {
+		if n += write(line); n == hashedFirst {
+			break
+		}
+	}
+	n = 0
+	for end := len(text); end >= 0 && n < hashedLast; {
+		start := strings.LastIndexByte(text[:end], '\n')
+		n += write(text[start+1 : end])
+		end = start
 	}
 	return d.Sum64()
 }
 
 // appendStable appends a line to dst and replaces the words that change from run to run by #.
 func (p *phrases) appendStable(dst []byte, t string) []byte {
-	for i := 0; i < len(t); {
+	return p.appendStableUpTo(math.MaxInt, dst, t)
+}
+
+// appendStableUpTo is appendStable until dst has limit bytes or more.
+func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
+	for i := 0; i < len(t) && len(dst) < limit; {
 		if !isWordByte(t[i]) {
 			dst = append(dst, t[i])
 			i++

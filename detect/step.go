@@ -43,8 +43,9 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 		s.resultHash() // needs the arguments
 	}
 	if s.tool(); judgement.Outcome == Error {
-		s.callWords()
+		s.failureWords()
 	}
+	s.ends()
 	shared := old[judgement]
 	if shared == nil {
 		shared = &judgedCall{analysis: droppedCall, hasJudgement: true, judgement: judgement}
@@ -75,10 +76,12 @@ type personTurn struct {
 // stepMemo holds the properties of a step that are computed once.
 type stepMemo struct {
 	identity, resultHash                         uint64
+	ends                                         uint64 // see step.ends
 	where                                        uint64 // hash of a command's folder and variables, or of a file
 	looseIdentity                                uint32 // identity without budgets (attempts.go); 0: no budget
 	query                                        uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
+	hasEnds                                      bool
 	traits                                       callTraits
 	literals                                     []string   // see toolCall.literals
 	hasLiterals                                  bool       // literals are computed
@@ -218,15 +221,38 @@ func (s *step) isTransient() bool {
 // resultHash returns a hash of the result without the parts that change from run to run.
 func (s *step) resultHash() uint64 {
 	if !s.memo.hasResultHash {
-		s.toolCall()
-		text := s.text()
-		if s.memo.traits.exec {
-			text = wording().unframe(text).body
-		}
-		text = s.call.toolCall().withoutQuery(text)
-		s.memo.resultHash, s.memo.hasResultHash = hashResult(text)^s.mediaHash, true
+		s.memo.resultHash, s.memo.hasResultHash = hashResult(s.hashedText())^s.mediaHash, true
 	}
 	return s.memo.resultHash
+}
+
+// hashedText returns the part of the result that counts for resultHash.
+func (s *step) hashedText() string {
+	s.toolCall()
+	text := s.text()
+	if s.memo.traits.exec {
+		text = wording().unframe(text).body
+	}
+	return s.call.toolCall().withoutQuery(text)
+}
+
+// sameResult reports whether two steps have the same result. Most pairs of long results differ in the first or the
+// last lines, so the whole text is rarely read.
+func sameResult(a, b *step) bool {
+	if !a.memo.hasResultHash || !b.memo.hasResultHash {
+		if x, y := a.ends(), b.ends(); x != y && x != 0 && y != 0 {
+			return false
+		}
+	}
+	return a.resultHash() == b.resultHash()
+}
+
+// ends returns a hash of the first and the last lines of the result, 0 if the hash is unknown.
+func (s *step) ends() uint64 {
+	if !s.memo.hasEnds {
+		s.memo.ends, s.memo.hasEnds = wording().endsHash(s.hashedText()), true
+	}
+	return s.memo.ends
 }
 
 // cannotLoop reports whether a step is no part of a loop: the step may have had side effects, is meant to

@@ -41,7 +41,7 @@ func answersAlike(steps func(int) *step) bool {
 		return false
 	}
 	return countAlike(steps, minSameScreens, func(s *step) bool {
-		return s.outcome().Outcome == OK && s.resultHash() == newest.resultHash()
+		return s.outcome().Outcome == OK && sameResult(s, newest)
 	})
 }
 
@@ -77,17 +77,24 @@ func countAlike(steps func(int) *step, wanted int, alike func(*step) bool) bool 
 // seesNothingNew reports whether the last minKnownResults answers had only results that were seen before, at least two
 // of them different. An edit, a wait, a poll and a new action that is only confirmed are progress.
 func seesNothingNew(steps func(int) *step) bool {
-	var list []*step
-	for i := range maxStuckSteps {
-		s := steps(i)
-		if s == nil || s.person || s.warned {
-			break
+	var list []*step // the steps that were read
+	back := func(i int) *step {
+		for i >= len(list) {
+			if len(list) == maxStuckSteps {
+				return nil
+			}
+			s := steps(len(list))
+			if s == nil || s.person || s.warned {
+				return nil
+			}
+			list = append(list, s)
 		}
-		list = append(list, s)
+		return list[i]
 	}
 	answers, batch := 0, -1
-	for i, s := range list {
-		if s.timePassed() || s.memo.traits.repeats || !s.wasSeen(list[i+1:]) {
+	for i := 0; ; i++ {
+		s := back(i)
+		if s == nil || s.timePassed() || s.memo.traits.repeats || !s.wasSeen(func(n int) *step { return back(i + 1 + n) }) {
 			return false
 		}
 		if s.batch != batch {
@@ -95,27 +102,27 @@ func seesNothingNew(steps func(int) *step) bool {
 			answers++
 		}
 		if answers == minKnownResults {
-			return slices.ContainsFunc(list[:i], func(o *step) bool { return o.resultHash() != s.resultHash() })
+			return slices.ContainsFunc(list[:i], func(o *step) bool { return !sameResult(o, s) })
 		}
 	}
-	return false
 }
 
 // wasSeen reports whether an earlier step had the result of s, and s itself is no progress.
-func (s *step) wasSeen(earlier []*step) bool {
+func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.outcome().Outcome
 	if v != OK && v != Error {
 		return false
 	}
-	sameCallBefore, seen := false, false
-	for _, o := range earlier {
-		if o.batch != s.batch && sameTool(s, o) && o.outcome().Outcome == v && o.resultHash() == s.resultHash() {
-			seen = true
-			sameCallBefore = sameCallBefore || sameCall(s, o)
+	again := v == OK && s.onlyConfirms() // an action is progress, unless the same action was confirmed before
+	for i := 0; ; i++ {
+		o := earlier(i)
+		if o == nil {
+			return false
+		}
+		if o.batch != s.batch && sameTool(s, o) && sameResult(s, o) && o.outcome().Outcome == v && (!again || sameCall(s, o)) {
+			return true
 		}
 	}
-	progress := v == OK && !sameCallBefore && (s.memo.traits.edit || s.onlyConfirms())
-	return seen && !progress
 }
 
 // onlyConfirms reports whether the result of an action is a short text, such as "Sent.", or the result of an edit or a
@@ -149,7 +156,7 @@ func (s *step) tool() uint32 {
 // message returns a hash of the lines that describe a failure, without the words of the call. For a test, lint or
 // build, the hash is the hash of the whole result.
 func (s *step) message() uint32 {
-	if w := s.callWords(); !w.whole {
+	if w := s.failureWords(); !w.whole {
 		return w.message
 	}
 	return halfIdentity(s.resultHash())

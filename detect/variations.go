@@ -79,13 +79,13 @@ func isVariation(a, b *step) bool {
 // sameFailure reports whether two variations of a call have the same failure: the same result of a test, lint or build,
 // the same rule for a refused edit, at least half of the lines that describe another failure.
 func sameFailure(a, b *step) bool {
-	x, y := a.callWords(), b.callWords()
-	switch {
+	switch x := a.callWords(); {
 	case x.whole:
-		return a.resultHash() == b.resultHash()
+		return sameResult(a, b)
 	case x.edit:
 		return a.outcome().Rule == b.outcome().Rule
 	}
+	x, y := a.failureWords(), b.failureWords()
 	return 2*countCommon(x.failure, y.failure) >= max(1, min(len(x.failure), len(y.failure)))
 }
 
@@ -97,8 +97,10 @@ type callWords struct {
 	whole   bool     // the whole result decides: the command verifies something
 	words   []uint32 // words of a command line, arguments of another call, the file of an edit
 	names   []uint32 // names of the arguments
-	failure []uint32 // lines of the result that describe the failure
-	message uint32   // see step.message
+
+	hasFailure bool
+	failure    []uint32 // lines of the result that describe the failure; set by step.failureWords
+	message    uint32   // see step.message; set by step.failureWords
 }
 
 // callWords returns the words of the step, computed once.
@@ -125,6 +127,17 @@ func (s *step) callWords() *callWords {
 			}
 		}
 	}
+	return w
+}
+
+// failureWords returns the words of the step with the hashes of its failure, computed once.
+func (s *step) failureWords() *callWords {
+	w := s.callWords()
+	if w.hasFailure {
+		return w
+	}
+	w.hasFailure = true
+	call := s.toolCall()
 	_, lines := call.phrases.headline(s.text())
 	buf := make([]byte, 0, 256)
 	for _, line := range lines {
