@@ -29,17 +29,21 @@ type Imported struct {
 	Samples   int `json:"samples"`
 	New       int `json:"fresh"`     // new samples
 	OptedOut  int `json:"opted_out"` // exchanges that an opt-out excludes
+	Recorded  int `json:"recorded"`  // transcripts that are skipped, because precept recorded the conversation live
 }
 
 // Importer stores past conversations. Every field is required.
 type Importer struct {
 	Now   func() time.Time
 	Learn bool // learning is enabled
-	// Into finds the session of a stored sample, so that Imported.New counts new samples only.
+	// Into finds the session of a stored sample, so that Imported.New counts new samples only, and the sessions that
+	// precept has recorded live.
 	Into interface {
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
+		pastSessions
 	}
-	Write func(ctx context.Context, b session.Batch) error // stores a conversation
+	Openings *Openings
+	Write    func(ctx context.Context, b session.Batch) error // stores a conversation
 	// Cleanse redacts exchanges and removes opted-out exchanges. answered has, for each exchange,
 	// the arguments of the calls that the new tool results answer.
 	Cleanse func(list []sample.Exchange, answered [][]string) []sample.Exchange
@@ -49,7 +53,7 @@ type Importer struct {
 // samples. at is the known time of the conversation. The session is outside of every experiment. A
 // second import of the same transcript changes nothing, and a longer transcript of the conversation
 // adds to the session: the session ID is derived from tenant, source, id and first item, the ID of
-// an exchange from the content.
+// an exchange from the content. A conversation that precept recorded live, or a part of the conversation, is skipped.
 func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
 	var out Imported
 	if !m.Learn {
@@ -67,6 +71,13 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 	out.OptedOut = len(list) - len(kept)
 	if len(kept) == 0 {
 		return out, nil
+	}
+	recorded, err := m.isRecorded(ctx, tenant, t, kept)
+	if err != nil {
+		return out, err
+	}
+	if recorded {
+		return Imported{Recorded: 1}, nil
 	}
 	rec := &session.Record{
 		Identity: session.Identity{ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: session.ByImport, Started: at.UTC(), Seen: m.Now().UTC()},
@@ -144,6 +155,7 @@ func (i *Imported) add(other Imported) {
 	i.Samples += other.Samples
 	i.New += other.New
 	i.OptedOut += other.OptedOut
+	i.Recorded += other.Recorded
 }
 
 // importID returns the session ID of an imported conversation.

@@ -30,7 +30,7 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 
 // importer returns an importer that writes to the rig.
 func (r *rig) importer() *learn.Importer {
-	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Write: r.Imported, Cleanse: r.Cleanse}
+	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Openings: &learn.Openings{}, Write: r.Imported, Cleanse: r.Cleanse}
 }
 
 // onDisk returns the content of all files in a directory.

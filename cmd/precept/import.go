@@ -45,7 +45,7 @@ func (inv *invocation) importVerb() *cobra.Command {
 			"all files of the client, or the FILEs. " +
 			"Each transcript becomes a session with its exchanges and samples, redacted and with the " +
 			"opt-outs of the configuration, outside of every experiment. A repeated import of a " +
-			"transcript adds nothing. If a server runs on the data directory, the server imports the transcripts. " +
+			"transcript adds nothing, and a conversation that precept recorded itself is skipped. If a server runs on the data directory, the server imports the transcripts. " +
 			"Exit code 1: a line or a transcript could not be read; the error names the line, and " +
 			"all others were imported. If a FILE cannot be opened, nothing is imported.",
 		Args: arguments(func(c *cobra.Command, files []string) error {
@@ -79,7 +79,10 @@ func (inv *invocation) importVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		importer := &learn.Importer{Now: inv.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Write: s.Store.Imported, Cleanse: s.Store.Cleanse}
+		importer := &learn.Importer{
+			Now: inv.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Openings: &learn.Openings{},
+			Write: s.Store.Imported, Cleanse: s.Store.Cleanse,
+		}
 		sum, err := inv.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
 			return importer.ImportAll(ctx, f.tenant, f.agent, r, at, done)
 		}, sources)
@@ -239,6 +242,9 @@ func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) er
 				out, "%s: %s, %s, %d of them new\n", amount(sum.Transcripts, "transcript"),
 				amount(sum.Exchanges, "exchange"), amount(sum.Samples, "sample"), sum.New,
 			)
+		}
+		if sum.Recorded > 0 {
+			fmt.Fprintf(out, "skipped, because precept recorded the conversation itself: %s\n", amount(sum.Recorded, "transcript"))
 		}
 		if sum.OptedOut > 0 {
 			fmt.Fprintf(

@@ -49,6 +49,7 @@ type services struct {
 	similar      *likeness
 	proxy        *proxy.Proxy
 	nearby       nearby // cache of Nearest
+	openings     learn.Openings
 	learns       bool   // learning.enabled at the start
 	memoryReason string // reason for a store in memory; "": the store is durable
 }
@@ -114,7 +115,10 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 	if s.memoryReason != "" {
 		return learn.ImportSum{}, store.ErrVolatile
 	}
-	m := &learn.Importer{Now: s.tools.Now, Learn: s.learns && s.similar.config().Learning.Enabled, Into: s.backend, Write: s.store.Imported, Cleanse: s.store.Cleanse}
+	m := &learn.Importer{
+		Now: s.tools.Now, Learn: s.learns && s.similar.config().Learning.Enabled, Into: s.backend, Openings: &s.openings,
+		Write: s.store.Imported, Cleanse: s.store.Cleanse,
+	}
 	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
 }
 

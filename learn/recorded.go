@@ -1,0 +1,213 @@
+package learn
+
+import (
+	"bytes"
+	"context"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+	"unicode"
+
+	"precept/detect"
+	"precept/internal/sample"
+	"precept/internal/session"
+)
+
+// pastSessions reads the stored sessions. An importer compares transcripts with these sessions.
+type pastSessions interface {
+	session.Finder
+	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
+	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error)
+}
+
+// isRecorded reports whether precept has recorded the conversation of a transcript live. kept has the redacted
+// exchanges of the transcript. Such a conversation has, in this order of evidence, the name of a live session, a
+// random id of a live session, or the opening and the replies of a live session.
+func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, kept []sample.Exchange) (bool, error) {
+	opening := session.Opening(t.Request)
+	for _, name := range sessionNames(t.ID) {
+		key := session.EchoKeyOf(tenant, "s:"+name)
+		noted, err := m.Into.FindEcho(ctx, tenant, []session.EchoKey{key})
+		if err != nil {
+			return false, err
+		}
+		for _, id := range append(session.Candidates(tenant, name), noted[key]...) {
+			rec, err := m.live(ctx, tenant, id)
+			if err != nil {
+				return false, err
+			}
+			if rec != nil && (session.UniqueName(name) || opening != 0 && rec.Thread.FirstWords == opening) {
+				return true, nil
+			}
+		}
+	}
+	if keys := session.UniqueEchoes(tenant, t.Request); len(keys) > 0 {
+		found, err := m.Into.FindEcho(ctx, tenant, keys)
+		if err != nil {
+			return false, err
+		}
+		for _, ids := range found {
+			for _, id := range ids {
+				if rec, err := m.live(ctx, tenant, id); rec != nil || err != nil {
+					return rec != nil, err
+				}
+			}
+		}
+	}
+	if opening == 0 || len(replies(kept)) == 0 {
+		return false, nil
+	}
+	alike, err := m.Openings.find(ctx, m.Into, tenant, opening)
+	if err != nil {
+		return false, err
+	}
+	for _, id := range alike {
+		list, err := m.Into.Exchanges(ctx, tenant, id)
+		if err != nil {
+			return false, err
+		}
+		if sameReplies(list, kept) {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// live returns the record of a session, nil if the session does not exist or was imported.
+func (m *Importer) live(ctx context.Context, tenant string, id session.ID) (*session.Record, error) {
+	row, ok, err := m.Into.Session(ctx, tenant, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	rec, err := session.Decode(id, row.Data)
+	if err != nil || rec.Identity.Method == session.ByImport {
+		return nil, err
+	}
+	return rec, nil
+}
+
+// uuidEnd finds a UUID at the end of a name: Codex names a history file rollout-TIME-UUID, and its sessions UUID.
+var uuidEnd = regexp.MustCompile(`-([0-9a-fA-F]{8}(?:-[0-9a-fA-F]{4}){3}-[0-9a-fA-F]{12})$`)
+
+// sessionNames returns the names that a client may have given the session of a transcript with the id.
+func sessionNames(id string) (names []string) {
+	if id = session.Bounded(id); id != "" {
+		names = append(names, id)
+	}
+	if m := uuidEnd.FindStringSubmatch(id); m != nil {
+		names = append(names, m[1])
+	}
+	return names
+}
+
+// sameReplies reports whether the replies of the shorter conversation occur in the longer conversation, in the same
+// order. Histories divide the text of a reply differently, so white space does not count.
+func sameReplies(live, past []sample.Exchange) bool {
+	a, b := replies(live), replies(past)
+	if len(a) > len(b) {
+		a, b = b, a
+	}
+	if len(a) == 0 {
+		return false
+	}
+	for _, reply := range a {
+		at := slices.Index(b, reply)
+		if at < 0 {
+			return false
+		}
+		b = b[at+1:]
+	}
+	return true
+}
+
+// replies returns the replies of a conversation as text, without white space and without empty replies.
+func replies(list []sample.Exchange) (all []string) {
+	for i := range list {
+		var b strings.Builder
+		b.WriteString(list[i].Reply.Text)
+		for _, c := range list[i].Reply.Calls {
+			b.WriteString("\x00" + c.Name + "\x00" + c.Args)
+		}
+		text := strings.Map(func(r rune) rune {
+			if unicode.IsSpace(r) {
+				return -1
+			}
+			return r
+		}, b.String())
+		if text != "" {
+			all = append(all, text)
+		}
+	}
+	return all
+}
+
+// Openings finds live sessions by their first words. The first call of find reads all sessions of the tenant, a
+// later call reads newer sessions only: an import of many files would otherwise read all sessions for each file.
+// The zero value is ready for use. Openings is safe for concurrent use.
+type Openings struct {
+	mu      sync.Mutex // held while the backend is read; no other lock is taken
+	tenant  string
+	newest  time.Time // start of the newest session that was read
+	byWords map[uint64][]session.ID
+	count   int // sessions in byWords
+}
+
+const (
+	maxOpenings     = 1 << 20          // maximum number of sessions in an Openings
+	openingsOverlap = 10 * time.Minute // a session may be stored this long after its start
+	openingsPage    = 500              // sessions read at once
+)
+
+// find returns the live sessions of a tenant with an opening.
+func (o *Openings) find(ctx context.Context, from pastSessions, tenant string, opening uint64) ([]session.ID, error) {
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.byWords == nil || o.tenant != tenant {
+		o.tenant, o.newest, o.byWords, o.count = tenant, time.Time{}, map[uint64][]session.ID{}, 0
+	}
+	within := session.ListRange{Limit: openingsPage}
+	if !o.newest.IsZero() {
+		within.Since = o.newest.Add(-openingsOverlap)
+	}
+	newest := o.newest
+	for {
+		page, err := from.Newest(ctx, tenant, within)
+		if err != nil {
+			return nil, err
+		}
+		for i := range page.List {
+			o.add(&page.List[i].Row)
+			if at := page.List[i].Row.Started; at.After(newest) {
+				newest = at
+			}
+		}
+		if within.After = page.Next; page.Next == "" || o.count >= maxOpenings {
+			break
+		}
+	}
+	o.newest = newest
+	return slices.Clone(o.byWords[opening]), nil
+}
+
+// firstWordsField is the encoded key of Thread.FirstWords. Imported sessions and runs lack the key.
+var firstWordsField = []byte(`"first_words":`)
+
+// add adds a row without decoding the row. A string in the row cannot contain the encoded key, because JSON escapes
+// quotation marks.
+func (o *Openings) add(row *session.Row) {
+	_, rest, ok := bytes.Cut(row.Data, firstWordsField)
+	if !ok {
+		return
+	}
+	end := bytes.IndexFunc(rest, func(r rune) bool { return r < '0' || r > '9' })
+	words, err := strconv.ParseUint(string(rest[:max(end, 0)]), 10, 64)
+	if err != nil || slices.Contains(o.byWords[words], row.ID) {
+		return
+	}
+	o.byWords[words] = append(o.byWords[words], row.ID)
+	o.count++
+}

@@ -1,0 +1,104 @@
+package learn_test
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"precept/detect"
+	"precept/internal/session"
+	"precept/learn"
+	"precept/store"
+)
+
+// recordLive stores the conversation of a transcript as the proxy does: the session has a name in a space, and the
+// random ids of the conversation as echoes if found is session.ByEcho.
+func (r *rig) recordLive(space session.Space, name string, found session.Method, past detect.Transcript) {
+	r.t.Helper()
+	id := session.KeyOf(tenantA, space, name)
+	ses := r.Add(&session.Record{
+		Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: found, Started: r.clk.now(), Seen: r.clk.now()},
+		Thread:   session.Thread{Turns: 1, FirstWords: session.Opening(past.Request)},
+	})
+	r.Release(ses, store.Decided)
+	x := exchange(tenantA, name, 1, r.clk.now())
+	x.Session = id.String()
+	if !r.Offer(store.Turn{Exchange: x, Size: 100}) {
+		r.t.Fatal("Offer refused the turn, want the turn accepted")
+	}
+	r.record()
+	if found != session.ByEcho {
+		return
+	}
+	var echoes []session.Echo
+	for _, k := range session.UniqueEchoes(tenantA, past.Request) {
+		echoes = append(echoes, session.Echo{Tenant: tenantA, Key: k, ID: id, At: r.clk.now()})
+	}
+	if err := r.be.Write(r.ctx(), session.Batch{Echoes: echoes}); err != nil {
+		r.t.Fatal(err)
+	}
+}
+
+func TestImportSkipsRecordedConversations(t *testing.T) {
+	t.Parallel()
+	const (
+		uuid  = "5973b6c0-94b8-487b-a530-2aeb6098ae0e"
+		shed  = `"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is  painted."}`
+		calls = `"messages":[{"role":"user","content":"Paint it."},{"role":"assistant","content":null,"tool_calls":[{"id":"call_Zx81kQpLm9aYt42bCw7","type":"function","function":{"name":"bash","arguments":"{}"}}]}]}`
+	)
+	skipped, added := learn.Imported{Recorded: 1}, learn.Imported{Exchanges: 1, Samples: 1, New: 1}
+	for name, c := range map[string]struct {
+		space session.Space
+		name  string
+		found session.Method
+		live  string // transcript of the live session
+		past  string // imported transcript
+		want  learn.Imported
+	}{
+		"the session id of the agent":                  {session.SpaceClaude, uuid, session.ByAgent, `{` + calls, `{"source":"claude-code","id":"` + uuid + `",` + shed + `]}`, skipped},
+		"the session id in the file name of Codex":     {session.SpaceCodexSession, uuid, session.ByAgent, `{` + calls, `{"source":"codex","id":"rollout-2026-05-07T17-24-21-` + uuid + `",` + shed + `]}`, skipped},
+		"a counted id with the same first words":       {session.SpaceName, "7", session.ByHeader, `{` + shed + `]}`, `{"source":"app","id":"7","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, skipped},
+		"a counted id with other first words":          {session.SpaceName, "7", session.ByHeader, `{` + calls, `{"source":"app","id":"7",` + shed + `]}`, added},
+		"a random id of a call":                        {session.SpaceName, "x", session.ByEcho, `{` + calls, `{` + calls, skipped},
+		"the opening and the replies":                  {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `]}`, skipped},
+		"the opening and the replies of a longer past": {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9",` + shed + `,{"role":"user","content":"Thanks."},{"role":"assistant","content":"Bye."}]}`, skipped},
+		"the opening with another reply":               {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, nil)
+			r.recordLive(c.space, c.name, c.found, transcriptOf(t, c.live))
+			got, err := r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			same(t, "the import", got, c.want)
+			got, err = r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.want.New = 0
+			same(t, "the repeated import", got, c.want)
+		})
+	}
+}
+
+func TestOpeningsFindsSessionsThatBeganAfterTheFirstImport(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	past := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
+	other := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the roof."},{"role":"assistant","content":"The roof is painted."}]}`)
+	m := r.importer()
+	var recorded []int
+	for _, tr := range []detect.Transcript{other, past} {
+		got, err := m.Import(r.ctx(), tenantA, "coder", tr, time.Unix(1_700_000_000, 0))
+		if err != nil {
+			t.Fatal(err)
+		}
+		recorded = append(recorded, got.Recorded)
+		r.clk.add(time.Minute)
+		r.recordLive(session.SpaceName, "x", session.ByNew, past)
+	}
+	if !slices.Equal(recorded, []int{0, 1}) {
+		t.Errorf("the imports skipped %v transcripts, want 0 and then 1", recorded)
+	}
+}
