@@ -81,7 +81,7 @@ func (inv *invocation) checkLessons(cfg *configs.Config, file string, asJSON boo
 		)
 	}
 	for _, p := range answer.Broken {
-		fmt.Fprintln(inv.err, p.Error())
+		printProblem(inv.err, p)
 	}
 	return failedUnless(answer.OK)
 }

@@ -7,7 +7,6 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"precept/bandit/report"
 	"precept/cmd/precept/server"
 	"precept/configs"
 	"precept/inject/lesson"
@@ -80,7 +79,7 @@ func warnOfFaults(console io.Writer, problems []lesson.Problem) {
 // printLint prints one line for each finding.
 func printLint(out io.Writer, l lintAnswer) {
 	for _, p := range l.Broken {
-		fmt.Fprintln(out, report.Printable(p.Error()))
+		printProblem(out, p)
 	}
 	printFindings(out, l.Findings)
 	fmt.Fprintf(

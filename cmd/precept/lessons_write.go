@@ -160,10 +160,17 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	return l, nil
 }
 
-// printProblems prints a line for each lesson file that cannot be read.
+// printProblems prints the faults of lesson files that cannot be read.
 func printProblems(console io.Writer, problems []lesson.Problem) {
 	for i := range problems {
-		fmt.Fprintln(console, report.Printable(problems[i].Error()))
+		printProblem(console, problems[i])
+	}
+}
+
+// printProblem prints a line for each fault of a lesson file.
+func printProblem(out io.Writer, p lesson.Problem) {
+	for _, line := range p.Lines() {
+		fmt.Fprintln(out, report.Printable(line))
 	}
 }
 

@@ -73,7 +73,7 @@ func (r *reader) trigger(l *Lesson, n *node) {
 		return
 	}
 	const prefix = "trigger.metadata.precept"
-	r.refuseUnknownKeys(prefix, own, "keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like")
+	r.refuseUnknownKeys(prefix, own, preceptTriggerKeys()...)
 	list := func(key string) []string {
 		return r.texts(prefix, own, key, maxPhrases, maxPhrase, notBlank, "a phrase")
 	}

@@ -72,6 +72,17 @@ type Problem struct {
 	unread string // name of an unreadable file or folder, otherwise empty
 }
 
+// Lines returns one line for each fault, each with the path of the file.
+func (p Problem) Lines() (lines []string) {
+	for line := range strings.SplitSeq(p.Faults.Error(), "\n") {
+		lines = append(lines, p.Path+": "+line)
+	}
+	if p.Kept {
+		lines = append(lines, p.Path+": the previous version stays in effect")
+	}
+	return lines
+}
+
 // Error returns the path of the file and the faults.
 func (p Problem) Error() string {
 	tail := ""

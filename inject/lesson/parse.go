@@ -22,22 +22,23 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 
 // parse parses a text. Body and Advice of the lesson are substrings of the text where possible, to save memory.
 func parse(file, raw string) (*Lesson, Faults) {
-	fileFault := func(format string, args ...any) (*Lesson, Faults) {
-		return nil, Faults{{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}}
+	lineFault := func(line int, format string, args ...any) (*Lesson, Faults) {
+		return nil, Faults{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
 	}
+	fileFault := func(format string, args ...any) (*Lesson, Faults) { return lineFault(0, format, args...) }
 	if len(raw) > MaxFile {
 		return fileFault("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFile)
 	}
-	if !utf8.ValidString(raw) {
-		return fileFault("the file is not valid UTF-8; save it as UTF-8")
+	if at := invalidUTF8(raw); at >= 0 {
+		return lineFault(lineAt(raw, at), "the file is not valid UTF-8; save it as UTF-8")
 	}
-	if strings.IndexByte(raw, 0) >= 0 {
-		return fileFault("the file holds a NUL byte; remove it")
+	if at := strings.IndexByte(raw, 0); at >= 0 {
+		return lineFault(lineAt(raw, at), "the file holds a NUL byte; remove it")
 	}
 	front, body, ok := split(raw)
 	switch {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
-		return fileFault("the frontmatter has no end; write a line --- after its fields")
+		return lineFault(1, "the frontmatter has no end; write a line --- after its fields")
 	case !ok:
 		return fileFault("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _")
 	}
@@ -45,8 +46,8 @@ func parse(file, raw string) (*Lesson, Faults) {
 		return fileFault("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
 	}
 	front = strings.ReplaceAll(front, "\r\n", "\n")
-	if strings.Contains(front, "\r") {
-		return fileFault("the frontmatter holds a carriage return without a line feed; save the file with plain line ends")
+	if at := strings.IndexByte(front, '\r'); at >= 0 {
+		return lineFault(1+lineAt(front, at), "the frontmatter holds a carriage return without a line feed; save the file with plain line ends")
 	}
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
@@ -71,6 +72,22 @@ func parse(file, raw string) (*Lesson, Faults) {
 	l.finish()
 	return l, nil
 }
+
+// invalidUTF8 returns the position of the first byte of a text that is not valid UTF-8, -1 without such a byte.
+func invalidUTF8(text string) int {
+	if utf8.ValidString(text) {
+		return -1
+	}
+	for at, r := range text {
+		if _, size := utf8.DecodeRuneInString(text[at:]); r == utf8.RuneError && size == 1 {
+			return at
+		}
+	}
+	return -1
+}
+
+// lineAt returns the line of a position in a text, from 1.
+func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
 // finish computes the derived fields: the hash, and the validity of the approval.
 func (l *Lesson) finish() {

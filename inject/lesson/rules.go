@@ -7,6 +7,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"precept/internal/spell"
 )
 
 // Limits of the published schema, and of the lists in metadata.precept.
@@ -40,9 +42,25 @@ func (r *reader) refuseUnknownKeys(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
 		if !slices.Contains(keys, p.key) {
-			r.invalid(join(prefix, p.key), p.line, "this key is unknown; remove it, or use one of %s", strings.Join(keys, ", "))
+			r.invalid(join(prefix, p.key), p.line, "this key is unknown; %s, or use one of %s", remedyOf(prefix, p.key, keys), strings.Join(keys, ", "))
 		}
 	}
+}
+
+// preceptTriggerKeys returns the keys of trigger.metadata.precept.
+func preceptTriggerKeys() []string {
+	return []string{"keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like"}
+}
+
+// remedyOf returns the most likely remedy for an unknown key: its place, its spelling, or its removal.
+func remedyOf(prefix, key string, known []string) string {
+	if (prefix == "" || prefix == "trigger") && slices.Contains(preceptTriggerKeys(), key) {
+		return "move it to trigger.metadata.precept." + key
+	}
+	if nearest := spell.Nearest(key, known); nearest != "" {
+		return "write " + nearest
+	}
+	return "remove it"
 }
 
 func join(prefix, key string) string {

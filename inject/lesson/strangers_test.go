@@ -50,7 +50,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"tab-behind.md", written("tab-behind", "description: when", "description:\twhen"), ""},
 		{"gptme.md", gptmeFile("match:\n  keywords: [look twice]\n  session_categories: [code]\nstatus: active\nlesson_version: 1.2\n", rule), ""},
 
-		{"tab-before.md", written("tab-before", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML"},
+		{"tab-before.md", written("tab-before", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML: a tab indents the line; indent with spaces"},
 		{"colon.md", written("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with punctuation into quotes"},
 		{"bracket.md", written("bracket", "more]", "more"), "(line 10): the frontmatter is not valid YAML"},
 		{"anchors.md", written("anchors", "[load more]", "&a [x y]", "outcome: success", "outcome: *a"), "(line 9): anchors, aliases, merge keys and explicit tags are not accepted; write the value out"},
@@ -63,6 +63,9 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"confidence.md", written("confidence", "outcome:", "confidence: 1.5\noutcome:"), "confidence_out_of_range: confidence (line 10): 1.5 is not from 0 to 1"},
 		{"day.md", written("day", "outcome:", "expires_at: 2030-01-01\noutcome:"), `expires_at (line 10): "2030-01-01" is not a date and time; write it like`},
 		{"unknown.md", written("unknown", "outcome:", "priority: 3\noutcome:"), "priority (line 10): this key is unknown; remove it, or use one of schema, slug"},
+		{"misspelt.md", written("misspelt", "outcome:", "confidense: 0.5\noutcome:"), "confidense (line 10): this key is unknown; write confidence, or use one of schema, slug"},
+		{"misplaced.md", written("misplaced", "trigger:\n", "trigger:\n  keywords: [load more]\n"), "trigger.keywords (line 6): this key is unknown; move it to trigger.metadata.precept.keywords, or use one of description, tags"},
+		{"latin.md", written("latin", "Read", "R\xe9ad"), "(line 18): the file is not valid UTF-8; save it as UTF-8"},
 		{"long.md", written("long", "Check the page", strings.Repeat("x", 200)), "title (line 4): has 216 characters; write 1 to 200"},
 		{"one-keyword.md", gptmeFile("match:\n  keywords: look twice\n", rule), "match.keywords (line 3): is text; write a list"},
 		{"draft.md", gptmeFile("match:\n  keywords: [look twice]\nstatus: draft\n", rule), "status (line 4): is not a status; write active"},
@@ -78,10 +81,10 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"AGENTS.md", "# AGENTS.md\n\n## Setup\n\n- `pnpm i`\n", "there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _"},
 		{"empty.md", "", "there is no frontmatter"},
 		{"blank.md", "  \n\n", "there is no frontmatter"},
-		{"open.md", "---\nschema: learning/v1\n", "the frontmatter has no end; write a line --- after its fields"},
+		{"open.md", "---\nschema: learning/v1\n", "(line 1): the frontmatter has no end; write a line --- after its fields"},
 		{"nothing.md", "---\n---\n", "the frontmatter is nothing; write key: value lines"},
 		{"binary.md", "\x89PNG\r\n\x1a\n\xff\xfe", "is not valid UTF-8; save it as UTF-8"},
-		{"nul.md", written("nul", "Read", "Re\x00ad"), "holds a NUL byte; remove it"},
+		{"nul.md", written("nul", "Read", "Re\x00ad"), "(line 18): the file holds a NUL byte; remove it"},
 		{"large.md", written("large") + strings.Repeat("x", lesson.MaxFile), "more than the 1048576 allowed; move the long part to a companion file"},
 	} {
 		dir := t.TempDir()

@@ -81,7 +81,7 @@ func readYAML(src string) (root node, faults Faults) {
 	}
 	file, err := parser.ParseBytes([]byte(src), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		return node{}, Faults{yamlFault(err)}
+		return node{}, Faults{yamlFault(src, err)}
 	}
 	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
 		return node{kind: kindNull}, nil
@@ -119,7 +119,8 @@ func tangled(src string) bool {
 	return false
 }
 
-func yamlFault(err error) Fault {
+// yamlFault returns the fault of a frontmatter that the parser refuses.
+func yamlFault(src string, err error) Fault {
 	f := Fault{Code: CodeInvalid, Message: err.Error()}
 	if ye, ok := errors.AsType[yaml.Error](err); ok {
 		f.Message = ye.GetMessage()
@@ -127,8 +128,23 @@ func yamlFault(err error) Fault {
 			f.Line = t.Position.Line + 1 // the opening --- is line 1 of the file
 		}
 	}
+	if isIndentedByTab(src, f.Line-1) {
+		f.Message = "the frontmatter is not valid YAML: a tab indents the line; indent with spaces"
+		return f
+	}
 	f.Message = "the frontmatter is not valid YAML: " + f.Message + "; correct it, and put text with punctuation into quotes"
 	return f
+}
+
+// isIndentedByTab reports whether the indentation of a line, from 1, contains a tab.
+func isIndentedByTab(src string, line int) bool {
+	n := 0
+	for text := range strings.Lines(src) {
+		if n++; n == line {
+			return strings.Contains(text[:len(text)-len(strings.TrimLeft(text, " \t"))], "\t")
+		}
+	}
+	return false
 }
 
 type converter struct{ faults Faults }
