@@ -235,8 +235,8 @@ func (b *batch) document(buf []byte, parts *sessionParts) []byte {
 	return buf
 }
 
-// add decodes a row of the outbox, and adds its content to the batch. A row that does not decode, or
-// whose decoding panics, is counted as damaged.
+// add decodes a row of the outbox, and adds its content to the batch. A row whose document does not decode, or whose
+// decoding panics, adds its exchanges to damaged, and a stub that does not decode adds to undecodableStubs.
 func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch
@@ -260,7 +260,7 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 		}
 		x.Outcome = sample.Incomplete // a damaged row may have another outcome
 		b.interrupted = append(b.interrupted, x)
-	default:
+	default: // outbox.KindForgotten
 		b.forgotten += r.Exchanges
 	}
 }

@@ -65,7 +65,7 @@ type shipper struct {
 // shipperLimits are the limits of a shipper.
 type shipperLimits struct {
 	bytes int64         // bytes of exchanges in memory
-	every time.Duration // maximum time without a delivery to the backend
+	every time.Duration // longest pause between two deliveries (QueueOptions.DeliverEvery)
 }
 
 // shipperDue holds the next time of each periodic task.
@@ -257,8 +257,8 @@ func (d *shipper) makeRoom(err error) {
 	}
 }
 
-// writeBatch writes a batch to the backend, and updates the account, the counts of exchanges in the
-// outbox.
+// writeBatch writes a batch to the backend, and counts its exchanges in the tally and in the account of the
+// outbox (outbox.Account).
 func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	stubs := d.writer.tombs.remaining(session.Batch{Exchanges: b.interrupted})
 	if err := d.writer.writeSessions(ctx, stubs); err != nil {

@@ -25,7 +25,7 @@ type Entry struct {
 	Slugs   []string `json:"slugs,omitempty"`   // lessons of a block, or withheld lessons
 	Loop    bool     `json:"loop,omitempty"`    // a loop warning
 	Again   bool     `json:"again,omitempty"`   // block that was inserted again after the agent compacted its history
-	Chance  float64  `json:"chance,omitempty"`  // probability of injection of a withheld lesson
+	Chance  float64  `json:"chance,omitempty"`  // of a withheld lesson: the propensity, the probability of injection
 	Why     string   `json:"why,omitempty"`     // reason of a withheld lesson: withheld (at random) or control (the session is a control session)
 }
 

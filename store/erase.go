@@ -22,8 +22,8 @@ const (
 	completeErasure = time.Minute            // age at which another replica has completed its erasure in the backend
 )
 
-// errUnwritten is the error for a deletion while some rows are not in the backend: these rows would
-// bring the deleted sessions back.
+// errUnwritten is the error for a deletion while some rows are not in the backend. A later delivery of
+// these rows would store the deleted sessions again.
 var errUnwritten = errors.New("the store cannot be written now; try again later")
 
 // deleter is the part of a backend that deletes by session, by tenant and by age.
@@ -290,8 +290,8 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 	return nil
 }
 
-// repeatErasure repeats the erasure of another replica. A new erasure is repeated in the backend, too,
-// because this replica may have written the session since.
+// repeatErasure repeats the erasure of another replica in memory and in the outbox. An erasure that is younger than
+// completeErasure is repeated in the backend, too, because this replica may have written the session since.
 func (x *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
 	defer x.emptyCaches()
 	if _, _, err := x.eraseLocal(ctx, e); err != nil {

@@ -17,10 +17,10 @@ const (
 	manyRows   = 10 * flushAt // session rows in ready at which ready is dropped from memory and read back from the outbox
 )
 
-// handoff passes rows from the recorder to the shipper. The rows of next are redacted and not in the outbox
-// yet. The rows of ready are in the outbox, and also in memory for the shipper. If the backend is
-// slower than the recorder, ready leaves memory, and the shipper reads the rows back from the outbox.
-// next also has the stubs, the records of turns in progress.
+// handoff passes rows from the recorder to the shipper. The rows of next are redacted, and the next commit appends
+// the rows to the outbox. The rows of ready are in the outbox, and also in memory for the shipper. If the backend is
+// slower than the recorder, ready leaves memory, and the shipper reads the rows back from the outbox. next also has
+// the stubs, the records of turns in progress.
 type handoff struct {
 	outbox   *outbox.Outbox // nil: rows wait in memory alone
 	deps     deps
@@ -109,8 +109,9 @@ func (h *handoff) appendToOutbox() error {
 	if !errors.Is(err, outbox.ErrQuota) || len(h.next.exchanges) == 0 {
 		return err
 	}
-	// The newest exchanges are dropped and counted: older exchanges wait first. State of sessions
-	// may exceed the quota.
+	// The outbox is at its quota: the new exchanges are dropped, and the older exchanges in the outbox stay. The
+	// rows, the echo keys and up to queueLen signals are appended, because a flush without exchanges may exceed
+	// the quota.
 	h.next.stubs = nil
 	exchanges := h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
 	h.deps.state.heldBytes.Add(-h.next.held)

@@ -36,11 +36,10 @@ type optOutMarks struct {
 	secret []byte
 	fleet  optOutKeeper // nil: this process owns the backend
 
-	mu      sync.Mutex
-	byName  map[uint64]outbox.Mark
-	order   []uint64      // the names, oldest first
-	unsaved []outbox.Mark // marks that the outbox lacks
-
+	mu          sync.Mutex // guards the fields below
+	byName      map[uint64]outbox.Mark
+	order       []uint64                          // the names, oldest first
+	unsaved     []outbox.Mark                     // marks that the outbox lacks
 	unannounced map[session.ID]session.OptOutMark // marks that the fleet lacks
 }
 

@@ -33,7 +33,7 @@ type latePosts struct {
 	now    func() time.Time
 	tombs  *tombstones
 
-	skip atomic.Int64 // time in Unix nanoseconds until which posts go to the outbox without an attempt on the backend
+	skip atomic.Int64 // time in Unix nanoseconds; earlier posts go to the outbox without an attempt on the backend
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
 	queue   []*keptPost
@@ -50,7 +50,7 @@ type latePosts struct {
 type LateTally struct {
 	Unknown atomic.Int64 // the subject has no session
 	Full    atomic.Int64 // the session, or the store of parked feedback, had no room
-	Bad     atomic.Int64 // the post is invalid, or the store panicked at the post
+	Bad     atomic.Int64 // the post is invalid, the store panicked at the post, or the data directory cannot be written
 	Expired atomic.Int64 // the post waited too long
 }
 

@@ -40,8 +40,8 @@ type turnsInProgress struct {
 
 // record writes new turns to the outbox: a crash costs at most the turns since the last call.
 // record works in pieces of pieceBytes, because redaction, encoding and writing copy each exchange.
-// When many turns end at once, for example at a cut of the network, the copies of all exchanges would
-// take most of the memory. all reports that the delayed rows are written, too.
+// When many turns end at once, for example at a cut of the network, the copies of all exchanges would take most of
+// the memory. If all is true, record also writes the rows of the sessions in changeQueue.delayed.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()

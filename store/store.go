@@ -38,14 +38,14 @@ type QueueOptions struct {
 	TenantBytes  int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0: no limit
 	Tenants      bool          // several tenants may exist: a nearly full outbox drops exchanges of the tenant with the most bytes first
 	MemoryBytes  int64         // maximum size of the exchanges in memory (limits.capture_total_bytes)
-	DeliverEvery time.Duration // pause between two deliveries; 0: every flush is delivered
+	DeliverEvery time.Duration // longest pause between two deliveries; 0: every flush is delivered
 }
 
 // ContentOptions say which content is stored, and in which form.
 type ContentOptions struct {
 	Keep       bool               // keep exchanges and samples (learning.enabled)
 	OptOut     *sample.OptOut     // opt-out rules; nil: nothing opted out
-	Secret     []byte             // HMAC key of the names of opt-out marks; nil: a restart forgets the marks
+	Secret     []byte             // HMAC key of the names of opt-out marks; nil: no marks are kept
 	Personal   bool               // also redact personal data, not only secrets
 	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil: every text is scanned
 }
@@ -69,7 +69,8 @@ type Hooks struct {
 // Open makes a Store, Run does the work in the background, Close ends the Store. All methods are
 // safe for concurrent use.
 //
-// Each field is a part with its own lock. A part calls only parts that are listed above it.
+// The fields from inbox to eraser are the parts. Each part guards its own data. A part calls only parts that are
+// listed above the part, with one exception: before each delivery, shipper calls eraser.followReplicas.
 type Store struct {
 	Tally Tally
 
@@ -141,8 +142,9 @@ func (s *Store) Shared() bool { return s.sessions.hasFleet() }
 // Acquire pins the session with the given id: from memory, else from the backend, within
 // Options.Lookup. A pinned session stays in memory. The caller ends the pin with Release. ses is nil if the
 // tenant has no such session.
-// late reports that the backend did not answer in time: the session may exist, and a session that
-// the caller begins instead is excluded from the experiment.
+// late reports that the session may exist although ses is nil: the backend did not answer in time, the session's row
+// may be in the outbox alone, or memory has no room for the stored session. A session that the caller then begins
+// instead is excluded from the experiment.
 func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
 	return s.sessions.acquire(ctx, tenant, id)
 }
@@ -194,8 +196,9 @@ func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late
 }
 
 // Echoes returns the sessions in which echo keys occurred, from the backend, within Options.Lookup. An
-// echo key is the hash of a text or an id, by which feedback and later requests find a session. late reports
-// that the backend did not answer in time: the keys may have occurred in sessions.
+// echo key is the hash of a text or an id, by which feedback and later requests find a session. late reports that the
+// keys may have occurred in sessions that found lacks: the backend did not answer in time, or no session was found
+// while rows are in the outbox alone.
 func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool) {
 	return s.sessions.echoes(ctx, tenant, keys)
 }
@@ -240,8 +243,8 @@ func (s *Store) ReleaseKeys(request string, keep bool) { s.changes.ReleaseKeys(r
 
 // OptedOut reports whether an exchange opted out: a call in its reply, or a call in answered, names an
 // opted-out path. answered holds the arguments of the calls that the exchange's tool results answer.
-// The exchange need not be recorded. From an exchange that has not opted out, OptedOut removes items
-// that repeat an earlier opted-out exchange.
+// The exchange need not be recorded. OptedOut also removes from x the items that repeat an earlier opted-out
+// exchange, stores the result in the record of the session, and ends HoldKeys for the request.
 func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 	return s.optOuts.OptedOut(x, answered)
 }
@@ -315,11 +318,11 @@ func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 
 // ForgetSession deletes a session of the tenant from the backend, memory and the outbox, and
 // rejects later content of requests that are in progress. Replicas that share the backend follow
-// within seconds. name is the client's name of the session, precept's name, or the id. The result is the
-// number of deleted sessions: equal names in different headers are different sessions. Counters
-// keep the contributions of the sessions.
+// within seconds. name is the client's name of the session, precept's name, or the id. Several sessions may have the
+// name, because equal names in different headers are different sessions. ForgetSession deletes all of them, and
+// returns their number. Counters keep the contributions of the sessions.
 //
-// ForgetSession works only while Run runs.
+// Run executes the deletion. While Run does not run, ForgetSession waits until ctx ends.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return s.eraser.forgetSession(ctx, tenant, name)
 }
@@ -329,8 +332,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.eraser.forgetTenant(ctx, tenant)
 }
 
-// WithDeliveryPaused runs f under the lock of the shipper: until f returns, no row is delivered, no
-// session is deleted, and the stored sessions do not change.
+// WithDeliveryPaused runs f under the lock of the shipper: until f returns, no row of the outbox is delivered, and no
+// session is deleted. Publish, Post and Imported may write to the backend meanwhile.
 func (s *Store) WithDeliveryPaused(f func()) {
 	s.shipper.deliveryMu.Lock()
 	defer s.shipper.deliveryMu.Unlock()

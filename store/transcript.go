@@ -25,8 +25,8 @@ const (
 type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`
-	Picks     []PickItem `json:"picks"`      // picked lessons
-	Fates     []Fate     `json:"lessons"`    // lessons that matched or nearly matched, and why each was injected or not
+	Picks     []PickItem `json:"picks"`      // picked lessons; for a session of a unit, the picks of all sessions of the unit
+	Fates     []Fate     `json:"lessons"`    // state of each lesson that matched, was picked in the unit, or nearly matched
 	TurnItems []TurnItem `json:"transcript"` // exchanges, oldest first
 	From      int        `json:"from"`       // number of exchanges before the first exchange of transcript
 	Next      int        `json:"next"`       // from of the next query; equal to Exchanges at the end
@@ -75,8 +75,9 @@ const (
 	NotMatched = "not_matched"
 )
 
-// fatesOf returns the state of each lesson that matched in a session, then the states of the measured sections of rules
-// files and of the loop warning, which do not match.
+// fatesOf returns the state of each lesson that matched in a session, then the state of each other pick of the
+// assignment. A session that shares the assignment of its unit has other picks: the picks of the unit's other
+// sessions, and the measured sections of rules files.
 func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {

@@ -16,9 +16,9 @@ import (
 const (
 	// busyLimit bounds the wait for another process that reads the file.
 	busyLimit = 5 * time.Second
-	// overQuota is the number of bytes by which flushes without exchanges may exceed the quota: the
-	// loss of a session's state costs more than the loss of an exchange.
-	overQuota = 64 << 20
+	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota: the
+	// loss of a session's row costs more than the loss of an exchange.
+	stateAllowance = 64 << 20
 	// sparePages is the number of unused pages that stay in the file (8 MiB).
 	sparePages = 1024
 	// vacuumPages is the largest number of pages that one step frees, so that no caller waits long for
@@ -66,11 +66,11 @@ type Flush struct {
 	Stubs []Stub
 	// Ended lists the ids of the exchanges whose turns ended. Their stubs are deleted.
 	Ended []string
-	// Dropped counts lost exchanges by reason.
+	// Dropped counts the exchanges that are not stored, by reason.
 	Dropped map[string]int64
 	// Scrub reports that the next Tidy must remove deleted text from the pages of the file, too.
 	Scrub bool
-	// Notes are values that the owner of the outbox stores; see Outbox.Note.
+	// Notes are values of the caller, as SetNote stores them.
 	Notes map[string]string
 	// Carried is the account of an earlier file, which is added to the account of this file; nil: none.
 	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither

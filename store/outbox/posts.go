@@ -144,7 +144,8 @@ func (b *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	return posts - b.counts.Posts, err
 }
 
-// dropPosts runs deletions of posts. The caller holds mu.
+// dropPosts runs drop, which deletes posts, in a transaction. On a full disk dropPosts deletes the ballast and
+// runs drop a second time. The caller holds mu.
 func (b *Outbox) dropPosts(drop func() error) error {
 	if b.writer == nil {
 		return errClosed

@@ -44,10 +44,10 @@ CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 // pageBytes is the size of a page: most exchanges have 1 to 6 KiB.
 const pageBytes = 8192
 
-// logBytes is the size in bytes to which SQLite truncates a write-ahead log without content.
+// The sizes to which SQLite truncates the write-ahead log after a checkpoint, in bytes.
 const (
 	logBytes   = 16 << 20
-	trimmedLog = 128 << 10 // logBytes on a full disk
+	trimmedLog = 128 << 10 // on a full disk
 )
 
 // settings returns the pragmas of the writing connection:

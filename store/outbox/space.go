@@ -97,8 +97,8 @@ func (b *Outbox) trimLog() error {
 	return errors.Join(b.setMeta("trimmed", b.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
 }
 
-// checkpoint copies the write-ahead log into the file. Mode RESTART reuses the log from its start,
-// mode TRUNCATE empties the log.
+// checkpoint copies the write-ahead log into the file. Mode RESTART reuses the log from its start, mode
+// TRUNCATE empties the log. Another process that reads the file makes checkpoint return an error.
 func (b *Outbox) checkpoint(mode string) error {
 	busy, err := number(b.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {
@@ -117,13 +117,14 @@ func (b *Outbox) ensureBallast() error {
 	return classify(errors.Join(err, b.checkpointForBallast()))
 }
 
-// checkQuota returns ErrQuota if a flush does not fit into the quota. The caller holds mu.
+// checkQuota returns ErrQuota if a flush does not fit into the quota. A flush without exchanges may exceed the
+// quota by stateAllowance, and a flush with Carried by any size. The caller holds mu.
 func (b *Outbox) checkQuota(f *Flush) error {
 	used, err := b.usedBytes()
 	if err != nil {
 		return classify(err)
 	}
-	quota, exchanges := b.quota+overQuota, false
+	quota, exchanges := b.quota+stateAllowance, false
 	for i := range f.Rows {
 		used += int64(len(f.Rows[i].Document))
 		exchanges = exchanges || f.Rows[i].Exchanges > 0

@@ -152,9 +152,9 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// OpenFeedback returns open sessions of a tenant with feedback, and all feedback of each, at most
-// limit. after is the last of the previous call, or "" at the first call. The sessions of a shard are in
-// the order of their newest feedback, oldest first. Each shard has an equal share of the limit.
+// OpenFeedback returns open sessions of a tenant with feedback, at most limit, and all feedback of each session.
+// after is the result last of the previous call, or "" at the first call. The sessions of a shard are in the order of
+// their newest feedback, oldest first. Each shard has an equal share of the limit.
 func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
 		keyspaces, places := s.keyspacesOf(tenant), parsePlaces(after)
@@ -194,8 +194,8 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 	return rows, entries, last, err
 }
 
-// newestFeedback returns the place of the newest feedback on an open session in each shard. A place is a number
-// in the order of the writes of a shard. Shards without feedback are left out.
+// newestFeedback returns, by shard, the place of the newest feedback on an open session of the tenant. A place is
+// a number in the order of the writes of a shard. Shards without feedback are left out.
 func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspace) (map[int]int64, error) {
 	latest := map[int]int64{}
 	cmds, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) goredis.Cmder {
@@ -271,7 +271,7 @@ func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list 
 	return rows, entries, nil
 }
 
-// Settled reports, for each session, whether the counters contain the session.
+// Settled reports, for each session, whether the session was settled.
 func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
 	out := make([]bool, 0, len(ids))
 	err := s.do(ctx, "settled", func(c client) error {

@@ -47,7 +47,7 @@ func echoBytes(k session.EchoKey) string {
 	return string(b[:])
 }
 
-// Times are stored as microseconds. The zero time survives.
+// micros and fromMicros convert between a time and the stored value, also for the zero time.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 

@@ -32,7 +32,7 @@ type tenantProgress struct {
 	settled  int64         // progress.changes at the last change of the counters
 	feedback map[int]int64 // newest place of feedback in each shard; nil: not read
 	places   string        // feedback as text (formatPlaces); "": to be written
-	counted  []int64       // by shard: the settlements that the reader's counters contain; nil: unknown
+	counted  []int64       // by shard: number of the last settlement that the reader's counters contain; nil: unknown
 	pending  []logEntry    // settlements of other replicas after counted
 }
 

@@ -61,10 +61,10 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and
-// a note of the tenant without data is deleted. Up to 200 notes and 1 MiB are written in one
-// transaction. For this transaction the notes of sessions are stored under the keys of the tenant, where
-// SessionNote finds the notes, and then move to the keys of their sessions.
+// WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and a note of the
+// tenant without data is deleted. One script writes up to callItems notes of at most callBytes: the script stores the
+// notes of sessions under the keys of the tenant, where SessionNote finds the notes. The notes then move to the keys
+// of their sessions, which may be in other shards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	p, home := newPlan("notes"), tenantLocation(tenant)
 	for _, key := range slices.Sorted(maps.Keys(ofTenant)) {

@@ -23,8 +23,8 @@ const (
 	poolSize    = 16
 	connIdle    = 5 * time.Minute
 
-	retryEvery  = time.Second     // pause between two probes of the recorder
-	lookupEvery = 5 * time.Second // pause between two probes of look-ups, unless the recorder succeeds meanwhile
+	retryEvery  = time.Second     // pause between two probes of Store.slow
+	lookupEvery = 5 * time.Second // pause between two probes of Store.quick, unless another operation succeeds meanwhile
 )
 
 // Options configure a Store.
@@ -54,7 +54,7 @@ type Store struct {
 	tlsParams tlsParams                  // TLS parameters in the address
 	scripts   map[string]*goredis.Script // by the names of their files
 
-	slow  breaker // breaker for operations of the recorder
+	slow  breaker // breaker for all operations but look-ups
 	quick breaker // breaker for look-ups that a request waits for
 
 	closed   chan struct{}
@@ -113,7 +113,7 @@ func (s *Store) Ping(ctx context.Context) error {
 	return s.endCall("ping", &s.slow, s.withRemedy(explain(ctx, s.client.Ping(ctx).Err())))
 }
 
-// do runs an operation of the recorder, a command or a dashboard, which may take a moment.
+// do runs an operation that no request waits for, such as a delivery, a closing or a page.
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
 	return s.through(ctx, op, &s.slow, fn)
 }
@@ -132,8 +132,7 @@ func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, 
 	return answer, err
 }
 
-// through runs an operation behind a breaker. While the recorder's breaker is open, look-ups are
-// refused as well.
+// through runs an operation behind a breaker. While slow is open, look-ups are refused as well.
 func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
 	select {
 	case <-s.closed:
@@ -161,8 +160,8 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 	return s.endCall(op, b, s.withRemedy(explain(ctx, err)))
 }
 
-// endCall reports the end of a call to the breaker, and wraps the error. A successful call of the
-// recorder closes the breaker of look-ups as well.
+// endCall reports the end of a call to the breaker, and wraps the error. A successful call behind slow also
+// closes quick.
 func (s *Store) endCall(op string, b *breaker, err error) error {
 	failed := errors.Is(err, context.DeadlineExceeded) || unreachable(err)
 	if !errors.Is(err, context.Canceled) { // the caller cancelled the call, so the call says nothing about Redis

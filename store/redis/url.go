@@ -176,7 +176,7 @@ func (a *address) connect(timeout time.Duration, onConnect func()) client {
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
 	o.ContextTimeoutEnabled = true
-	o.MaxRetries = -1 // no retries: the recorder repeats failed calls
+	o.MaxRetries = -1 // no retries: the callers repeat failed writes
 	o.DialerRetries = 1
 	o.PoolSize, o.PipelinePoolSize, o.ConnMaxIdleTime = poolSize, -1, connIdle
 	o.MaxRedirects = 3

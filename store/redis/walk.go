@@ -45,12 +45,12 @@ func comparePlaces(a, b place) int {
 	return cmp.Or(cmp.Compare(a.major, b.major), cmp.Compare(a.minor, b.minor))
 }
 
-// ref is a reference of a walk: place, time, and the key of the document.
+// ref is a reference of a walk to a session or a sample.
 type ref struct {
 	tenant string
 	place  place
-	at     int64
-	fields map[string]any
+	at     int64          // start of the session, or creation of the sample; deletedAt for a deleted session
+	fields map[string]any // of a sample: fields of the stream entry
 	id     session.ID
 }
 
@@ -127,9 +127,9 @@ func (m *merge) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk calls fn with the values of a tenant ("": all tenants) in the order of their places. With all
-// tenants walk takes one group of tenants after another, so that the memory does not grow with the
-// tenants, and the order is that of each group.
+// walk calls fn with the values of a tenant ("": all tenants) in the order of their places. A walk over all tenants
+// reads one group of tenants after another, so that the memory does not grow with the number of tenants. The values
+// are then in the order of their places within each group only.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {

@@ -11,11 +11,11 @@ import (
 	"precept/internal/session"
 )
 
-// An echo is a key by which feedback and later turns find a session. A turn writes several echoes. Look-ups are
-// rare, because the sessions in use are in memory. The keys are
-// hashes: in one large B-tree each echo would change another page of the WAL and of the file. The primary
-// key of the table therefore begins with a generation. New echoes go to the newest generation, which fits
-// into the cache, and a look-up reads all generations (docs/decisions/0032-echoes.md).
+// An echo is a key by which feedback and later turns find a session. A turn writes several echoes. Look-ups are rare,
+// because the sessions in use are in memory. The keys are hashes: in one large B-tree each echo would change another
+// page of the WAL and of the file. The primary key of the table therefore begins with a generation. New echoes go to
+// the newest generation, which fits into the cache, and a look-up reads all generations
+// (docs/decisions/0032-echoes.md).
 const (
 	echoesPerKey   = session.MaxEchoSessions
 	generationSize = 64 << 10 // echoes, about 1.7 MiB
@@ -129,7 +129,7 @@ func (s *Store) dropEchoes(ctx context.Context, sids []int64) error {
 }
 
 // eachGeneration runs fn for each generation, the oldest first, until fn returns false. Each
-// generation is one transaction, so that the recorder can write in between.
+// generation is one transaction, so that other writes can run in between.
 func (s *Store) eachGeneration(ctx context.Context, op string, fn func(t *tx, gen int64) bool) error {
 	for last, more := int64(-1), true; more; {
 		var gen int64

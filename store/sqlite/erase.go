@@ -8,7 +8,7 @@ import (
 )
 
 // eraseChunk is the number of sessions that one transaction deletes. A transaction takes some
-// milliseconds, so that the recorder can write between two transactions.
+// milliseconds, so that other writes can run between two transactions.
 const eraseChunk = 64
 
 // sessionRow names a session that will be deleted: the number and the id of its row.

@@ -74,7 +74,7 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[se
 	})
 }
 
-// claim is a stored lease: the owner of a task, and the end of the lease.
+// claim is the stored form of a lease: the owner, and the end of the lease.
 type claim struct {
 	Owner string    `json:"owner"`
 	Until time.Time `json:"until"`
@@ -99,7 +99,7 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	return ok && err == nil, err
 }
 
-// Unclaim releases a claim of the owner.
+// Unclaim ends the lease if owner still holds the lease.
 func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
 	return s.update(ctx, "unclaim", func(t *tx) {
 		t.db.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
