@@ -24,10 +24,10 @@ const rankingTemper = 0.15
 // mean.
 const seasonedPicks = 200
 
-// benched reports whether a lesson is expected to harm. A lesson with few picks is benched only
-// below the spread of the draw. A threshold of 0 for all lessons lost three points of the
-// attainable gain, because helpful lessons with an unlucky start returned through the probe budget
-// only. Without any threshold, a tenth more harmful lessons were injected.
+// benched reports whether a lesson is expected to harm. A lesson with fewer than seasonedPicks picks is benched only
+// if its mean is below 0 by more than the spread of the draw. In simulations, a threshold of 0 for all lessons lost
+// three points of the attainable gain, because helpful lessons with an unlucky start returned through the probe
+// budget only. Without any threshold, a tenth more harmful lessons were injected.
 func (b belief) benched() bool {
 	if b.picks >= seasonedPicks {
 		return b.m < 0
@@ -46,13 +46,14 @@ func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sq
 // lesson needs for the smallest holdout.
 const trustedSpread = 1.7
 
-// trusted reports whether a lesson is withheld as rarely as a proven lesson. Trust ends with the
-// belief: a lucky lesson must be detected, which is slow while the lesson is hardly ever withheld.
+// trusted reports whether a lesson is withheld as rarely as a proven lesson. trusted reads the present belief, so a
+// lesson whose early sessions were lucky gets the full holdout again. With the small holdout alone, few withheld
+// sessions would show the error.
 func (b belief) trusted() bool { return b.picks >= seasonedPicks && b.m > trustedSpread*math.Sqrt(b.v) }
 
-// choose ranks the fresh actions by the objective and returns the best that fit into the remaining
-// slots. The probe budget tries the benched action with the best full draw of the posterior: the
-// least known and least likely to harm comes back first.
+// choose ranks the fresh actions by the objective and returns the best that fit into the remaining slots. In a share
+// ProbeShare of the sessions, the probe budget, one benched action takes the last slot: the action with the best draw
+// from its full posterior. Such a draw favours actions with a wide posterior and with little expected harm.
 func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int) []candidate {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
@@ -135,7 +136,7 @@ type candidate struct {
 	belief Posterior
 	score  float64
 	probe  bool // picked from the probe budget
-	unseen bool // the evidence does not include the model of the session
+	unseen bool // the evidence includes other models and not the model of the session, so that Retest keeps the full holdout
 }
 
 // onTrial reports whether a trial of the lesson is unfinished.
@@ -148,7 +149,7 @@ type Beliefs interface {
 	Expected(a *trial.Assignment) (y float64, ok bool) // expected reward without a lesson, from facts before the coin
 	Baseline(category string) (n, sum float64)         // number of sessions, and their rewards less the effects of lessons
 	RawCounts(a trial.Arm) (successes, failures float64)
-	Unseen(a trial.Arm, model string) bool // the evidence includes other models and not this model
+	Unseen(a trial.Arm, model string) bool // see trial.Counters.Unseen
 }
 
 // Posterior is the belief about an arm.

@@ -11,7 +11,7 @@ import (
 )
 
 // Chooser holds the counters of one tenant and the Beliefs that follow from the counters. Chooser
-// is safe for concurrent use: Decide reads on the request path while a recorder adds.
+// is safe for concurrent use: Decide reads on the request path while the learner adds.
 //
 // Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or a
 // few numbers, or to replace clock or priors, so a request waits for a map insert or the six sums
@@ -66,8 +66,8 @@ func (c *Chooser) Add(ds []trial.Delta) {
 	}
 }
 
-// Maxima sets the current day and returns the raised running maxima (trial.Counters.Maxima). A
-// recorder that calls Maxima after each batch needs no timer.
+// Maxima sets the current day and returns the raised running maxima (trial.Counters.Maxima). A caller that
+// calls Maxima after each batch needs no timer for Today.
 func (c *Chooser) Maxima(now time.Time) []trial.Delta {
 	c.Today(now)
 	return c.measured.Maxima(now)

@@ -43,7 +43,7 @@ const NoRoom = -1
 // ProbeShare is the share of the sessions in which one benched lesson may be tried.
 const ProbeShare = 0.02
 
-// Propensities that are not configurable.
+// Probabilities of withholding that are not configurable.
 const (
 	minEpsilon   = 0.05 // holdout after the verdict, when more data changes little
 	probeEpsilon = 0.50 // holdout of a benched lesson: an even split gives the narrowest interval per pick

@@ -10,8 +10,8 @@ import (
 // and publishes the result.
 const RefitEvery = 250
 
-// Priors is the belief about a lesson without evidence: effect ~ N(mu0_j, T02), match effect ~ N(0,
-// W2).
+// Priors is the belief about a lesson without evidence: the effect is normal with a mean near Mu0 (see mean) and the
+// variance T02, the match effect is normal with mean 0 and variance W2.
 type Priors struct {
 	Version int64   `json:"version"`
 	Mu0     float64 `json:"mu0"`
@@ -34,7 +34,7 @@ const (
 	minMu0   = 0.01
 	minT02   = 0.0002
 	minW2    = 0.0005
-	pseudo   = 10
+	pseudo   = 10    // lessons with the starting values that a refit adds to the lessons of the tenant
 	minPrior = 0.001 // the prior mean of an active lesson stays above 0: at 0 and below, the tempered draw would never try the lesson
 
 	confidenceSlope = 0.04 // shift of the prior mean by the declared confidence

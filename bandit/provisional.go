@@ -15,6 +15,7 @@ type Provisional struct {
 	rewarded bool
 }
 
+// part is the contribution to one counter of the chooser.
 type part struct {
 	scope string
 	place place

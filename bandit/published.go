@@ -9,23 +9,25 @@ import (
 // cautionTightest is the number of sessions at which the test for a caution is most sensitive.
 const cautionTightest = 100
 
-// cautionChance is the probability that a lesson without effect ever becomes a caution, or the
-// reverse. The probability is small, because a caution begins a new arm without the evidence of the
+// cautionChance is the level of the test of Published: the largest probability that a lesson without effect ever
+// passes, in either direction. The level is small, because a caution begins a new arm without the evidence of the
 // advice.
 const cautionChance = 0.002
 
-// cautionMinAlone is the minimum number of sessions of a lesson that is judged without a session for
-// comparison. With a fifth withheld, one in a thousand lessons gets there without any withheld
-// session.
+// cautionMinAlone is the minimum number of sessions with a lesson that has no session without the lesson. With a
+// fifth of the picks withheld, one in a thousand lessons reaches this number without a withheld session.
 const cautionMinAlone = 30
 
-// Published returns the rewards of the sessions with the lesson above and below the rewards of the
-// sessions that matched without the lesson. Both are 0 while the difference is within chance, at
-// any number of evaluations: with a fixed number of standard errors, a lesson without effect would soon
-// become a caution and stay a caution. A lesson is a caution if worse exceeds better. Raw counts
-// and expectations by category fail, because both measure the difficulty of the sessions, and good
-// lessons fire in hard sessions. Where nothing is ever withheld, the expectation by category is the
-// only comparison.
+// Published returns the sums of the rewards of the sessions with the lesson above and below the rewards of the
+// sessions that matched without the lesson. A lesson is presented as a caution if worse exceeds better.
+//
+// Both sums are 0 unless the difference passes a test that is valid at any number of evaluations. With a test at a
+// fixed number of standard errors, a lesson without effect would soon become a caution. The counts of the advice
+// would then stop, and the lesson would stay a caution.
+//
+// Raw counts and expectations by category are no measure of a caution: both contain the difficulty of the sessions,
+// and good lessons fire in hard sessions. The expectation by category is used only if no session matched without the
+// lesson, because it is then the only comparison.
 func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	s := c.measured.Stats(k)
 	n, better, worse := s.Rewards.M1, s.Rewards.Better, s.Rewards.Worse

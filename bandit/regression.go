@@ -103,7 +103,7 @@ func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	return fromFixed(c.all.v[iCS]+c.all.provisional[iCS])/n + r.relative(factsOf(cellOf(a))), true
 }
 
-// relative returns the difference from the running mean.
+// relative returns the predicted reward of a session with these facts, less the running mean of the tenant.
 func (r *Regression) relative(facts [factCount]string) float64 {
 	y := r.Offset
 	for f, value := range facts {

@@ -13,8 +13,8 @@ import (
 // The tiers, highest first. The highest present tier decides the reward of a session.
 const (
 	TierUser     = 1 // a person: POST /v1/feedback with source user
-	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test run in the traffic
-	TierImplicit = 3 // the traffic: refusals, interrupts
+	TierVerifier = 2 // a verifier: source system, precept run --verify, the last test, lint or build in the traffic
+	TierImplicit = 3 // the traffic: refusals, interrupts, and with Definition.Sentiment the words of the user
 )
 
 // The sources.
@@ -32,7 +32,7 @@ const (
 	TypeScore      = "score"
 )
 
-// The quality labels of the MPLP invariants.
+// The quality labels of a LearningSample of MPLP (docs/SAMPLES.md).
 const (
 	labelGood       = "good"
 	labelAcceptable = "acceptable"

@@ -44,8 +44,8 @@ func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	return []Post{post}, []error{nil}, false, nil
 }
 
-// parseBulk parses an array of feedback objects. The result has a post and an error for each object; a
-// single error concerns the whole array.
+// parseBulk parses an array of feedback objects. The result has a post and an error for each object; the last
+// result is the error of the whole array.
 func parseBulk(body []byte) ([]Post, []error, bool, error) {
 	var raws []json.RawMessage
 	if err := json.Unmarshal(body, &raws); err != nil {
@@ -133,9 +133,9 @@ func (p *Post) checkTarget() error {
 	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
 }
 
-// setScore sets type and score: every type but score implies a score, and so does a quality label
-// without a type and a score. A score beside such a type is ignored. A score, a type or a label at opposite ends of the
-// scale is an error.
+// setScore sets type and score. Every type but score implies a score, and so does a quality label without a type and
+// a score. A score that comes with such a type is ignored. setScore returns an error if the score or the quality
+// label contradicts the type or the score: one is at the upper end of the scale, and the other at the lower end.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:

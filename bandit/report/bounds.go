@@ -5,10 +5,9 @@ import (
 	"fmt"
 )
 
-// Hidden bounds are written as -1 and 1: the widest possible effect on a reward between 0 and 1,
-// and true of every lesson. A client that decodes numbers reads null as 0, and the bounds 0..0
-// would claim that there is exactly no effect. The effect itself stays null, because no number is
-// harmless.
+// Hidden bounds are written as -1 and 1: every effect on a reward between 0 and 1 is between these bounds. Some
+// clients read null as 0, and the bounds 0..0 would claim that there is exactly no effect. The effect itself stays
+// null, because any number would be read as a measured effect.
 const hiddenLo, hiddenHi = -1.0, 1.0
 
 // MarshalJSON writes hidden bounds as -1 and 1.

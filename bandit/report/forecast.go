@@ -76,7 +76,7 @@ func (g *Goal) check() error {
 	return nil
 }
 
-// Forecast returns the number of picks that a planned trial of a lesson needs, and the cost.
+// Forecast returns the number of picks that a planned trial of a lesson needs, and the cost of the trial.
 func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	if err := g.check(); err != nil {
 		return Forecast{}, err

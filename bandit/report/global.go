@@ -51,7 +51,7 @@ func global(in Input, s trial.Stats, valid bool) Global {
 	g := Global{
 		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1),
 		MeanControl: mean(y0, n0), Days: days,
-		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], MeasuredRules: s.All.Beside, Verdict: Unproven,
+		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], MeasuredRules: s.All.Outside, Verdict: Unproven,
 	}
 	shown := all
 	if in.Window > 0 {
@@ -69,7 +69,7 @@ func global(in Input, s trial.Stats, valid bool) Global {
 		g.Verdict = Invalid
 	case all.shown():
 		_, lo, hi := all.interval(tightGlobal)
-		g.Verdict = causal(lo, hi)
+		g.Verdict = verdictOfInterval(lo, hi)
 	}
 	return g
 }

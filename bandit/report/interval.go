@@ -30,9 +30,9 @@ func (s sums) variance() float64 {
 
 // interval returns the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha,
 // Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences, 2021).
-// The sequence is valid at all times simultaneously, so daily reading and stopping at a good moment
-// cost nothing. An interval for one planned evaluation (Wald, Wilson), read daily, misses the truth in half of
-// the runs.
+// The sequence is valid at all times simultaneously: a person may read the interval daily, and stop at any moment. An
+// interval for one planned evaluation (Wald, Wilson) that is read daily misses the true effect at some time in half
+// of the runs.
 func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	effect, v := trial.Moments(s.n, s.z, s.zz)
 	h := trial.HalfWidth(s.n, v, tight)

@@ -8,8 +8,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// explained returns the share of the variance of z that the centres remove, compared with the best
-// centre that is equal for all sessions of a propensity. nil below the minimum of data.
+// explained returns the share of the variance of z that the centres remove, compared with the best centre that
+// is equal for all sessions of a stratum. nil below the minimum of data.
 func explained(all sums, strata []trial.Stratum) *float64 {
 	if !all.shown() {
 		return nil

@@ -179,8 +179,8 @@ func (b *builder) outcomesOf(r *Row, k trial.Arm) (out []Outcome) {
 	return out
 }
 
-// spreadOf returns the factor by which the coins inflate the variance of a value, for the mean
-// propensity of the picks.
+// spreadOf returns the factor by which the coins inflate the variance of a value, for the share of the picks
+// that was withheld.
 func spreadOf(s *trial.OutcomeStats) float64 { return trial.Spread(s.N0 / (s.N1 + s.N0)) }
 
 // startVariance returns the variance of the value of an outcome before any data.

@@ -131,8 +131,8 @@ func (b *builder) trial(r *Row, l Lesson) {
 	}
 }
 
-// lookVerdict returns the verdict of the latest evaluated trial on the reward.
-func (r *Row) lookVerdict() Verdict {
+// trialVerdict returns the verdict of the latest evaluated trial on the reward.
+func (r *Row) trialVerdict() Verdict {
 	for _, l := range slices.Backward(r.PlannedTrials) {
 		if l.Taken && l.Outcome == "" {
 			return l.Verdict
@@ -150,7 +150,7 @@ func (r *Row) next() string {
 	if last := len(r.PlannedTrials) - 1; last >= 0 && r.PlannedTrials[last].Outcome != "" {
 		return stays
 	}
-	switch r.lookVerdict() {
+	switch r.trialVerdict() {
 	case TrialHelps, ProvenHelps:
 		return stays
 	case TrialHarms, ProvenHarms:

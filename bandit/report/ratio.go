@@ -18,8 +18,9 @@ const (
 	alarmRate = 0.05
 	// capE bounds e-values for printing.
 	capE = 1e12
-	// concentration is the weight of the alternative around the promised share. The value makes the test
-	// most sensitive to deviations of a few points.
+	// concentration is the sum of the two parameters of the Beta distribution of the alternatives: the larger the
+	// sum, the closer are the alternatives to the promised share. The value makes the test most sensitive to
+	// deviations of a few points.
 	concentration = 100
 )
 
@@ -76,8 +77,8 @@ func check(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// coinsLog returns the logarithm of the e-value against the coins, for each propensity separately:
-// pooled propensities would show a mismatch whenever their mix changes.
+// coinsLog returns the logarithm of the e-value against the coins, combined from one e-value for each stratum.
+// A pooled e-value would show a mismatch whenever the probability of withholding changes.
 func coinsLog(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -97,7 +98,7 @@ func reportingLog(strata []trial.Stratum) float64 {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		rewarded, unrewarded := whoReports(s)
+		rewarded, unrewarded := rewardedLogs(s)
 		tiers := []float64{unrewarded}
 		for tier := range s.RewardedAtClose[0] {
 			tiers = append(tiers, ratio(s.RewardedAtClose[0][tier], s.RewardedAtClose[0][tier]+s.RewardedAtClose[1][tier], s.Eps))
@@ -120,21 +121,21 @@ func lateLog(strata []trial.Stratum) float64 {
 	return combine(logEs...)
 }
 
-// whoReports returns the logarithms of the e-values against "the coin falls as promised" among the
-// rewarded sessions of a stratum, and among the others.
-func whoReports(s trial.Stratum) (rewarded, unrewarded float64) {
+// rewardedLogs returns the logarithms of the e-values against "the coin falls as promised" among the sessions
+// of a stratum with a reward at the closing, and among the other sessions.
+func rewardedLogs(s trial.Stratum) (rewarded, unrewarded float64) {
 	rewarded0, rewarded1 := s.RewardedAtCloseOn(0), s.RewardedAtCloseOn(1)
 	unrewarded0, unrewarded1 := max(0, s.Assigned[0]-rewarded0), max(0, s.Assigned[1]-rewarded1)
 	return ratio(rewarded0, rewarded0+rewarded1, s.Eps), ratio(unrewarded0, unrewarded0+unrewarded1, s.Eps)
 }
 
-// reportingProduct returns the logarithm of the product of the e-values of whoReports over many strata.
+// reportingProduct returns the logarithm of the product of the e-values of rewardedLogs over many strata.
 // Given which sessions have a reward, all coins are independent, even the coins of one session, and a
 // fault in reporting shows in all strata.
 func reportingProduct(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
-			rewarded, unrewarded := whoReports(s)
+			rewarded, unrewarded := rewardedLogs(s)
 			logE += rewarded + unrewarded
 		}
 	}
@@ -168,8 +169,8 @@ func alarmLevel(logEs []float64) float64 {
 
 // worstCase bounds the effect for the case that every closed session without a reward had the
 // worst, or the best, reward (Manski's bounds): the remaining statement if reporting is in doubt.
-// The bounds are taken within each propensity and weighted by sessions, because pooled differences
-// over changing propensities are subject to Simpson's paradox.
+// The bounds are taken within each stratum and weighted by sessions, because pooled differences over
+// changing probabilities of withholding are subject to Simpson's paradox.
 func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {
@@ -183,7 +184,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	return new(l / n), new(h / n)
 }
 
-// bounds returns the bounds of one propensity.
+// bounds returns the bounds of one stratum.
 func bounds(s trial.Stratum) (lo, hi float64) {
 	var lowest, highest [2]float64 // bounds of the mean reward, per arm
 	for arm := range 2 {

@@ -263,15 +263,15 @@ type WhatIf struct {
 // verdict can be computed by hand.
 type Explanation struct {
 	Propensities []Propensity `json:"propensities"`
-	N            float64      `json:"n"`       // rewarded picks with a coin
-	SumZ         float64      `json:"sum_z"`   // z = (y - c) (A/(1-eps) - (1-A)/eps)
-	SumZZ        float64      `json:"sum_zz"`  // sum of z squared
-	Mean         *float64     `json:"mean_z"`  // sum_z / n: the effect
-	Variance     *float64     `json:"s2"`      // sum_zz / n - effect^2
-	Error        *float64     `json:"error"`   // standard error: sqrt(s2 / n)
-	Score        *float64     `json:"z_score"` // effect / error
-	Half         *float64     `json:"half"`    // half-width of the interval that is valid at any time
-	PlannedHalf  *float64     `json:"one_look"`
+	N            float64      `json:"n"`               // rewarded picks with a coin
+	SumZ         float64      `json:"sum_z"`           // z = (y - c) (A/(1-eps) - (1-A)/eps)
+	SumZZ        float64      `json:"sum_zz"`          // sum of z squared
+	Mean         *float64     `json:"mean_z"`          // sum_z / n: the effect
+	Variance     *float64     `json:"s2"`              // sum_zz / n - effect^2
+	Error        *float64     `json:"error"`           // standard error: sqrt(s2 / n)
+	Score        *float64     `json:"z_score"`         // effect / error
+	Half         *float64     `json:"half"`            // half-width of the interval that is valid at any time
+	PlannedHalf  *float64     `json:"one_look"`        // half-width of the interval of one evaluation that was planned before
 	P            *float64     `json:"p"`               // level at which this interval would exclude 0
 	Smallest     float64      `json:"p_smallest"`      // smallest such level so far, with enough rewarded picks in each arm for a claim; 1: none
 	ProofBar     float64      `json:"proof_bar"`       // p at which the row is certain to be proven
@@ -279,16 +279,16 @@ type Explanation struct {
 	Difference   *float64     `json:"mean_difference"` // difference of the plain means: injected less withheld
 }
 
-// Propensity is one probability of withholding, with the sessions drawn at this probability.
+// Propensity holds the sessions whose coins had one probability of withholding.
 type Propensity struct {
-	Epsilon          float64  `json:"epsilon"`
-	Injected         int64    `json:"injected"` // closed
-	Withheld         int64    `json:"withheld"`
+	Epsilon          float64  `json:"epsilon"`  // the probability of withholding
+	Injected         int64    `json:"injected"` // closed sessions
+	Withheld         int64    `json:"withheld"` // closed sessions
 	RewardedInjected int64    `json:"told_injected"`
 	RewardedWithheld int64    `json:"told_withheld"`
 	MeanInjected     *float64 `json:"mean_injected"`
 	MeanWithheld     *float64 `json:"mean_withheld"`
-	EValue           float64  `json:"e_value"` // e-value for the coins of this propensity alone
+	EValue           float64  `json:"e_value"` // e-value for these coins alone
 }
 
 // Opinions sums the judges' opinions about a lesson in the sessions with the lesson. Opinions are

@@ -16,8 +16,8 @@ func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 	if !r.SRM.OK || !r.Reporting.OK || !r.LateReporting.OK {
 		return Invalid
 	}
-	if r.Effect != nil { // a proof without a visible effect would confuse
-		if v := b.shown(r, s); v != Unproven {
+	if r.Effect != nil { // without an effect, the row has no number that shows the size of a proven effect
+		if v := b.holdoutVerdict(r, s); v != Unproven {
 			return v
 		}
 	}
@@ -32,18 +32,18 @@ func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 	return Unproven
 }
 
-// shown returns the verdict of the holdout alone, once the effect is shown.
-func (b *builder) shown(r *Row, s trial.Stats) Verdict {
+// holdoutVerdict returns the verdict of the coins alone, without the chooser's beliefs. The row has an effect.
+func (b *builder) holdoutVerdict(r *Row, s trial.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
 		return v
 	}
-	if v := r.lookVerdict(); v == TrialHelps || v == TrialHarms {
+	if v := r.trialVerdict(); v == TrialHelps || v == TrialHarms {
 		return v
 	}
 	all := sumsOfArm(s)
 	up, down := excluded(s)
 	switch bar := -math.Log(b.claim); {
-	case b.claim <= 0, up >= bar && down >= bar: // both directions: the effect has turned, and the former sign says nothing about the present
+	case b.claim <= 0, up >= bar && down >= bar: // the interval excluded 0 in both directions: the sign of the effect has changed
 	case up >= bar && all.effect() > 0:
 		return Helps
 	case down >= bar && all.effect() < 0:
@@ -52,7 +52,7 @@ func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	if s.Proof.IdleAt > 0 {
 		return NoEffect
 	}
-	if _, lo, hi := all.interval(trial.TightLesson); causal(lo, hi) == NoEffect {
+	if _, lo, hi := all.interval(trial.TightLesson); verdictOfInterval(lo, hi) == NoEffect {
 		return NoEffect
 	}
 	return Unproven
@@ -92,10 +92,10 @@ const claimRate = 0.50
 // claimError is the resulting error rate, rounded up.
 const claimError = 0.10
 
-// claims returns the p-value of an interval's distance from 0 at which a row gets the verdict
-// "helps" or "harms". An interval without 0 does not suffice: the intervals of one in twenty
-// lessons without effect exclude 0, and if few lessons have an effect, these lessons would be most
-// of the rows with such a verdict.
+// claims returns the largest p-value at which a row gets the verdict "helps" or "harms", and the p-value at which one
+// more row would get such a verdict. An interval without 0 does not suffice: the intervals of one in twenty lessons
+// without effect exclude 0, and if few lessons have an effect, these lessons would be most of the rows with such a
+// verdict.
 func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
@@ -110,10 +110,9 @@ func (b *builder) claims(rows []Lesson) (bar, next float64) {
 		math.Min(trial.NextDiscovery(ps, len(ps), claimRate), trial.Alpha)
 }
 
-// Caution reports whether a lesson is presented as a caution: a lesson about a failure, or a lesson
-// whose published failures exceed the successes relative to baseline (Better and Worse of a
-// Belief). Raw counts would make cautions of a third of the helpful lessons, because good lessons
-// fire in hard sessions.
+// Caution reports whether a lesson is presented as a caution: a lesson about a failure, or a lesson whose Belief has
+// more Worse than Better. Raw counts of failures and successes would make cautions of a third of the helpful lessons,
+// because good lessons fire in hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
@@ -177,11 +176,12 @@ func invalidReason(r *Row) string {
 	)
 }
 
+// The conditions of a proposal to retire a lesson.
 const (
-	retireBenchedDays = 60
-	retirePicks       = 200
-	retireUseful      = 0.01 // one point
-	retireChance      = 0.05
+	retireBenchedDays = 60   // days for which the chooser has expected harm
+	retirePicks       = 200  // rewarded picks of a benched lesson
+	retireUseful      = 0.01 // smallest useful effect: one point
+	retireChance      = 0.05 // largest probability of a useful effect, by the chooser's model
 )
 
 // retire returns a reason for a proposal to retire a lesson. Low traffic alone is not a reason.
@@ -193,7 +193,7 @@ func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 		return "expired"
 	case l.Superseded:
 		return "superseded"
-	case r.Trial == running: // the trial is worth its end: a person who wants no data cancels the trial
+	case r.Trial == running: // a retired lesson would end its trial without a result
 		return ""
 	case r.Verdict == TrialHarms:
 		return "the trial found harm"
@@ -219,8 +219,8 @@ func (b *builder) benchedSince(l Lesson) bool {
 	return true
 }
 
-// causal returns the verdict of an interval alone.
-func causal(lo, hi float64) Verdict {
+// verdictOfInterval returns the verdict of an interval alone.
+func verdictOfInterval(lo, hi float64) Verdict {
 	switch {
 	case lo > 0:
 		return Helps

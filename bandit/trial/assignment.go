@@ -66,7 +66,7 @@ const (
 type Pick struct {
 	Slug       string  `json:"slug"`
 	Arm        Arm     `json:"arm"`
-	Eps        float64 `json:"eps"` // propensity of being withheld
+	Eps        float64 `json:"eps"` // probability of withholding
 	Injected   bool    `json:"inj"`
 	M          float64 `json:"m"`   // posterior mean effect at the pick
 	Off        float64 `json:"off"` // expected reward of the session without the lesson

@@ -28,7 +28,7 @@ func (a *Assignment) Closing() []Delta {
 	if a.InComparison() {
 		d.Add("", coinField(fAssigned, !a.Control, a.ControlP), 0, 1)
 	} else if a.Considered() {
-		d.Add("", fBeside, 0, 1)
+		d.Add("", fOutside, 0, 1)
 	}
 	if injected, p := a.anyInjected(); p > 0 {
 		d.Add("", anyMark+coinField(fAssigned, injected, p), 0, 1)

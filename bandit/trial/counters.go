@@ -10,11 +10,11 @@ import (
 )
 
 // Counters holds the evidence of one tenant in memory. Counters is safe for concurrent use: the
-// chooser reads on the request path while a recorder adds.
+// chooser reads on the request path while the learner adds.
 //
-// Lock order: Counters.mu, then one sums.mu or planned.mu. Counters.mu is held for writing only to
-// add a scope or to change the day, so a request waits for a map insert or the sums of one arm at
-// most.
+// Lock order: Counters.mu, then one sums.mu or planned.mu, then poolMu. dirtyMu and modelsMu are leaf locks.
+// Counters.mu is held for writing only to add a scope or to change the day, so a request waits for a map insert or
+// the sums of one arm at most.
 type Counters struct {
 	mu      sync.RWMutex
 	arms    map[Arm]*sums
@@ -25,12 +25,11 @@ type Counters struct {
 	dirtyMu sync.Mutex
 	dirty   map[Arm]struct{} // arms that changed since the last call of Maxima
 
-	poolMu sync.Mutex
-	pool   [OutcomeCount][poolSums]int64 // outcomes of all arms
+	poolMu     sync.Mutex                    // guards pool and surrogates
+	pool       [OutcomeCount][poolSums]int64 // outcomes of all arms
+	surrogates [surrogates]int64             // surrogate of all arms
 
-	surrogates [surrogates]int64 // surrogate of all arms
-
-	modelsMu sync.Mutex          // a leaf lock
+	modelsMu sync.Mutex
 	models   map[string]struct{} // the models that are counted by name
 }
 

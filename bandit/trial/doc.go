@@ -4,8 +4,9 @@
 //
 // The terms: an arm is a lesson with one text, or a section of a rules file (Arm). A lesson matches in a
 // session when its trigger fires, and is picked when the chooser selects the lesson. The holdout coin of
-// a pick injects or withholds the lesson. eps, the propensity, is the probability of withholding, and a stratum holds
-// the sessions with one propensity. The control coin makes a session control, which gets no lesson, or
+// a pick injects or withholds the lesson. eps is the probability of withholding, and a stratum holds the
+// sessions with one eps. The propensity is the probability of injection before both coins:
+// (1 - eps)(1 - control). The control coin makes a session control, which gets no lesson, or
 // treated. y is the reward of a session, a centre is an expected reward that is frozen before the
 // coin, and z is the session's term of the effect (Z). A unit is the subject of the coins: a session,
 // or a run with several member sessions.

@@ -13,12 +13,12 @@ const (
 	FieldRewarded = "told" // global: sessions with a reward
 )
 
-// All further fields. n, z, zz, s1 and s0 are dated. y is the reward of a session, off is Pick.Off,
-// and z is the session's term of the effect (Z).
+// All further fields. y is the reward of a session, off is Pick.Off, and z is the session's term of the
+// effect (Z).
 const (
-	fS1, fS0      = "s1", "s0"  // global: rewards of the treated and the control sessions
-	fN            = "n"         // randomised sessions with a reward
-	fZ, fZZ       = "z", "zz"   // sums of z and of z squared
+	fS1, fS0      = "s1", "s0"  // global, dated: rewards of the treated and the control sessions
+	fN            = "n"         // dated: randomised sessions with a reward
+	fZ, fZZ       = "z", "zz"   // dated: sums of z and of z squared
 	fM1, fY1      = "m1", "y1"  // rewarded sessions and rewards, injected
 	fM0, fY0      = "m0", "y0"  // rewarded sessions and rewards, withheld
 	fMatched      = "matched"   // closed sessions in which the lesson matched
@@ -33,7 +33,7 @@ const (
 	fInput        = "input"     // input tokens of these sessions, in thousands
 	fCached       = "cached"    // cached input tokens of these sessions
 	fRefused      = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
-	fBeside       = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
+	fOutside      = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
 	fSuccess      = "success"   // rewarded injected sessions with a reward of at least .5
 	fFailure      = "failure"   // rewarded injected sessions with a reward below .5
 	fBetter       = "better"    // sum of max(0, y-off) over injected sessions
@@ -48,8 +48,8 @@ const (
 	wUp, wDown    = "w+", "w-"  // with suffix k = 1..6: sums of ln(1 +- lambda_k z)
 )
 
-// Fields of the sessions whose coins had the same propensity, with suffix 0 or 1 for the arm. The
-// fields of rewarded sessions also have the tier of the reward. The propensity follows in
+// Fields of the sessions whose coins had the same probability of withholding, with suffix 0 (withheld) or 1
+// (injected). The fields of rewarded sessions also have the tier of the reward. The probability follows in
 // millionths: "told1.2@200000".
 const (
 	fAssigned = "a"     // closed sessions
@@ -74,7 +74,7 @@ const (
 	observed                // one sum of an outcome
 	surrogate               // one sum of the surrogate
 	modelSum                // one sum of a model
-	coins                   // one sum per propensity
+	coins                   // one sum per probability of withholding
 	maximum                 // the largest value
 )
 
@@ -108,8 +108,8 @@ const (
 	iSumY
 	iSpent   // withheld: sessions, input, cached; then injected
 	iRefused = iSpent + 6
-	iBeside  = iRefused + 2
-	overalls = iBeside + 1
+	iOutside = iRefused + 2
+	overalls = iOutside + 1
 )
 
 const (
@@ -160,7 +160,7 @@ func table() map[string]place {
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
 		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
 		fSuccess: {overall, iSuccess}, fFailure: {overall, iFailure}, fBetter: {overall, iBetter},
-		fWorse: {overall, iWorse}, fBeside: {overall, iBeside},
+		fWorse: {overall, iWorse}, fOutside: {overall, iOutside},
 		FieldRewarded: {overall, iRewarded}, fSumY: {overall, iSumY},
 
 		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown},
@@ -200,8 +200,8 @@ func table() map[string]place {
 	return t
 }
 
-// find looks up the name of a counter. eps is the propensity of a coin, in millionths. anyPick
-// reports whether name has the prefix anyMark.
+// find looks up the name of a counter. eps is the probability of withholding in the name of a coin's counter,
+// in millionths. anyPick reports whether name has the prefix anyMark.
 func find(name string) (pos place, eps int64, anyPick, ok bool) {
 	plain, rate, flipped := strings.Cut(name, atRate)
 	if !flipped {
@@ -226,8 +226,8 @@ func bit(injected bool) string {
 	return "0"
 }
 
-// coinField names a counter of one stratum: one arm, one propensity. Sums over different
-// propensities would be subject to Simpson's paradox.
+// coinField names a counter of one stratum, the sessions with one probability of withholding. Sums over
+// different probabilities would be subject to Simpson's paradox.
 func coinField(field string, injected bool, eps float64) string {
 	return field + bit(injected) + atRate + strconv.FormatInt(Fixed(eps), 10)
 }

@@ -11,12 +11,10 @@ import (
 const DiscoveryRate = 0.05
 
 // Maxima checks the arms that changed since the last call, raises their running maxima, and returns
-// the raised maxima. The caller stores the result, merged by maximum, and other replicas call
-// Raise. Maxima also sets the current day, so a recorder that calls Maxima after each batch needs
-// no timer.
+// the raised maxima. The caller stores the result, merged by maximum, and other replicas call Raise.
 //
-// The maxima are separate from the sums because maxima depend on the path: evidence that was
-// reached remains valid, as for any p-value, while the sums follow later corrections.
+// The maxima are stored in addition to the sums, because the sums do not determine the maxima: a later correction
+// lowers a sum, and the evidence that the sum showed before stays valid, as for any p-value.
 func (c *Counters) Maxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirty))
@@ -53,10 +51,10 @@ func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
-// markConcluded keeps the largest distance of the interval from 0, and marks an arm whose interval
-// was within the material size. Both values are kept for the reason that markProven gives: the
-// smaller holdout that follows widens the interval again. Keeping them is valid because the
-// interval is valid at all times simultaneously. The caller holds mu.
+// markConcluded keeps the largest distance of the interval from 0, and marks an arm whose interval was within the
+// material size. Both values are kept, because the smaller holdout that follows a conclusion widens the interval
+// again. An earlier interval stays valid, because the intervals are valid at all times simultaneously. The caller
+// holds mu.
 func (s *sums) markConcluded(out []Delta, k Arm, now time.Time) []Delta {
 	total, overall := s.row(rowTotal), s.row(rowOverall)
 	n := fromFixed(total[iN])

@@ -6,8 +6,8 @@ import (
 	"slices"
 )
 
-// Stats is the input of the report for one scope: counts of sessions, sums, and the coins by
-// propensity. Stats contains no belief of the chooser.
+// Stats is the input of the report for one scope: counts of sessions, sums, and the coins by their
+// probability of withholding. Stats contains no belief of the chooser.
 type Stats struct {
 	N, Z, ZZ        float64 // randomised sessions with a reward: number, sum of z, sum of z squared
 	Rewards         RewardSums
@@ -41,13 +41,13 @@ type Proof struct {
 type AllSessions struct {
 	Rewarded int64     // sessions with a reward
 	SumY     float64   // sum of rewards
-	Beside   int64     // closed sessions with a match and a measured section of a rules file: outside of the comparison
+	Outside  int64     // closed sessions with a match and a measured section of a rules file: outside of the comparison
 	Any      []Stratum // coin "any pick was injected", by the probability of none
 }
 
-// Stratum holds the coins with one propensity.
+// Stratum holds the coins with one probability of withholding.
 type Stratum struct {
-	Eps             float64
+	Eps             float64         // the probability
 	Assigned        [2]int64        // closed sessions: withheld, injected
 	Rewarded        [2][tiers]int64 // rewarded sessions by tier; index 0 holds unknown tiers
 	RewardedAtClose [2][tiers]int64 // sessions with a reward at the closing, by the tier at the closing
@@ -122,7 +122,7 @@ func (s *sums) stats(day int32) Stats {
 			LogUp: largest(iEmaxUp), LogDown: largest(iEmaxDown), OutUp: largest(iOutUp), OutDown: largest(iOutDown),
 			ProvenAt: maxima[iProvenAt], IdleAt: maxima[iIdleAt],
 		},
-		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), Beside: n(iBeside)},
+		All:     AllSessions{Rewarded: n(iRewarded), SumY: pos(iSumY), Outside: n(iOutside)},
 		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
 	out.Spent, out.Refused = [2]Spending{spending(overall[iSpent : iSpent+3]), spending(overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}

@@ -5,8 +5,8 @@ import (
 	"sync"
 )
 
-// sums is one scope of the counters: an arm, or the tenant. mu guards all fields and is a leaf
-// lock.
+// sums is one scope of the counters: an arm, or the tenant. mu guards all fields. The only lock that is taken under
+// mu is Counters.poolMu.
 type sums struct {
 	mu     sync.Mutex
 	rows   Table
@@ -23,7 +23,7 @@ const (
 	rowBets                   // W(+,k), then W(-,k)
 	rowSurrogate              // sums of the surrogate
 	rowOutcomes               // by outcome
-	rowStrata                 // by propensity, in millionths
+	rowStrata                 // by the probability of withholding, in millionths
 	rowAny                    // global: coin "any pick was injected", by the probability of none
 	rowDays                   // by day
 	rowOutlays                // global: costs, by day
