@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"time"
@@ -37,13 +38,14 @@ type Facts struct {
 	Ended  time.Time `json:"ended,omitzero"`   // end of the newest reply
 }
 
-// FirstWords returns the first words of the user in a request, as far as Facts needs them.
+// FirstWords returns the first words of the user in a request, as far as Facts needs them: without the template of
+// a harness, unless the request contains nothing else.
 func FirstWords(req *wire.Request) string {
 	it, ok := opening(req)
 	if !ok {
 		return ""
 	}
-	words := it.Words
+	words := cmp.Or(req.Task(maxFirstItems), it.Words)
 	if len(words) <= taskRead {
 		return strings.Clone(words)
 	}

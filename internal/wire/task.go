@@ -1,0 +1,286 @@
+package wire
+
+import (
+	"slices"
+	"strings"
+)
+
+// A harness may write the request of a person into a template, or send messages of its own before the request. The
+// template is a part of Item.Words: matching and the content hash read the whole message. Only the task that a person
+// reads in a list of sessions is free of templates.
+
+// frame is a template: fixed text around the request of a person.
+type frame struct {
+	harness string
+	head    string   // beginning of the message; "": any beginning
+	open    string   // line before the request, after the head; "": the request follows the head
+	ends    []string // texts after the request; the first end in the list that the message contains counts
+	toEnd   bool     // without any of the ends, the request is the rest of the message
+}
+
+// frames lists the known templates. The first frame that fits the message counts.
+//
+//nolint:gochecknoglobals // immutable
+var frames = []frame{
+	{harness: "mini-SWE-agent", head: "Please solve this issue: ", ends: []string{
+		"\n\nYou can execute bash commands and edit files to implement the necessary changes.",
+	}},
+	{harness: "mini-SWE-agent for benchmarks", head: "Consider the following PR description:\n", toEnd: true},
+	{harness: "SWE-agent", head: "We're currently solving the following issue within our repository.", open: "ISSUE:\n", ends: []string{
+		"\nINSTRUCTIONS:\n",
+	}, toEnd: true},
+	{harness: "Trae", head: "[Project root path]:", open: "[Problem statement]: We're currently solving the following issue within our repository." +
+		" Here's the issue text:\n", toEnd: true},
+	{harness: "OpenHands without tools", open: "--------------------- NEW TASK DESCRIPTION ---------------------\n", ends: []string{
+		"\n--------------------- END OF NEW TASK DESCRIPTION ---------------------",
+	}, toEnd: true},
+	{harness: "Kiro, Amazon Q", open: "--- USER MESSAGE BEGIN ---\n", ends: []string{"--- USER MESSAGE END ---"}},
+	{harness: "CrewAI", head: "Current Task: ", ends: []string{
+		"\n\nThis is the expected criteria for your final answer:", "\n\nBegin! This is VERY important to you,", "\n\nProvide your complete response:",
+	}, toEnd: true},
+	{harness: "smolagents", head: "New task:\n", toEnd: true},
+	{harness: "LangChain, ReAct", open: "Begin!\n\nQuestion: ", ends: []string{"\nThought:"}, toEnd: true},
+	{harness: "LangChain, structured chat", ends: []string{
+		"\n (reminder to respond in a JSON blob no matter what)", "\n(reminder to respond in a JSON blob no matter what)",
+	}},
+	{harness: "LangChain, chat", head: "TOOLS\n------\n", open: "Here is the user's input (remember to respond with a markdown code snippet" +
+		" of a json blob with a single action, and NOTHING else):\n\n", toEnd: true},
+}
+
+// taskTag is an element in which a harness writes the request of a person, at the beginning of a line.
+type taskTag struct {
+	name     string
+	harness  string
+	anywhere bool // text of the harness precedes the element; otherwise only other elements do
+}
+
+// taskTags returns the known elements.
+func taskTags() []taskTag {
+	return []taskTag{
+		{name: "user_query", harness: "Cursor, Grok"},
+		{name: "userRequest", harness: "Copilot Chat"},
+		{name: "UserRequest", harness: "commands of OpenSpec", anywhere: true},
+		{name: "user_input", harness: "Cline"},
+		{name: "user_command", harness: "Cline"},
+		{name: "user_message", harness: "Roo"},
+		{name: "task", harness: "older Cline and Roo"},
+		{name: "command-args", harness: "commands of Claude Code"},
+		{name: "pr_description", harness: "SWE-agent", anywhere: true},
+		{name: "issue_description", harness: "OpenHands", anywhere: true},
+	}
+}
+
+// noteTags returns the elements that a harness writes before or after the request of a person.
+func noteTags() []string {
+	return []string{
+		"session_context", // Gemini CLI and its forks
+		"uploaded_files",  // SWE-agent, OpenHands
+		"attachments",     // Copilot Chat
+		"context",         // Copilot Chat, Zed
+		"user_info",       // Cursor, Grok
+		"timestamp",       // Cursor
+		"mode_notice",     // Cline
+		"file_content",    // Cline
+		"info-msg",        // goose
+	}
+}
+
+// preambleHeads returns the beginnings of messages without a request of a person.
+func preambleHeads() []string {
+	return []string{
+		// aider
+		"Here are summaries of some files present in my git repository.\n",
+		"I am working with you on code in a git repository.\nHere are summaries of some files present in my git repo.\n",
+		"Here are some READ ONLY files, provided for your reference.\n",
+		"Don't try and edit any existing code without asking me to add the files to the chat!\n",
+		"I am not sharing any files that you can edit yet.",
+		// SWE-agent
+		"Here is a demonstration of how to correctly accomplish this task.\n",
+		"Here is a demonstration of how to correctly accomplish another task.\n",
+	}
+}
+
+// examplesEnd is the message of aider after its examples, which look like a conversation.
+const examplesEnd = "I switched to a new code base. Please don't consider the above files or try to edit them any longer."
+
+// The bounds of the work on one text.
+const (
+	maxFrames = 4       // frames around one request: a harness for benchmarks may add a frame to the frame of an agent
+	maxNotes  = 32      // notes at the ends of a text
+	maxFramed = 1 << 20 // bytes; a longer message is its own task
+)
+
+// Task returns the first request of a person in the first n items of the list, without the templates and the
+// preambles of known harnesses; "" for none.
+func (r *Request) Task(n int) (task string) {
+	for i := range min(n, r.Len()) {
+		if r.Role(i) != RoleUser || r.Item(i).Words == "" {
+			continue
+		}
+		switch {
+		case strings.HasPrefix(r.Item(i).Words, examplesEnd):
+			task = ""
+		case task == "":
+			task = r.taskIn(i)
+		}
+	}
+	return task
+}
+
+// taskIn returns the request of a person in item i. Each text of the item may have its own frame.
+func (r *Request) taskIn(i int) string {
+	words, parts := r.Item(i).Words, r.parts(i)
+	switch {
+	case len(words) > maxFramed:
+		return words
+	case len(parts) == 1: // the usual case: the words are those of the only text
+		return unframed(words)
+	}
+	var tasks []string
+	for _, p := range parts {
+		if p.kind != textPart {
+			continue
+		}
+		if task := unframed(ownWords(text(r.Body, p.text), nil)); task != "" {
+			tasks = append(tasks, task)
+		}
+	}
+	return strings.Join(tasks, "\n")
+}
+
+// unframed returns the request of a person in the words of a message, "" for a preamble.
+func unframed(words string) string {
+	for range maxFrames {
+		words = withoutNotes(words)
+		if isPreamble(words) {
+			return ""
+		}
+		inner, ok := inFrame(words)
+		if !ok {
+			inner, ok = inTaskTag(words)
+		}
+		if !ok {
+			break
+		}
+		words = strings.TrimSpace(inner)
+	}
+	return words
+}
+
+// isPreamble reports whether a harness wrote the message, without a request of a person.
+func isPreamble(words string) bool {
+	// Gemini CLI and its forks, such as Qwen Code, differ in their name only.
+	line, _, _ := strings.Cut(words, "\n")
+	if strings.HasPrefix(line, "This is the ") && strings.HasSuffix(line, ". We are setting up the context for our chat.") {
+		return true
+	}
+	return slices.ContainsFunc(preambleHeads(), func(head string) bool { return strings.HasPrefix(words, head) })
+}
+
+// inFrame returns the text in the first frame that fits the words.
+func inFrame(words string) (inner string, ok bool) {
+	for i := range frames {
+		if inner, ok = frames[i].inner(words); ok {
+			return inner, true
+		}
+	}
+	return "", false
+}
+
+// inner returns the text in the frame. ok is false if the frame does not fit.
+func (f *frame) inner(words string) (inner string, ok bool) {
+	rest, ok := strings.CutPrefix(words, f.head)
+	if !ok {
+		return "", false
+	}
+	if f.open != "" {
+		at := lineStart(rest, f.open)
+		if at < 0 {
+			return "", false
+		}
+		rest = rest[at+len(f.open):]
+	}
+	for _, end := range f.ends {
+		if inner, _, found := strings.Cut(rest, end); found {
+			return inner, true
+		}
+	}
+	return rest, f.toEnd
+}
+
+// lineStart returns the first index of text at the beginning of a line of s; -1 for none.
+func lineStart(s, text string) int {
+	for from := 0; ; {
+		i := strings.Index(s[from:], text)
+		if i < 0 {
+			return -1
+		}
+		if i += from; i == 0 || s[i-1] == '\n' {
+			return i
+		}
+		from = i + len(text)
+	}
+}
+
+// inTaskTag returns the text in the first known element of the words.
+func inTaskTag(words string) (inner string, ok bool) {
+	for _, tag := range taskTags() {
+		at := lineStart(words, "<"+tag.name)
+		if at < 0 || at > 0 && !tag.anywhere && !isMarkup(words[:at]) {
+			continue
+		}
+		if inner, _, ok = element(words[at:], tag.name); ok {
+			return inner, true
+		}
+	}
+	return "", false
+}
+
+// isMarkup reports whether a text begins and ends with a tag. A person writes a sentence before a pasted document.
+func isMarkup(s string) bool {
+	return strings.HasPrefix(s, "<") && strings.HasSuffix(strings.TrimSpace(s), ">")
+}
+
+// element splits a text that begins with the element <name>, with or without attributes, into the content and the text
+// after the element.
+func element(s, name string) (inner, after string, ok bool) {
+	s, ok = strings.CutPrefix(s, "<"+name)
+	if !ok || s == "" || s[0] != '>' && s[0] != ' ' {
+		return "", "", false
+	}
+	_, s, ok = strings.Cut(s, ">")
+	if !ok {
+		return "", "", false
+	}
+	return strings.Cut(s, "</"+name+">")
+}
+
+// withoutNotes removes the notes of a harness from both ends of a text.
+func withoutNotes(s string) string {
+	for range maxNotes {
+		rest := withoutNote(s)
+		if len(rest) == len(s) {
+			break
+		}
+		s = rest
+	}
+	return s
+}
+
+// withoutNote removes one note of a harness from the beginning or the end of a text.
+func withoutNote(s string) string {
+	s = strings.TrimSpace(s)
+	for _, name := range noteTags() {
+		if _, after, ok := element(s, name); ok {
+			return strings.TrimSpace(after)
+		}
+		if !strings.HasSuffix(s, "</"+name+">") {
+			continue
+		}
+		at := strings.LastIndex(s, "<"+name)
+		if _, after, ok := element(s[max(at, 0):], name); ok && after == "" {
+			return strings.TrimSpace(s[:at])
+		}
+	}
+	return s
+}

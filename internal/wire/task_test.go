@@ -1,0 +1,148 @@
+package wire_test
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// messagesOf returns a request with messages of the given roles: U for the user, A for the model.
+func messagesOf(t *testing.T, turns ...string) *wire.Request {
+	t.Helper()
+	type message struct {
+		Role    string `json:"role"`
+		Content string `json:"content"`
+	}
+	list := []message{{"system", "You help."}}
+	for _, turn := range turns {
+		role, text, _ := strings.Cut(turn, " ")
+		list = append(list, message{map[string]string{"U": "user", "A": "assistant"}[role], text})
+	}
+	body, err := json.Marshal(map[string]any{"model": "m", "messages": list})
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := wire.Parse(wire.Chat, body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return req
+}
+
+// Each harness writes the request of a person at another place of its template.
+func TestTaskIsWithoutTheTemplateOfAHarness(t *testing.T) {
+	t.Parallel()
+	for harness, template := range map[string]string{
+		"none":                   "@",
+		"mini-SWE-agent":         "Please solve this issue: @\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Look",
+		"mini-SWE-agent, bench":  "<pr_description>\nConsider the following PR description:\n@\n</pr_description>\n\n<instructions>\nSubmit.\n</instructions>",
+		"SWE-agent":              "<uploaded_files>\n/repo\n</uploaded_files>\nI've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n@\n</pr_description>\n\nCan you meet the <pr_description>?",
+		"SWE-agent 0.7":          "We're currently solving the following issue within our repository. Here's the issue text:\nISSUE:\n@\n\nINSTRUCTIONS:\nEdit the files.",
+		"Trae":                   "[Project root path]:\n/repo\n\n[Problem statement]: We're currently solving the following issue within our repository. Here's the issue text:\n@\n",
+		"OpenHands":              "<uploaded_files>\n/repo\n</uploaded_files>\n\nI've uploaded a repository.\n\n<issue_description>\n@\n</issue_description>\n\nCan you help?",
+		"OpenHands, no tools":    "A running example.\nUSER: list\n\n--------------------- NEW TASK DESCRIPTION ---------------------\n<issue_description>\n@\n</issue_description>\n--------------------- END OF NEW TASK DESCRIPTION ---------------------\n\nFollow the format!",
+		"Kiro":                   "--- CONTEXT ENTRY BEGIN ---\nCurrent time: noon\n--- CONTEXT ENTRY END ---\n\n--- USER MESSAGE BEGIN ---\n@--- USER MESSAGE END ---",
+		"CrewAI":                 "\nCurrent Task: @\n\nThis is the expected criteria for your final answer: A diff.\nyou MUST return it.",
+		"CrewAI, in text":        "\nCurrent Task: @\n\nBegin! This is VERY important to you, use the tools available.\n\nThought:",
+		"CrewAI, nothing else":   "\nCurrent Task: @",
+		"smolagents":             "New task:\n@",
+		"LangChain, ReAct":       "Answer as best you can.\n\nQuestion: the input question\nThought: think\n\nBegin!\n\nQuestion: @\nThought:",
+		"LangChain, structured":  "@\n\n\n (reminder to respond in a JSON blob no matter what)",
+		"LangChain, chat":        "TOOLS\n------\nlook: looks\n\nUSER'S INPUT\n----\nHere is the user's input (remember to respond with a markdown code snippet of a json blob with a single action, and NOTHING else):\n\n@",
+		"Cline":                  "<user_input mode=\"act\"><mode_notice>Act.</mode_notice>@</user_input>\n<file_content path=\"a.go\">\npackage a\n</file_content>",
+		"Cline, a command":       "<user_command slash=\"fix\">@</user_command>",
+		"Cline, older":           "<task>\n@\n</task>\n\n# Keep a list\n\n<environment_details>\nx\n</environment_details>",
+		"Roo":                    "<user_message>\n@\n</user_message>\n\n<environment_details>\nx\n</environment_details>",
+		"Cursor":                 "<user_info>\nLinux\n</user_info>\n\n<timestamp>noon</timestamp><user_query>\n@\n</user_query>",
+		"Copilot Chat":           "<attachments>\n<attachment id=\"a.go\">\npackage a\n</attachment>\n</attachments>\n<context>\nToday is a Friday.\n</context>\n<userRequest>\n@\n</userRequest>",
+		"Copilot Chat, a note":   "<unlisted id=\"1\">\nx\n</unlisted>\n<userRequest>\n@\n</userRequest>",
+		"OpenSpec":               "The user asked for a proposal.\n<UserRequest>\n  @\n</UserRequest>\n## Steps",
+		"Claude Code, a command": "<command-message>fix is running</command-message>\n<command-name>/fix</command-name>\n<command-args>@</command-args>",
+		"goose":                  "<info-msg>\nIt is noon.\n</info-msg>\n@",
+		"Zed":                    "@\n<context>\nThe following items were attached by the user.\n\n<files>\npackage a\n</files>\n</context>\n",
+	} {
+		for _, task := range []string{"Round the total.", "Round the total.\n\n- of a cart\n- of an order"} {
+			req := messagesOf(t, "U "+strings.Replace(template, "@", task, 1))
+			if got := req.Task(16); got != task {
+				t.Errorf("%s: got the task %q, want %q", harness, got, task)
+			}
+			if words := req.Item(1).Words; harness == "mini-SWE-agent" && !strings.Contains(words, "## Steps") {
+				t.Errorf("got the words %q, want the whole message: matching and the content hash depend on the words", words)
+			}
+		}
+	}
+}
+
+// Messages of a harness before the first message of a person are not the task.
+func TestTaskIsAfterThePreamble(t *testing.T) {
+	t.Parallel()
+	const setting = ". We are setting up the context for our chat.\nToday is a Friday.\nMy operating system is: linux"
+	for harness, turns := range map[string][]string{
+		"none":                 {},
+		"Qwen Code":            {"U This is the Qwen Code" + setting, "A Got it. Thanks for the context!"},
+		"another fork":         {"U This is the Sparkle CLI" + setting},
+		"Gemini CLI":           {"U <session_context>\nThis is the Gemini CLI" + setting + "\n</session_context>"},
+		"a command":            {"U <command-name>/review</command-name>\n<command-args></command-args>"},
+		"a demonstration":      {"U Here is a demonstration of how to correctly accomplish this task.\nThought: look"},
+		"aider":                {"U Here are summaries of some files present in my git repository.\na.go", "A Ok.", "U I have *added these files to the chat* so you can edit them.\na.go", "A Ok."},
+		"aider, ask":           {"U I am working with you on code in a git repository.\nHere are summaries of some files present in my git repo.\na.go", "A Ok."},
+		"aider, with examples": {"U Rename hello()", "A done", "U I switched to a new code base. Please don't consider the above files or try to edit them any longer.", "A Ok."},
+	} {
+		req := messagesOf(t, append(turns, "U Round the total.", "A It rounds.", "U Thanks.")...)
+		if got := req.Task(16); got != "Round the total." {
+			t.Errorf("%s: got the task %q, want the first message of a person", harness, got)
+		}
+	}
+}
+
+// A person may write or paste text that resembles a template.
+func TestTaskKeepsTheTextOfAPerson(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"Please solve this issue: the total is wrong",
+		"Fix this build file:\n<project>\n<task>\nrun\n</task>\n</project>",
+		"Why does the prompt below fail?\n<user_query>\nhello\n</user_query>",
+		"Explain <user_query> and <task>x</task> to me",
+		"<task>run",
+		"<tasks>run</tasks>",
+		"<context",
+		"This is the shop. We are setting up the context for our chat.Help",
+		"Read the <context> first.\n<files></files>",
+	} {
+		if got := messagesOf(t, "U "+text).Task(16); got != text {
+			t.Errorf("got the task %q, want the text %q", got, text)
+		}
+	}
+}
+
+// Each part of a message is a text of its own.
+func TestTaskOfAMessageWithParts(t *testing.T) {
+	t.Parallel()
+	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":[
+		{"type":"text","text":"This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday."},
+		{"type":"text","text":"<user_query>\nRound the total.\n</user_query>"},
+		{"type":"image_url","image_url":{"url":"data:,"}},
+		{"type":"text","text":"Use the picture."}]}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := req.Task(16); got != "Round the total.\nUse the picture." {
+		t.Errorf("got the task %q, want the texts of the person in two parts", got)
+	}
+	for n, want := range []string{"", "Round the total.\nUse the picture."} {
+		if got := req.Task(n); got != want {
+			t.Errorf("got the task %q in the first %d items, want %q", got, n, want)
+		}
+	}
+}
+
+// The search for templates is bounded: a message of more than a megabyte is its own task.
+func TestTaskOfALongMessage(t *testing.T) {
+	t.Parallel()
+	long := "New task:\n" + strings.Repeat("round ", 1<<18) + "the total."
+	if got := messagesOf(t, "U "+long).Task(16); got != long {
+		t.Errorf("got a task of %d bytes, want the whole message of %d bytes", len(got), len(long))
+	}
+}
