@@ -69,6 +69,8 @@ type Sessions interface {
 	// Publish writes a session for the other replicas. waited is the time that the request has
 	// spent on waits for the store.
 	Publish(ses, unit *store.Session, x *sample.Exchange, answered []string, waited time.Duration)
+	// PublishCounts starts to write a session after a turn without decisions, and does not wait.
+	PublishCounts(ses *store.Session, x *sample.Exchange, answered []string)
 	// PublishOptOut publishes the opt-out of the newest turn for the other replicas.
 	PublishOptOut(ses *store.Session, waited time.Duration)
 }

@@ -169,9 +169,9 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// publish writes the decisions of the turn for other replicas before the client has the whole
-// reply, because the next turn may reach another replica. Opt-outs, /lesson commands, and turns of a
-// session that moves between replicas are published as well. The recorder writes all other turns later.
+// publish writes the session for other replicas before the client has the whole reply, because the next
+// turn may reach another replica. The reply waits for the write of decisions, opt-outs, /lesson commands, and
+// turns of a session that moves between replicas. Other turns change only counts: the reply does not wait.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.Shared() {
@@ -181,11 +181,15 @@ func (t *turn) publish() {
 		t.runStep(label.StepPublish, func() { st.PublishOptOut(t.session.Session, t.session.Waited) })
 		return
 	}
-	if t.draft == nil || !t.decided() && !t.session.Moved && len(t.reply.commands) == 0 {
+	if t.draft == nil {
 		return
 	}
 	t.runStep(label.StepPublish, func() {
 		t.complete()
+		if !t.decided() && !t.session.Moved && len(t.reply.commands) == 0 {
+			st.PublishCounts(t.session.Session, t.draft.exchange, t.draft.answeredArgs)
+			return
+		}
 		st.Publish(t.session.Session, t.session.Unit, t.draft.exchange, t.draft.answeredArgs, t.session.Waited)
 	})
 }

@@ -81,7 +81,7 @@ const (
 // SessionList is the answer to a SessionQuery.
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
-	Next        string        `json:"next,omitempty"` // After of the next query; a short page may have a next one
+	Next        string        `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
 	Read        int           `json:"looked_at"`      // sessions whose rows were read, without runs
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
 }
@@ -252,7 +252,7 @@ type SampleItem struct {
 // SampleList is the answer to a SampleQuery.
 type SampleList struct {
 	Samples []SampleItem `json:"samples"`
-	Next    string       `json:"next,omitempty"` // After of the next query; a short page may have a next one
+	Next    string       `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
 	Read    int          `json:"looked_at"`      // samples that were read
 }
 

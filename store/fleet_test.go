@@ -127,6 +127,34 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	})
 }
 
+// PublishCounts does not wait for the backend. Another replica then finds the counts of the turn, before any delivery.
+func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, b := replicas(t, nil)
+		id := a.beginSession(tenantA, "s", picked(true))
+		a.store.Publish(a.store.Resident(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
+		ses := a.store.Resident(id)
+		ses.Record.Lock()
+		ses.Record.Thread.Turns = 2
+		ses.Record.Unlock()
+		a.backend.onCall(func(op string) {
+			if op == "write" {
+				time.Sleep(time.Millisecond)
+			}
+		})
+		before := time.Now()
+		a.store.PublishCounts(ses, exchange(tenantA, "s", 2, a.clock.now()), nil)
+		same(t, "time that PublishCounts waited", time.Since(before), 0)
+		time.Sleep(2 * time.Millisecond)
+		there, late := b.store.Acquire(t.Context(), tenantA, id)
+		if there == nil || late || there.Record.Thread.Turns != 2 {
+			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want two turns, false", there, late)
+		}
+		b.store.Release(there, store.Unchanged)
+	})
+}
+
 // A replica that gets the next turn of an opted-out session hides the items of the earlier turns.
 func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 	t.Parallel()

@@ -19,6 +19,7 @@ const (
 	// waitLimit.
 	overdueLimit = 3 * time.Millisecond
 	maxOverdue   = 256 // number of overdue writes above which no write begins
+	maxUnawaited = 256 // number of writes by PublishCounts at one time
 )
 
 // publisher writes decisions of turns to a shared backend before the client has the whole answer,
@@ -31,8 +32,9 @@ type publisher struct {
 	failed   func(step label.Step, err error)
 	panicked func(step label.Step, value any)
 
-	writes  sync.WaitGroup
-	overdue atomic.Int64 // writes in progress whose request has stopped waiting
+	writes    sync.WaitGroup
+	overdue   atomic.Int64 // writes in progress whose request has stopped waiting
+	unawaited atomic.Int64 // writes in progress for which no request waits
 }
 
 // publishes reports whether replicas share the backend and the backend takes writes.
@@ -73,10 +75,32 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// writeSoon starts a write to the backend, and waits for its end, at most for the remaining wait of
-// the request. After this time the write continues without the request.
-func (b *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
-	written := make(chan struct{})
+// PublishCounts starts to write a session after a turn without decisions, and does not wait for the write. The recorder
+// writes the row as well, up to a second later. Without PublishCounts, a next turn at another replica within this second
+// would continue with the counts of an earlier turn, and the late row would yield to the newer row of the other replica.
+// If this process owns the backend, PublishCounts does nothing.
+func (b *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
+	if !b.publishes() || b.unawaited.Load() >= maxUnawaited {
+		return
+	}
+	keys := b.changes.heldKeys(x.RequestID)
+	if b.optOuts.OptedOut(x, answered) {
+		return
+	}
+	row, ok := b.optOuts.row(b.optOuts.newRedactor(), ses)
+	if !ok {
+		return
+	}
+	b.unawaited.Add(1)
+	b.start(x.RequestID, func(ctx context.Context) error {
+		defer b.unawaited.Add(-1)
+		return b.be.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys})
+	})
+}
+
+// start starts a write to the backend, and returns a channel that is closed at the end of the write.
+func (b *publisher) start(request string, write func(ctx context.Context) error) (written chan struct{}) {
+	written = make(chan struct{})
 	b.writes.Go(func() {
 		defer close(written)
 		defer func() {
@@ -90,6 +114,13 @@ func (b *publisher) writeSoon(request string, waited time.Duration, write func(c
 			b.failed(label.StepPublish, err)
 		}
 	})
+	return written
+}
+
+// writeSoon starts a write to the backend, and waits for its end, at most for the remaining wait of
+// the request. After this time the write continues without the request.
+func (b *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
+	written := b.start(request, write)
 	limit := waitLimit - waited
 	if b.overdue.Load() > 0 {
 		limit = min(limit, overdueLimit)

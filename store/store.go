@@ -258,6 +258,12 @@ func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []strin
 	s.publisher.Publish(ses, unit, x, answered, waited)
 }
 
+// PublishCounts starts to write a session after a turn without decisions for the other replicas. Without other replicas
+// PublishCounts does nothing.
+func (s *Store) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
+	s.publisher.PublishCounts(ses, x, answered)
+}
+
 // PublishOptOut announces to the other replicas that the newest turn of a session opted out. waited is as in Publish.
 func (s *Store) PublishOptOut(ses *Session, waited time.Duration) {
 	s.publisher.PublishOptOut(ses, waited)

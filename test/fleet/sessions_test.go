@@ -41,7 +41,7 @@ func newRecordingModel(t *testing.T) *recordingModel {
 		s.asked[who] = append(s.asked[who], string(b))
 		s.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%d","object":"chat.completion","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"","tool_calls":[{"id":"call_%032x","type":"function","function":{"name":"ls","arguments":"{\"n\":%d}"}}]}}]}`, n, uint64(n)*0x9e3779b97f4a7c15, n)
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%d","object":"chat.completion","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"","tool_calls":[{"id":"call_%032x","type":"function","function":{"name":"ls","arguments":"{\"n\":%d}"}}]}}],"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`, n, uint64(n)*0x9e3779b97f4a7c15, n)
 	}))
 	t.Cleanup(s.Close)
 	return s
@@ -463,5 +463,36 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 	// A named session may be older than the replica. The first request without a name begins a new session.
 	if !turn(p, "with a copy", false) {
 		t.Errorf("a new session got no lesson, want one: the replica has the salt of its earlier run\n%s", p.Log.String())
+	}
+}
+
+// A session counts each turn and its tokens once, although the balancer sends each turn to another replica within a
+// second.
+func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	model := newRecordingModel(t)
+	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
+	db := openStore(t, server.URL())
+	routes := [][]int{{0, 0, 1, 1, 2, 2}, {1, 1, 1, 2, 2, 0}, {2, 2, 0, 1, 1, 0}, {0, 1, 1, 2, 2, 1}}
+	var conversations sync.WaitGroup
+	for n, route := range routes {
+		conversations.Go(func() {
+			k := newChat(fmt.Sprint("moving-", n), true)
+			for _, at := range route {
+				k.turn(t, fleet[at])
+				time.Sleep(150 * time.Millisecond) //nolint:forbidigo // a tool of the agent runs
+			}
+		})
+	}
+	conversations.Wait()
+	for n, route := range routes {
+		id := session.KeyOf("default", session.SpaceName, fmt.Sprint("moving-", n))
+		rec := waitForTurn(t, db, id, len(route))
+		want := int64(len(route))
+		if rec.Thread.Turns != len(route) || rec.Thread.Tally.Turns != want || rec.Thread.Tally.Tokens != 110*want || rec.Thread.Used.Input != 100*want {
+			t.Errorf("route %v: got %d turns, %d counted turns, %d tokens and %d input tokens, want %d, %d, %d and %d", route,
+				rec.Thread.Turns, rec.Thread.Tally.Turns, rec.Thread.Tally.Tokens, rec.Thread.Used.Input, want, want, 110*want, 100*want)
+		}
 	}
 }
