@@ -27,7 +27,7 @@ import (
 
 var update = flag.Bool("update", false, "rewrite the generated part of admin/openapi.yaml") //nolint:gochecknoglobals // a flag of the tests
 
-const generatedMark = "# What follows is made from the program's types"
+const generatedMark = "# The following schemas are generated from Go types"
 
 // The generated part of admin/openapi.yaml has the schemas of the responseTypes.
 func TestOpenAPISchemasMatchTheTypes(t *testing.T) {
