@@ -16,7 +16,10 @@ import (
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/chromedp"
 
+	"precept/bandit/report"
 	"precept/inject/rules"
+	"precept/internal/sample"
+	sessionpkg "precept/internal/session"
 )
 
 // axeScript returns the source of axe-core. Without axe-core the test is skipped, and fails in CI.
@@ -38,12 +41,17 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	k := newSessionStore(t, time.Now())
 	id := k.addHostileSession(t)
 	for i := range 12 {
-		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
+		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, func(r *sessionpkg.Record, _ []sample.Exchange) {
+			r.Identity.Agent = ifElse(i%2 == 0, "reviewer-of-the-nightly-build", "coder")
+		})
 		if i%3 == 0 {
 			k.closeRewarded(t, s, float64(i%5)/4, "")
 		}
 	}
 	f, lib, keeper := withLessons(t, nil)
+	row := &f.reports.report.Lessons[2]
+	row.Outcomes = []report.Outcome{{Name: "recurrence", Unit: "points", Verdict: report.Prevents, Effect: new(-0.456), Lo: new(-0.577), Hi: new(-0.339)}}
+	row.Models.Effects = []report.ModelEffect{{Model: "gpt-test-of-the-nightly-build", Picks: 120, Effect: new(0.1), Lo: new(-0.1), Hi: new(0.3), Shrunken: new(0.08)}}
 	views := newStoreFixture(t, k, func(o *Options) {
 		o.Now, o.Read.Library, o.Read.Survey, o.Write.Keep, o.Read.Report = time.Now, lib, lib, keeper, f.reports
 		o.Read.Rules = &fakeRules{[]rules.Registered{{File: "CLAUDE.md", Section: "Voice", Hash: rules.Hash("## Voice\n\nBe brief."), State: rules.Measuring}}}
@@ -104,6 +112,32 @@ func TestBrowserPagesHaveNoSeriousAxeViolations(t *testing.T) {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 			if got := b.findings(t, script, display.rules); len(got) > 0 {
 				t.Errorf("%s, %s at %d pixels: axe-core finds %s, want no serious finding", path, display.theme, display.width, strings.Join(got, "\n"))
+			}
+		}
+	}
+}
+
+// On a phone, on a tablet and on a desktop no page and no table is wider than the screen, and the first words of a
+// session take the width of their row. The pages of the help are the docs, whose tables may scroll in their box.
+func TestBrowserNarrowPagesShowAllColumns(t *testing.T) {
+	b := newTab(t)
+	server, pages := serverWithContent(t)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	for _, width := range []int64{380, 768, 1000, 1280} {
+		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1}
+		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range pages {
+			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+			for expression, want := range map[string]string{
+				`document.documentElement.scrollWidth`: fmt.Sprint(width),
+				`[...document.querySelectorAll(".scroll")].filter(e => !e.closest(".doc") && e.scrollWidth > e.clientWidth).map(e => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby")).join()`: "",
+				`[...document.querySelectorAll(".cards.list th.name")].every(e => innerWidth > 960 || e.clientWidth > .8 * e.parentElement.clientWidth)`:                                                        "true",
+			} {
+				if got := b.js(t, expression); got != want {
+					t.Errorf("%s at %d px: %s is %q, want %q", path, width, expression, got, want)
+				}
 			}
 		}
 	}

@@ -33,9 +33,9 @@ func outcomeTable(r *report.Row) g.Node {
 			label = x.Name + ": " + x.Interval()
 		}
 		rows[i] = h.Tr(
-			h.Th(h.Scope("row"), g.Text(x.Name), small(g.Text(outcomeHelp()[x.Name]))),
+			rowHead(g.Text(x.Name), small(g.Text(outcomeHelp()[x.Name]))),
 			h.Td(h.Class("text wrap"), h.Strong(h.Class(tone), g.Text(string(x.Verdict))), small(g.Text(verdictHelp(x)))),
-			h.Td(g.Text(label[len(x.Name)+2:])),
+			cell("Change, 95%", g.Text(label[len(x.Name)+2:])),
 			h.Td(h.Class("plot"), a.row(effects[i], nil, label, tone)),
 		)
 	}
@@ -45,6 +45,7 @@ func outcomeTable(r *report.Row) g.Node {
 		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session with a coin, rewarded or not. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
 			h.A(h.Href("/help/EXPERIMENT#outcomes"), g.Text("More"))),
 		scroll(labelledBy("outcomes"), h.Table(
+			h.Class("cards"),
 			columns(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), column(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
 			h.TBody(rows),
 		)),
@@ -77,12 +78,12 @@ func modelTable(f frame, r *report.Row) g.Node {
 			label, shrunken = effects[i].points()+" "+effects[i].interval(), "shrunken "+points(x.Shrunken)
 		}
 		rows[i] = h.Tr(
-			h.Th(h.Scope("row"), quoted(x.Model), small(
+			rowHead(h.Class("name"), quoted(x.Model), small(
 				g.Textf("%s; with a reward: ", countOf(x.Picks, "pick")), side(x.NInjected, store.FateInjected, x.Model), g.Text(" injected, "),
 				side(x.NWithheld, store.FateWithheld, x.Model), g.Text(" withheld"),
 			)),
 			h.Td(h.Class("text wrap"), h.Strong(g.Text(state)), small(g.Text(meaning))),
-			h.Td(g.Text(label), small(g.Text(shrunken))),
+			cell("Effect, points", g.Text(label), small(g.Text(shrunken))),
 			h.Td(h.Class("plot"), a.row(effects[i], nil, x.Model+": "+label, "")),
 		)
 	}
@@ -93,6 +94,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 			"A shrunken effect is moved towards the effect of the lesson. No verdict uses these effects. "),
 			h.A(h.Href("/help/EXPERIMENT#models"), g.Text("More"))),
 		scroll(labelledBy("models"), h.Table(
+			h.Class("cards"),
 			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Seen by the verdict")), column(g.Text("Effect, points")), a.head("Points")),
 			h.TBody(rows),
 		)),

@@ -55,14 +55,15 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	present := inject.Part(block, trial.LessonSlug(slug))
 	return g.Group{
 		quiet(g.Text("Older texts and other presentations: each is a separate arm.")),
-		grid(
+		cards(
 			labelled("Older texts"),
 			columns(words("Text", "State", "Verdict"), numbers("Effect, points", "95% interval", "Rewarded, sessions")),
 			some(older, lastRow, func(o oldText) g.Node {
 				e := rowEffect(o.row)
 				return h.Tr(
-					rowHead(code(o.row.Arm)), wordCells(g.Text(o.row.State), g.Text(string(o.row.Verdict))),
-					numberCells(e.points(), e.interval(), count(o.row.Rewarded)),
+					rowHead(h.Class("name"), code(o.row.Arm)),
+					cell("State", h.Class("text"), g.Text(o.row.State)), cell("Verdict", h.Class("text"), g.Text(string(o.row.Verdict))),
+					cell("Effect, points", g.Text(e.points())), cell("95% interval", g.Text(e.interval())), cell("Rewarded, sessions", g.Text(count(o.row.Rewarded))),
 				)
 			}),
 		),

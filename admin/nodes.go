@@ -117,6 +117,11 @@ func grid(name g.Node, head g.Node, rows ...g.Node) g.Node {
 	return scroll(name, h.Table(h.Class("figures"), head, h.TBody(rows...)))
 }
 
+// cards returns a table as grid does. On a narrow screen each row is a card; the cells are made by cell.
+func cards(name g.Node, head g.Node, rows ...g.Node) g.Node {
+	return scroll(name, h.Table(h.Class("figures cards"), head, h.TBody(rows...)))
+}
+
 // columns returns the head of a table.
 func columns(heads ...g.Node) g.Node { return h.THead(h.Tr(heads...)) }
 

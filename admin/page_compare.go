@@ -138,14 +138,18 @@ func (v *compareView) measures(f frame) g.Node {
 		names["cost"] += ", " + v.currency
 	}
 	return h.Table(
-		h.Class("figures compared"),
+		h.Class("figures compared cards"),
 		columns(words("Measure"), column(link(&c.A)), column(link(&c.B)), column(g.Text("Difference"))),
 		h.TBody(g.Map(c.Measures, func(m ComparedMeasure) g.Node {
 			digits, ok := map[string]int{"success": 3, "tokens": 0, "cost": 4}[m.Name]
 			if !ok {
 				digits = 2
 			}
-			return h.Tr(rowHead(g.Text(names[m.Name])), m.A.cell(digits, false, v.basis(f, &m, &m.A, &c.A)), m.B.cell(digits, false, v.basis(f, &m, &m.B, &c.B)), m.Difference.cell(digits, true, nil))
+			return h.Tr(rowHead(g.Text(names[m.Name])),
+				m.A.cell(c.A.label(), digits, false, v.basis(f, &m, &m.A, &c.A)),
+				m.B.cell(c.B.label(), digits, false, v.basis(f, &m, &m.B, &c.B)),
+				m.Difference.cell("Difference", digits, true, nil),
+			)
 		})),
 	)
 }
@@ -166,11 +170,14 @@ func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *Comp
 	return nil
 }
 
+// label returns the name of a side in a cell of a narrow screen.
+func (x *ComparedSide) label() string { return visible(short(x.Value)) }
+
 // cell returns the table cell of an estimate with its interval and its basis. With signs, the numbers have a sign, and
 // a mean whose interval excludes 0 is bold.
-func (e *Estimate) cell(digits int, signs bool, basis g.Node) g.Node {
+func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
-		return h.Td(g.Text(none))
+		return cell(label, g.Text(none))
 	}
 	format := func(x float64) string {
 		if signs {
@@ -183,18 +190,19 @@ func (e *Estimate) cell(digits int, signs bool, basis g.Node) g.Node {
 		interval = format(*e.Low) + " to " + format(*e.High)
 	}
 	excludesZero := signs && e.Low != nil && (*e.Low > 0 || *e.High < 0)
-	return h.Td(ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)), g.If(basis != nil, small(basis)))
+	return cell(label, ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)), g.If(basis != nil, small(basis)))
 }
 
 // lessons returns the table of the injected lessons.
 func (v *compareView) lessons(f frame) g.Node {
 	c := &v.c
-	side := func(slug, value string, injected *InjectedSide) g.Node {
+	side := func(slug string, of *ComparedSide, injected *InjectedSide) g.Node {
+		value := of.Value
 		if injected.Sessions == 0 {
-			return h.Td(g.Text("0"))
+			return cell(of.label(), g.Text("0"))
 		}
-		return h.Td(
-			h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(count(injected.Sessions))),
+		return cell(
+			of.label(), h.A(h.Href(comparedSessions(f, c.By, value, "lesson", slug, "arm", store.FateInjected)), g.Text(count(injected.Sessions))),
 			small(
 				g.Text("mean reward "+fixed(injected.Reward, 2)),
 				g.If(injected.Rewarded > 0, g.Group{
@@ -204,10 +212,10 @@ func (v *compareView) lessons(f frame) g.Node {
 		)
 	}
 	return h.Table(
-		h.Class("figures compared"),
+		h.Class("figures compared cards"),
 		columns(words("Injected lesson"), column(quoted(short(c.A.Value))), column(quoted(short(c.B.Value)))),
 		h.TBody(some(c.Lessons, lastRow, func(l ComparedLesson) g.Node {
-			return h.Tr(rowHead(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug))), side(l.Slug, c.A.Value, &l.A), side(l.Slug, c.B.Value, &l.B))
+			return h.Tr(rowHead(h.A(h.Href(f.lesson(l.Slug)), quoted(l.Slug))), side(l.Slug, &c.A, &l.A), side(l.Slug, &c.B, &l.B))
 		})),
 	)
 }

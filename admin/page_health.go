@@ -120,14 +120,14 @@ func (v *healthView) configuration() g.Node {
 	var changed, rest g.Group
 	for _, k := range v.health.Config {
 		name := rowHead(h.Title(k.Usage), g.Text(k.Path))
-		value := h.Td(h.Class("text wrap"), code(k.Value))
+		value := cell("Value", h.Class("text wrap"), code(k.Value))
 		if k.Changed {
-			changed = append(changed, h.Tr(h.Class("changed"), name, value, h.Td(h.Class("text wrap quiet"), code(k.Default))))
+			changed = append(changed, h.Tr(h.Class("changed"), name, value, cell("Default", h.Class("text wrap quiet"), code(k.Default))))
 		} else {
 			rest = append(rest, h.Tr(name, value))
 		}
 	}
-	table := func(rows ...g.Node) g.Node { return h.Table(h.Class("config"), g.Group(rows)) }
+	table := func(rows ...g.Node) g.Node { return h.Table(h.Class("config cards"), g.Group(rows)) }
 	return g.Group{
 		heading("config", "Configuration"),
 		quiet(g.Text("Hash "), code(v.health.Hash), g.Textf(". %d of %d keys differ from their defaults; secrets are hidden.", len(changed), len(v.health.Config))),
@@ -146,7 +146,7 @@ func (v *healthView) actions() g.Node {
 			columns(words("When", "What"), numbers("Answer")),
 			h.TBody(g.Map(v.health.Audit, func(n AuditEntry) g.Node {
 				return h.Tr(
-					wordCells(timeOf(n.At)), h.Td(h.Class("text wrap"), h.Title(n.Action), h.Strong(quoted(n.Who)), quoted(" "+n.words())),
+					h.Td(h.Class("text when"), timeOf(n.At)), h.Td(h.Class("text wrap"), h.Title(n.Action), h.Strong(quoted(n.Who)), quoted(" "+n.words())),
 					h.Td(h.Class(ifElse(n.Status >= 400, "bad", "")), g.Text(strconv.Itoa(n.Status))),
 				)
 			})),

@@ -71,7 +71,7 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 			"precept v1, go1, process 7, since <time", "of 12 345 admitted", `<th scope="row" class="indent more">opted out</th><td>4</td>`,
 			`<th scope="row">On disk</th><td>1.0 MiB</td>`, `<th scope="row">Feedback waiting for its session</th><td>2</td>`,
 			`<th scope="row">Late samples</th><td>3</td>`, `<th scope="row">Sessions and runs</th><td>9</td>`, "No entries. Approvals", "1 of 2 keys differ from their defaults",
-			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td class="text wrap"><code>0.25</code></td><td class="text wrap quiet"><code>0.1</code>`,
+			`<tr class="changed"><th scope="row" title="how often">bandit.epsilon</th><td data-label="Value" class="text wrap"><code>0.25</code></td><td data-label="Default" class="text wrap quiet"><code>0.1</code>`,
 			`<span class="value">0.4</span>`, "<small>of 1023 B</small>",
 		}},
 		"revision":           {func(h *admin.Health) { h.Revision = "0123456789abcdef" }, []string{"precept v1 (0123456789ab), go1"}},

@@ -96,15 +96,16 @@ func (v *rulesView) file(s *rules.SeenFile) g.Node {
 		name := rules.Registered{File: rules.Base(s.File), Section: x.Section, Hash: x.Hash}
 		rows[i] = h.Tr(
 			v.anchor(name.Slug()), rowHead(g.Text(strings.Repeat("\u2003", min(depth[x.Section], 5))), quoted(x.Section)),
-			numberCells(count(x.TokensPerRequest), count(x.TokensPerSession), count(x.Sessions), share(x.InputShare)),
-			wordCells(v.state(&name, x)),
+			cell("Tokens a request", g.Text(count(x.TokensPerRequest))), cell("Tokens a session", g.Text(count(x.TokensPerSession))),
+			cell("Sessions", g.Text(count(x.Sessions))), cell("Share of input", g.Text(share(x.InputShare))),
+			h.Td(h.Class("text wrap"), v.state(&name, x)),
 		)
 	}
 	return h.Section(
 		labelled(s.File), h.H2(quoted(s.File)),
 		h.P(quoted(s.Agent), g.If(s.Agent != "", g.Text(": ")), g.Text(countOf(s.Sessions, "session")+", "+countOf(s.TokensPerRequest, "token")+" a request, "+
 			countOf(s.TokensPerSession, "token")+" a session, "+share(s.InputShare)+" of the input tokens."), g.If(s.Problem != "", g.Text(" In this file "+s.Problem+"."))),
-		grid(labelled("Sections of "+s.File), columns(words("Section"), numbers("Tokens a request", "Tokens a session", "Sessions", "Share of input"), words("State")), rows...),
+		cards(labelled("Sections of "+s.File), columns(words("Section"), numbers("Tokens a request", "Tokens a session", "Sessions", "Share of input"), words("State")), rows...),
 	)
 }
 
@@ -161,11 +162,12 @@ func (v *rulesView) others() g.Node {
 	var rows g.Group
 	for i := range v.registered {
 		if r := &v.registered[i]; !v.shown[r.Arm()] {
-			rows = append(rows, h.Tr(v.anchor(r.Slug()), rowHead(quoted(r.File+": "+r.Section)), numberCells(count(rules.Tokens(r.Text))), wordCells(v.measurement(r))))
+			rows = append(rows, h.Tr(v.anchor(r.Slug()), rowHead(quoted(r.File+": "+r.Section)),
+				cell("Tokens a request", g.Text(count(rules.Tokens(r.Text)))), h.Td(h.Class("text wrap"), v.measurement(r))))
 		}
 	}
 	return g.Iff(len(rows) > 0, func() g.Node {
-		return section("registered", "Other registered sections", grid(labelledBy("registered"), columns(words("Section"), numbers("Tokens a request"), words("State")), rows...))
+		return section("registered", "Other registered sections", cards(labelledBy("registered"), columns(words("Section"), numbers("Tokens a request"), words("State")), rows...))
 	})
 }
 
