@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"net/http"
 	"slices"
 	"strings"
 	"testing"
@@ -42,5 +43,92 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	slices.Sort(routed)
 	if len(routed) < 8 || !slices.Equal(described, routed) {
 		t.Errorf("the description has the routes\n%s\nwant the routes of the router, at least 8:\n%s", strings.Join(described, "\n"), strings.Join(routed, "\n"))
+	}
+}
+
+// The API accepts the query keys of the OpenAPI document. All filters of the list of sessions are also accepted where
+// the document leaves out the text search, because a client sends one query to several routes.
+func TestOpenAPIDescribesEveryQueryKey(t *testing.T) {
+	type parameter struct {
+		Name, In string
+		Ref      string `yaml:"$ref"`
+	}
+	var doc struct {
+		Paths      map[string]map[string]any
+		Components struct{ Parameters map[string]parameter }
+	}
+	if err := yaml.Unmarshal(description, &doc); err != nil {
+		t.Fatal(err)
+	}
+	extra := map[string]bool{"words": true, "tool": true, "error": true, "limit": true, "after": true}
+	for _, r := range newFixture(t, nil).echo.Routes() {
+		words := strings.Split(r.Path, "/")
+		for i, w := range words {
+			if name, ok := strings.CutPrefix(w, ":"); ok {
+				words[i] = "{" + name + "}"
+			}
+		}
+		item, isAPI := doc.Paths[strings.Join(words, "/")]
+		if !isAPI || !strings.HasPrefix(r.Path, "/api/") {
+			continue
+		}
+		var list, described []parameter
+		operation, _ := item[strings.ToLower(r.Method)].(map[string]any)
+		for _, part := range []any{item["parameters"], operation["parameters"]} {
+			text, err := yaml.Marshal(part)
+			if err == nil {
+				list = nil
+				err = yaml.Unmarshal(text, &list)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			described = append(described, list...)
+		}
+		var names []string
+		for _, p := range described {
+			if p.Ref != "" {
+				p = doc.Components.Parameters[p.Ref[strings.LastIndex(p.Ref, "/")+1:]]
+			}
+			if p.In == "query" {
+				names = append(names, p.Name)
+			}
+		}
+		known := queryKeys(r.Method, r.Path)
+		for _, name := range names {
+			if !slices.Contains(known, name) {
+				t.Errorf("%s %s: the described key %s is unknown, want a known key", r.Method, r.Path, name)
+			}
+		}
+		for _, name := range known {
+			if !slices.Contains(names, name) && !extra[name] {
+				t.Errorf("%s %s: the known key %s is not described, want a description", r.Method, r.Path, name)
+			}
+		}
+	}
+}
+
+// A misspelt query key is refused by the API, with its name and the known keys, and ignored by a page.
+func TestAPIRefusesUnknownQueryKeys(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, _ := f.browser(t)
+	as := func(r *http.Request) { r.AddCookie(cookie) }
+	for path, want := range map[string]string{
+		"/api/report?sesion=x":        "sesion: unknown parameter; the parameters are explain, provisional, tenant, what_if, window",
+		"/api/health?tenant=x":        "tenant: unknown parameter; the request has no parameters",
+		"/api/sessions?utm_source=x":  "utm_source: unknown parameter; the parameters are after, agent, arm",
+		"/api/samples?verdict=good":   "verdict: unknown parameter; the parameters are after, agent, family",
+		"/api/runs/r?range=7d":        "range: unknown parameter; the parameters are tenant",
+		"/api/export?format=x&Tenant": "Tenant: unknown parameter;",
+	} {
+		res := f.do(t, "GET", path, as)
+		if got := body(t, res); res.StatusCode != http.StatusBadRequest || !strings.Contains(got, want) {
+			t.Errorf("%s: got status %d and %s, want 400 and %q", path, res.StatusCode, got, want)
+		}
+	}
+	for _, path := range []string{"/?utm_source=mail", "/lessons?utm_source=mail&fbclid=1"} {
+		if res := f.do(t, "GET", path, as); res.StatusCode != http.StatusOK {
+			t.Errorf("%s: got status %d, want 200", path, res.StatusCode)
+		}
 	}
 }

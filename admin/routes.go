@@ -30,7 +30,7 @@ func New(o Options) (*Server, error) {
 	s.echo.HTTPErrorHandler = s.fail
 	s.echo.Pre(s.recover, headers, s.stripBase, s.checkHost)
 	s.openRoutes(s.echo)
-	s.tokenRoutes(s.echo.Group("", s.authorize, s.audited, s.checkWrite, s.permit))
+	s.tokenRoutes(s.echo.Group("", s.authorize, s.audited, s.checkWrite, s.permit, checkKeys))
 	return s, nil
 }
 

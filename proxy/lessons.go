@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"net/http"
 	"slices"
@@ -155,6 +156,11 @@ func (req lessonsRequest) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
 
 // list answers with the lessons of the agent, the latest matched first, one page at a time.
 func (req lessonsRequest) list(c echo.Context) error {
+	for key := range c.QueryParams() {
+		if !slices.Contains([]string{"q", "limit", "after", "key"}, key) { // key is a credential of Gemini clients
+			return refusal(wire.None, http.StatusUnprocessableEntity, fmt.Sprintf("%.40q is an unknown parameter; the parameters are after, limit, q", key))
+		}
+	}
 	limit := defaultPageSize
 	if text := c.QueryParam("limit"); text != "" {
 		var err error

@@ -27,6 +27,7 @@ func endpoints() []endpoint {
 		{"POST", "/v1/lessons", `{"signature":"open the page","lesson_text":"Send the header."}`, 201},
 		{"GET", "/v1/lessons", "", 200},
 		{"GET", "/v1/lessons?limit=1", "", 200},
+		{"GET", "/v1/lessons?limt=1", "", 422},
 		{"GET", "/v1/lessons/fetch", "", 200},
 		{"PATCH", "/v1/lessons/fetch", `{"lesson_text":"Send both headers."}`, 200},
 		{"DELETE", "/v1/lessons/fetch", "", 204},
