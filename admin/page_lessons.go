@@ -35,18 +35,27 @@ func zooms() []choice {
 	}
 }
 
-// verdicts lists the groups of verdicts, as advise returns them, and the cautions by counts.
-func verdicts() []choice {
-	return []choice{
+// verdicts lists the choices of the filter, in the words of the rows. A key is a group of advise, a verdict in words, or
+// caution for the cautions by counts. The group open, for older links, is listed if it is chosen.
+func verdicts(chosen string) []choice {
+	list := []choice{
 		{"", "any"},
-		{"helps", "helps"},
-		{"harms", "harms"},
-		{"none", "no material effect"},
-		{"open", "still open"},
-		{"invalid", "invalid"},
+		{"helps", "helps, also proven"},
+		{"harms", "harms, also proven"},
+		{string(report.LikelyHelps), string(report.LikelyHelps)},
+		{string(report.LikelyHarms), string(report.LikelyHarms)},
+		{"none", string(report.NoEffect)},
+		{string(report.Unproven), string(report.Unproven)},
+		{string(report.Benched), string(report.Benched)},
+		{"invalid", string(report.Invalid)},
 		{"waits", "waits for approval"},
-		{"caution", "caution by counts"},
+		{"paused", "paused"},
+		{"caution", "caution by its counts"},
 	}
+	if chosen == "open" {
+		list = append(list, choice{"open", "unproven, benched or likely"})
+	}
+	return list
 }
 
 // lessonsFilter holds the filters of the query.
@@ -89,8 +98,8 @@ func (v *lessonsView) filterAndSort() {
 			continue
 		}
 		v.total++
-		if !slices.Contains(v.states, l.State) {
-			v.states = append(v.states, l.State)
+		if state := stateOf(l); !slices.Contains(v.states, state) {
+			v.states = append(v.states, state)
 		}
 		if v.filter.fits(l) {
 			v.rows = append(v.rows, l)
@@ -113,7 +122,11 @@ func (f *lessonsFilter) fits(l *report.Row) bool {
 			return false
 		}
 	}
-	return (f.State == "" || l.State == f.State) && (f.Verdict == "" || advise(l).Group == f.Verdict || f.Verdict == "caution" && cautionByCounts(l))
+	if f.State != "" && f.State != stateOf(l) {
+		return false
+	}
+	a := advise(l)
+	return f.Verdict == "" || f.Verdict == a.Group || f.Verdict == a.Words || f.Verdict == "caution" && cautionByCounts(l)
 }
 
 func (v *lessonsView) html(f frame) g.Node {
@@ -123,7 +136,7 @@ func (v *lessonsView) html(f frame) g.Node {
 			"/lessons", "Filter lessons", f.clear("q", "verdict", "state", "zoom", "window", "old"),
 			hiddenField("tenant", f.Tenant), hiddenField("sort", v.filter.Sort),
 			wordField("Name", "q", v.filter.Words, "16", h.Type("search")),
-			choiceField("Verdict", "verdict", verdicts(), v.filter.Verdict),
+			choiceField("Verdict", "verdict", verdicts(v.filter.Verdict), v.filter.Verdict),
 			choiceField("State", "state", anyOf(v.states...), v.filter.State),
 			choiceField("Scale", "zoom", zooms(), v.filter.Zoom),
 			windowField(f.query.Get("window")),

@@ -133,3 +133,49 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		t.Errorf("the browser reports the errors %q, want none", got)
 	}
 }
+
+// The filter has the words of the rows: each verdict and each state in words selects the rows with these words.
+func TestLessonsFilterHasTheWordsOfTheRows(t *testing.T) {
+	f := newFixture(t, nil)
+	f.reports.report.Lessons = nil
+	for slug, row := range map[string]report.Row{
+		"proved":   {State: "active", Verdict: report.ProvenHelps},
+		"likely":   {State: "active", Verdict: report.LikelyHelps},
+		"benched":  {State: "active", Verdict: report.Benched},
+		"unproven": {State: "active", Verdict: report.Unproven},
+		"flat":     {State: "active", Verdict: report.NoEffect},
+		"resting":  {State: "paused", Verdict: report.Unproven},
+		"waiting":  {State: "candidate", Verdict: report.Unproven},
+		"tried":    {State: "trial", Trial: "ended", Verdict: report.Invalid},
+		"trying":   {State: "trial", Trial: "running", Verdict: report.Harms},
+	} {
+		row.Slug, row.Arm = slug, slug
+		f.reports.report.Lessons = append(f.reports.report.Lessons, row)
+	}
+	get := func(query string) string {
+		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons"+query, bearer(token))))
+	}
+	for query, want := range map[string]string{
+		"verdict=helps":              `proved >helps, also proven</option>`,
+		"verdict=likely+helps":       `likely >likely helps</option>`,
+		"verdict=benched":            `benched >benched</option>`,
+		"verdict=unproven":           `unproven >unproven</option>`,
+		"verdict=none":               `flat >no material effect</option>`,
+		"verdict=paused":             `resting >paused</option>`,
+		"verdict=waits":              `waiting >waits for approval</option>`,
+		"verdict=invalid":            `tried >invalid</option>`,
+		"state=trial%2C+ended":       `tried >trial, ended</option>`,
+		"state=trial":                `trying >trial</option>`,
+		"verdict=open&state=active":  `benched likely unproven >unproven, benched or likely</option>`,
+		"verdict=caution&state=none": ` >caution by its counts</option>`,
+	} {
+		slugs, words, _ := strings.Cut(want, " >")
+		page := get("?sort=name&" + query)
+		if got := strings.Join(slugsOf(page), " "); got != slugs {
+			t.Errorf("%s selects %q, want %q", query, got, slugs)
+		}
+		if !strings.Contains(page, "selected>"+words) {
+			t.Errorf("%s: the page lacks the chosen option %q, want this option", query, words)
+		}
+	}
+}
