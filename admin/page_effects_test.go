@@ -286,19 +286,29 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		wantText []string
 	}{
 		"plain": {"/queue", plain, []string{
-			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!Changes from",
+			"2 to decide", "All checks are clean.", "No evidence.", "The lesson has no triggers.", ">Late</a>", ">early</a>", "!written by", "!for the agent", "!>on</a>", "!Changes from", "!Possible duplicate",
 			`href="/queue?backtest=late#candidate-late"`, "1 to 2 of 2", `<kbd>j</kbd> <kbd>k</kbd>`,
 		}},
 		"author and agent": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Approval.Source, l.Scope.Agent = "distill", "coder"
 		}, []string{" · written by distill", " · for the agent coder"}},
-		"evidence": {"/queue", func(_ *wordSource, l *lesson.Lesson, _ *admin.Options) {
+		"evidence": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+			f.list = store.SessionList{}
 			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "s-1", Note: "twice"}, {Kind: "user", Ref: "s-2"}}
 		}, []string{`<code>s-1</code> <span class="quiet">run: twice</span>`, `<code>s-2</code> <span class="quiet">user</span>`}},
 		"evidence of a stored session": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Task: "Fix the build", Verdict: "poor", Errors: new(2)}}}
 		}, []string{`<a href="/sessions/0a"><code>s-1</code></a> <span class="quiet">conversation · poor, 2 errors</span><q class="excerpt" dir="auto">Fix the build</q>`}},
+		"evidence of a stored run": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+			l.Evidence = []lesson.Evidence{{Kind: "run", Ref: "crew/7"}, {Kind: "conversation", Ref: "s-1"}}
+			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a"}, {ID: "0b"}}}
+		}, []string{`<a href="/runs/crew%2F7"><code>crew/7</code></a> <span class="quiet">run · 3 sessions</span>`, `<li><code>s-1</code>`}},
+		"possible duplicates": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
+			l.Trigger.Keywords = []string{"a late train"}
+			old := &lesson.Lesson{Slug: "old", Title: "Late!", State: lesson.Rejected, Trigger: lesson.Trigger{Keywords: []string{"a late train"}}}
+			f.book = f.book.With([]*lesson.Lesson{l, old})
+		}, []string{`similar title: <a href="/lessons/old"><code>old</code></a> (rejected).`}},
 		"evidence without stored words": {"/queue", func(f *wordSource, l *lesson.Lesson, _ *admin.Options) {
 			l.Evidence = []lesson.Evidence{{Kind: "conversation", Ref: "s-1"}}
 			f.list = store.SessionList{Sessions: []store.SessionItem{{ID: "0a", Verdict: "poor"}}}

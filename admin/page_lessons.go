@@ -35,8 +35,8 @@ func zooms() []choice {
 	}
 }
 
-// verdicts lists the choices of the filter, in the words of the rows. A key is a group of advise, a verdict in words, or
-// caution for the cautions by counts. The group open, for older links, is listed if it is chosen.
+// verdicts lists the choices of the filter, in the words of the rows. A key is a group of advise, a verdict in words,
+// or caution for the cautions by counts. The group open, for older links, is listed if the group is chosen.
 func verdicts(chosen string) []choice {
 	list := []choice{
 		{"", "any"},

@@ -25,8 +25,10 @@ type queueItem struct {
 	lesson   *lesson.Lesson
 	block    string         // text that a session would get
 	base     *lesson.Lesson // lesson that this lesson replaces; nil: none
+	alike    []*lesson.Lesson
 	findings []lesson.Finding
 	sessions map[string]*store.SessionItem // stored sessions of the evidence, by Evidence.Ref
+	runs     map[string]int                // stored runs of the evidence with their numbers of sessions, by Evidence.Ref
 	backtest backtestView
 }
 
@@ -57,7 +59,8 @@ func (s *Server) queuePage(c echo.Context) error {
 	})
 	v := queueView{pager: frameOf(c).pageOf(len(list), queueRows)}
 	for _, l := range list[v.pager.from:v.pager.to] {
-		item := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), sessions: s.evidence(c, l)}
+		item := queueItem{lesson: l, block: library.Block(q.Tenant, l), findings: library.Findings(l), alike: library.Book().Alike(l)}
+		item.sessions, item.runs = s.evidence(c, l)
 		for _, slug := range l.Supersedes {
 			if old, ok := library.Book().Get(slug); ok {
 				item.base = old
@@ -137,6 +140,7 @@ func (x *queueItem) html(f frame) g.Node {
 		h.Class("candidate"), h.TabIndex("-1"), labelledBy("title-"+l.Slug), h.ID(queueAnchor(l.Slug)),
 		h.H2(h.ID("title-"+l.Slug), h.A(h.Data("key", "o"), h.Href(f.lesson(l.Slug)), h.Dir("auto"), name)),
 		quiet(about),
+		x.duplicates(f),
 		h.Div(h.Class("pair"), x.text(), x.grounds(f)),
 		g.If(f.Acts, h.Div(
 			h.Class("decide"),
@@ -145,6 +149,24 @@ func (x *queueItem) html(f frame) g.Node {
 			x.button(f, lesson.Reject, "Reject", "r", "danger"),
 		)),
 	)
+}
+
+// shownAlike is the maximum number of possible duplicates that the page names for a lesson.
+const shownAlike = 5
+
+// duplicates returns links to the lessons that may say the same, with their states.
+func (x *queueItem) duplicates(f frame) g.Node {
+	if len(x.alike) == 0 {
+		return nil
+	}
+	var list g.Group
+	for i, l := range x.alike[:min(len(x.alike), shownAlike)] {
+		list = append(list, g.If(i > 0, g.Text(", ")), h.A(h.Href(f.lesson(l.Slug)), code(l.Slug)), g.Text(" ("+string(l.State)+")"))
+	}
+	if more := len(x.alike) - shownAlike; more > 0 {
+		list = append(list, g.Textf(" and %d more", more))
+	}
+	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
 }
 
 // text returns the text of the lesson, or a diff to the replaced lesson.
@@ -175,10 +197,11 @@ func (x *queueItem) grounds(f frame) g.Node {
 // excerpts is the maximum number of sessions of the evidence that are read from the store for each lesson.
 const excerpts = 5
 
-// evidence returns the stored sessions of the first references of a lesson, at most excerpts, by reference. The archive
-// returns no opted-out session. After an error of the store, the map has the sessions that were read.
-func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.SessionItem {
-	out := map[string]*store.SessionItem{}
+// evidence returns the stored sessions of the first references of a lesson, at most excerpts, and the number of
+// sessions of the stored runs, by reference. The archive returns no opted-out session. After an error of the store,
+// the maps have the sessions that were read.
+func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string]*store.SessionItem, runs map[string]int) {
+	sessions, runs = map[string]*store.SessionItem{}, map[string]int{}
 	for _, e := range l.Evidence[:min(len(l.Evidence), excerpts)] {
 		if e.Kind != "conversation" && e.Kind != "run" || e.Ref == "" {
 			continue
@@ -187,13 +210,17 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) map[string]*store.Se
 		if err != nil {
 			s.log(c).Error("the sessions of a lesson's evidence cannot be read; the queue shows the references without excerpts",
 				"lesson", l.Slug, "error", err)
-			return out
+			return sessions, runs
 		}
 		if len(found.Sessions) == 1 {
-			out[e.Ref] = &found.Sessions[0]
+			sessions[e.Ref] = &found.Sessions[0]
+			continue
+		}
+		if run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), e.Ref); e.Kind == "run" && err == nil && len(run.Sessions) > 0 {
+			runs[e.Ref] = len(run.Sessions) + run.More
 		}
 	}
-	return out
+	return sessions, runs
 }
 
 // shownEvidence is the maximum number of references that the page lists for a lesson.
@@ -218,6 +245,9 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 			note += ": " + e.Note
 		}
 		s := x.sessions[e.Ref]
+		if n := x.runs[e.Ref]; s == nil && n > 0 && !f.Viewer {
+			return h.Li(h.A(h.Href(f.run(e.Ref)), code(e.Ref)), space(), h.Span(h.Class("quiet"), quoted(note+" · "+countOf(n, "session"))))
+		}
 		if s == nil {
 			return h.Li(code(e.Ref), space(), h.Span(h.Class("quiet"), quoted(note)))
 		}
