@@ -9,6 +9,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
@@ -334,10 +335,54 @@ func sectionLesson(file string, s *rules.Section, text string, keywords []string
 		}
 	}
 	l := &lesson.Lesson{
-		Title: s.Name, Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Advice: advice,
+		Title: sectionTitle(s, advice), Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Advice: advice,
 		Evidence: []lesson.Evidence{{Kind: "work-item", Ref: file + "#" + s.Name, Note: "section of a rules file"}},
 	}
 	l.Trigger.Keywords = keywords
 	l.Trigger.Description = "The task concerns: " + s.Name
 	return l
+}
+
+// Limits of the title of a lesson from a section, in runes.
+const (
+	shortTitle = 100
+	longTitle  = 200 // the longest title that a lesson may have
+)
+
+var (
+	// listItem finds the start of a nested list or of the next paragraph of a bullet.
+	listItem = regexp.MustCompile(`\n\s*\n|\n\s*(?:[-*+]|\d{1,9}[.)])\s`)
+	// sentenceEnd finds the end of a sentence. An abbreviation such as e.g. has no capital letter behind.
+	sentenceEnd = regexp.MustCompile(`[.!?]\s+\p{Lu}`)
+	// clauseEnd finds a place after which the rest of a sentence may be left out. A condition (unless, if, except) does
+	// not count, because the rest then changes the meaning.
+	clauseEnd = regexp.MustCompile(`; |: | [-–—] | \(| because | so that | since `)
+)
+
+// sectionTitle returns the title of the lesson of a section: the heading, or the first sentence of a bullet. A long
+// sentence ends after a clause, and never within one.
+func sectionTitle(s *rules.Section, advice string) string {
+	if s.Level > 0 {
+		return s.Name
+	}
+	if at := listItem.FindStringIndex(advice); at != nil {
+		advice = advice[:at[0]]
+	}
+	title := strings.Join(strings.Fields(strings.NewReplacer("**", "", "__", "", "`", "").Replace(advice)), " ")
+	if at := sentenceEnd.FindStringIndex(title); at != nil {
+		title = title[:at[0]]
+	}
+	title = strings.TrimRight(title, ".,:;")
+	if utf8.RuneCountInString(title) > shortTitle {
+		ends := clauseEnd.FindAllStringIndex(title, -1)
+		for _, end := range slices.Backward(ends) {
+			if n := utf8.RuneCountInString(title[:end[0]]); n <= shortTitle && len(strings.Fields(title[:end[0]])) > 2 {
+				return title[:end[0]]
+			}
+		}
+	}
+	if n := utf8.RuneCountInString(title); n == 0 || n > longTitle {
+		return s.Name
+	}
+	return title
 }

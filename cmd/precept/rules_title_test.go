@@ -1,0 +1,31 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"precept/inject/rules"
+)
+
+// The title of a lesson is a complete phrase, although the name of a bullet has at most eight words.
+func TestTitleOfALessonFromABulletIsACompletePhrase(t *testing.T) {
+	t.Parallel()
+	for text, want := range map[string]string{
+		"- Run `make generate` after each change of a file in api, and commit the result. Never edit gen by hand.": "Run make generate after each change of a file in api, and commit the result",
+		"- Use **pnpm**.": "Use pnpm",
+		"- Put new SQL migrations into db/migrations with the next free number in front of the name of the file; the deployment applies the files in this order.": "Put new SQL migrations into db/migrations with the next free number in front of the name of the file",
+		"- Write tests for e.g. parsers and printers of all formats that we read:\n  - one\n  - two":                                                              "Write tests for e.g. parsers and printers of all formats that we read",
+		"## Migrations\n\nBefore a migration, make a backup.":                                                                                                     "Migrations",
+	} {
+		sections := rules.Split(text)
+		got := sectionLesson("AGENTS.md", &sections[0], text, nil).Title
+		if got != want {
+			t.Errorf("the title of %q is %q, want %q", text, got, want)
+		}
+	}
+	long := "- " + strings.Repeat("word ", 60) + "end."
+	sections := rules.Split(long)
+	if got := sectionLesson("AGENTS.md", &sections[0], long, nil).Title; got != sections[0].Name {
+		t.Errorf("the title of a sentence of 61 words is %q, want the name of the section %q", got, sections[0].Name)
+	}
+}
