@@ -1,9 +1,11 @@
 package server
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"slices"
+	"strings"
 	"time"
 
 	"precept/cmd/precept/lake"
@@ -20,6 +22,9 @@ type ExportJob struct {
 	Out            io.Writer
 	Seen           func() // called for each sample or session that is read, even if a filter excludes it; may be nil
 	Records        int    // set by Write: JSON lines, or rows of a Parquet file
+
+	candidates   []session.ID // ids of the sessions with the name Session in the tenant candidatesOf
+	candidatesOf string
 }
 
 // Write writes the selected samples or sessions in a format. The formats "parquet" and "mplp" contain samples,
@@ -81,8 +86,11 @@ func (x *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	if x.Session == "" || x.Session == id.String() || x.Session == name {
 		return true
 	}
+	if x.candidates == nil || x.candidatesOf != tenant {
+		x.candidatesOf, x.candidates = tenant, session.Candidates(tenant, x.Session)
+	}
 	of, ok := session.OfRequest(x.Session)
-	return ok && of == id || slices.Contains(session.Candidates(tenant, x.Session), id)
+	return ok && of == id || slices.Contains(x.candidates, id)
 }
 
 // selectsRow reports whether the filter by session, if any, selects a row.
@@ -90,8 +98,19 @@ func (x *ExportJob) selectsRow(r *session.Row) bool {
 	if x.selectsSession(r.Tenant, r.ID, nil) {
 		return true
 	}
+	if isPlainName(x.Session) && !bytes.Contains(r.Data, []byte(x.Session)) {
+		return false // decoding costs most of an export of one session
+	}
 	rec, err := session.Decode(r.ID, r.Data)
 	return err == nil && rec.Identity.Name == x.Session
+}
+
+// isPlainName reports whether an encoded row contains the name as it is: JSON escapes no letter, no digit and none of
+// the other permitted characters.
+func isPlainName(name string) bool {
+	return !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:/ ", r)
+	})
 }
 
 // selectsAgent reports whether x.Agent is empty or equals agent.

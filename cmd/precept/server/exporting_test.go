@@ -3,6 +3,8 @@ package server
 import (
 	"context"
 	"encoding/json"
+	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -51,5 +53,42 @@ func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
 		if s.Ratings[0].Comment != want || (len(s.Ratings[0].Correction) > 0) != (want != "") || s.Ratings[1].Comment != "well done" {
 			t.Errorf("with %d of 3 turns: got the ratings %+v, want the words %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
 		}
+	}
+}
+
+// Rows are selected by the name of the session, also if JSON escapes the name.
+func TestExportSelectsRowsByTheNameOfTheSession(t *testing.T) {
+	for _, name := range []string{"ci-42", "a <b> & \"c\"", "größe", "src/main.go: 7"} {
+		rec := &session.Record{Identity: session.Identity{
+			ID: session.ID{7}, Tenant: "default", Name: name, Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0),
+		}}
+		row, err := rec.Row(func(text string) (string, bool) { return text, true })
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, asked := range []string{name, name + "x", "c"} {
+			x := &ExportJob{Session: asked}
+			if got := x.selectsRow(&row); got != (asked == name) {
+				t.Errorf("an export of the session %q selects the row of the session %q: %t, want %t", asked, name, got, asked == name)
+			}
+		}
+	}
+}
+
+// BenchmarkExportOfOneSessionReadsARow measures the check of the row of another session.
+func BenchmarkExportOfOneSessionReadsARow(b *testing.B) {
+	rec := &session.Record{Identity: session.Identity{ID: session.ID{7}, Tenant: "default", Name: "ci-42", Started: time.Unix(1e9, 0), Seen: time.Unix(1e9, 0)}}
+	rec.Facts.Task = strings.Repeat("Fix the build of the parser. ", 10)
+	for i := range 40 {
+		rec.Lessons.Matched = append(rec.Lessons.Matched, fmt.Sprint("lesson-of-the-shop-", i))
+	}
+	row, err := rec.Row(func(text string) (string, bool) { return text, true })
+	if err != nil {
+		b.Fatal(err)
+	}
+	x := &ExportJob{Session: "ci-43"}
+	b.ReportMetric(float64(len(row.Data)), "bytes/row")
+	for b.Loop() {
+		x.selectsRow(&row)
 	}
 }
