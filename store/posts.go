@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"precept/bandit/feedback"
@@ -31,6 +32,8 @@ const (
 	Joined  Status = "joined"  // the feedback is stored on a session
 	Parked  Status = "parked"  // the session is not known yet, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
+
+	Unanswered Status = "unanswered" // Post.IfAnswered, and the session or run has no successful reply
 )
 
 // Posted is the result of posting one entry of feedback.
@@ -90,9 +93,34 @@ func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Post
 	if err != nil {
 		return Posted{}, err
 	}
+	if p.IfAnswered {
+		if done, unanswered := f.unanswered(ctx, tenant, &subj); unanswered {
+			done.ID = p.Entry.ID
+			return done, nil
+		}
+	}
 	done, err := f.post(ctx, tenant, &subj, p.Entry)
 	done.ID = p.Entry.ID
 	return done, err
+}
+
+// unanswered reports whether the subject is known and has no successful reply. An unknown subject, and a backend that
+// does not answer, are no reason to refuse a rating.
+func (f *poster) unanswered(ctx context.Context, tenant string, s *subject) (done Posted, ok bool) {
+	ctx, cancel := context.WithTimeout(ctx, postLimit)
+	defer cancel()
+	ids := slices.Concat(s.Candidates, s.Otherwise)
+	if id, found := f.changes.find(s.Key); found {
+		ids = append(ids, id)
+	} else if noted, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{s.Key}); err == nil {
+		ids = append(ids, noted[s.Key]...)
+	}
+	for _, id := range ids {
+		if member, known, err := f.sessions.member(ctx, tenant, id); known && err == nil {
+			return Posted{Session: member.Name, Run: member.Run, Status: Unanswered}, !member.Answered
+		}
+	}
+	return Posted{}, false
 }
 
 // subjectOf returns the subject of a post.

@@ -91,6 +91,7 @@ type Post struct {
 	Entry                                             Entry
 	SessionID, RequestID, ResponseID, SampleID, RunID string // of all eight fields below Entry, exactly one is set
 	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
+	IfAnswered                                        bool   // a known session or run without a successful reply gets no rating
 }
 
 // Received completes a validated post with the time of receipt, a generated id if the sender gave

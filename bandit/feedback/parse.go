@@ -21,7 +21,7 @@ const (
 )
 
 // keys lists the keys of a post, in the order of the documentation.
-const keys = "id session_id run_id request_id response_id sample_id commit branch pull_request source type score quality_label comment correction rater details"
+const keys = "id session_id run_id request_id response_id sample_id commit branch pull_request source type score quality_label comment correction rater details if_answered"
 
 // Parse parses one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores
 // outside [0,1] are errors that name the remedy. In bulk, posts[i] and errs[i] belong to the i-th
@@ -90,6 +90,7 @@ func parseOne(raw []byte) (Post, error) {
 	p.Entry.Label = f.oneOf("quality_label", labelGood, labelAcceptable, labelPoor)
 	p.Entry.Comment, p.Entry.Rater = f.text("comment", MaxComment), f.text("rater", MaxID)
 	p.Entry.Correction, p.Entry.Details = f.json("correction"), f.json("details")
+	p.IfAnswered = f.flag("if_answered")
 	score, scored := f.score()
 	if f.err != nil {
 		return Post{}, f.err
@@ -241,6 +242,14 @@ func (r *reader) score() (float64, bool) {
 		r.fail("score is %v; it must lie between 0 and 1", f)
 	}
 	return f, true
+}
+
+// flag returns the value of a switch, false for an absent key.
+func (r *reader) flag(key string) (on bool) {
+	if raw := r.raw(key); raw != nil && json.Unmarshal(raw, &on) != nil {
+		r.fail("%s must be true or false", key)
+	}
+	return on
 }
 
 // abbreviated shortens a sender's text for an error message.

@@ -42,7 +42,9 @@ func (inv *invocation) runVerb() *cobra.Command {
 			"running server, run starts a server until the agent ends; the server keeps its data and its run.log " +
 			"outside of the working directory, unless the configuration names a data_dir. With " +
 			"--verify, a shell command judges the work of the agent, and its exit code becomes the " +
-			"feedback of the run. The exit status is the status of the agent.",
+			"feedback of the run; a run without a successful reply gets no feedback. The exit status is the status of the agent.",
+		Example: "  precept run -- claude -p \"Fix the failing test\"\n" +
+			"  precept run --verify \"go test ./...\" -- codex exec \"Fix the failing test\"",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	flags := inv.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
@@ -151,7 +153,7 @@ type runVerifier struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
 	Failures int    `json:"failures"`         // failures that precept read in the output of the command
-	Status   string `json:"status,omitempty"` // joined, parked or ignored; "" if the post failed
+	Status   string `json:"status,omitempty"` // joined, parked, ignored or unanswered; "" if the post failed
 	Error    string `json:"error,omitempty"`
 }
 
@@ -209,7 +211,7 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	v.Command = []string{f.verify}
 	result := &runVerifier{Command: f.verify, ExitCode: v.ExitCode, Failures: len(v.Failures)}
 	body := map[string]any{
-		"source": "system", "type": "score", "score": 0.0, "rater": "precept run",
+		"source": "system", "type": "score", "score": 0.0, "rater": "precept run", "if_answered": true,
 		"details": map[string]any{
 			"verifier": f.verify, "exit_code": v.ExitCode, "failures": len(v.Failures),
 		},
@@ -235,6 +237,10 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 		return result
 	}
 	result.Status = answer.Status
+	if answer.Status == "unanswered" {
+		fmt.Fprintf(inv.err, "precept: no request of %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
+		return result
+	}
 	verdict := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
 	fmt.Fprintf(inv.err, "precept: the verifier %s; %s %s (%s)\n", verdict, subject, name, answer.Status)
 	return result

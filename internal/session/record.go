@@ -125,7 +125,11 @@ type State struct {
 	Uncut   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RefusedCuts; stops all deletions
 	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, and no report counts the session
 	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session replaces this row
-	Beyond  bool `json:"beyond,omitempty"`   // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
+	// Answered is set by AddReply: an upstream answered a main request with success. A session of failed requests only
+	// is no evidence about a lesson.
+	Answered bool `json:"answered,omitempty"`
+
+	Beyond bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
 
 	// Placeholders are the highest numbers of the placeholders in stored exchanges, by kind. After a
 	// restart and at another replica the numbers continue from there.

@@ -50,6 +50,7 @@ func (r *Record) Adopt(n *Record) {
 	r.State.Closed = r.State.Closed || n.State.Closed
 	r.State.Doubted = r.State.Doubted || n.State.Doubted
 	r.State.Beyond = r.State.Beyond || n.State.Beyond
+	r.State.Answered = r.State.Answered || n.State.Answered
 	highest := maps.Clone(r.State.Placeholders)
 	for kind, number := range n.State.Placeholders {
 		if highest == nil {
@@ -80,6 +81,7 @@ func (r *Record) startedBefore(n *Record) bool {
 // Join merges the record of a unit with the record of another replica. Both may have new turns;
 // Join loses nothing of either. The caller locks the record.
 func (r *Record) Join(n *Record) {
+	r.State.Answered = r.State.Answered || n.State.Answered
 	if !r.Unit.IsRun { // a conversation has one newest state
 		if n.Thread.Turns > r.Thread.Turns || n.Thread.Turns == r.Thread.Turns && n.Identity.Seen.After(r.Identity.Seen) {
 			r.Adopt(n)

@@ -90,7 +90,7 @@ const (
 // AddReply adds the reply to a main request. The record keeps the calls of the reply for requests that
 // carry only the outputs. The caller locks the record.
 func (r *Record) AddReply(rep *wire.Reply) {
-	r.State.Dirty = true
+	r.State.Dirty, r.State.Answered = true, true
 	r.Thread.Replied = r.Thread.Replied || rep.Complete
 	r.Thread.LastTurn.Reply = r.Thread.LastTurn.Reply[:0]
 	echoes := wire.EchoReply(rep, "")

@@ -94,11 +94,12 @@ type Member struct {
 	Members  int
 	Name     string
 	Run      string // name of the run, in a run's own row
+	Answered bool   // an upstream answered a main request with success
 }
 
 // Member returns the identity of the session. The caller locks the record.
 func (r *Record) Member() Member {
-	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name}
+	m := Member{ID: r.Identity.ID, UnitName: r.Unit.RunName, MemberNo: r.Unit.MemberNo, Members: r.Unit.Members, Name: r.Identity.Name, Answered: r.State.Answered}
 	m.Unit, _ = r.UnitID()
 	if r.Unit.IsRun {
 		m.Name, m.Run = "", r.Identity.Name

@@ -226,6 +226,7 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 		res.ChangeUnit(func(u *session.Record) {
 			u.Spend(rep.Usage)
 			u.Active(now)
+			u.State.Answered = true
 		})
 	}
 	return echoes(q, res.Session.Record.Identity.ID, r.now(), keys)

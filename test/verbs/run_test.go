@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -125,6 +126,24 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 		n := strings.Count(out, "\n")
 		return n > 0 && strings.Count(out, `"run":"ci-7"`) == n && strings.Count(out, `"quality_label":"poor"`) == n
 	})
+}
+
+// A run whose requests all failed is no evidence about a lesson.
+func TestRunWithoutASuccessfulReplyHasNoRating(t *testing.T) {
+	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
+	t.Cleanup(upstream.Close)
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	for _, name := range []string{"--run", "--session"} {
+		code, out, stderr := runIn(t, dir, []string{"TALK=run the build script please"}, "run", "--upstream", upstream.URL+"/v1", "--lessons", harness.LessonDir(t),
+			"--data-dir", filepath.Join(dir, "data"), name, "ci-9", "--json", "--verify", "true", "--", self, "-test.run", "^TestTalk$")
+		if code == 0 || !strings.Contains(stderr, "ci-9 got a successful reply, so the verifier gives no rating") || !strings.Contains(stderr, `"status":"unanswered"`) {
+			t.Errorf("precept run %s with an upstream that answers 502: got exit code %d, output %q, standard error %q, want the code of the agent and no rating", name, code, out, stderr)
+		}
+	}
 }
 
 // checkVerdict waits until the exported experiment has a closed session with the verdict of the verifier, and checks
