@@ -51,6 +51,9 @@ func (inv *invocation) export() *cobra.Command {
 			"each new sample is written once into Parquet files that are partitioned by date and " +
 			"tenant. Credentials of S3 come from the environment (AWS_ACCESS_KEY_ID, " +
 			"AWS_SECRET_ACCESS_KEY) or ~/.aws.",
+		Example: "  precept export --quality good --output samples.jsonl\n" +
+			"  precept export --format openai --session ci-42\n" +
+			"  precept export --format parquet --follow --output lake",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(admin.ExportFormats(), ", "))

@@ -83,6 +83,9 @@ func (inv *invocation) feedback() *cobra.Command {
 			"run (PRECEPT_RUN) or the session (PRECEPT_SESSION). A person's feedback (--source user) " +
 			"has priority over a verifier's (--source system), such as a test in CI, and a verifier's has " +
 			"priority over implicit feedback, which precept derives from requests.",
+		Example: "  precept feedback --session ci-42 --approve\n" +
+			"  precept feedback --run ci-42 --source system --score 0.7 --comment \"7 of 10 tests pass\"\n" +
+			"  precept feedback --commit 3f2a9c1 --reject",
 		Args: arguments(cobra.NoArgs),
 	}
 	f.listener.add(c)

@@ -54,6 +54,42 @@ func TestEachCommandHasTheFlagJSON(t *testing.T) {
 	})
 }
 
+// Each example of the help has flags and arguments that its command accepts.
+func TestExamplesOfTheHelpAreAccepted(t *testing.T) {
+	examples := 0
+	each(new(invocation).root(), func(c *cobra.Command) {
+		for line := range strings.Lines(c.Example) {
+			examples++
+			root := new(invocation).root()
+			cmd, rest, err := root.Find(splitWords(line)[1:])
+			if err == nil {
+				err = cmd.ParseFlags(rest)
+			}
+			if err == nil {
+				err = cmd.ValidateArgs(cmd.Flags().Args())
+			}
+			if err != nil || cmd.CommandPath() != c.CommandPath() {
+				t.Errorf("the example %q of %s runs %s with the error %v, want its own command without an error", line, c.CommandPath(), cmd.CommandPath(), err)
+			}
+		}
+	})
+	if examples < 15 {
+		t.Errorf("the help has %d examples, want at least 15", examples)
+	}
+}
+
+// splitWords splits a command line at blanks outside of double quotes.
+func splitWords(line string) (words []string) {
+	for i, part := range strings.Split(strings.TrimSpace(line), `"`) {
+		if i%2 == 1 {
+			words = append(words, part)
+			continue
+		}
+		words = append(words, strings.Fields(part)...)
+	}
+	return words
+}
+
 // each calls do for a command and all commands below the command.
 func each(c *cobra.Command, do func(*cobra.Command)) {
 	do(c)

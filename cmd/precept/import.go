@@ -48,6 +48,8 @@ func (inv *invocation) importVerb() *cobra.Command {
 			"transcript adds nothing, and a conversation that precept recorded itself is skipped. If a server runs on the data directory, the server imports the transcripts. " +
 			"Exit code 1: a line or a transcript could not be read; the error names the line, and " +
 			"all others were imported. If a FILE cannot be opened, nothing is imported.",
+		Example: "  precept import --from claude-code\n" +
+			"  precept import --agent support transcripts.jsonl",
 		Args: arguments(func(c *cobra.Command, files []string) error {
 			if len(f.from) == 0 {
 				return cobra.MinimumNArgs(1)(c, files)

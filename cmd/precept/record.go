@@ -40,7 +40,8 @@ func (inv *invocation) record() *cobra.Command {
 			"A failure (file and error summary) is recorded once. With --json, record reads the entry from standard input and prints the result as JSON; " +
 			"docs/contracts/record.schema.json describes both. If AGENT.md cannot be written, record tries again after 100 ms, then writes the entry to " +
 			".orchestration/agent_trace.jsonl and exits with 0, because the work of the agent did not fail.",
-		Args: arguments(cobra.NoArgs),
+		Example: `  precept record --intent-id ci-42 --type test --file cart_test.go --error "want 3, got 2" --cause "The total ignored the discount." --resolution "The total subtracts the discount." --rule "Test a total with a discount."`,
+		Args:    arguments(cobra.NoArgs),
 	}
 	ledgerFlag.add(c)
 	c.Flags().StringVar(&e.IntentID, "intent-id", "", "id of the task")

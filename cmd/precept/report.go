@@ -58,6 +58,8 @@ func (inv *invocation) report() *cobra.Command {
 			"lesson; in the first row, treated sessions and control sessions (without any lesson). A session is open until the " +
 			"age of reward.close_after; --provisional includes open sessions. ! and the indented " +
 			"lines below a row qualify the row; --explain shows the derivation of a row.",
+		Example: "  precept report --provisional --window 30d\n" +
+			"  precept report --explain pin-the-page",
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "tenant")

@@ -45,6 +45,8 @@ func (inv *invocation) verify() *cobra.Command {
 			"30 others) becomes an entry of AGENT.md. An output of another form becomes one entry. " +
 			"The exit status is the status of the command. With --json, the output of the command " +
 			"goes to standard error, and standard output holds only the result.",
+		Example: "  precept verify -- go test ./...\n" +
+			"  precept verify --intent-id ci-42 --dry-run -- ruff check .",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().SetInterspersed(false)
