@@ -1,5 +1,5 @@
 # The image holds a static binary and the certificates of public authorities: no shell, no package manager, no root.
-#   docker build -t precept .
+#   docker build --build-arg VERSION="$(git describe --tags --always)" -t precept .
 #   export PRECEPT_ADMIN_TOKEN=$(openssl rand -hex 32)
 #   docker run --read-only --cap-drop ALL --security-opt no-new-privileges --user 65532:65532 \
 #     -p 127.0.0.1:8080:8080 -p 127.0.0.1:8081:8081 -e PRECEPT_ADMIN_TOKEN \
@@ -11,7 +11,10 @@ WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/precept ./cmd/precept \
+# The version that `precept version`, the dashboard and precept_build_info show. The image is built without the Git directory.
+ARG VERSION=
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false \
+   -ldflags="-s -w -X precept/cmd/precept/server.version=$VERSION" -o /out/precept ./cmd/precept \
  && mkdir -p /out/data /out/lessons
 
 FROM scratch

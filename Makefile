@@ -8,6 +8,10 @@ FUZZRUNS ?= 3000
 BENCH    ?= .
 COUNT    ?= 1
 CLONE    ?= 70
+VERSION  ?=
+
+# The flags of the linker. With VERSION the binary shows this version; else Go writes the commit of the Git directory.
+LDFLAGS  := -s -w -X precept/cmd/precept/server.version=$(VERSION)
 
 # Packages whose tests run without the race detector: tests that read source, pages and configuration, and tests of
 # whole programs whose concurrent code the tests of proxy, store, learn, test/chaos, test/fleet and test/server run with it.
@@ -19,13 +23,13 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint dead clones prose openapi test race norace fuzz chaos day reads bench demo release real agents pictures paint e2e-deps clean
+.PHONY: help build image check tidy fmt fmt-fix vet lint dead clones prose openapi test race norace fuzz chaos day reads bench demo release real agents pictures paint e2e-deps clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-build: ## Build bin/precept as a static binary
-	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/precept ./cmd/precept
+build: ## Build bin/precept as a static binary (VERSION=v1.2.3: the version that the binary shows)
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="$(LDFLAGS)" -o bin/precept ./cmd/precept
 
 check: tidy fmt vet lint dead clones prose openapi build ## Run tidy, format, vet, lint, dead code, clones, prose, openapi and the static build
 
@@ -84,6 +88,9 @@ bench: ## Run benchmarks, for benchstat (BENCH=regexp COUNT=n)
 
 demo: build ## Run the demo: everything in one process against a built-in upstream; Ctrl-C ends the dashboard
 	bin/precept demo
+
+image: ## Build the container image precept with the version of the commit (VERSION=v1.2.3: another version)
+	docker build --build-arg VERSION="$(or $(VERSION),$(shell git describe --tags --always --match 'v*' --dirty))" -t precept .
 
 release: ## Build archives for six targets, checksums and bills of materials in dist; one target twice
 	GO="$(GO)" tools/release.sh

@@ -186,6 +186,37 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	}
 }
 
+// A binary built with the linker flags of the Dockerfile or the Makefile has the version that the build names.
+func TestBuildsHaveTheirVersion(t *testing.T) {
+	t.Parallel()
+	flags := map[string]string{"Dockerfile": `-ldflags="(.*)"`, "Makefile": `(?m)^LDFLAGS +:= (.*)$`}
+	seen := map[string]bool{}
+	for name, form := range flags {
+		m := regexp.MustCompile(form).FindStringSubmatch(readRepoFile(t, name))
+		if m == nil {
+			t.Fatalf("%s has no linker flags of the form %s, want some", name, form)
+		}
+		linked := strings.NewReplacer("$(VERSION)", "v9.8.7", "$VERSION", "v9.8.7").Replace(m[1])
+		if seen[linked] {
+			continue
+		}
+		seen[linked] = true
+		binary := filepath.Join(t.TempDir(), "precept")
+		build := exec.CommandContext(t.Context(), "go", "build", "-buildvcs=false", "-ldflags="+linked, "-o", binary, "./cmd/precept")
+		build.Dir = repo
+		if out, err := build.CombinedOutput(); err != nil {
+			t.Fatalf("%s: go build: got error %v, want none\n%s", name, err, out)
+		}
+		out, err := exec.CommandContext(t.Context(), binary, "version").CombinedOutput()
+		if err != nil || !strings.HasPrefix(string(out), "precept v9.8.7 ") {
+			t.Errorf("%s: precept version: got %q, error %v, want precept v9.8.7", name, out, err)
+		}
+	}
+	if !strings.Contains(readRepoFile(t, "Dockerfile"), "\nARG VERSION=\n") {
+		t.Error("the Dockerfile lacks ARG VERSION=, want the argument of the build")
+	}
+}
+
 // goVersion returns the major and minor version of Go in go.mod.
 func goVersion(t *testing.T) string {
 	t.Helper()

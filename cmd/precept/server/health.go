@@ -1,6 +1,7 @@
 package server
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"runtime/debug"
@@ -135,17 +136,26 @@ type Build struct {
 	Go       string `json:"go"`
 }
 
-// ReadBuild reads the version from the binary's build information. The linker stamps nothing, so that
-// two builds of one source have the same bytes.
+// version is the version that the linker writes into the binary: -X precept/cmd/precept/server.version=v1.2.3. Such a
+// binary has a version although the build had no Git directory, as in an image.
+var version string
+
+// ReadBuild returns the version of this binary.
 func ReadBuild() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return Build{Version: "unknown"}
+		return Build{Version: cmp.Or(version, "unknown")}
 	}
-	b := Build{Version: info.Main.Version, Go: info.GoVersion}
-	if b.Version == "" {
-		b.Version = "(devel)"
-	}
+	return buildOf(version, info)
+}
+
+// shortRevision is the number of digits of a commit in a version.
+const shortRevision = 12
+
+// buildOf returns the version of a binary from the version that the linker wrote and the build information of Go. The
+// version is the first of these: the linker's, the version of the module, "devel-" with the commit, "(devel)".
+func buildOf(stamped string, info *debug.BuildInfo) Build {
+	b := Build{Version: stamped, Go: info.GoVersion}
 	for _, s := range info.Settings {
 		switch s.Key {
 		case "vcs.revision":
@@ -156,5 +166,13 @@ func ReadBuild() Build {
 			b.Modified = s.Value == "true"
 		}
 	}
+	const unknown = "(devel)" // Go's word for a module without a version
+	if b.Version == "" && info.Main.Version != unknown {
+		b.Version = info.Main.Version
+	}
+	if b.Version == "" && b.Revision != "" {
+		b.Version = "devel-" + b.Revision[:min(len(b.Revision), shortRevision)]
+	}
+	b.Version = cmp.Or(b.Version, unknown)
 	return b
 }

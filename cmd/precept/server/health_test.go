@@ -1,0 +1,31 @@
+package server
+
+import (
+	"runtime/debug"
+	"testing"
+)
+
+// A binary has the version of the linker, else of its module, else of its commit.
+func TestVersionOfABinary(t *testing.T) {
+	const revision = "0123456789abcdef0123456789abcdef01234567"
+	commit := []debug.BuildSetting{{Key: "vcs.revision", Value: revision}, {Key: "vcs.modified", Value: "true"}}
+	for _, c := range []struct {
+		name, stamped, module string
+		settings              []debug.BuildSetting
+		want                  string
+	}{
+		{"version of the linker", "v1.2.3", "(devel)", nil, "v1.2.3"},
+		{"version of the linker, in a Git directory", "v1.2.3", "v1.2.4-0.20261128184305-0123456789ab", commit, "v1.2.3"},
+		{"version of the module", "", "v1.2.4", commit, "v1.2.4"},
+		{"commit", "", "(devel)", commit, "devel-0123456789ab"},
+		{"commit without a module version", "", "", commit, "devel-0123456789ab"},
+		{"neither", "", "(devel)", nil, "(devel)"},
+		{"nothing", "", "", nil, "(devel)"},
+	} {
+		info := &debug.BuildInfo{GoVersion: "go1.26", Main: debug.Module{Version: c.module}, Settings: c.settings}
+		b := buildOf(c.stamped, info)
+		if b.Version != c.want || b.Go != "go1.26" || (b.Revision == revision) != (c.settings != nil) || b.Modified != (c.settings != nil) {
+			t.Errorf("%s: got %+v, want version %s and the commit of the settings", c.name, b, c.want)
+		}
+	}
+}
