@@ -285,12 +285,14 @@ func (t *target) checkResponse(res *http.Response, r *http.Request) error {
 const logEvery = time.Minute
 
 const (
-	outageAfter = 3                // failures without an answer between them that count as a new outage
-	outageEvery = 10 * time.Second // minimum time between the last warning and the first warning of a new outage
+	outageAfter = 3 // failures without an answer between them that count as a new outage within logEvery
+	outagesMax  = 5 // outages in logEvery with a line at the start and a line at the end
 )
 
-// faultLog logs the failed requests of one upstream: one warning a minute with the number of failures,
-// and one line when the upstream answers again.
+// faultLog logs the outages of one upstream: a warning at the start, one more every minute with the number of
+// failures, and one line when the upstream answers again. An upstream that alternates between failures and answers
+// would fill the log: further outages within a minute have lines from outageAfter failures on, and at most outagesMax
+// of them. The next line has the number of outages without lines.
 type faultLog struct {
 	warned atomic.Bool  // set by a warning, cleared by logRecovery
 	streak atomic.Int32 // failures since the last answer
@@ -299,12 +301,34 @@ type faultLog struct {
 	first       time.Time // the first failure since logRecovery, or since a pause of logEvery without a failure
 	last        time.Time // the last failure
 	lastWarning time.Time
-	count       int // failures since the last warning
-	total       int // failures since first
+	count       int       // failures since the last warning
+	total       int       // failures since first
+	window      time.Time // start of the count logged
+	logged      int       // outages with a warning since window
+	suppressed  int       // outages without a warning that ended since the last line
 }
 
-// logFailure logs a failed request: as a warning at most once in logEvery (at the start of an outage once in
-// outageEvery), else at level debug. why has the cause and the remedy.
+// isDue reports whether a failure is logged as a warning.
+func (l *faultLog) isDue(now time.Time, streak int32) bool {
+	if now.Sub(l.window) >= logEvery {
+		l.window, l.logged = now, 0
+	}
+	if l.lastWarning.IsZero() || now.Sub(l.lastWarning) >= logEvery {
+		return true
+	}
+	return !l.warned.Load() && streak >= outageAfter && l.logged < outagesMax
+}
+
+// appendSuppressed appends the number of outages without a line to the arguments of a line.
+func (l *faultLog) appendSuppressed(args []any) []any {
+	if l.suppressed > 0 {
+		args = append(args, "suppressed_outages", l.suppressed)
+	}
+	l.suppressed = 0
+	return args
+}
+
+// logFailure logs a failed request as a warning if isDue, else at level debug. why has the cause and the remedy.
 func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status int, why string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -315,27 +339,27 @@ func (l *faultLog) logFailure(log *slog.Logger, t *target, now time.Time, status
 	l.count++
 	l.total++
 	args := []any{"upstream", t.name, "url", t.base.Redacted(), "status", status, "failed", l.count, "why", why}
-	every := logEvery
-	if l.streak.Add(1) >= outageAfter && !l.warned.Load() {
-		every = outageEvery
-	}
-	if !l.lastWarning.IsZero() && now.Sub(l.lastWarning) < every {
+	if !l.isDue(now, l.streak.Add(1)) {
 		log.Debug("a request to the upstream failed", args...)
 		return
 	}
 	l.lastWarning, l.count = now, 0
-	l.warned.Store(true)
-	log.Warn("requests to the upstream fail", args...)
+	if l.warned.CompareAndSwap(false, true) {
+		l.logged++
+	}
+	log.Warn("requests to the upstream fail", l.appendSuppressed(args)...)
 }
 
-// logRecovery logs the end of the failures.
+// logRecovery logs the end of an outage, or counts an outage without a line.
 func (l *faultLog) logRecovery(log func() *slog.Logger, t *target, clock func() time.Time) {
-	if !l.warned.CompareAndSwap(true, false) {
-		return
-	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	log().Info("the upstream answers again", "upstream", t.name, "url", t.base.Redacted(), "failed", l.total, "after", clock().Sub(l.first).Round(time.Second).String())
+	if !l.warned.CompareAndSwap(true, false) {
+		l.suppressed++
+		return
+	}
+	args := []any{"upstream", t.name, "url", t.base.Redacted(), "failed", l.total, "after", clock().Sub(l.first).Round(time.Second).String()}
+	log().Info("the upstream answers again", l.appendSuppressed(args)...)
 	l.total = 0
 }
 
@@ -345,8 +369,7 @@ func (t *target) logAnswer(log func() *slog.Logger, now func() time.Time, status
 	case status >= http.StatusInternalServerError:
 		t.faults.logFailure(log(), t, now(), status, "the upstream answered with this status; precept forwards its answers")
 	case status == http.StatusTooManyRequests: // a refusal neither continues nor ends an outage
-	case t.faults.streak.Load() > 0:
-		t.faults.streak.Store(0)
+	case t.faults.streak.Load() > 0 && t.faults.streak.Swap(0) > 0: // of two answers at a time, one ends the outage
 		t.faults.logRecovery(log, t, now)
 	}
 }

@@ -24,16 +24,7 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	start := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
 	checkLog := func(want ...string) {
 		t.Helper()
-		got := strings.Split(strings.TrimSpace(out.String()), "\n")
-		out.Reset()
-		if len(want) == 0 && got[0] == "" {
-			return
-		}
-		for i := range got {
-			if len(got) != len(want) || !regexp.MustCompile(want[i]).MatchString(got[i]) {
-				t.Fatalf("the log has the lines %q, want matches of %q", got, want)
-			}
-		}
+		checkLines(t, &out, want...)
 	}
 	now := start
 	up.faults.logFailure(log, up, now, 502, "connection refused")
@@ -63,6 +54,55 @@ func TestFailingUpstreamHasOneWarningAMinute(t *testing.T) {
 	now = now.Add(time.Minute)
 	up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 529)
 	checkLog(`level=WARN msg="requests to the upstream fail".* status=529 failed=1 `) // a new outage: the count begins at 1
+}
+
+// checkLines compares the lines of a log with patterns, and empties the log.
+func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
+	t.Helper()
+	got := strings.Split(strings.TrimSpace(log.String()), "\n")
+	log.Reset()
+	if len(want) == 0 && got[0] == "" {
+		return
+	}
+	for i := range got {
+		if len(got) != len(want) || !regexp.MustCompile(want[i]).MatchString(got[i]) {
+			t.Fatalf("the log has the lines %q, want matches of %q", got, want)
+		}
+	}
+}
+
+// Outages that follow each other within seconds have a line at the start and a line at the end each. Of many outages
+// within a minute only the first five have lines, and the next line has the number of the others.
+func TestEachOutageHasALineAtItsStartAndAtItsEnd(t *testing.T) {
+	up, err := newTarget("default", "http://127.0.0.1:9/v1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out bytes.Buffer
+	log := slog.New(slog.NewTextHandler(&out, nil))
+	now := time.Date(2026, 1, 1, 3, 0, 0, 0, time.UTC)
+	outage := func(failures int) {
+		for range failures {
+			up.faults.logFailure(log, up, now, 502, "connection refused")
+		}
+		now = now.Add(time.Second)
+		up.logAnswer(func() *slog.Logger { return log }, func() time.Time { return now }, 200)
+		now = now.Add(2 * time.Second)
+	}
+	for range 5 {
+		outage(4)
+		checkLines(t, &out, `level=WARN msg="requests to the upstream fail".*`, `level=INFO msg="the upstream answers again".* failed=4 after=1s$`)
+	}
+	for range 10 {
+		outage(4)
+	}
+	outage(1)
+	checkLines(t, &out)
+	now = now.Add(time.Minute)
+	outage(1)
+	checkLines(t, &out, `level=WARN msg="requests to the upstream fail".* suppressed_outages=11$`, `level=INFO msg="the upstream answers again".* failed=1 after=1s$`)
+	outage(3)
+	checkLines(t, &out, `level=WARN msg="requests to the upstream fail".* why="connection refused"$`, `level=INFO msg="the upstream answers again".* failed=3 after=1s$`)
 }
 
 // Refused webhooks cause one log line a minute, with the number of refused deliveries.
