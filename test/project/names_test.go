@@ -178,6 +178,7 @@ func metricNames(t *testing.T) map[string]bool {
 	d := describer{names: map[string]bool{}}
 	proxy.NewMetrics(d)
 	server.RegisterBuild(d)
+	server.RegisterReload(d, nil)
 	server.RegisterStore(d, &store.Store{})
 	server.RegisterLearning(d, &learn.Tally{})
 	server.RegisterSpans(d, nil)

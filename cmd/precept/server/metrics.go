@@ -2,6 +2,7 @@ package server
 
 import (
 	"sync/atomic"
+	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/promauto"
@@ -69,6 +70,23 @@ func RegisterBuild(reg prometheus.Registerer) {
 		Name: "precept_build_info", Help: "1; the labels have the version of the binary.",
 		ConstLabels: prometheus.Labels{"version": b.Version, "revision": b.Revision, "goversion": b.Go},
 	}, func() float64 { return 1 })
+}
+
+// RegisterReload registers the result of the last reload. The names have the form of Prometheus and Alertmanager.
+func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "precept_config_last_reload_successful",
+		Help: "1: the configuration of the last reload, or of the start, is in effect; 0: the last reload was rejected, and the previous configuration stays in effect.",
+	}, func() float64 {
+		if r.fault.get() != "" {
+			return 0
+		}
+		return 1
+	})
+	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
+		Name: "precept_config_last_reload_success_timestamp_seconds",
+		Help: "Unix time of the last reload that succeeded, or of the start.",
+	}, func() float64 { return float64(r.succeeded.Load()) / float64(time.Second) })
 }
 
 // RegisterLearning registers the counters of a learner.

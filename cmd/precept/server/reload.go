@@ -9,10 +9,11 @@ import (
 	"precept/configs"
 )
 
-// reloadStatus is the result of the last reload, for the dashboard.
+// reloadStatus is the result of the last reload, for the dashboard and the metrics.
 type reloadStatus struct {
-	fault   note // the error; "" after a reload that succeeded
-	waiting note // the changed keys that need a restart
+	fault     note         // the error; "" after a reload that succeeded
+	waiting   note         // the changed keys that need a restart
+	succeeded atomic.Int64 // time of the last reload that succeeded, or of the start: Unix time in nanoseconds
 }
 
 // note is a text for concurrent use; the zero value is the empty text.
@@ -61,6 +62,7 @@ func (s *Server) applyReload() error {
 	s.cfg = next
 	s.effective.Store(next)
 	s.reload.fault.set("")
+	s.reload.succeeded.Store(s.options.Tools.Now().UnixNano())
 	s.reload.waiting.set(strings.Join(waiting, " "))
 	if len(waiting) > 0 {
 		s.log.Warn("changed settings need a restart; old values stay in effect", "keys", strings.Join(waiting, " "))

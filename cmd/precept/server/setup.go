@@ -130,6 +130,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	closeStore = st.Close
 	RegisterBuild(registry)
+	s.reload.succeeded.Store(tools.Now().UnixNano())
+	RegisterReload(registry, &s.reload)
 	RegisterStore(registry, st)
 	s.work("recorder", st.Run)
 

@@ -8,6 +8,8 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -116,7 +118,8 @@ func (l *runningServer) openStream() io.Reader {
 	return res.Body
 }
 
-// A reload applies the whole file or nothing. The log and the health page report a fault until a reload succeeds.
+// A reload applies the whole file or nothing. The log, the health page and the metrics report a fault until a reload
+// succeeds.
 // The log names the changed settings that need a restart.
 func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
@@ -126,6 +129,23 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	health := func() string {
 		_, body := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
 		return body
+	}
+	// reload returns the two metrics of the last reload.
+	reload := func() (successful string, at float64) {
+		_, body := send(t, http.MethodGet, l.admin+"/metrics", map[string]string{"Authorization": "Bearer token"}, "")
+		m := regexp.MustCompile(`(?ms)^precept_config_last_reload_success_timestamp_seconds (\S+)$.*^precept_config_last_reload_successful (\S+)$`).FindStringSubmatch(body)
+		if m == nil {
+			t.Fatalf("/metrics has no result of the last reload:\n%s", body)
+		}
+		at, err := strconv.ParseFloat(m[1], 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return m[2], at
+	}
+	successful, startedAt := reload()
+	if successful != "1" || startedAt <= 0 {
+		t.Errorf("the metrics after the start: got successful %s at %v, want 1 and the time of the start", successful, startedAt)
 	}
 	for _, wrong := range []struct{ text, message string }{
 		{"bandit: {epsilon: 3}\nlog: {level: debug}\n", "out of bounds"},
@@ -138,6 +158,9 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		if l.console.contains("level=DEBUG") {
 			t.Errorf("the faulty file %q changed the log level, want no change", wrong.text)
 		}
+		if successful, at := reload(); successful != "0" || at != startedAt {
+			t.Errorf("the metrics after the faulty file %q: got successful %s at %v, want 0 and the time of the start %v", wrong.text, successful, at, startedAt)
+		}
 	}
 	corrected := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do
 	if err := os.WriteFile(corrected, []byte("bandit: {epsilon: 0.4}\nreward: {close_after: 1h}\n"), 0o600); err != nil {
@@ -149,6 +172,9 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	eventually(t, "the reload of the corrected file", func() bool { return l.console.contains("configuration reloaded") })
 	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
 		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", now)
+	}
+	if successful, at := reload(); successful != "1" || at <= startedAt {
+		t.Errorf("the metrics after the correction: got successful %s at %v, want 1 and a time after %v", successful, at, startedAt)
 	}
 	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {
 		if !l.console.contains(text) {
