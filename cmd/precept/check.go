@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"io"
 
@@ -21,6 +22,7 @@ type checkAnswer struct {
 	Faults  configs.Faults   `json:"faults,omitempty"`
 	Lessons int              `json:"lessons"`
 	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
+	Unread  string           `json:"lessons_error,omitempty"` // reason why the lessons cannot be read
 }
 
 // check returns the command that checks the configuration and the lessons.
@@ -31,14 +33,14 @@ func (inv *invocation) check() *cobra.Command {
 		Short: "Check the configuration and the lessons, and report all faults",
 		Long: "Check reads the configuration with the flags and environment variables of serve, and the " +
 			"lessons of this configuration. Exit code 0: serve would start, and every lesson is " +
-			"readable; 1: a lesson has faults; 2: the configuration has faults. Check marks precept.yaml of the " +
+			"readable; 1: a lesson has faults, or Redis does not return the lessons; 2: the configuration has faults. Check marks precept.yaml of the " +
 			"working directory as trusted for you; other commands refuse addresses and variables of a file that is not trusted.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := inv.addConfigFlags(c)
 	flags.trusts = true
 	addJSON(c, &asJSON)
-	c.RunE = func(*cobra.Command, []string) error {
+	c.RunE = func(c *cobra.Command, _ []string) error {
 		flags.announce(inv)
 		cfg, err := loadServed(flags.source(inv, false))
 		if faults, ok := configFaults(err); ok && asJSON {
@@ -50,30 +52,33 @@ func (inv *invocation) check() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		return inv.checkLessons(cfg, flags.path(inv), asJSON)
+		return inv.checkLessons(c.Context(), cfg, flags.path(inv), asJSON)
 	}
 	return c
 }
 
 // checkLessons reads the lessons of the configuration and prints the answer. The error has exit code 1 if
-// a lesson has faults.
-func (inv *invocation) checkLessons(cfg *configs.Config, file string, asJSON bool) error {
+// a lesson has faults, or if the lessons cannot be read.
+func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkAnswer{Config: cfg.Hash(), File: file}
-	if isDirectory(cfg.Lessons) {
-		book, problems, err := lesson.Load(cfg.Lessons, server.SecretKinds)
-		if err != nil {
-			return err
-		}
+	book, problems, err := inv.servedLessons(ctx, cfg)
+	switch {
+	case err == nil:
 		answer.Lessons, answer.Broken = book.Len(), problems
+	case server.IsRedis(cfg.Lessons):
+		answer.Unread = err.Error()
+	default:
+		return err
 	}
-	answer.OK = len(answer.Broken) == 0
+	answer.OK = len(answer.Broken) == 0 && answer.Unread == ""
 	if asJSON {
 		return conclude(inv.out, answer, answer.OK)
 	}
-	fmt.Fprintf(
-		inv.out, "configuration %s: ok (%s)\nlessons in %s: %d can be read, %d cannot\n", answer.Config,
-		cmp.Or(report.Printable(file), "no file"), cfg.Lessons, answer.Lessons, len(answer.Broken),
-	)
+	fmt.Fprintf(inv.out, "configuration %s: ok (%s)\n", answer.Config, cmp.Or(report.Printable(file), "no file"))
+	if answer.Unread != "" {
+		return err
+	}
+	fmt.Fprintf(inv.out, "lessons in %s: %d can be read, %d cannot\n", server.LessonsPlace(cfg), answer.Lessons, len(answer.Broken))
 	if file != "" && !server.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		fmt.Fprintf(
 			inv.err, "precept: the lessons directory %s does not exist; a relative path of the configuration is relative to the working directory of the command\n",
@@ -84,6 +89,17 @@ func (inv *invocation) checkLessons(cfg *configs.Config, file string, asJSON boo
 		printProblem(inv.err, p)
 	}
 	return failedUnless(answer.OK)
+}
+
+// servedLessons reads the lessons that a server with this configuration would use: none for a missing directory.
+func (inv *invocation) servedLessons(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
+	switch {
+	case server.IsRedis(cfg.Lessons):
+		return readBook(ctx, inv.tools, cfg)
+	case isDirectory(cfg.Lessons):
+		return lesson.Load(cfg.Lessons, server.SecretKinds)
+	}
+	return lesson.NewBook(nil), nil, nil
 }
 
 // conclude writes the answer of a command as JSON. The exit code is 0 if ok is true, else 1.

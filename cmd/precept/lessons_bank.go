@@ -32,7 +32,8 @@ func readBook(
 	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, server.BankLimit)
 	defer cancel()
-	return b.List(ctx)
+	book, problems, err := b.List(ctx)
+	return book, problems, server.LessonsFault(cfg, err)
 }
 
 // pushAnswer is the answer of lessons push --json.

@@ -69,6 +69,9 @@ type Problem struct {
 
 	Quarantined bool `json:"quarantined,omitempty"` // the file can be read, and waits for approval
 
+	// Place reports that the storage of the lessons cannot be read: Path names a directory or Redis, not a file.
+	Place bool `json:"-"`
+
 	unread string // name of an unreadable file or folder, otherwise empty
 }
 

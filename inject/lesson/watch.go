@@ -178,7 +178,7 @@ func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err erro
 		w.fault = err.Error()
 		book, problems = w.texts.Current()
 		problems = append(problems, Problem{
-			Path: w.dir, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.fault}},
+			Path: w.dir, Place: true, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.fault}},
 		})
 		return book, problems, w.fault != fault, err
 	}

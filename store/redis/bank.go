@@ -180,7 +180,7 @@ func (w *Watcher) reportFault(fault string) {
 	w.reported = fault
 	book, problems := w.texts.Current()
 	w.onBook(book, append(slices.Clip(problems), lesson.Problem{
-		Path: "redis", Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
+		Path: "redis", Place: true, Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
 	}))
 }
 

@@ -117,3 +117,25 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 		t.Errorf("push without an address: got error %v, want an example of the address", err)
 	}
 }
+
+// Check counts the lessons in Redis. Without Redis, check and lessons list name the address, without the password, and
+// the remedy.
+func TestCheckCountsTheLessonsInRedis(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t, "--requirepass", "canary-53")
+	url := "redis://:canary-53@" + server.Addr + "/3"
+	harness.MustVerb(t, "lessons", "push", harness.LessonDir(t), url)
+	args := []string{"--store-url", url, "--lessons", "redis://", "--data-dir", t.TempDir()}
+	place := "redis://" + server.Addr + "/3"
+	if out := harness.MustVerb(t, append([]string{"check"}, args...)...); !strings.Contains(out, "lessons in "+place+": 1 can be read, 0 cannot\n") {
+		t.Errorf("check: got %s, want 1 lesson in %s", out, place)
+	}
+	server.Kill()
+	for _, verb := range [][]string{{"check"}, {"check", "--json"}, {"lessons", "list"}} {
+		out, stderr, code := harness.Verb(t, "", append(verb, args...)...)
+		if all := out + stderr; code != harness.ExitFailed || strings.Contains(all, "canary") || strings.Contains(all, "can be read,") ||
+			!strings.Contains(all, "the lessons in "+place+" cannot be read: ") || !strings.Contains(all, "start Redis, or correct store.url") {
+			t.Errorf("%s without Redis: got exit code %d, output %s, standard error %s, want %d, the address and the remedy", verb, code, out, stderr, harness.ExitFailed)
+		}
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	"precept/configs"
 	"precept/inject/bank"
@@ -30,6 +31,30 @@ func bankURL(cfg *configs.Config) (string, error) {
 	return "", errors.New(
 		"lessons is redis://, which means the Redis of store.url, but store.url is a file; write redis://host:6379/0",
 	)
+}
+
+// LessonsPlace returns the place of the lessons for messages: a directory, or the address of Redis without password and
+// parameters.
+func LessonsPlace(cfg *configs.Config) string {
+	if !IsRedis(cfg.Lessons) {
+		return cfg.Lessons
+	}
+	address, err := bankURL(cfg)
+	if err != nil {
+		return "redis"
+	}
+	scheme, rest, _ := strings.Cut(address, "://")
+	rest, _, _ = strings.Cut(rest, "?")
+	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
+}
+
+// LessonsFault returns the error of lessons that cannot be read. For lessons in Redis the error names the address, the
+// cause and the remedy.
+func LessonsFault(cfg *configs.Config, err error) error {
+	if err == nil || !IsRedis(cfg.Lessons) {
+		return err
+	}
+	return fmt.Errorf("the lessons in %s cannot be read: %w; %s", LessonsPlace(cfg), err, redisRemedy(cfg.Lessons))
 }
 
 // OpenBank makes the client of the lessons in Redis; nil when the lessons are files in a directory.

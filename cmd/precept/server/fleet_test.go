@@ -194,6 +194,22 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 		t.Fatalf("Replace: got findings %+v, error %v, want no error", findings, err)
 	}
 	eventually(t, "a session with the lesson", lessonInjected)
+	redis.Kill()
+	eventually(t, "the line on the outage", func() bool {
+		return l.console.contains("the lessons cannot be read; the lessons in memory stay in effect") && l.console.contains("start Redis, or correct the key lessons")
+	})
+	if l.console.contains("a lesson file has no effect") {
+		t.Error("the log calls the outage of Redis a faulty lesson file, want the outage")
+	}
+	_, health := send(t, http.MethodGet, l.admin+"/api/health", map[string]string{"Authorization": "Bearer token"}, "")
+	for _, want := range []string{"Lessons in " + redis.URL(), "start Redis, or correct the key lessons", `"Lesson files with faults","value":"0"`} {
+		if !strings.Contains(health, want) {
+			t.Errorf("the health answer during the outage: got %s, want %s", health, want)
+		}
+	}
+	if !lessonInjected() {
+		t.Error("a new session during the outage has no lesson, want the lesson in memory")
+	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}

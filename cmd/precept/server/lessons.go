@@ -35,11 +35,13 @@ type library struct {
 	failures *failures
 	now      func() time.Time
 	source   string // the key lessons of the configuration
+	shown    string // the place of the lessons for messages; see LessonsPlace
 	events   bool   // the kernel reports changes of the lesson directory
 
 	book     atomic.Pointer[lesson.Book]
 	problems atomic.Int64                     // lesson files without effect
 	faulty   atomic.Pointer[[]lesson.Problem] // the same files with their faults
+	unread   note                             // the error and the remedy while the place of the lessons cannot be read
 
 	redis  *redis.Bank // nil: the lessons are files in a directory
 	place  bank.Place
@@ -62,7 +64,7 @@ type history struct {
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
-	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, events: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
+	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, shown: LessonsPlace(cfg), events: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
 	l.edited = make(chan struct{}, 1)
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
 	if fleet != nil {
@@ -115,8 +117,8 @@ func (l *library) warnIfMissing() {
 // load makes the first book effective, or an empty book if the lessons cannot be read.
 func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
-		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.source, "error", err)
 		b = lesson.NewBook(nil)
+		problems = append(problems, lesson.Problem{Path: l.shown, Place: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: err.Error()}}})
 	}
 	l.use(b, problems)
 }
@@ -125,14 +127,56 @@ func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 	b.Prepare()
 	old := l.book.Swap(b)
-	l.problems.Store(int64(len(problems)))
-	l.faulty.Store(&problems)
+	var files []lesson.Problem
+	unread := ""
 	for i := range problems {
-		l.log.Warn("a lesson file has no effect", "fault", problems[i].Error(), "kept", problems[i].Kept)
+		if p := &problems[i]; p.Place {
+			unread = p.Faults.Error()
+		} else {
+			files = append(files, *p)
+		}
+	}
+	l.noteUnread(unread, b)
+	l.problems.Store(int64(len(files)))
+	l.faulty.Store(&files)
+	for i := range files {
+		l.log.Warn("a lesson file has no effect", "fault", files[i].Error(), "kept", files[i].Kept)
 	}
 	if old == nil || old.Hash() != b.Hash() {
 		l.log.Info("lessons loaded", "active", countActive(b, l.now()), "book", b.Hash())
 	}
+}
+
+// noteUnread logs the start and the end of the time in which the place of the lessons cannot be read. why is the error,
+// or "" for a place that was read. b is the active book.
+func (l *library) noteUnread(why string, b *lesson.Book) {
+	before := l.unread.get()
+	l.unread.set(why)
+	switch {
+	case why == before:
+	case why == "":
+		l.log.Info("the lessons can be read again", "lessons", l.shown)
+	case b.Len() == 0:
+		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.shown, "error", why, "remedy", l.remedy())
+	default:
+		l.log.Warn("the lessons cannot be read; the lessons in memory stay in effect", "lessons", l.shown, "error", why, "remedy", l.remedy())
+	}
+}
+
+// remedy returns the remedy for lessons that cannot be read.
+func (l *library) remedy() string {
+	if l.redis == nil {
+		return "make the directory readable, or correct the key lessons"
+	}
+	return redisRemedy(l.source)
+}
+
+// redisRemedy returns the remedy for lessons in Redis that cannot be read. source is the key lessons.
+func redisRemedy(source string) string {
+	if source == "redis://" {
+		return "start Redis, or correct store.url"
+	}
+	return "start Redis, or correct the key lessons"
 }
 
 // countActive counts the lessons of a book that may be injected. Candidates, archived lessons and
