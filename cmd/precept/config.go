@@ -202,12 +202,50 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	if err != nil {
 		return nil, unloaded(err)
 	}
+	f.usePlaces(inv, c)
+	return c, nil
+}
+
+// loadFaulty is load for a command that reports the faults of a configuration file and continues. faults has the faults
+// of all keys, warnings has the faults of keys that only a server needs. A configuration without usable values, such as
+// a file that is missing or not trusted, and a faulty flag are errors. If a fault hides the data directory or the
+// store, c is nil.
+func (f *configFlags) loadFaulty(inv *invocation) (c *configs.Config, faults, warnings configs.Faults, err error) {
+	f.announce(inv)
+	c, err = f.source(inv, true).Load()
+	faults, _ = configs.AsFaults(err)
+	isFlag := func(fault configs.Fault) bool {
+		return strings.HasPrefix(fault.Source, "--") || fault.Source == "flags"
+	}
+	if err != nil && (c == nil || len(faults) == 0 || slices.ContainsFunc(faults, isFlag)) {
+		return nil, nil, nil, unloaded(err)
+	}
+	_, err = f.source(inv, false).Load()
+	all, _ := configs.AsFaults(err)
+	for _, fault := range all {
+		if !slices.Contains(faults, fault) {
+			warnings = append(warnings, fault)
+		}
+	}
+	hides := func(fault configs.Fault) bool {
+		section, _, _ := strings.Cut(fault.Key, ".")
+		return fault.Key == "" && !f.dataKeyIsSet(inv) || section == "data_dir" || section == "store"
+	}
+	if slices.ContainsFunc(faults, hides) {
+		return nil, faults, warnings, nil
+	}
+	f.usePlaces(inv, c)
+	return c, faults, warnings, nil
+}
+
+// usePlaces sets the data directory and the lessons that a command uses, and names on standard error a place that is
+// not the configured one.
+func (f *configFlags) usePlaces(inv *invocation, c *configs.Config) {
 	if dir, why := f.dataDir(inv, c.DataDir); dir != c.DataDir {
 		fmt.Fprintf(inv.err, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), why)
 		c.DataDir = dir
 	}
 	f.useServedLessons(inv, c)
-	return c, nil
 }
 
 // useServedLessons makes a command that uses the data directory of the running server of this user also use the bank of

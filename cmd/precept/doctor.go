@@ -23,6 +23,11 @@ import (
 // diagnosis is the answer of doctor --json: the account, which counts the exchanges by result since the data directory
 // was created. admitted = stored + spooled (waiting in the outbox) + incomplete + dropped.
 type diagnosis struct {
+	// OK reports that no check failed: the exit code is 0.
+	OK bool `json:"ok"`
+	// Faults are the faults of the configuration. Warnings are the faults of keys that only a server needs.
+	Faults   configs.Faults `json:"config_faults,omitempty"`
+	Warnings configs.Faults `json:"config_warnings,omitempty"`
 	store.Account
 	// Unsampled counts the stored exchanges without a sample whose session is closed.
 	Unsampled int64            `json:"unsampled"`
@@ -86,19 +91,58 @@ func (inv *invocation) doctor() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Count all exchanges by result (stored, waiting, dropped), and the rows of the store",
-		Args:  arguments(cobra.NoArgs),
+		Long: "Doctor checks the configuration, the data directory, the store and the running server, and prints the account " +
+			"of all exchanges. Exit code 0: no check failed; 1: the configuration has faults, the data directory cannot be " +
+			"written, the store cannot be read, or the running server does not answer, is not ready or is degraded. " +
+			"Dropped, missing and set aside exchanges are counts, and change no exit code.",
+		Args: arguments(cobra.NoArgs),
 	}
 	addJSON(c, &asJSON)
-	return inv.withConfig(c, append(storeKeys(), "listen"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
-		d, err := diagnose(c.Context(), inv.tools, cfg)
+	flags := inv.addConfigFlags(c, append(storeKeys(), "listen")...)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, faults, warnings, err := flags.loadFaulty(inv)
 		if err != nil {
 			return err
 		}
-		if asJSON {
-			return writeJSON(inv.out, d)
+		if cfg == nil {
+			return fmt.Errorf("%w\nthe other checks need the data directory and the store; correct the file, or set --data-dir and --store-url", faults)
 		}
-		return printDiagnosis(inv.out, d, columns(inv.out))
-	})
+		d, err := diagnose(c.Context(), inv.tools, cfg)
+		if err != nil && len(faults) > 0 {
+			err = errors.Join(faults, err)
+		}
+		if err != nil {
+			return err
+		}
+		d.Faults, d.Warnings = faults, warnings
+		failed := d.failed()
+		d.OK = len(failed) == 0
+		if asJSON {
+			return conclude(inv.out, d, d.OK)
+		}
+		if err := printDiagnosis(inv.out, d, columns(inv.out)); err != nil || d.OK {
+			return err
+		}
+		return fmt.Errorf("%s failed: %s", amount(len(failed), "check"), strings.Join(failed, ", "))
+	}
+	return c
+}
+
+// failed returns the names of the checks that failed.
+func (d *diagnosis) failed() (names []string) {
+	if len(d.Faults) > 0 {
+		names = append(names, "configuration")
+	}
+	if d.DataDir != "" {
+		names = append(names, "data directory")
+	}
+	if d.Trouble != "" {
+		names = append(names, "store")
+	}
+	if d.Ready != nil && (!d.Ready.Ready || d.Ready.Says != "ok") {
+		names = append(names, "server")
+	}
+	return names
 }
 
 // diagnose reads the account and the store, and asks the running server for /readyz. On a data directory that
@@ -150,6 +194,12 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	}
 	if err := table(out, rows, columns); err != nil {
 		return err
+	}
+	for _, fault := range d.Faults {
+		printWrapped(out, columns, "fault of the configuration: %s", report.Printable(fault.String()))
+	}
+	for _, fault := range d.Warnings {
+		printWrapped(out, columns, "warning: a server with this configuration and environment does not start: %s", report.Printable(fault.String()))
 	}
 	for i := range d.SetAside.Latest {
 		a := &d.SetAside.Latest[i]

@@ -7,7 +7,8 @@
 // Exit codes: 0 done; 1 failure, or a check with findings; 2 misuse: wrong flags or arguments, or a
 // faulty configuration; 3 stopped, and streams were cut at the end of limits.drain_timeout or at a
 // second signal. A missing, unreadable or malformed file behind a flag or an argument is a failure
-// (1). A malformed configuration file, or entry on the standard input of record, is misuse (2).
+// (1). A malformed configuration file, or entry on the standard input of record, is misuse (2). For doctor a malformed
+// configuration file is a finding (1).
 package main
 
 import (

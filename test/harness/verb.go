@@ -59,6 +59,7 @@ func MustVerb(t *testing.T, args ...string) string {
 // Diagnosis is the output of precept doctor --json. In exchanges: admitted = stored + spooled (in the outbox) +
 // incomplete + dropped.
 type Diagnosis struct {
+	OK         bool             `json:"ok"`
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
 	Spooled    int64            `json:"spooled"`
@@ -79,8 +80,8 @@ func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
 	out, stderr, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
-	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitDone {
-		t.Fatalf("precept doctor: got exit code %d, error %v, want 0 and JSON\n%s%s", code, err, out, stderr)
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitDone && code != ExitFailed || d.OK != (code == ExitDone) {
+		t.Fatalf("precept doctor: got exit code %d, error %v, want JSON, 0 if ok is true, else 1\n%s%s", code, err, out, stderr)
 	}
 	sum := d.Stored + d.Spooled + d.Incomplete
 	for _, n := range d.Dropped {

@@ -68,10 +68,11 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	checkMissingReported(false)
 }
 
-// Doctor shows the answer of /readyz: with a store, after a failure of the store, with a full outbox, and of a server
-// without run.json, whose data directory cannot be written.
+// Doctor shows the answer of /readyz, and exits with 1 unless the answer is ok: with a store, after a failure of the
+// store, with a full outbox, and of a server without run.json, whose data directory cannot be written.
 func TestDoctorAgreesWithReady(t *testing.T) {
 	type answer struct {
+		OK    bool
 		Ready struct {
 			Ready     bool
 			URL, Says string
@@ -88,11 +89,15 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 				return false
 			}
 			var d answer
-			out := harness.MustVerb(t, append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
-			if err := json.Unmarshal([]byte(out), &d); err != nil {
-				t.Fatal(err)
+			out, stderr, code := harness.Verb(t, "", append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
+			if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == harness.ExitDone) {
+				t.Fatalf("doctor --json: got exit code %d, error %v, want JSON, and 0 exactly if ok is true; output %s, standard error %s", code, err, out, stderr)
 			}
-			return d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.Data+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
+			wantCode := harness.ExitFailed
+			if want == "ok" {
+				wantCode = harness.ExitDone
+			}
+			return code == wantCode && d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.Data+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
 		})
 	}
 	nothing := func() {}
@@ -163,8 +168,46 @@ func TestDoctorNamesTheCauseOfAnUnreadableStore(t *testing.T) {
 		t.Errorf("doctor on an unreadable store: got exit code %d, output %s, standard error %s, want 1, the cause and no server", code, out, stderr)
 	}
 	p := harness.Serve(t, t.TempDir(), model.URL, "--store-url", storetest.StartRedis(t).URL())
-	out = harness.MustVerb(t, "doctor", "--data-dir", p.Dir)
-	if text := strings.Join(strings.Fields(out), " "); strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the store of this server with --store-url") {
-		t.Errorf("doctor beside a server with Redis: got %s, want a hint at --store-url", out)
+	out, stderr, code = harness.Verb(t, "", "doctor", "--data-dir", p.Dir)
+	if text := strings.Join(strings.Fields(out), " "); code != harness.ExitFailed || !strings.Contains(stderr, "1 check failed: store\n") || strings.Contains(text, "does not exist yet") || !strings.Contains(text, "name the store of this server with --store-url") {
+		t.Errorf("doctor beside a server with Redis: got exit code %d, output %s, standard error %s, want 1 and a hint at --store-url", code, out, stderr)
+	}
+}
+
+// Doctor names the faults of a configuration file, continues with the other checks and exits with 1. A fault of a key
+// that only a server needs is a warning. If the file hides the data directory, doctor does not look at another one.
+func TestDoctorNamesTheFaultsOfTheConfiguration(t *testing.T) {
+	p := harness.Serve(t, t.TempDir(), harness.RepeatingServer(t, harness.ChatReply("r", "hello")).URL)
+	for _, c := range []struct {
+		name, text string
+		flags      []string
+		code       int
+		want       []string
+		account    bool
+	}{
+		{"without faults", "{}\n", []string{"--data-dir", p.Dir}, harness.ExitDone, nil, true},
+		{"value out of range", "bandit: {epsilon: 3}\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"precept.yaml:1: bandit.epsilon", "/readyz: ok", "1 check failed: configuration"}, true},
+		{"key of a server", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitDone, []string{"warning: ", "precept.yaml:1: upstream"}, true},
+		{"no YAML", "bandit: [\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"is not YAML", "/readyz: ok"}, true},
+		{"no YAML and no directory", "bandit: [\n", nil, harness.ExitFailed, []string{"is not YAML", "set --data-dir"}, false},
+		{"faulty store", "store: {url: 'redis://h:x'}\n", nil, harness.ExitFailed, []string{"precept.yaml:1: store.url", "set --data-dir"}, false},
+	} {
+		file := filepath.Join(t.TempDir(), "precept.yaml")
+		if err := os.WriteFile(file, []byte(c.text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		out, stderr, code := harness.Verb(t, "", append([]string{"doctor", "--config", file}, c.flags...)...)
+		all := strings.Join(strings.Fields(out+stderr), " ")
+		if code != c.code || strings.Contains(out, "exchanges admitted") != c.account {
+			t.Errorf("%s: got exit code %d, output %s, standard error %s, want %d and an account = %v", c.name, code, out, stderr, c.code, c.account)
+		}
+		for _, want := range c.want {
+			if !strings.Contains(all, want) {
+				t.Errorf("%s: got %s, want %q", c.name, all, want)
+			}
+		}
+	}
+	if _, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", p.Dir, "--bandit-epsilon", "3"); code != harness.ExitMisuse || !strings.Contains(stderr, "--bandit-epsilon") {
+		t.Errorf("doctor with a faulty flag: got exit code %d, standard error %s, want %d and the flag", code, stderr, harness.ExitMisuse)
 	}
 }
