@@ -91,7 +91,8 @@ type stepMemo struct {
 	words                                        *callWords // see step.callWords
 	timePassed                                   bool       // the call waited, so that other calls may have other results
 	tool                                         uint32     // see step.tool
-	empty, short                                 bool       // the result is empty, or one line of a few words; set with hasOutcome
+	short                                        bool       // the result is one line of a few words, or empty; set with hasOutcome
+	confirms                                     bool       // see onlyConfirms; set with hasOutcome
 }
 
 // callTraits are the properties of a call without its result.
@@ -184,8 +185,10 @@ func (s *step) outcome() Judgement {
 	s.memo.hasOutcome = true
 	const short = 80
 	text := strings.TrimSpace(s.call.result.text)
-	s.memo.empty, s.memo.short = text == "", len(text) < short && !strings.Contains(text, "\n")
+	s.memo.short = len(text) < short && !strings.Contains(text, "\n")
 	call := s.toolCall()
+	t := &s.memo.traits
+	s.memo.confirms = text == "" || t.edit || t.mayChange && !t.exec && s.memo.short
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
 		// The output of a test, lint or build reports the outcome, even without an exit code.

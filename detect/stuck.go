@@ -47,20 +47,27 @@ func answersAlike(steps func(int) *step) bool {
 
 // countAlike reports whether the newest step and the steps before of the same tool, at least wanted steps together, are
 // alike. The search ends at a turn of a person, at a warning, at a wait, and at a step of the tool that is not alike.
-// For successes, the search also ends at an edit and at a command with side effects.
+// For successes, the search also ends at an edit, at a command with side effects, and at a call between that shows a
+// change: two calls that are equal, with different results. A longer result of another tool counts if it is the same.
 func countAlike(steps func(int) *step, wanted int, alike func(*step) bool) bool {
 	newest := steps(0)
-	heals := newest.outcome().Outcome == OK || newest.isTransient()
+	succeeds := newest.outcome().Outcome == OK
+	heals := succeeds || newest.isTransient()
 	count, batch := 1, newest.batch
+	var between *step
 	for i := 1; i < maxStuckSteps; i++ {
 		s := steps(i)
-		switch {
-		case s == nil || s.person || s.warned, heals && s.timePassed():
+		if s == nil || s.person || s.warned || heals && s.timePassed() {
 			return false
-		case !sameTool(newest, s):
-			if newest.outcome().Outcome == OK && s.mayChangeResults() {
+		}
+		switch same := sameTool(newest, s); {
+		case !same && succeeds && s.mayChangeResults():
+			return false
+		case !same && (!succeeds || newest.memo.short || !alike(s)):
+			if succeeds && between != nil && sameCall(between, s) && !sameResult(between, s) {
 				return false
 			}
+			between = s
 		case s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
 		case !alike(s):
 			return false
@@ -94,7 +101,7 @@ func seesNothingNew(steps func(int) *step) bool {
 	answers, batch := 0, -1
 	for i := 0; ; i++ {
 		s := back(i)
-		if s == nil || s.timePassed() || s.memo.traits.repeats || !s.wasSeen(func(n int) *step { return back(i + 1 + n) }) {
+		if s == nil || !s.wasSeen(func(n int) *step { return back(i + 1 + n) }) {
 			return false
 		}
 		if s.batch != batch {
@@ -110,7 +117,7 @@ func seesNothingNew(steps func(int) *step) bool {
 // wasSeen reports whether an earlier step had the result of s, and s itself is no progress.
 func (s *step) wasSeen(earlier func(int) *step) bool {
 	v := s.outcome().Outcome
-	if v != OK && v != Error {
+	if v != OK && v != Error || s.memo.traits.repeats {
 		return false
 	}
 	again := v == OK && s.onlyConfirms() // an action is progress, unless the same action was confirmed before
@@ -125,11 +132,10 @@ func (s *step) wasSeen(earlier func(int) *step) bool {
 	}
 }
 
-// onlyConfirms reports whether the result of an action is a short text, such as "Sent.", or the result of an edit or a
-// note.
+// onlyConfirms reports whether the result of an action is a short text, such as "Sent.", or the result of an edit.
 func (s *step) onlyConfirms() bool {
-	t := &s.memo.traits
-	return s.memo.empty || t.plans || t.edit || t.mayChange && !t.exec && s.memo.short
+	s.outcome()
+	return s.memo.confirms
 }
 
 // timePassed reports whether the call waited, so that later results may differ.
@@ -165,7 +171,7 @@ func (s *step) message() uint32 {
 // hashMessage returns a hash of lines without the words of the arguments.
 func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	said := map[string]bool{}
-	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxSaid)), isNoWord) {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(cutText(args, maxSaid)), isNoLetter) {
 		said[word] = true
 	}
 	var d xxhash.Digest
@@ -173,7 +179,7 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 	buf := make([]byte, 0, 256)
 	for _, line := range lines {
 		buf = p.appendStable(buf[:0], line)
-		for word := range strings.FieldsFuncSeq(strings.ToLower(string(buf)), isNoWord) {
+		for word := range strings.FieldsFuncSeq(strings.ToLower(string(buf)), isNoLetter) {
 			if !said[word] {
 				_, _ = d.WriteString(word)
 				_, _ = d.WriteString(" ")
@@ -186,9 +192,5 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 // maxSaid is the number of bytes of the arguments whose words are removed from a message.
 const maxSaid = 4 << 10
 
-func isNoWord(r rune) bool { return isNoLetter(r) && (r < '0' || r > '9') }
-
-// resultLead returns a hash of the tool and the first bytes of a result. Equal results have equal leads.
-func (s *step) resultLead() uint64 {
-	return combine(xxhash.Sum64String(s.call.result.tool), xxhash.Sum64String(plainLead(s.call.result.text)))
-}
+// resultLead returns a hash of the first bytes of a result. Equal results have equal leads.
+func (s *step) resultLead() uint64 { return xxhash.Sum64String(plainLead(s.call.result.text)) }

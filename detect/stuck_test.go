@@ -10,6 +10,34 @@ import (
 	"precept/internal/wire"
 )
 
+// rename returns the steps as calls of another tool.
+func rename(tool string, story ...storyStep) (out []storyStep) {
+	for _, s := range story {
+		s.tool = tool
+		out = append(out, s)
+	}
+	return out
+}
+
+// After a warning, the count begins again.
+func TestStuckAgentIsWarnedAgainAfterAsManySteps(t *testing.T) {
+	t.Parallel()
+	var guesses, walk []storyStep
+	for i := range 16 {
+		path := fmt.Sprintf("/d%d/a.csv", i)
+		guesses = append(guesses, call("read_text_file", jsonArgs("path", path), "Error: ENOENT: no such file or directory, open '"+path+"'"))
+		walk = append(walk, call("game", jsonArgs("command", fmt.Sprintf("go to %d", i)), []string{"Kitchen\nA white kitchen.", "Hall\nA dusty hall."}[i%2]))
+	}
+	for _, tt := range []struct {
+		story []storyStep
+		want  []int
+	}{{guesses, []int{4, 9, 14}}, {walk, []int{7, 15}}} {
+		if got := replay(t, wire.Chat, tt.story); !slices.Equal(got, tt.want) {
+			t.Errorf("%s: got loops at the steps %v, want %v", tt.story[0].tool, got, tt.want)
+		}
+	}
+}
+
 // An agent is stuck although its calls differ: five failures with one message, six equal screens, or six answers
 // without a new result are a loop. Another result, a change, a wait and a turn of a person end the count.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
@@ -44,6 +72,64 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		out := append([]storyStep{}, story[:len(story)-1]...)
 		return append(append(out, steps...), story[len(story)-1])
 	}
+	const refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
+	others := func(n int) (story []storyStep) {
+		for i := range n {
+			story = append(story, call("list", jsonArgs("path", fmt.Sprintf("/e%d", i)), fmt.Sprintf("entry %d\nof the folder", i)))
+		}
+		return story
+	}
+	inRepl := func(results ...string) (story []storyStep) {
+		for i, r := range results {
+			story = append(story, call("repl", jsonArgs("input", fmt.Sprintf("f%d = %d", i, i)), r))
+		}
+		return story
+	}
+	inShell := func(program string, results ...string) (story []storyStep) {
+		for i, r := range results {
+			story = append(story, bash(fmt.Sprintf("%s a%d", program, i), r))
+		}
+		return story
+	}
+	const (
+		page     = "the first page of the report\nand its second line of text"
+		longDone = "The file has been updated. Run the tests of the package to see the effect of the change, please."
+		failed   = "\n\nCommand exited with code 1"
+	)
+	edits := func(n int) (story []storyStep) {
+		for i := range n {
+			story = append(story, call("edit", fmt.Sprintf(`{"path":"f%d.c","old_str":"x","new_str":"y"}`, i), longDone))
+		}
+		return story
+	}
+	mails := func(n int) (story []storyStep) {
+		for i := range 8 {
+			story = append(story, call("send_mail", jsonArgs("to", fmt.Sprintf("m%d@x", i%n)), []string{"Sent.", "Delivered."}[i%2]))
+		}
+		return story
+	}
+	form := func(pages ...string) (story []storyStep) {
+		for i, p := range pages {
+			story = append(story, call("fill", fmt.Sprintf(`{"ref":"e%d","value":"v"}`, i), "The field has the new value.\nThe page is open."), call("snapshot", `{}`, "the page\n"+p))
+		}
+		return story
+	}
+	byTools := []storyStep{
+		bash("cat db.ini", page), bash("head -50 db.ini", page), call("read", `{"path":"db.ini"}`, page),
+		bash("sed -n 1,20p db.ini", page), bash("less db.ini", page), call("view", `{"file":"db.ini"}`, page),
+	}
+	var short []storyStep
+	for _, s := range byTools {
+		s.result = "port = 1"
+		short = append(short, s)
+	}
+	var tests []storyStep
+	for i, note := range []string{"red", "green", "blue", "white", "black"} {
+		tests = append(tests, call("edit", fmt.Sprintf(`{"path":"a.py","old_str":"x%d","new_str":"y"}`, i), "The file a.py has been updated."),
+			bash("pytest", "the colour is "+note+"\nFAILED a.py::x - boom\n1 failed"+failed))
+	}
+	refuse, waited := call("game", `{"command":"jump"}`, refused), call("wait", `{"seconds":3}`, "waited")
+	sameRoom := parallel(call("game", `{"command":"stay"}`, "Study\nA key lies here."))
 	edited := call("edit", `{"path":"b.c","old_str":"a","new_str":"b"}`, "The file b.c has been updated.")
 	for name, tt := range map[string]struct {
 		story []storyStep
@@ -75,6 +161,45 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"a shorter walk":               {walk[:7], false},
 		"a walk with a new room":       {insert(walk, call("game", `{"command":"west"}`, "Study\nA key lies here.")), false},
 		"a walk with an edit":          {insert(walk, edited), false},
+
+		"40 steps":                               {append(append(guess[:1:1], others(35)...), guess[1:]...), true},
+		"41 steps":                               {append(append(guess[:1:1], others(36)...), guess[1:]...), false},
+		"guesses with a wait":                    {insert(guess, bash("sleep 60", "")), true},
+		"compilers with a refusal":               {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", refused)), true},
+		"compilers with a running compiler":      {insert(inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed), bash("cc b", "Process running with session ID 7")), true},
+		"four failures, a success":               {inShell("cc", "boom"+failed, "boom"+failed, "boom"+failed, "boom"+failed, "boom\n\nCommand exited with code 0"), false},
+		"five pages, a failure":                  {inShell("./show", page, page, page, page, page, page+failed), false},
+		"pages, a failure between":               {inShell("./show", page, page, page, page+failed, page, page), false},
+		"a screen with a read between":           {insert(keys, call("read", `{"path":"a.c"}`, "long n;")), true},
+		"a screen after a wait of the same tool": {insert(inShell("cat", page, page, page, page, page), bash("sleep 5; cat b", page)), false},
+		"edits with a long confirmation":         {edits(7), false},
+		"a session without output":               {inRepl("", "", "", "", "", "", ""), false},
+		"a session with known output":            {inRepl("", "3", "", "3", "", "3", "", "3", "", "3"), false},
+		"checks of eight objects":                {each("check_seat", "seat", always("free"), "1A", "1B", "1C", "1D", "1E", "1F", "2A", "2B"), false},
+		"a walk with two tools":                  {append(walk[:2:2], rename("other", walk[:6]...)...), false},
+		"a walk in six answers":                  {append(walk[:6:6], goNorth, parallel(goSouth)), false},
+		"a walk with waits":                      {append([]storyStep{kitchen, hall, waited}, insert(walk[2:], waited)...), false},
+		"a walk with refusals":                   {append([]storyStep{kitchen, hall, refuse}, insert(walk[2:], refuse)...), false},
+		"a walk after a new room":                {[]storyStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), call("game", `{"command":"look"}`, "Study\nA key lies here."), goNorth, goSouth, kitchen, hall, goNorth}, true},
+		"a walk after two calls in a new room":   {[]storyStep{kitchen, hall, call("game", `{"command":"west"}`, "Study\nA key lies here."), sameRoom, goNorth, goSouth, kitchen, hall, goNorth}, false},
+		"two failures in turn":                   {inShell("./do", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), true},
+		"two results, then two failures":         {inShell("./do", "one", "two", "one"+failed, "two"+failed, "one"+failed, "two"+failed, "one"+failed, "two"+failed), false},
+		"two results of commands in turn":        {inShell("./do", "one", "two", "one", "two", "one", "two", "one", "two"), true},
+		"one failure of five programs":           {[]storyStep{fails("./a x"), fails("./b x"), fails("./c x"), fails("./d x"), fails("./e x")}, false},
+		"tests with the same failed test":        {tests, false},
+		"a game of two tools":                    {append(lever[:3:3], rename("adventure", lever[3:]...)...), false},
+		"a screen with two reads between":        {append(append(keys[:1:1], others(2)...), keys[1:]...), true},
+		"a screen with one read twice":           {append(append(append(keys[:1:1], others(1)...), keys[1]), append(others(1), keys[2:]...)...), true},
+		"a walk seen 38 steps before":            {append(append(walk[:2:2], others(32)...), walk[2:]...), true},
+		"a walk seen 39 steps before":            {append(append(walk[:2:2], others(33)...), walk[2:]...), false},
+		"mails to eight people":                  {mails(8), false},
+		"a form with a page that changes":        {form("a=", "a=1", "a=1 b=2", "a=1 b=2 c=3", "a=1 b=2 c=3 d=4", "all"), false},
+		"a form with a page that stays":          {form("a=", "a=", "a=", "a=", "a=", "a="), true},
+		"a file by many tools":                   {byTools, true},
+		"a file by five tools":                   {byTools[:5], false},
+		"a file by many tools, an edit between":  {insert(byTools, edited), false},
+		"a short file by many tools":             {short, false},
+		"mails to two people":                    {mails(2), true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
