@@ -51,8 +51,9 @@ type Distiller struct {
 	readAll time.Time               // next run over all tenants
 }
 
-// readAllEvery is the time between two runs over all tenants. The runs in between read the tenants with sessions
-// that this process closed. A run over all tenants reads sessions that another replica closed before it stopped.
+// readAllEvery is the time between two runs over all tenants. The runs in between read only tenants with sessions that
+// this process has closed. A run over all tenants also finds the sessions of a replica that closed them and stopped
+// before its own distiller read them.
 const readAllEvery = 24 * time.Hour
 
 // selectTenants selects the tenants of the next run of Follow.
@@ -69,7 +70,8 @@ func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// noteResult makes the next run read all tenants if this run failed, stopped early or skipped sessions.
+// noteResult makes the next run read all tenants if this run failed or stopped early, if the bank or a check refused a
+// lesson, or if another process had the claim of a tenant: changed reports such a tenant only once.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
 	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
 		d.readAll = time.Time{}
@@ -107,8 +109,9 @@ type fileClaims struct {
 	held  map[string]*os.File
 }
 
-// claimsOf returns the notes of a store. A Redis keeps the claims itself, with a timeout, because replicas may run on
-// several machines. For SQLite a file lock holds each claim, because the lock of a killed process ends at once.
+// claimsOf returns the notes of a store with the claims that suit the store. In Redis a claim is a lease with a
+// timeout, because replicas may run on several machines. For SQLite each claim is a file lock, because the lock of a
+// killed process ends at once.
 func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
@@ -158,7 +161,7 @@ func (c *fileClaims) Unclaim(_ context.Context, name, _ string) error {
 	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
-// resolves reports whether a reference names a stored session of any tenant.
+// resolves reports whether an evidence of a lesson is a stored session or run of any tenant.
 func resolves(st DistillStore, e lesson.Evidence) bool {
 	id, ok := session.ParseID(e.Ref)
 	if !ok || e.Kind != "conversation" && e.Kind != "run" {
@@ -276,7 +279,7 @@ func Total(m map[string]int) (n int) {
 	return n
 }
 
-// Pause waits, unless ctx ends first.
+// Pause waits for d. If ctx ends first, Pause returns the error of ctx.
 func Pause(ctx context.Context, d time.Duration) error {
 	t := time.NewTimer(d)
 	defer t.Stop()

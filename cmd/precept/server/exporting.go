@@ -161,7 +161,7 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
 		}
-		if f.Turn == 0 && !complete { // the texts may be about a turn that is not stored by request of the client
+		if f.Turn == 0 && !complete { // the texts may quote a turn that the client opted out of storage
 			rating.Comment, rating.Correction, rating.Details = "", nil, nil
 		}
 		s.Ratings = append(s.Ratings, rating)
@@ -169,8 +169,8 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	return s, nil
 }
 
-// hasAllTurns reports whether the exchanges include every turn of a session, side requests aside. An exchange is
-// missing if the client opted out of storage for the turn, or if the exchange was dropped or has expired.
+// hasAllTurns reports whether the exchanges include every turn of a session; side requests are not turns. An exchange
+// is missing if the client opted out of storage for the turn, or if the exchange was dropped or has expired.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {

@@ -87,7 +87,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		watcher.Panicked = func(v any) { l.failures.panicked(label.StepLessons, v) }
 		return watcher.Run
 	}
-	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's call has no context; the time is bounded
+	watcher := lesson.NewWatcher(l.source, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // the callback of a watcher has no context; indexLimit bounds its time
 		l.use(b, problems)
 		l.warnIfMissing()
 		l.reindex()

@@ -84,8 +84,9 @@ func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*back
 	return traffic, nil
 }
 
-// run reads the captured sessions at the start and then every hour, and compiles the book again
-// after each change.
+// run compiles the book for matching by likeness after each change of the book, the captured sessions or
+// match.like_rate, as long as match.like is on and a lesson of the book has like: true. Otherwise run removes the
+// likeness from the book, and reads no sessions.
 func (l *likeness) run(ctx context.Context) error {
 	e, ok := l.backend.(Evidence)
 	if !ok {
@@ -115,8 +116,8 @@ func (l *likeness) run(ctx context.Context) error {
 	return nil
 }
 
-// useLikeness replaces the book by a copy that matches by likeness, unless the book is such a copy
-// already. A book that changed meanwhile is compiled at the next call.
+// useLikeness replaces the book by a copy that matches by likeness, unless the book is such a copy already and neither
+// the traffic nor the rate has changed. A book that is replaced during the compilation is compiled at the next call.
 func (l *library) useLikeness(t *lesson.Traffic, rate float64, changed bool) {
 	b := l.book.Load()
 	if b.MatchesByLikeness() && !changed {

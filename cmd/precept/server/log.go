@@ -92,8 +92,8 @@ func (f *failures) outboxRecovered() {
 	f.logLimit.endLongPause(label.StepSpool)
 }
 
-// panicked counts and logs a step that panicked. The line names the request and nothing of the
-// data, because a panic may quote the data.
+// panicked counts and logs a step that panicked. The line has the id of the request and the kind of the panic, but not
+// the value of the panic, which may quote content of the request.
 func (f *failures) panicked(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
 	if !f.logLimit.allow(step) {

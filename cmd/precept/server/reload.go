@@ -11,18 +11,18 @@ import (
 
 // reloadStatus is the result of the last reload, for the dashboard and the metrics.
 type reloadStatus struct {
-	fault     note         // the error; "" after a reload that succeeded
-	waiting   note         // the changed keys that need a restart
+	fault     atomicText   // the error; "" after a reload that succeeded
+	waiting   atomicText   // the changed keys that need a restart
 	succeeded atomic.Int64 // time of the last reload that succeeded, or of the start: Unix time in nanoseconds
 }
 
-// note is a text for concurrent use; the zero value is the empty text.
-type note struct{ text atomic.Pointer[string] }
+// atomicText is a text for concurrent use. The zero value is the empty text.
+type atomicText struct{ text atomic.Pointer[string] }
 
-func (n *note) set(text string) { n.text.Store(&text) }
+func (t *atomicText) set(text string) { t.text.Store(&text) }
 
-func (n *note) get() string {
-	if p := n.text.Load(); p != nil {
+func (t *atomicText) get() string {
+	if p := t.text.Load(); p != nil {
 		return *p
 	}
 	return ""

@@ -28,7 +28,8 @@ import (
 type Sections struct {
 	path  string
 	fleet *redis.Bank // the Redis of the lessons; nil: the registry is the file path
-	// unused are the paths where a registry in a file may be. Such a file has no effect if the registry is in Redis.
+	// unused are the paths at which an earlier configuration may have left a registry file. The file has no effect,
+	// because the registry is in Redis; open logs a warning. Empty if the registry is a file.
 	unused []string
 }
 
@@ -144,8 +145,8 @@ func (s *sections) open(ctx context.Context) {
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads the registry again if the registry has changed. adjust makes the registry that takes effect from the
-// new and the old registry. If the registry cannot be read, the old sections stay in effect.
+// reload reads the registry again if the registry has changed. adjust returns the registry that takes effect, given the
+// registry that was read and the registry before. If the registry cannot be read, the old sections stay in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
 	if s.place.fleet != nil {

@@ -90,8 +90,8 @@ type Server struct {
 	requests openRequests
 }
 
-// openRequests counts the requests on the data listener. Closing an http.Server does not wait for the
-// handlers, and the handlers record their exchanges at the end.
+// openRequests counts the requests on the data listener. A stop waits for their handlers, which record their exchanges
+// at the end: http.Server.Close does not wait.
 type openRequests struct {
 	group sync.WaitGroup
 	n     atomic.Int64
@@ -114,10 +114,9 @@ func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, erro
 // Rules returns the registered sections of rules files that are in effect in the running server.
 func (s *Server) Rules() *rules.Registry { return s.services.Rules() }
 
-// Run serves until ctx ends or, if Embedded is false, a signal arrives. Run
-// opens the listeners before everything else, so that a start on a taken port does not touch the data directory.
-// Every step of the start registers its stop on the onStop stack; the stack also rolls back a start
-// that failed halfway.
+// Run serves until ctx ends or, if Embedded is false, a signal arrives. Run opens the listeners before everything else,
+// so that a start on a taken port does not touch the data directory. Every step of the start registers its stop on the
+// onStop stack; the stack also rolls back a start that failed halfway.
 func (s *Server) Run(ctx context.Context) error {
 	listen := s.options.Listen
 	if listen == nil {

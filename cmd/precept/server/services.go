@@ -36,7 +36,7 @@ const (
 	maxBacktested  = 2000            // maximum sessions of a backtest
 )
 
-// services answer the admin pages from the running program.
+// services implements the interfaces of package admin over the parts of the running server.
 type services struct {
 	tools        Tools
 	failures     *failures

@@ -50,7 +50,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// starts with a directory that cannot be written, for example on a full disk, because the
 	// requests of agents do not need the disk.
 	if filepath.IsLocal(cfg.DataDir) {
-		_ = MakeDataDir(cfg.DataDir) // the lock reports a failure
+		_ = MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; the lock reports a failure
 	}
 	lock, unwritable := sqlite.Lock(cfg.DataDir)
 	switch {
@@ -148,7 +148,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.work("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowEvery) })
 
 	// Load the lessons and watch them for changes. Without readable lessons precept forwards requests
-	// and picks up the lessons later.
+	// unchanged, and loads the lessons as soon as they can be read.
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.work("lesson watcher", lessons.open(ctx))
 

@@ -70,7 +70,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		})
 	}
 	limited := proxy.NewLimitListener(dataListener, s.options.Tools.Now)
-	data := s.httpServer(limited.CloseWhenFull(s.countRequests(s.proxy.Handler()))) //nolint:contextcheck // each request brings its own
+	data := s.httpServer(limited.CloseWhenFull(s.countRequests(s.proxy.Handler()))) //nolint:contextcheck // each request has its own context
 	data.ConnState = limited.Watch
 	cut := false
 	s.onStop("data server", func() error {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// cleanup stops what one step of the start has started.
+// cleanup is the stop of one step of the start.
 type cleanup struct {
 	name string // for the log
 	stop func() error
@@ -47,7 +47,7 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 
 // drain closes the data listener. drain accepts requests for limits.drain_delay, so that load balancers read the 503 of
 // /readyz before connections are refused, and then waits up to limits.drain_timeout for the end of streams. A second
-// signal ends both waits. cut reports that some streams did not end.
+// signal ends both waits. cut reports that requests were still open at the end, and that their streams were cut.
 func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
 	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
