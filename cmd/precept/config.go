@@ -200,7 +200,7 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	f.announce(inv)
 	c, err := f.source(inv, true).Load()
 	if err != nil {
-		return nil, unloaded(err)
+		return nil, loadError(err)
 	}
 	f.usePlaces(inv, c)
 	return c, nil
@@ -355,9 +355,9 @@ func (f *configFlags) dataKeyIsSet(inv *invocation) bool {
 		variable(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
-// unloaded returns the error of a configuration with its exit code: a missing or unreadable file is a failure, a faulty
-// file is misuse.
-func unloaded(err error) error {
+// loadError gives an error of Source.Load its exit code: a missing or unreadable file is a failure, a faulty file is
+// misuse.
+func loadError(err error) error {
 	if _, ok := errors.AsType[server.FileError](err); ok {
 		return err
 	}
@@ -368,7 +368,7 @@ func unloaded(err error) error {
 func loadServed(source *server.Source) (*configs.Config, error) {
 	c, err := source.Load()
 	if err != nil {
-		return nil, unloaded(err)
+		return nil, loadError(err)
 	}
 	if faults := server.CheckFiles(c); len(faults) > 0 {
 		return nil, misuse(faults)

@@ -30,7 +30,7 @@ const (
 	demoSettle = 2500 * time.Millisecond // time in which the last sessions close and their rewards are counted
 )
 
-// demoFlags are the demo's own flags.
+// demoFlags are the flags of `precept demo`.
 type demoFlags struct {
 	exit     bool
 	circle   bool
@@ -43,7 +43,8 @@ type demoFlags struct {
 	asJSON   bool
 }
 
-// forPeople returns an invocation for the texts that people read: with --json, these texts go to standard error.
+// forPeople returns the invocation with which the demo prints its explanations. With --json, the output of this
+// invocation is standard error, because standard output holds the JSON only.
 func (f *demoFlags) forPeople(inv *invocation) *invocation {
 	if !f.asJSON {
 		return inv
@@ -215,11 +216,11 @@ type fleetDemo struct {
 	speeds     speeds
 }
 
-// speeds holds the number of picks of the lesson demo.Pinned that each of two proofs needed: that the lesson prevents
-// its error, and that the lesson has an effect on the reward.
+// speeds counts the picks of the lesson demo.Pinned until each of two proofs: that the lesson prevents its error, and
+// that the lesson improves the reward.
 type speeds struct {
 	recurrence int64 // closed picks until the proof that the lesson prevents its error; 0: no proof yet
-	reward     int64 // rewarded picks until the proof of an effect on the reward; 0: no proof yet
+	reward     int64 // rewarded picks until the proof that the lesson improves the reward; 0: no proof yet
 	rewarded   int64 // rewarded picks so far
 }
 
@@ -253,8 +254,8 @@ func (s *speeds) text() string {
 	return fmt.Sprintf("Two speeds: that %s prevents its error %s;\nits effect on the reward is %s.", demo.Pinned, recurrence, reward)
 }
 
-// withServer runs a server while play runs. Without --exit, the server then serves the dashboard until ctx
-// ends.
+// withServer runs a server while play runs. Without --exit, the server then serves the dashboard until a signal
+// arrives or ctx ends.
 func withServer(ctx context.Context, o server.Options, f demoFlags, out io.Writer, play func(ctx context.Context, s *server.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()

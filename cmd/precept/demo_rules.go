@@ -38,7 +38,7 @@ type rulesDemo struct {
 	flags      demoFlags
 	world      *demo.Rules
 	picks      int64 // planned number of rewarded sessions with a coin, for each section
-	rounds     int   // number of groups of sections that are measured together
+	rounds     int   // number of rounds; a round measures rules.at_once sections together
 }
 
 // runRules measures twelve sections of a rules file, at most rules.at_once at a time, and prints the
@@ -78,7 +78,7 @@ func (d *rulesDemo) register(ctx context.Context) error {
 	return err
 }
 
-// play measures the sections group by group, and prints the result next to the truth.
+// play measures the sections in rounds, and prints the measured effects next to the true effects.
 func (d *rulesDemo) play(ctx context.Context, srv *server.Server, data, adminURL string) error {
 	out := d.invocation.out
 	fmt.Fprintf(out, "Agents send a %s of %d sections (%s) in every request.\nTheir only setting for precept: OPENAI_BASE_URL=%s/v1\n",

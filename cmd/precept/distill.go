@@ -241,8 +241,8 @@ func untilSignal(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// openDistiller opens the configured store and lessons for a command. The distiller may run at the
-// same time as the server, because no other program writes the notes of the distiller.
+// openDistiller opens the configured store and lessons for a command. The command may run at the same time as a
+// server: a claim admits one distiller to a tenant at a time.
 func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config, optOut func() *sample.OptOut, dryRun bool) (*server.Distiller, func(), error) {
 	if err := missingStore(cfg); err != nil {
 		return nil, nil, err
@@ -255,7 +255,7 @@ func openDistiller(ctx context.Context, tools server.Tools, cfg *configs.Config,
 	if err != nil {
 		return nil, nil, errors.Join(err, st.Close())
 	}
-	d, err := tools.NewDistiller(cfg, st, optOut, place) //nolint:contextcheck // a check has no context; the look-up is bounded
+	d, err := tools.NewDistiller(cfg, st, optOut, place) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 	if err != nil {
 		closeBank()
 		return nil, nil, errors.Join(err, st.Close())

@@ -145,9 +145,9 @@ func (d *diagnosis) failed() (names []string) {
 	return names
 }
 
-// diagnose reads the account and the store, and asks the running server for /readyz. On a data directory that
-// cannot be written, a server has no run.json; diagnose then asks the address of the key listen. Only a server that
-// stores nothing counts then, because another server may be of another folder.
+// diagnose reads the account and the store, and asks the running server for /readyz. A server whose data directory
+// cannot be written has no run.json, so that diagnose asks the address of the key listen. A server at this address may
+// belong to another data directory. Its answer counts only if the server says that it stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: setAside{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
@@ -231,7 +231,7 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 // error only if there is neither an account nor a server; else the error becomes Trouble.
 func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
-	served := d.Ready != nil && d.Ready.answers // run.json alone may be of a server that was killed
+	served := d.Ready != nil && d.Ready.answers // a server that was killed leaves its run.json in the directory
 	if err != nil && !served {
 		return err
 	}

@@ -24,15 +24,15 @@ import (
 )
 
 const (
-	postLimit  = 15 * time.Second       // maximum time of a request to the data listener, which takes the requests of agents
+	postLimit  = 15 * time.Second       // maximum time of one request to the data listener
 	retryLimit = 15 * time.Second       // time during which a failed request is repeated
-	retryPause = 250 * time.Millisecond // pause before the first repetition; each pause doubles the last one
+	retryPause = 250 * time.Millisecond // pause before the first repetition; each later pause is twice as long
 )
 
 // maxCorrection is the largest correction that the data listener accepts.
 const maxCorrection = 64 << 10
 
-// feedbackFlags hold the flags of one feedback.
+// feedbackFlags are the flags of `precept feedback`.
 type feedbackFlags struct {
 	listener                          dataFlags
 	subject                           feedbackSubject
@@ -41,13 +41,14 @@ type feedbackFlags struct {
 	asJSON                            bool
 }
 
-// feedbackSubject names the subject of a feedback. Exactly one field is set.
+// feedbackSubject names the subject of a feedback. feedbackBody refuses more than one field. Without any field, the
+// subject is the run or the session of an enclosing `precept run`.
 type feedbackSubject struct {
 	session, run, request, response, sample string
 	commit, branch, pullRequest             string
 }
 
-// feedbackRating is the rating of a feedback. Exactly one of the forms is set.
+// feedbackRating is the rating of a feedback. feedbackBody requires exactly one of score, approve, reject and correct.
 type feedbackRating struct {
 	score           float64
 	scored          bool // score is given
@@ -349,7 +350,7 @@ func dataListener(
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := server.ReadRunFile(cfg.DataDir)
-	if err != nil || !alive(ctx, run.Data) { // a crashed server leaves the file in the directory
+	if err != nil || !alive(ctx, run.Data) { // a crashed server leaves its run.json in the directory
 		return "", errNotRunning
 	}
 	return run.Data, nil

@@ -28,7 +28,8 @@ type importFlags struct {
 	asJSON        bool
 }
 
-// importInto imports the transcripts of r, as of the time at. done is called after each transcript.
+// importInto imports the transcripts of r. at becomes the time of their exchanges and samples. done is called after
+// each transcript.
 type importInto func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
 
 // importVerb returns the command that imports past conversations.
@@ -177,8 +178,9 @@ func (inv *invocation) importAll(ctx context.Context, into importInto, list []im
 	return sum, nil
 }
 
-// open returns the transcripts of the file, and the file's modification time, so that a file always gives the
-// same samples. skipped names the unreadable entries of a client's history.
+// open returns the transcripts of the file, and the file's modification time, which becomes the time of the samples: a
+// second import of the file makes equal samples. The time of standard input is the present time. skipped names the
+// unreadable entries of a client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {

@@ -41,7 +41,7 @@ type lessonRow struct {
 	Path         string       `json:"path"`
 }
 
-// lessons returns the command with all commands on lessons.
+// lessons returns the command lessons with its subcommands.
 func (inv *invocation) lessons() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",

@@ -19,7 +19,7 @@ import (
 	"precept/internal/session"
 )
 
-// backtestFlags choose the sessions.
+// backtestFlags are the flags of lessons backtest.
 type backtestFlags struct {
 	tenant, since string
 	asJSON        bool
@@ -215,6 +215,7 @@ func printLikeness(out io.Writer, l *backtest.Like) {
 // maxShownSentence is the number of characters of a sentence in the answer for people.
 const maxShownSentence = 120
 
+// share returns n as a percentage of total in parentheses, after a blank; "" if total is zero.
 func share(n, total int) string {
 	if total == 0 {
 		return ""

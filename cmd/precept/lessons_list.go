@@ -19,7 +19,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// listFlags selects lessons.
+// listFlags are the flags of lessons list.
 type listFlags struct {
 	states                    []string
 	expired, archived, asJSON bool

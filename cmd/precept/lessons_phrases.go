@@ -24,7 +24,7 @@ type phrasesAnswer struct {
 	Slug      string                    `json:"slug"`
 	Sessions  int                       `json:"sessions"` // captured sessions that were read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
-	Tokens    int64                     `json:"tokens"`   // of the judge
+	Tokens    int64                     `json:"tokens"`   // tokens that the judge used
 	Refused   int                       `json:"refused"`  // phrases of the judge that fire in too many sessions, or are known
 	Accepted  []string                  `json:"accepted"` // phrases that were added to the lesson
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
@@ -71,7 +71,7 @@ func (inv *invocation) lessonsPhrases() *cobra.Command {
 				amount(traffic.Sessions(), "captured session"), lesson.LikeSessions,
 			)
 		}
-		if !l.State.Fires() { // the proposals of a lesson without effect are shown as well
+		if !l.State.Fires() { // only an active copy of a quarantined lesson can resemble a sentence
 			active := l.Clone()
 			active.State = lesson.Active
 			book = lesson.NewBook(append(slices.DeleteFunc(book.Lessons(), func(o *lesson.Lesson) bool { return o == l }), active))
@@ -118,8 +118,8 @@ func (inv *invocation) readCaptured(ctx context.Context, cfg *configs.Config) (s
 	return sessions, traffic, err
 }
 
-// checkJudge returns an error for flags and settings with which a judge cannot be asked. --accept is excluded:
-// a model may answer differently each time, so that the number of a proposal may mean another phrase.
+// checkJudge returns an error if --judge is given without a model, or together with --accept. A second call of the
+// judge may return other phrases, so that a number given to --accept could select a phrase that the user has not seen.
 func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	if !judge {
 		return nil

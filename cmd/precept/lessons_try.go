@@ -181,8 +181,8 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 	return out, q
 }
 
-// suggest returns the lessons that the query resembles by the thresholds of the captured sessions.
-// Without captured sessions there is no suggestion.
+// suggest returns the lessons that the query resembles. The thresholds come from the captured sessions: with fewer than
+// lesson.LikeSessions of them, or with match.like: off, suggest returns no lesson.
 func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
 	out := []suggestedLesson{}
 	if cfg.Match.Like == configs.LikeOff {

@@ -1,8 +1,9 @@
 // Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from
 // experience.
 //
-// Most files hold one command, such as precept serve. Only this package makes the clock, the random
-// source, the logger and the store, reads the environment and receives signals.
+// Most files hold one command, such as precept serve. This package reads the clock, the random source, the
+// environment, the standard streams and the signals of a command, and passes them on as parameters. Package server
+// makes the logger and the store, and receives the signals of a server.
 //
 // Exit codes: 0 done; 1 failure, or a check with findings; 2 misuse: wrong flags or arguments, or a
 // faulty configuration; 3 stopped, and streams were cut at the end of limits.drain_timeout or at a
@@ -37,7 +38,7 @@ const (
 	exitCut    = 3
 )
 
-// invocation holds everything outside of the program that a command may touch.
+// invocation holds the streams, the environment, the clock and the random source of a command. A test passes its own.
 type invocation struct {
 	in       io.Reader
 	out, err io.Writer
@@ -115,7 +116,7 @@ func (e *codedError) Unwrap() error { return e.err }
 
 func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
 
-// root returns the command with all commands.
+// root returns the command precept with all its subcommands.
 func (inv *invocation) root() *cobra.Command {
 	root := &cobra.Command{
 		Use: "precept",

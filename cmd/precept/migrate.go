@@ -18,7 +18,7 @@ import (
 
 // migrateFlags are the flags of migrate.
 type migrateFlags struct {
-	pause       time.Duration // time for calls of replicas that began in the old layout
+	pause       time.Duration // wait before the old keys are deleted: calls that began before the switch still use the keys
 	yes, asJSON bool
 }
 

@@ -46,7 +46,7 @@ func openOffline(
 	if locksDir {
 		var err error
 		if use.create && filepath.IsLocal(cfg.DataDir) {
-			_ = server.MakeDataDir(cfg.DataDir) // the lock reports a failure
+			_ = server.MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; the lock reports a failure
 		}
 		if lock, err = sqlite.Lock(cfg.DataDir); err != nil {
 			return nil, err

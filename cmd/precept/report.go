@@ -25,7 +25,7 @@ import (
 	"precept/proxy"
 )
 
-// reportFlags choose the report.
+// reportFlags are the flags of report.
 type reportFlags struct {
 	query  admin.Query
 	window string

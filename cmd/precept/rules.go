@@ -14,7 +14,7 @@ import (
 	"precept/inject/rules"
 )
 
-// rules returns the command with all commands on rules files.
+// rules returns the command rules with its subcommands.
 func (inv *invocation) rules() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "rules",

@@ -148,8 +148,8 @@ func (p *proposal) print(out io.Writer) error {
 	return err
 }
 
-// judge applies the rules of removal to the measured sections of a file. Outer sections without a measurement are kept,
-// and are also part of the result.
+// judge applies the rules of removal to the measured sections of a file. An outermost section without a measurement is
+// kept, as "not measured". Sections inside of a removed section are left out of the result.
 func judge(file, text string, rep *report.Report, margin float64, force bool) (out []judgement) {
 	all := rules.Split(text)
 	units := rules.Units(all)
@@ -158,6 +158,8 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 		s := &all[i]
 		body := text[s.Start:s.End]
 		r := rules.Registered{File: file, Section: s.Name, Hash: rules.Hash(body)}
+		// A measured section is found by its text, because the number at the end of a repeated name, such as "Notes (2)",
+		// changes when an earlier section is removed from the file.
 		at := slices.IndexFunc(rep.Lessons, func(row report.Row) bool {
 			arm := trial.Arm(row.Arm)
 			return arm == r.Arm() || arm.IsRule() && strings.HasPrefix(row.Arm, rules.ArmPrefix+file+"#") && strings.HasSuffix(row.Arm, "@"+r.Hash)
@@ -184,8 +186,8 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 	return out
 }
 
-// removal returns the rule by which a section can be removed, or the reason for keeping the section. The
-// effect of a row is the effect of the section: sessions with it less sessions without it.
+// removal returns the rule by which a section can be removed, or the reason for keeping the section. A positive effect
+// in the row speaks for the section: the effect is the reward with the section less the reward without the section.
 func removal(r *report.Row, margin float64) (rule, why string) {
 	switch r.Verdict {
 	case report.Invalid:
@@ -243,7 +245,7 @@ func (j *judgement) evidence() string {
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
 }
 
-// cutSections returns a file without the sections cuts, and without headings that have no other content.
+// cutSections returns the text without the sections at cuts, and without headings that are empty after the cuts.
 func cutSections(text string, cuts []rules.Span) string {
 	for i := range cuts { // the blank lines after a section go with the section
 		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,7 +53,11 @@ func (inv *invocation) rulesStop() *cobra.Command {
 			return err
 		}
 		if len(stopped) == 0 {
-			return fmt.Errorf("no measured section of %s %s; `precept rules list` shows the registered sections", name, cmp.Or(strings.Join(names, ", "), "is registered"))
+			what := "section of " + name
+			if len(names) > 0 {
+				what += " named " + strings.Join(names, " or ")
+			}
+			return fmt.Errorf("no %s is queued or measuring; `precept rules list` shows the registered sections", what)
 		}
 		if asJSON {
 			return writeJSON(inv.out, map[string][]string{"stopped": stopped})

@@ -128,7 +128,7 @@ func (inv *invocation) runAgent(
 		result.Verifier = inv.verifyRun(ctx, cfg, f, p)
 	}
 	if f.asJSON {
-		if err := writeLine(inv.err, result); err != nil && o.code == 0 { // otherwise the exit code stays that of the agent
+		if err := writeLine(inv.err, result); err != nil && o.code == 0 { // a failure of the agent determines the exit code
 			return err
 		}
 	}
@@ -232,7 +232,7 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	find := func() (string, error) { return p.data, nil }
 	answer, err := inv.postFeedback(ctx, retryLimit, find, credential(inv.env, cfg, &f.listener), body)
 	if err != nil {
-		fmt.Fprintln(inv.err, "precept: the verdict could not be posted:", err)
+		fmt.Fprintln(inv.err, "precept: the result of the verifier could not be posted:", err)
 		result.Error = err.Error()
 		return result
 	}
@@ -241,8 +241,8 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 		fmt.Fprintf(inv.err, "precept: no request of %s %s got a successful reply, so the verifier gives no rating\n", subject, name)
 		return result
 	}
-	verdict := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
-	fmt.Fprintf(inv.err, "precept: the verifier %s; %s %s (%s)\n", verdict, subject, name, answer.Status)
+	outcome := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
+	fmt.Fprintf(inv.err, "precept: the verifier %s; %s %s (%s)\n", outcome, subject, name, answer.Status)
 	return result
 }
 

@@ -28,7 +28,7 @@ type verifyAnswer struct {
 	Command  []string         `json:"command"`
 	ExitCode int              `json:"exit_code"`
 	Failures []ledger.Failure `json:"failures"`
-	Results  []ledger.Result  `json:"results"` // result per failure, in the same order; empty without a failure
+	Results  []ledger.Result  `json:"results"` // one result for each failure, in the same order; empty if nothing was recorded
 }
 
 // verify returns the command that runs a given program and records its failures in the ledger.
@@ -173,7 +173,8 @@ func printVerified(console io.Writer, v *verifyAnswer, dry bool) {
 	}
 }
 
-// goModule returns the module of a folder, because go test names packages by the module.
+// goModule returns the import path of a folder in a Go module, by which go test names the package of the folder; ""
+// outside of a module.
 func goModule(dir string) string {
 	root := dir
 	for {
@@ -197,9 +198,9 @@ func goModule(dir string) string {
 	}
 }
 
-// headAndTail keeps the first and the last bytes of an output, at least half bytes of each.
+// headAndTail is a writer that keeps the first and the last bytes of an output.
 type headAndTail struct {
-	half int        // number of bytes of each part
+	half int        // number of bytes that String returns of each end
 	mu   sync.Mutex // standard output and standard error come from two goroutines
 	head []byte
 	tail []byte

@@ -151,8 +151,8 @@ func (x *following) newest(ctx context.Context) error {
 	return err
 }
 
-// ask reads the exchanges after the last answer, and the five exchanges before: the retry of a turn is listed next to
-// its first attempt, also if later turns are printed already.
+// ask reads the exchanges that are new since the last answer, and the five exchanges before them. The server lists the
+// retry of a turn next to the first attempt of the turn, so that a new exchange can be in front of printed exchanges.
 func (x *following) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
