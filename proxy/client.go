@@ -13,8 +13,8 @@ import (
 	"precept/internal/wire"
 )
 
-// lingerTimeout is the time between precept's answer and the close of a connection on which the
-// client still sends. Unread bytes at the close may destroy the answer.
+// lingerTimeout is the time between precept's answer and the close of a connection on which the client still sends. A
+// close with unread bytes resets the connection, and a reset may discard the answer before the client reads it.
 const lingerTimeout = 500 * time.Millisecond
 
 // clientWriter writes the response to the client. A clientWriter bounds the time of one write, not
@@ -74,11 +74,10 @@ func (w *clientWriter) WriteHeader(code int) {
 // Unwrap lets http.ResponseController find Flush, Hijack and the deadlines.
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end ends a response. The server writes the rest without a deadline, and waits for the rest of an
-// unread body at most lingerTimeout. The read deadline is set after lingerTimeout: the server
-// removes an earlier deadline while the transport still reads, and then reads the rest of a short
-// body without bound. The connection ends with this response, so no further request meets the
-// deadline.
+// end ends a response. net/http writes the rest of the response without a deadline. If the request body is incomplete,
+// net/http reads the rest of a short body before it closes the connection; a read deadline in the past ends this read
+// after lingerTimeout. The deadline cannot be set at once: net/http removes it if the transport still reads the body.
+// No further request meets the deadline, because the connection ends with this response.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.complete() {

@@ -87,7 +87,7 @@ func (t *turn) replayBlocks() {
 	t.plan.insert = t.set.injector.Replay(rec, view)
 }
 
-// splice makes the body with the insertions.
+// splice makes the body with the insertions and deletions of the plan.
 func (t *turn) splice() {
 	begun, edits := t.p.opts.Now(), t.plan.insert.Edits
 	size := len(t.in.body.plain) + 1024

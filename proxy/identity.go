@@ -54,7 +54,7 @@ const maxTokenBytes = 16 << 10
 // other credential is its own text. The upstream checks the signature. No credential equals the text of
 // a signed token, because no header contains a zero byte.
 func ownerOf(credential string) string {
-	token := credential[strings.LastIndexByte(credential, ' ')+1:] // "DPoP eyJ..." is not cut by credentialOf
+	token := credential[strings.LastIndexByte(credential, ' ')+1:] // credentialOf removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")
 	payload, _, signed := strings.Cut(rest, ".")
 	if !signed || len(token) > maxTokenBytes {
@@ -121,8 +121,7 @@ func (id *identity) scope() session.Scope {
 }
 
 // caller returns a digest of the owner of the credential for the exchange, "" without a credential.
-// The digest is the same at every replica and after every restart: an automatic gate must not take one
-// caller for two.
+// The digest is the same at every replica and after every restart, because an automatic gate counts different callers.
 func (id *identity) caller() string {
 	if id.credential == ([sha256.Size]byte{}) {
 		return ""

@@ -24,7 +24,7 @@ import (
 	"precept/store"
 )
 
-// Options are the parts of the data listener.
+// Options configure a Proxy, and hold the parts of the program that the proxy uses.
 type Options struct {
 	Config  *configs.Config
 	Store   Store
@@ -79,6 +79,7 @@ type Sessions interface {
 type Recorder interface {
 	// Begin admits an exchange before its request is sent. Offer or Abandon ends the admission.
 	Begin(x *sample.Exchange) *store.TurnStart
+	// Abandon ends the admission of an exchange that is not offered. After Offer, Abandon has no effect.
 	Abandon(b *store.TurnStart)
 	// Offer passes a turn to the recorder. Offer reports false if the recorder has no room.
 	Offer(t store.Turn) bool

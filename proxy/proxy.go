@@ -6,8 +6,8 @@
 //
 // Contract: bytes that precept does not understand are forwarded unchanged. A change of a request
 // is a splice of text. Response bytes never change. No fault of precept changes the status, the
-// body or the time of a request: each step of learning runs under a guard, which counts a panic or
-// an error, and the original request is forwarded.
+// body or the time of a request: each step of learning runs in runStep, which counts and logs a panic,
+// and the request is forwarded without the step.
 //
 // serveTurn in turn.go shows a request from top to bottom. Its steps are in the files of their
 // name: read.go, the package resolve, decide.go, forward.go with tap.go (the reply), record.go and

@@ -101,8 +101,7 @@ func (p *Proxy) accept(set *settings, w *clientWriter, r *http.Request) (in inco
 	}, nil
 }
 
-// finish ends an accepted request. The idle connections of an upstream outside of the present configuration
-// are closed.
+// finish ends an accepted request, and closes the idle connections of an upstream that a reload has removed.
 func (p *Proxy) finish(upstream *target) {
 	p.set.Load().closeIdle(upstream.transport)
 	p.inFlight.leave()

@@ -198,7 +198,7 @@ func (t *turn) publish() {
 func (t *turn) record() {
 	t.release()
 	if t.reply.reader != nil {
-		t.resolveReply() // of a cut reply, the received part
+		t.resolveReply() // a reply that was cut is resolved with the received part
 	}
 	t.runStep(label.StepWrit, t.queueCommands)
 	t.runStep(label.StepRecord, t.offer)
@@ -286,8 +286,10 @@ func (t *turn) change() store.Change {
 	return store.Unchanged
 }
 
-// judgeUnoffered decides in place of the recorder whether a turn opted out: a side request, a turn
-// without capture, or a turn with a failed step, which counts as opted out.
+// judgeUnoffered does the recorder's part for a request that the recorder does not get: judgeUnoffered marks the turn
+// as opted out or not, and keeps or drops the held keys. A turn with limits.capture_bytes 0 has not opted out. A turn
+// with a failed step counts as opted out, because nothing searched it for an opt-out. A side request is not marked, and
+// its keys are kept unless a turn of the session opted out.
 func (t *turn) judgeUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
@@ -304,7 +306,8 @@ func (t *turn) judgeUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered ends an admitted turn without an offer, after a failed step.
+// abandonUnoffered ends the admission of a turn that a failed step kept from the recorder. After an offer, Abandon has
+// no effect.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)

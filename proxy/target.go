@@ -55,7 +55,7 @@ func (t *target) upstreamPath(p string) string {
 		return p
 	}
 	above, azure := strings.CutSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai")
-	if isDeployment(p) || azure && strings.HasPrefix(p, "/openai/") { // next to /openai/v1, not below
+	if isDeployment(p) || azure && strings.HasPrefix(p, "/openai/") { // Azure has deployments beside /openai/v1, not below it
 		return above + p
 	}
 	if ok && t.versioned {

@@ -110,7 +110,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 
 	// Begin: the request gets its id, and the turn is admitted before the upstream sees the
 	// request.
-	t.name()
+	t.assignID()
 	t.runStep(label.StepBegin, t.draftExchange)
 
 	// Forward: the turn is the observer of the forwarding (tap.go), and sees the reply before the client
@@ -157,9 +157,9 @@ func (t *turn) markSide(why label.Reason) {
 	t.p.opts.Metrics.sessions.side.WithLabelValues(string(why)).Inc()
 }
 
-// name sets the id of the request, unless a log line has set the id already. The id contains the id of the
+// assignID sets the id of the request, unless a log line has set the id already. The id contains the id of the
 // session, so that feedback by request id needs no index.
-func (t *turn) name() {
+func (t *turn) assignID() {
 	switch {
 	case t.w.id != "":
 	case t.session.Session == nil:

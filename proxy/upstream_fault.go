@@ -25,7 +25,7 @@ const (
 	stageDial      stage = iota // the connection, to the upstream or to the proxy before it, is not open
 	stageConnected              // the connection is open; a proxy has to open the tunnel
 	stageTLS                    // the TLS handshake
-	stageSent                   // the request is at the upstream
+	stageSent                   // the connection is ready, and the request is on its way or at the upstream
 )
 
 // badResponse is the error of a response that precept does not forward.
@@ -36,14 +36,13 @@ func (e badResponse) Error() string { return string(e) }
 // errEarlyResponse is the error of a response that the upstream sent before the request.
 const errEarlyResponse = badResponse("sent bytes before the request; precept closed the connection; try again")
 
-// refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http holds only the
-// text that the proxy chose.
+// refusedTunnel is the error of a proxy that refuses CONNECT. The error of net/http has no status, only the text that
+// the proxy chose.
 type refusedTunnel struct{ status int }
 
 func (e *refusedTunnel) Error() string { return fmt.Sprintf("CONNECT: status %d", e.status) }
 
-// checkTunnel implements http.Transport.OnProxyConnectResponse: the transport passes the answer to
-// CONNECT.
+// checkTunnel implements http.Transport.OnProxyConnectResponse. res is the answer of the proxy to CONNECT.
 func checkTunnel(_ context.Context, _ *url.URL, _ *http.Request, res *http.Response) error {
 	if res.StatusCode == http.StatusOK {
 		return nil

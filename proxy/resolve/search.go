@@ -65,9 +65,10 @@ func (s *search) catchUp() {
 	}
 }
 
-// findLost replaces a temporary session by the session of the conversation, as soon as the backend
-// returns the owner of the items. The temporary session had none of the lessons of the
-// conversation, so the session of the conversation leaves the experiment.
+// findLost replaces a stand-in by the session of the conversation. A stand-in is a session that began because the
+// backend did not answer in time. As soon as the backend returns the session that owns the items of the request, this
+// session continues. It leaves the experiment, because the turns of the stand-in had none of its lessons. findLost
+// returns true if the session was replaced or if the backend has not answered yet.
 func (s *search) findLost() bool {
 	standIn := s.res.Session
 	standIn.Record.Mutex.Lock()
@@ -203,8 +204,8 @@ func (s *search) passWithoutSession() {
 	s.r.threads.Ended(res.Thread, true, s.begun)
 }
 
-// isSide reports whether the request is a side request although no session is known: by its words
-// (a title, a summary, a compaction), or because the request quotes a current conversation.
+// isSide reports whether a request without a known session is a side request: by its words (a title, a summary, a
+// compaction), or because the request quotes a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
 	if !s.late && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
@@ -222,7 +223,7 @@ func (s *search) isSide(rec *session.Record) bool {
 
 // excludeTwins removes sessions with equal histories from the experiment: the request may belong to
 // any of the sessions, so coins may have reached the wrong session. The sessions keep their blocks
-// and get lessons as before, but count for nothing. Three kinds of sessions stay in the experiment:
+// and get lessons as before, but are not counted. Three kinds of sessions stay in the experiment:
 // closed sessions, which counted with their coins until then, named sessions, and the sessions of a
 // run, which share their coins.
 func (s *search) excludeTwins() {
@@ -245,8 +246,8 @@ func (s *search) excludeTwins() {
 
 func (s *search) exclude(why label.Reason) { s.res.Excluded = append(s.res.Excluded, why) }
 
-// optedOut reports whether a turn of the session opted out. The history then has keys of the opted-
-// out turn, which must not be kept.
+// optedOut reports whether a turn of the session opted out. The history then has keys of the turn that opted out, and
+// these keys must not be kept.
 func (s *search) optedOut() bool {
 	s.res.Session.Record.Mutex.Lock()
 	defer s.res.Session.Record.Mutex.Unlock()
