@@ -115,7 +115,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 }
 
 // removeHidden removes from a document all data that is derived from the text of hidden turns: hashes of
-// texts, blocks whose anchor is a hash, calls and results. Numbers and draws remain.
+// texts, blocks whose anchor is a hash, calls and results. Numbers and coins remain.
 func (r *Record) removeHidden(d *document) {
 	if r.Hidden(r.Thread.Turns) {
 		d.Thread.LastTurn = LastTurn{}

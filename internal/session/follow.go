@@ -105,10 +105,10 @@ func (t *Threader) candidates(tr *trail, k trailKey) []owner {
 	return found
 }
 
-// isPlausibleOwner reports whether the request may belong to the session o. A key that only requests of
-// the session contained may be a few-shot example that other conversations contain, too; the request
-// must then extend the newest request of the session, or the session must have no reply yet. An agent
-// that rewrites replies still sends the other items back, so its requests extend each other.
+// isPlausibleOwner reports whether the request may belong to the session o. A key of the kind stampWeak or stampPast
+// may be a few-shot example that other conversations contain, too. The request must then extend the newest request of
+// the session. For stampPast, a session without a reply is plausible as well. An agent that rewrites replies still
+// sends the other items back, so its requests extend each other.
 func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 	kind := o.stamp & stampKind
 	if kind >= stampRequest {
@@ -122,8 +122,8 @@ func (t *Threader) isPlausibleOwner(o owner, req *wire.Request) bool {
 // joinOwner assigns the request to one of the owners of the newest known key, and reports whether an
 // owner fits. Several runs with an equal beginning own the key. The request belongs to the owner whose
 // newest reply no other request has continued. Without such an owner, the request is a branch of a
-// shared past and gets a new session. joinOwner repeats the look-up while the owners change: at the
-// same time, another request may continue an owner, or an owner may get a reply.
+// shared past, and joinOwner returns false. joinOwner repeats the look-up while the owners change: at
+// the same time, another request may continue an owner, or an owner may get a reply.
 func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -142,8 +142,8 @@ func (t *Threader) joinOwner(r *Resolved, tr *trail, k trailKey, found []owner) 
 	return false
 }
 
-// joinBest assigns the request to the owner with the highest rank. joinBest returns false if the
-// request belongs to none of the owners.
+// joinBest assigns the request to the owner with the highest rank. If several owners remain equal, joinBest takes the
+// most likely one, and Doubt names all of them. joinBest returns false if the request belongs to none of the owners.
 func (t *Threader) joinBest(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.weak { // of the sessions that the request may continue, prefer those with its calls and results
 		keys := tr.details()

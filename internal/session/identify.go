@@ -198,8 +198,8 @@ func off(v string) bool {
 	return false
 }
 
-// learnOff reports whether Precept-Learn opts out. An unknown value opts out: a client that sends the header
-// wants a choice, and a stored text cannot be taken back.
+// learnOff reports whether Precept-Learn opts out. An unknown value opts out, because a misspelt opt-out must not lead
+// to stored text.
 func learnOff(h http.Header) bool {
 	return slices.ContainsFunc(h.Values("Precept-Learn"), off) || UnknownLearn(h) != ""
 }

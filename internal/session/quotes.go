@@ -17,8 +17,8 @@ type Quotes struct {
 	byScope recent[Scope, *scopeConversations] // conversations of each credential
 }
 
-// scopeConversations holds the conversations of a credential, with tools and without. The last entry is the most
-// recently used conversation.
+// scopeConversations holds the conversations of a credential, with tools and without. The last entry of each list is
+// the most recently used conversation.
 type scopeConversations struct{ tooled, chats []*fingerprint }
 
 // all yields the conversations, those with tools first, newest first.

@@ -32,8 +32,8 @@ type Identity struct {
 	ID      ID        `json:"-"`      // key of the row; the row carries the ID, so the document does not
 	Tenant  string    `json:"tenant"` // from the credential; no other tenant may read or rate the session
 	Agent   string    `json:"agent"`
-	Name    string    `json:"name"`   // the client's own name, else ours; feedback finds the session by the name
-	Method  Method    `json:"method"` // the rule that identified the session; a name shared by chance is treated with less trust
+	Name    string    `json:"name"`   // the client's own name, else a name of precept; feedback finds the session by the name
+	Method  Method    `json:"method"` // the rule that identified the session; sessions without a name (ByNew, ByEcho) may be confused with sessions of an equal history
 	Started time.Time `json:"started"`
 	// Seen is the time of the newest main request. Of two rows of a session a store keeps the row
 	// with the later Seen, so Begin never sets Seen back when the clock is set back.
@@ -129,7 +129,7 @@ type State struct {
 	// is no evidence about a lesson.
 	Answered bool `json:"answered,omitempty"`
 
-	Beyond bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first one
+	Beyond bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first such request
 
 	// Placeholders are the highest numbers of the placeholders in stored exchanges, by kind. After a
 	// restart and at another replica the numbers continue from there.
@@ -143,7 +143,7 @@ type State struct {
 type Block struct {
 	Anchor wire.Anchor `json:"anchor"`
 	Text   string      `json:"text"`
-	Turn   int         `json:"turn"` // turn of the insertion; the block is not stored where that turn opted out
+	Turn   int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
 	Slugs  []string    `json:"slugs,omitempty"`
 	Loop   bool        `json:"loop,omitempty"`  // a loop warning
 	Once   bool        `json:"once,omitempty"`  // inserted in a delta request: the provider keeps the block; a second insertion would repeat the text

@@ -20,7 +20,7 @@ type transcript struct {
 	id       ID
 	size     int // length of the newest text in bytes
 	seams    [transcriptSeams]seam
-	list     uint64
+	list     uint64   // hash of the list of the newest request
 	answer   []string // first lines of the newest answer
 	waits    bool     // precept has not seen the answer to the newest text yet
 	extended bool     // the conversation has continued at least once

@@ -43,7 +43,8 @@ func (r *Record) AddMember(rec *Record) {
 	rec.Unit.MemberNo = r.Unit.Members
 }
 
-// CountTurn counts a turn of a member. The caller locks the record.
+// CountTurn stores the time of a turn of a member and, for a run, adds the turn to Thread.Turns. A parent session
+// counts only its own turns. The caller locks the record.
 func (r *Record) CountTurn(now time.Time) {
 	if now = now.UTC(); now.After(r.Identity.Seen) {
 		r.Identity.Seen = now
