@@ -33,7 +33,7 @@ func TestTagCallForms(t *testing.T) {
 }
 
 // readReport reads a result that an agent writes as text. It returns no result for the words of a person.
-func TestReadReportIgnoresWordsOfAPerson(t *testing.T) {
+func TestParseTextResultIgnoresWordsOfAPerson(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
 		"<tool_response>\nx\n</tool_response>\n<tool_response>\ny\n</tool_response>": "x\n</tool_response>\n<tool_response>\ny\n</tool_response>",
@@ -49,7 +49,7 @@ func TestReadReportIgnoresWordsOfAPerson(t *testing.T) {
 		"[":                                                                             "",
 		"<tool_response":                                                                "",
 	} {
-		if rep, _ := readReport(text); rep.text != want {
+		if rep, _ := parseTextResult(text); rep.text != want {
 			t.Errorf("%q: got result %q, want %q", text, rep.text, want)
 		}
 	}

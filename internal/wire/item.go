@@ -39,7 +39,7 @@ type Item struct {
 	Words   string // user only: words of the user, without reminders, environment blocks and blocks of precept; "" for none
 	Calls   []Call
 	Results []Result
-	Served  []string // ids of parts of an answer that the provider keeps: calls that the provider answered, spoken words
+	Served  []string // ids of parts of an answer that the provider keeps: calls that the provider answered, audio
 	Lead    string   // user: blocks of another precept before the words
 	HasText bool     // user: a block can be inserted before a text part
 
@@ -270,8 +270,8 @@ func (r *Request) isNamed(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// EchoCall returns a hash of the name and the arguments of a call. A reply without ids shares nothing
-// else with the next request. White space between the JSON values of the arguments does not count.
+// EchoCall returns a hash of the name and the arguments of a call. A later request is recognised by this hash if the
+// calls of the reply have no ids. White space between the JSON values of the arguments does not count.
 func EchoCall(c *Call) string {
 	sum := uint64(0)
 	if args := []byte(c.Args); len(args) > 0 && args[0] == '{' && valid(args) {

@@ -10,9 +10,9 @@ import (
 	"precept/internal/label"
 )
 
-// Memory limits the cost of parsing a growing conversation to the new part. An agent sends its
-// whole history with every turn. Bytes that an earlier request proved to be JSON need no second proof:
-// their hash takes a tenth of the time.
+// Memory limits the cost of parsing a growing conversation to the new part. An agent sends its whole history with every
+// turn. The bytes that were scanned in an earlier request are not scanned again: comparing their hash takes a tenth of
+// the time.
 //
 // Memory holds offsets and hashes, never text. The hash is not cryptographic: a client that finds
 // two beginnings with the same hash confuses the parse of its own requests. The scope (the client's

@@ -56,7 +56,7 @@ func (s *replyItem) joined() string {
 		b.Write(piece)
 	}
 	b.Write(s.text)
-	s.drop() // text and pieces together would double the bound when many streams end at once
+	s.drop() // otherwise text and pieces of many ending streams would take twice the memory that the limit permits
 	return b.String()
 }
 

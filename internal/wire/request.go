@@ -77,8 +77,8 @@ type requestMemo struct {
 	hasRepeatedPair bool               // a call outside of a code fence got the same answer twice; built by countPairs
 }
 
-// paged holds a value for each item of a list, in pages that are made at their first use. A request reads
-// its first and its newest items, so the memory hardly grows with the conversation.
+// paged holds a value for each item of a list, in pages that are made at their first use. precept reads only the first
+// and the newest items of most requests, so the memory hardly grows with the conversation.
 type paged[T any] struct{ pages []*[pageItems]T }
 
 const pageItems = 16
@@ -164,8 +164,8 @@ const maxPlainKeys = 64
 
 // repeated reports whether two top-level keys are equal, compared without case and with escapes
 // decoded. JSON readers differ in which of two equal keys they use, so such a body is not
-// rewritten. The few plain keys of an ordinary body are compared in place: a map of their folded
-// names was a thirtieth of all allocations of a request.
+// rewritten. The few plain keys of an ordinary body are compared in place, without the allocations of a
+// map of their folded names.
 func (p *parser) repeated() bool {
 	b := p.scan.b
 	if len(p.keys) > maxPlainKeys || slices.ContainsFunc(p.keys, func(k span) bool { return !isPlainKey(k.of(b)) }) {

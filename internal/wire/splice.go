@@ -27,8 +27,8 @@ const (
 	aroundNull             // a string around a null: the null becomes the end of the string
 )
 
-// The bytes around a null that becomes the end of a string. The escape distinguishes the string
-// from a string of the client.
+// A result whose content is null becomes the string "TEXT\u000anull". A client writes a line feed as \n, so the escape
+// shows that precept made the string of a null.
 const (
 	beforeNull = `\u000a`
 	null       = "null"

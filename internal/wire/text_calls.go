@@ -37,7 +37,7 @@ func (r *Request) readTextResult(it *Item) {
 	}
 	lead, rest := cutLead(it.Text)
 	rest = strings.TrimSpace(rest)
-	rep, ok := readReport(rest)
+	rep, ok := parseTextResult(rest)
 	if !ok {
 		if c, ok := r.repeatedCall(it, rest); ok {
 			it.setTextResult(c, it.Index-1, Result{Text: rest, Lead: lead, Block: -1, InUserText: true, Inferred: true})
@@ -73,9 +73,9 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// callBefore returns the call that a report in item i answers, and the index of the item with the
+// callBefore returns the call that the text result rep in item i answers, and the index of the item with the
 // call, -1 for none.
-func (r *Request) callBefore(i int, rep *report) (Call, int) {
+func (r *Request) callBefore(i int, rep *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
 			if c, ok := rep.find(r.textAt(j)); ok {

@@ -106,7 +106,7 @@ func ownWords(text string, removed removedFunc) string {
 		removed.call("observation", s)
 		return ""
 	case strings.HasPrefix(s, agentsHead):
-		// The tag is removed already; the rest of the message is its one-line head.
+		// withoutWrappers has removed the element <INSTRUCTIONS>. Its heading, one line, is removed here.
 		head, rest, _ := strings.Cut(s, "\n")
 		removed.call("project instructions", head)
 		s = strings.TrimSpace(rest)
