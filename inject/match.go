@@ -81,7 +81,7 @@ func (w *work) lessons() {
 	}
 	picks := w.decide(actions, w.room(all))
 	w.insertPicks(all, picks)
-	w.report(all, picks)
+	w.recordMatches(all, picks)
 }
 
 // meaningSpot is the key of the place for lessons that match by meaning. No call has this id.
@@ -318,8 +318,9 @@ func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 	return picks[i], true
 }
 
-// report records the state of each lesson that matched in this turn.
-func (w *work) report(all []matchedLesson, picks []trial.Pick) {
+// recordMatches adds each lesson that matched in this turn to the plan, with its state: injected, withheld, control (a
+// match in a control session) or matched (not picked).
+func (w *work) recordMatches(all []matchedLesson, picks []trial.Pick) {
 	control := false
 	w.withCoins(func(u *session.Record) { control = u.Assignment.Control })
 	for i := range all {

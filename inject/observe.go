@@ -138,8 +138,8 @@ func (w *work) watch(u *session.Record, picks []trial.Pick, actions []bandit.Act
 	}
 }
 
-// outcomes returns the outcomes that are measured for a lesson. A lesson about an error has a
-// recurrence.
+// outcomes returns the outcomes that are measured for a lesson. trial.Recurrence, the return of an error, is measured
+// for lessons about an error only.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
 	set := trial.SetOf(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
 	if !w.in.cfg.NoLoops {

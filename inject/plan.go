@@ -54,11 +54,11 @@ type Plan struct {
 
 	Matched  []string        // slugs of the first matches in this session
 	Injected []string        // picked now and inserted
-	Withheld []string        // picked now and held back
+	Withheld []string        // picked now and withheld
 	Lessons  []sample.Lesson // state of the lessons that matched in this turn, for the exchange
 	Picks    []trial.Pick    // the new picks, with their coins
 	Cut      []string        // slugs of the arms of the sections in Cuts
-	Loops    int             // loops found now: warned of, or held back
+	Loops    int             // loops found now, also if their warning is withheld
 	Spent    bool            // the matching stopped at its work limit, or the head is too long for the sections
 	Answered bool            // the plan inserts an answer to /lesson commands, or the information about them
 }
@@ -164,7 +164,9 @@ func (w *work) withCoins(use func(u *session.Record)) {
 	use(w.input.Unit)
 }
 
-// excluded reports whether the session or its unit is outside of the experiment.
+// excluded reports whether the session gets no new lessons, because the session or its unit is outside of the
+// experiment. A doubted session is outside of the experiment as well, but still gets lessons: an agent must not lose
+// its lessons because another agent sends an equal history.
 func (w *work) excluded() (yes bool) {
 	w.withCoins(func(u *session.Record) { yes = u.Assignment.Excluded })
 	return (yes || w.rec.Assignment.Excluded) && !w.rec.State.Doubted
@@ -198,7 +200,8 @@ type work struct {
 	moved *bool // the list of the previous turn is not at its place in this list; nil: not checked yet
 }
 
-// addBlock inserts a block, now and from now on.
+// addBlock inserts a block into this request, and adds the block to the record, from which every later request gets the
+// block again.
 func (w *work) addBlock(at spot, b session.Block) {
 	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Thread.Turns, w.input.Request.Delta
 	w.rec.Lessons.Blocks = append(w.rec.Lessons.Blocks, b)

@@ -24,8 +24,8 @@ type publisher interface {
 	TrialBegan(k trial.Arm, name string) bool
 }
 
-// Present returns the current presentation of a lesson. Claims of success in the file are ignored.
-// The counts of the runtime, for the lesson presented as advice, are used if p has any.
+// Present returns the current presentation of a lesson. The counts of p decide whether advice is presented as a
+// caution, unless p is nil. Claims of success in the lesson's file are ignored.
 //
 // The default presentation (advice, or a caution if the file is about a failure, at full length)
 // has the plain arm. A different presentation adds a suffix, so that no two treatments share an
