@@ -50,8 +50,7 @@ func (w *ownWords) add(o *ownWords) {
 // occurIn reports whether at least n sessions have the words, and no session has other words.
 func (w *ownWords) occurIn(n int) bool { return w.Phrase != "" && !w.Varied && w.Sessions >= n }
 
-// CountedFix is a fix with the sessions in which the fix worked. The fields of the fix are the fields of
-// Fix.
+// CountedFix is a Fix with the sessions in which the fix worked.
 type CountedFix struct {
 	Kind     string `json:"kind"`
 	Param    string `json:"param,omitempty"`
@@ -208,7 +207,7 @@ func (m *occurrence) failCheck() {
 	}
 }
 
-// worksLater reports whether a call of the same tool worked soon after the failure.
+// worksLater reports whether one of the next calls, at most reach, is a call of the same tool that worked.
 func (r *reading) worksLater(i int) bool {
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		if r.steps[j].tool == r.steps[i].tool && r.steps[j].succeeded() {

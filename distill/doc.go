@@ -14,8 +14,8 @@
 // lesson as evidence (propose.go). A sighting is a session that supports a lesson.
 //
 // The contract: the distiller never runs on a request's path and never activates a lesson. A
-// proposal is quarantined until a person approves the lesson, or goes to a measured trial if the
-// operator configured this (Gate). A session is read once per state of its content; running again
+// proposal is quarantined until a person approves the lesson, or starts a measured trial if
+// distill.gate is auto (gate.go). A session is read once per state of its content; running again
 // changes nothing. The clock is a parameter.
 //
 // The hazard: a session contains names, secrets, and text that an attacker wants a model to read.

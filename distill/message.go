@@ -12,21 +12,21 @@ import (
 // stableMessage is the stable part of an error message.
 type stableMessage struct {
 	show   string // message for people, with … in place of private words
-	phrase string // longest run of the message's own words, literally: the trigger
+	phrase string // longest run of public words, with the bytes of the message: the trigger
 	words  int    // number of words in phrase
 }
 
 // message returns the stable part of a failed result. public holds further public words, those of the tool and
-// its parameters. own holds the words that the call sent.
-func message(text string, public, own map[string]bool) stableMessage {
-	return stableLine(detect.Headline(text), &scanner{public: public, own: own})
+// its parameters. sent holds the words that the call sent.
+func message(text string, public, sent map[string]bool) stableMessage {
+	return stableLine(detect.Headline(text), &scanner{public: public, sent: sent})
 }
 
 // organisationMessage returns the stable part of a failed result with words of the organisation of the
 // session, as far as scope allows. Secrets, personal data, ids and paths are replaced by ….
-func organisationMessage(text string, public, own map[string]bool, scope wordScope) stableMessage {
+func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
-	return stableLine(headline, &scanner{public: public, own: own, scope: scope})
+	return stableLine(headline, &scanner{public: public, sent: sent, scope: scope})
 }
 
 // stableLine returns the stable part of the most specific line. rules holds the fields of the scanner that
@@ -98,9 +98,10 @@ type scanner struct {
 	special  bool          // the line has the name of an error
 	done     bool          // a sentence has ended; the rest of the line is not read, because it may hold anything
 
-	public, own map[string]bool
-	scope       wordScope       // words of the organisation that count as public words
-	persons     map[string]bool // words that name persons
+	public  map[string]bool // further public words: of the tool and its parameters
+	sent    map[string]bool // words that the call sent, which are private
+	scope   wordScope       // words of the organisation that count as public words
+	persons map[string]bool // words that name persons
 }
 
 func (l *scanner) endRun() {
@@ -116,7 +117,7 @@ func (l *scanner) kind(word string, quoted bool) wordKind {
 	if kind == private && l.scope > publicWordsOnly && (l.scope == namesToo || isTerm(word)) && isOrganisationWord(word) {
 		kind = plain
 	}
-	if (quoted || l.own[low] && word != "") && !l.public[low] || l.persons[low] {
+	if (quoted || l.sent[low] && word != "") && !l.public[low] || l.persons[low] {
 		kind = private
 	}
 	return kind

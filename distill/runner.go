@@ -50,7 +50,7 @@ type Options struct {
 	DryRun   bool
 	Auto     bool // distill.gate is auto: trials start without an approval
 	Now      func() time.Time
-	Owner    string // unique among processes
+	Owner    string // name of this process in claims, unique among processes
 	Budget   Budget
 	Parallel int                             // sessions that a judge reads in parallel; 0: one
 	Progress func(read int)                  // receives the number of further sessions that were read; may be nil

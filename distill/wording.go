@@ -50,7 +50,7 @@ var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[st
 // embedded decodes an embedded data file.
 func embedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
-		panic("distill: " + err.Error()) // every test of a rule decodes the file
+		panic("distill: " + err.Error()) // a faulty file fails every test of a rule
 	}
 	return v
 }
