@@ -46,7 +46,8 @@ func lessonsOf(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// strength returns the rank of the state of a lesson. The weakest state, matched, has the rank -1.
+// strength returns the rank of the state of a lesson. The weakest state, matched, has the rank -1, as have the states
+// of sections.
 func strength(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

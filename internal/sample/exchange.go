@@ -76,11 +76,11 @@ type TurnFacts struct {
 	Paths string   // OptOut.PathHash of the patterns that were applied to the exchange
 }
 
-// Lesson is the state of a matched lesson in the turn.
+// Lesson is the state of a matched lesson in the turn, or of a section of a rules file whose coin was flipped in it.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
-	State      string  `json:"state"` // matched | injected | withheld | control
+	State      string  `json:"state"` // matched | injected | withheld | control; for a section of a rules file: kept | cut
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
@@ -117,7 +117,7 @@ type Call struct {
 func NewID(random io.Reader) (string, error) {
 	id, err := uuid.NewRandomFromReader(random)
 	if err != nil {
-		return "", fmt.Errorf("minting an exchange id: %w", err)
+		return "", fmt.Errorf("making an exchange id: %w", err)
 	}
 	return id.String(), nil
 }

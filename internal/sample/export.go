@@ -93,7 +93,7 @@ type TrialOutcome struct {
 // a lesson, with its result, its probability, and the outcome.
 // Any reader can compute the report from these lines (examples/experiment).
 type Trial struct {
-	Session    string         `json:"session"`       // the unit of the draw: a session, or a run
+	Session    string         `json:"session"`       // unit of the coin: a session, or a run
 	Run        string         `json:"run,omitempty"` // name of the run
 	Tenant     string         `json:"tenant,omitempty"`
 	Coin       string         `json:"coin"`               // holdout: coin of one lesson; rule: coin of a section of a rules file; control: coin of the session

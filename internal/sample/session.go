@@ -66,7 +66,7 @@ func (s *Session) history() *history {
 		return cmp.Or(a.Turn-b.Turn, a.At.Compare(b.At))
 	})
 	for i, e := range all {
-		if e.Outcome != Complete && slices.ContainsFunc(all[i+1:], func(later *Exchange) bool { return repairs(later, e) }) {
+		if e.Outcome != Complete && slices.ContainsFunc(all[i+1:], func(later *Exchange) bool { return isRetry(later, e) }) {
 			continue
 		}
 		h.add(e)
@@ -79,9 +79,9 @@ func (s *Session) history() *history {
 	return h
 }
 
-// repairs reports whether later is a retry of e: the same turn with identical new items. A retry is not
-// recognised if the program ended before it recorded the items of the turn.
-func repairs(later, e *Exchange) bool {
+// isRetry reports whether later is a retry of e: the same turn with identical new items. A retry is not recognised if
+// the program ended before it recorded the items of the turn.
+func isRetry(later, e *Exchange) bool {
 	return e.NewFrom+len(e.New) > 0 && later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
