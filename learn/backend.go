@@ -13,7 +13,7 @@ import (
 
 // Memory reads sessions whose newest state is not in the backend yet.
 type Memory interface {
-	// Newest returns the record of a closing session. A record in memory is newer than the row.
+	// Newest returns the newest record of a session that closes: from memory or from the row.
 	Newest(row *session.Row) *session.Record
 	// Snapshot returns a copy of the record of a session in memory, without the texts; nil: the session
 	// is not in memory.
@@ -22,21 +22,21 @@ type Memory interface {
 	Member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error)
 }
 
-// Recorder delivers exchanges and records to the backend.
-type Recorder interface {
+// Deliverer delivers exchanges and records of sessions to the backend.
+type Deliverer interface {
 	// Deliver delivers all waiting data to the backend at once.
 	Deliver(ctx context.Context)
 	// WithDeliveryPaused runs f. Until f returns, no row is delivered and no session is deleted.
 	WithDeliveryPaused(f func())
-	// Undelivered returns the sessions with data that the backend does not have yet. ok is false if
-	// the recorder does not know the sessions. Undelivered is called inside of WithDeliveryPaused.
+	// Undelivered returns the sessions with exchanges that the backend does not have yet. ok is false while
+	// the sessions are unknown. Undelivered is called inside of WithDeliveryPaused.
 	Undelivered() (sessions map[session.Ref]bool, ok bool)
 }
 
 // Exchanges reads the exchanges of sessions that close.
 type Exchanges interface {
 	// ExchangesAtClosing returns the exchanges of a session with the given number of stored exchanges.
-	// ExchangesAtClosing is called inside of Recorder.WithDeliveryPaused.
+	// ExchangesAtClosing is called inside of Deliverer.WithDeliveryPaused.
 	ExchangesAtClosing(ctx context.Context, ref session.Ref, stored int) ([]sample.Exchange, error)
 }
 
@@ -113,9 +113,9 @@ type Fleet interface {
 	// between the last call of Counters or Changes and the last call of Moved, and own settlements whose
 	// answer was lost. ok is false if the deltas are incomplete. Changes never runs during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
-	// OpenFeedback lists open sessions with all feedback of each session, in the order of the
-	// newest feedback, after a place in that order.
+	// OpenFeedback lists at most limit open sessions with all feedback of each session, in the order of their
+	// newest feedback, after a place in that order. last is the place for the next call.
 	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
-	// Settled reports which sessions the counters contain.
+	// Settled reports, for each session, whether the session was settled.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

@@ -29,7 +29,7 @@ type beliefs struct {
 	positions         map[string]string // by tenant in memory: the position up to which the counters of other replicas were read
 	feedbackPositions map[string]string // by tenant in memory: the place up to which the feedback on open sessions was read
 
-	tenantsMu sync.RWMutex
+	tenantsMu sync.RWMutex // guards the fields below
 	tenants   map[string]*tenant
 	order     *list.List // names of the tenants in memory, the latest check for use first
 	unread    []string   // used tenants that must be read from the backend

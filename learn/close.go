@@ -31,19 +31,19 @@ const (
 
 // closer closes sessions and corrects closed sessions. Only the goroutine of Learner.Run uses a closer.
 type closer struct {
-	tools    tools
-	recorder Recorder
-	memory   Memory
-	backend  closings
-	touches  Touches
-	beliefs  *beliefs
-	open     *provisional
-	units    *units
-	samples  *samples
-	tally    *Tally
-	reward   feedback.Definition
-	name     string // name of the reward definition
-	changed  *changedTenants
+	tools     tools
+	deliverer Deliverer
+	memory    Memory
+	backend   closings
+	touches   Touches
+	beliefs   *beliefs
+	open      *provisional
+	units     *units
+	samples   *samples
+	tally     *Tally
+	reward    feedback.Definition
+	name      string          // name of the reward definition
+	changed   *changedTenants // tenants with settled sessions, for Learner.ChangedTenants
 
 	isFleet bool         // other replicas close the sessions of the backend, too
 	seed    maphash.Seed // gives each session a different order of the replicas
@@ -61,8 +61,8 @@ func (c *closer) closeEvery() time.Duration {
 // closeDue closes every session that has reached the closing age. The age is the same for every
 // arm: closing at the arrival of feedback would count the arms with shorter sessions first.
 func (c *closer) closeDue(ctx context.Context) {
-	c.recorder.WithDeliveryPaused(func() {
-		if _, ok := c.recorder.Undelivered(); !ok {
+	c.deliverer.WithDeliveryPaused(func() {
+		if _, ok := c.deliverer.Undelivered(); !ok {
 			return // data of a session may still wait in the outbox, or wait for a failed backend
 		}
 		if c.closeAll(ctx) {
@@ -99,7 +99,7 @@ func (c *closer) closeAll(ctx context.Context) bool {
 			return false
 		}
 		c.units.reset()
-		waiting, _ := c.recorder.Undelivered()
+		waiting, _ := c.deliverer.Undelivered()
 		units := c.unitsOf(waiting)
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {

@@ -20,7 +20,7 @@ func (c *closer) resettle(ctx context.Context) {
 	if len(touched) == 0 {
 		return
 	}
-	c.recorder.WithDeliveryPaused(func() { c.correctAll(ctx, touched) })
+	c.deliverer.WithDeliveryPaused(func() { c.correctAll(ctx, touched) })
 	c.tools.guard.Step(label.StepRefit, func() { c.beliefs.refitDue(ctx, touched) })
 }
 
@@ -42,8 +42,8 @@ func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 
 // finish makes the waiting corrections at shutdown.
 func (c *closer) finish(ctx context.Context) {
-	c.recorder.WithDeliveryPaused(func() {
-		if _, ok := c.recorder.Undelivered(); ok {
+	c.deliverer.WithDeliveryPaused(func() {
+		if _, ok := c.deliverer.Undelivered(); ok {
 			c.pickUpAt = time.Time{}
 			c.pickUp(ctx)
 		}

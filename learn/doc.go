@@ -11,12 +11,12 @@
 // reward of an open session, which only the chooser uses. A unit is a run, or a session with its
 // sub-agents, whose sessions are the members. The guard sets aside a session whose step panicked.
 //
-// The newest state of a session is in memory or on the way to the backend. Memory, Recorder and
+// The newest state of a session is in memory or on the way to the backend. Memory, Deliverer and
 // Touches are the interfaces to the package that has this state. learn does not import the package,
 // and no lock of learn blocks the recording.
 //
 // A failed step is repeated. A panic costs only the session of the step (internal/guard).
 //
-// Lock order: the lock of Recorder.WithDeliveryPaused, beliefs.mu, beliefs.tenantsMu. The backend is called
+// Lock order: the lock of Deliverer.WithDeliveryPaused, beliefs.mu, beliefs.tenantsMu. The backend is called
 // under the first two.
 package learn

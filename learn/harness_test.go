@@ -259,7 +259,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 		t.Fatal(err)
 	}
 	learnOptions := learn.Options{
-		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Recorder: r.Store, Touches: r.Store, Exchanges: r.Store, Guard: r.Guard(),
+		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Deliverer: r.Store, Touches: r.Store, Exchanges: r.Store, Guard: r.Guard(),
 		Reward: o.Reward, Samples: o.Content.Keep, Failed: o.Hooks.Failed,
 	}
 	if o.Fleet != nil {

@@ -25,12 +25,12 @@ const FollowEvery = 2 * time.Second
 
 // Options configure a Learner. Every field is required unless its comment says otherwise.
 type Options struct {
-	Now      func() time.Time
-	Backend  Backend
-	Fleet    Fleet    // backend shared by replicas; nil: no replicas
-	Memory   Memory   // nil: only the backend has sessions
-	Recorder Recorder // nil: for a reader without Run
-	Touches  Touches  // nil: for a reader without Run
+	Now       func() time.Time
+	Backend   Backend
+	Fleet     Fleet     // backend shared by replicas; nil: no replicas
+	Memory    Memory    // nil: only the backend has sessions
+	Deliverer Deliverer // nil: for a reader without Run
+	Touches   Touches   // nil: for a reader without Run
 	// Exchanges has the exchanges of closing sessions; nil: only the backend has them.
 	Exchanges Exchanges
 	Guard     *guard.Guard
@@ -44,7 +44,7 @@ type Tally struct {
 	Samples   atomic.Int64 // samples written
 	Closed    atomic.Int64 // sessions closed
 	Rewarded  atomic.Int64 // closed sessions with a reward
-	Unsampled atomic.Int64 // exchanges of settled sessions without a sample
+	Unsampled atomic.Int64 // exchanges without a sample, of sessions that are settled or set aside
 }
 
 // Learner closes sessions and holds the beliefs of the chooser. Open returns a Learner; Run and
@@ -52,14 +52,14 @@ type Tally struct {
 type Learner struct {
 	Tally Tally
 
-	tools    tools
-	beliefs  *beliefs
-	open     *provisional
-	follower *follower
-	closer   *closer
-	marks    guard.Marks
-	recorder Recorder
-	reward   string
+	tools     tools
+	beliefs   *beliefs
+	open      *provisional
+	follower  *follower
+	closer    *closer
+	marks     guard.Marks
+	deliverer Deliverer
+	reward    string
 }
 
 // tools has the clock, the guard and the error hook of a Learner.
@@ -79,12 +79,12 @@ func Open(ctx context.Context, o Options) (*Learner, error) {
 		o.Exchanges = onlyStored{o.Backend}
 	}
 	t := tools{o.Now, o.Guard, o.Failed}
-	l := &Learner{tools: t, marks: o.Backend, recorder: o.Recorder, reward: o.Reward.String()}
+	l := &Learner{tools: t, marks: o.Backend, deliverer: o.Deliverer, reward: o.Reward.String()}
 	l.beliefs = newBeliefs(t, l.reward, o.Backend)
 	l.open = &provisional{tools: t, beliefs: l.beliefs, memory: o.Memory, backend: o.Backend, reward: o.Reward, startedAt: o.Now()}
 	l.follower = &follower{tools: t, beliefs: l.beliefs, open: l.open, fleet: o.Fleet}
 	l.closer = &closer{
-		tools: t, recorder: o.Recorder, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
+		tools: t, deliverer: o.Deliverer, memory: o.Memory, backend: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
 		units:  &units{memory: o.Memory, backend: o.Backend, touches: o.Touches},
 		reward: o.Reward, name: l.reward, changed: &changedTenants{}, isFleet: o.Fleet != nil, seed: maphash.MakeSeed(),
 		samples: &samples{tools: t, backend: o.Backend, exchanges: o.Exchanges, keep: o.Samples, written: &l.Tally.Samples},
@@ -112,8 +112,8 @@ func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
 	return l.follower.run(ctx, every)
 }
 
-// Run closes and corrects sessions until ctx is done. Then Run waits until the recorder has
-// delivered everything, and makes the last corrections.
+// Run closes and corrects sessions until ctx is done. Then Run waits until drained is closed, after
+// which no data arrives any more, and makes the last corrections.
 func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	l.tools.guard.Readmit(ctx, l.marks)
 	tick := time.NewTicker(correctEvery)
@@ -129,14 +129,14 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 			l.tools.guard.Step(label.StepCorrect, func() { l.closer.resettle(ctx) })
 			l.tools.guard.Step(label.StepLoad, func() { l.beliefs.tidy(ctx) })
 		case <-closing.C:
-			l.recorder.Deliver(ctx)
+			l.deliverer.Deliver(ctx)
 			l.tools.guard.Step(label.StepClose, func() { l.closer.closeDue(ctx) })
 		}
 	}
 }
 
-// finish makes the last corrections in one bounded attempt. The bound includes the time of the
-// recorder.
+// finish waits for the delivery of all data, and makes the last corrections in one attempt. finishLimit bounds the
+// corrections, and begins with the wait.
 func (l *Learner) finish(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()

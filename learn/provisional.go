@@ -10,8 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// closingGrace is the time after the closing age during which an open session still counts as open.
-// After that time another replica has closed the session.
+// closingGrace is added to the longest time between the closing age and the closing of a session. A provisional
+// reward that is older belongs to a session that another replica has closed; see expire.
 const closingGrace = 5 * time.Second
 
 // provisional adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without

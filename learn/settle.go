@@ -18,7 +18,7 @@ type settling struct {
 	entries    []feedback.Entry
 	hadReward  bool // a reward was applied already
 	isRun      bool // a run: the tally counts only its sessions
-	stored     int  // exchanges of a session that closes, where the backend knows the number
+	stored     int  // number of stored exchanges of a session that closes; 0: unknown
 }
 
 func (st *settling) ref() session.Ref {

@@ -17,9 +17,9 @@ const (
 	// maxTenants is the number of tenants in memory, the most recently used. With a tenant for
 	// each credential a million tenants may exist.
 	maxTenants     = 2000
-	minTenants     = 64               // up to this number, an idle tenant stays in memory: its first request after a night must not start from the priors
+	minTenants     = 64               // with at most this number in memory, idle tenants stay: the first request after a night must not start from the priors
 	tenantsAtStart = 256              // tenants that are read at a start; further tenants are read at their first use
-	tenantIdle     = 10 * time.Minute // a tenant without a use for this time, or for up to twice this time, leaves memory
+	tenantIdle     = 10 * time.Minute // a tenant leaves memory between one and two times this duration after its last use
 	tenantStep     = 200              // tenants per read of the backend
 	evictStep      = 2 * maxTenants   // tenants that one call of evict looks at
 )
@@ -59,8 +59,8 @@ func (b *beliefs) chooser(name string) *bandit.Chooser {
 	return t.counters
 }
 
-// chooserAtClosing returns the chooser of a tenant whose session closes. The counters of a tenant that no
-// request uses are not read before the settlement.
+// chooserAtClosing returns the chooser of a tenant whose session closes. Unlike chooser, chooserAtClosing does not
+// count as a use of the tenant, and does not queue the tenant for reading.
 func (b *beliefs) chooserAtClosing(name string) *bandit.Chooser { return b.getOrAdd(name).counters }
 
 // getOrAdd returns a tenant. A missing tenant is added without its counters and is not queued for

@@ -8,8 +8,8 @@ import (
 	"precept/internal/session"
 )
 
-// maxPassedOn limits the size of lastPassed. Beyond this size, members get the same feedback again,
-// without effect.
+// maxPassedOn limits the size of lastPassed. Beyond this size lastPassed is emptied, and members get the same
+// feedback again, without effect.
 const maxPassedOn = 4096
 
 // units exchange feedback between a unit and its members (feedback/unit.go). Only the goroutine of
@@ -20,7 +20,7 @@ type units struct {
 	touches Touches
 
 	feedback   map[session.Ref][]feedback.Entry // feedback of units with closing members
-	lastPassed map[session.Ref]string           // last feedback of a unit that was passed to the members
+	lastPassed map[session.Ref]string           // by unit: hashes of the feedback that the members got last
 }
 
 // reset drops the cached feedback of units.

@@ -166,7 +166,7 @@ func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags m
 		t.Fatal(err)
 	}
 	learner, err := learn.Open(t.Context(), learn.Options{
-		Now: time.Now, Backend: db, Memory: st, Recorder: st, Touches: st, Guard: st.Guard(), Reward: reward, Samples: cfg.Learning.Enabled,
+		Now: time.Now, Backend: db, Memory: st, Deliverer: st, Touches: st, Guard: st.Guard(), Reward: reward, Samples: cfg.Learning.Enabled,
 		Failed: func(step label.Step, err error) { t.Logf("step %s failed: %v", step, err) },
 	})
 	if err != nil {

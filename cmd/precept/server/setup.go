@@ -137,7 +137,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Make the learner. The learner stops after the recorder, so that the last exchanges count.
 	learnOptions := tools.LearnOptions(cfg, backend)
-	learnOptions.Memory, learnOptions.Recorder, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
+	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
 	learnOptions.Guard, learnOptions.Failed = st.Guard(), failures.failed
 	learner, err := learn.Open(ctx, learnOptions)
 	if err != nil {
