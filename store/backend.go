@@ -74,6 +74,11 @@ func (Volatile) Feedback(context.Context, string, session.ID) ([]feedback.Entry,
 	return nil, nil
 }
 
+// FeedbackEntry finds nothing.
+func (Volatile) FeedbackEntry(context.Context, string, session.ID, string) (feedback.Entry, bool, error) {
+	return feedback.Entry{}, false, nil
+}
+
 // SessionFeedback returns no feedback: the backend stores none.
 func (Volatile) SessionFeedback(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
 	return nil, 0, nil
@@ -85,6 +90,11 @@ func (Volatile) Unsettled(context.Context, int) ([]session.Unsettled, error) { r
 // Park returns ErrVolatile.
 func (Volatile) Park(context.Context, string, session.EchoKey, feedback.Entry) error {
 	return ErrVolatile
+}
+
+// ParkedEntry finds nothing.
+func (Volatile) ParkedEntry(context.Context, string, session.EchoKey, string) (feedback.Entry, bool, error) {
+	return feedback.Entry{}, false, nil
 }
 
 // Join finds nothing.

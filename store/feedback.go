@@ -20,6 +20,7 @@ import (
 type feedbackSets interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+	FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (feedback.Entry, bool, error)
 	Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 

@@ -20,6 +20,7 @@ const (
 // finds sessions by echo key or sample id.
 type parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
+	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 }
@@ -84,6 +85,9 @@ type subject struct {
 	// Works are groups of references: commits, branches and pull requests. The subject is every session
 	// whose tool results contain a reference of the first known group.
 	Works [][]work.Ref `json:"works,omitempty"`
+	// Keyed reports that the sender gave the id of the entry. The post may then repeat a stored entry, whose
+	// time the post keeps.
+	Keyed bool `json:"keyed,omitempty"`
 }
 
 // rate stores a post for the session, run, request, response, sample, commit, branch or pull request that
@@ -125,6 +129,7 @@ func (f *poster) unanswered(ctx context.Context, tenant string, s *subject) (don
 
 // subjectOf returns the subject of a post.
 func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
+	s.Keyed = p.Keyed
 	switch {
 	case p.SessionID != "":
 		s.Candidates = session.Candidates(tenant, p.SessionID)
@@ -196,7 +201,7 @@ func (f *poster) attempt(ctx context.Context, tenant string, s *subject, e feedb
 // unknown.
 func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
 	if s.Works != nil {
-		return f.postToWork(ctx, tenant, s.Works, e)
+		return f.postToWork(ctx, tenant, s, e)
 	}
 	if s.Sample != "" {
 		id, ok, err := f.be.SampleSession(ctx, tenant, s.Sample)
@@ -206,7 +211,13 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 		if err != nil {
 			return Posted{}, err
 		}
-		s = &subject{Candidates: []session.ID{id}}
+		s = &subject{Candidates: []session.ID{id}, Keyed: s.Keyed}
+	}
+	// The parked feedback is read before the session: an entry that leaves the parked feedback is then found
+	// on the session.
+	e, err := f.parkedDelivery(ctx, tenant, s, e)
+	if err != nil {
+		return Posted{}, err
 	}
 	for _, id := range s.Candidates {
 		if len(s.Candidates) > 1 && !f.sessions.live.has(id) {
@@ -217,10 +228,10 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 			return Posted{}, err
 		}
 		if ok {
-			return f.join(ctx, tenant, member, e)
+			return f.join(ctx, tenant, s, member, e)
 		}
 	}
-	if p, ok, err := f.joinByKey(ctx, tenant, s.Key, e); ok || err != nil {
+	if p, ok, err := f.joinByKey(ctx, tenant, s, e); ok || err != nil {
 		return p, err
 	}
 	for _, id := range s.Otherwise {
@@ -228,7 +239,7 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 			if err != nil {
 				return Posted{}, err
 			}
-			return f.join(ctx, tenant, member, e)
+			return f.join(ctx, tenant, s, member, e)
 		}
 	}
 	if err := f.be.Park(ctx, tenant, s.Key, e); err != nil {
@@ -236,25 +247,25 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 	}
 	// The key may have occurred between the look-up and the parking. Without a second look-up the
 	// feedback would stay parked.
-	p, ok, err := f.joinByKey(ctx, tenant, s.Key, e)
+	p, ok, err := f.joinByKey(ctx, tenant, s, e)
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
 	return p, nil // The parked copy has the same entry id, and an id counts once.
 }
 
-// joinByKey joins feedback to the newest known session of an echo key. The bool reports whether the key
-// has such a session.
-func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) (Posted, bool, error) {
+// joinByKey joins feedback to the newest known session of the subject's echo key. The bool reports whether the
+// key has such a session.
+func (f *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
-	if id, ok := f.changes.find(key); ok { // Search memory before the backend: a key is removed from memory only after the backend has it.
+	if id, ok := f.changes.find(s.Key); ok { // Search memory before the backend: a key is removed from memory only after the backend has it.
 		ids = []session.ID{id}
 	} else {
-		found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{key})
+		found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 		if err != nil {
 			return Posted{}, false, err
 		}
-		ids = found[key]
+		ids = found[s.Key]
 	}
 	for _, id := range ids {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
@@ -262,7 +273,7 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoK
 			return Posted{}, false, err
 		}
 		if ok {
-			p, err := f.join(ctx, tenant, member, e)
+			p, err := f.join(ctx, tenant, s, member, e)
 			return p, true, err
 		}
 	}
@@ -271,11 +282,18 @@ func (f *poster) joinByKey(ctx context.Context, tenant string, key session.EchoK
 
 // join adds feedback to a session and to its run or parent session. For an opted-out session the status
 // is Ignored.
-func (f *poster) join(ctx context.Context, tenant string, member session.Member, e feedback.Entry) (Posted, error) {
+func (f *poster) join(ctx context.Context, tenant string, s *subject, member session.Member, e feedback.Entry) (Posted, error) {
 	p := Posted{Session: member.Name, Run: member.Run, Status: Joined}
 	if f.optOuts.isSilent(ctx, tenant, member.ID) {
 		p.Status = Ignored
 		return p, nil
+	}
+	if s.Keyed {
+		stored, ok, err := f.feedback.be.FeedbackEntry(ctx, tenant, member.ID, e.ID)
+		if err != nil {
+			return Posted{}, err
+		}
+		e = firstDelivery(e, stored, ok)
 	}
 	// The session comes before the unit: feedback that the session refuses must not count for the unit.
 	if err := f.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}}); err != nil {
@@ -285,4 +303,22 @@ func (f *poster) join(ctx context.Context, tenant string, member session.Member,
 		return p, nil
 	}
 	return p, f.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
+}
+
+// parkedDelivery returns the parked entry that a post repeats, or the entry of the post.
+func (f *poster) parkedDelivery(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
+	if !s.Keyed || s.Key == 0 {
+		return e, nil
+	}
+	parked, ok, err := f.be.ParkedEntry(ctx, tenant, s.Key, e.ID)
+	return firstDelivery(e, parked, ok), err
+}
+
+// firstDelivery returns the stored entry if e repeats the stored entry, else e. A repeated delivery thus keeps
+// the time of the first delivery, and does not replace later feedback of its rater.
+func firstDelivery(e, stored feedback.Entry, ok bool) feedback.Entry {
+	if ok && e.Repeats(&stored) {
+		return stored
+	}
+	return e
 }

@@ -55,9 +55,9 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 // postToWork adds feedback to the sessions whose tool results contain a reference of the first known group,
 // at most session.MaxEchoSessions. For several sessions of one run, the run gets the feedback once. A
 // repetition after an error is idempotent, because the entry keeps its id.
-func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (done Posted, err error) {
+func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (done Posted, err error) {
 	var list []session.Member
-	for _, refs := range groups {
+	for _, refs := range s.Works {
 		list, err = f.sessionsOf(ctx, tenant, refs)
 		if _, unknown := errors.AsType[*WorkError](err); !unknown {
 			break
@@ -69,7 +69,7 @@ func (f *poster) postToWork(ctx context.Context, tenant string, groups [][]work.
 	var full error
 	done.Status, done.Work = Ignored, &Owners{}
 	for _, member := range list {
-		p, err := f.join(ctx, tenant, member, e)
+		p, err := f.join(ctx, tenant, s, member, e)
 		if _, ok := NoRoom(err); ok {
 			full = err
 			continue

@@ -1,6 +1,7 @@
 package feedback
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/binary"
@@ -18,6 +19,19 @@ func (e *Entry) Encode() ([]byte, error) {
 	stored := *e
 	stored.At = e.At.UTC().Round(0)
 	return json.Marshal(&stored)
+}
+
+// Repeats reports whether e has the id and the content of a stored entry: all fields except the time and
+// the hash.
+func (e *Entry) Repeats(stored *Entry) bool {
+	again := *e
+	again.At, again.Hash = stored.At, stored.Hash
+	text, err := again.Encode() // the encoding escapes the JSON of a correction, as in the stored entry
+	if err != nil {
+		return false
+	}
+	storedText, err := stored.Encode()
+	return err == nil && bytes.Equal(text, storedText)
 }
 
 // Rank orders two versions of an entry independent of their arrival: the greater rank, byte by

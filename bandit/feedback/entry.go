@@ -92,13 +92,14 @@ type Post struct {
 	SessionID, RequestID, ResponseID, SampleID, RunID string // of all eight fields below Entry, exactly one is set
 	Commit, Branch, PullRequest                       string // name every session in which the commit, branch or pull request occurred
 	IfAnswered                                        bool   // a known session or run without a successful reply gets no rating
+	Keyed                                             bool   // the sender gave the id, and may repeat the post; set by Received
 }
 
 // Received completes a validated post with the time of receipt, a generated id if the sender gave
 // none, and the hash.
 func (p Post) Received(at time.Time, newID func() string) Post {
-	p.Entry.At = at
-	if p.Entry.ID == "" {
+	p.Entry.At, p.Keyed = at, p.Entry.ID != ""
+	if !p.Keyed {
 		p.Entry.ID = newID()
 	}
 	p.Entry.Hash = p.Entry.ContentHash()

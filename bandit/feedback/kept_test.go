@@ -74,6 +74,45 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 	}
 }
 
+// An entry repeats a stored entry if both are equal in all fields but the time and the hash. The stored form
+// escapes the JSON of a correction.
+func TestRepeatsComparesTheContent(t *testing.T) {
+	t.Parallel()
+	e := feedback.Entry{
+		ID: "a", At: at(1), Source: "user", Type: "correction", Score: 0.5, Tier: feedback.TierUser, Rater: "ann", Label: "poor", Comment: "no",
+		Correction: json.RawMessage(`{"x":"<"}`), Details: json.RawMessage(`[2]`),
+	}
+	e.Hash = e.ContentHash()
+	encoded, err := e.Encode()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var stored feedback.Entry
+	if err := json.Unmarshal(encoded, &stored); err != nil {
+		t.Fatal(err)
+	}
+	for name, change := range map[string]func(e *feedback.Entry){
+		"":           func(*feedback.Entry) {},
+		"id":         func(e *feedback.Entry) { e.ID = "b" },
+		"source":     func(e *feedback.Entry) { e.Source, e.Tier = "system", feedback.TierVerifier },
+		"type":       func(e *feedback.Entry) { e.Type = "score" },
+		"score":      func(e *feedback.Entry) { e.Score = 0.25 },
+		"rater":      func(e *feedback.Entry) { e.Rater = "bob" },
+		"label":      func(e *feedback.Entry) { e.Label = "" },
+		"comment":    func(e *feedback.Entry) { e.Comment = "yes" },
+		"correction": func(e *feedback.Entry) { e.Correction = json.RawMessage(`{"x":">"}`) },
+		"details":    func(e *feedback.Entry) { e.Details = nil },
+	} {
+		later := e
+		later.At = at(2)
+		change(&later)
+		later.Hash = later.ContentHash()
+		if got, want := later.Repeats(&stored), name == ""; got != want {
+			t.Errorf("Repeats of a later entry with another %q: got %t, want %t", name, got, want)
+		}
+	}
+}
+
 // Sort orders entries by time, then by id, for any order of arrival.
 func TestSortIgnoresArrivalOrder(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -140,6 +140,9 @@ func TestReceivedEntryHasIDTimeAndHash(t *testing.T) {
 	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
 		t.Errorf(`got the entries %+v and %+v, want the ids made-1 and mine, the time of the post, and two hashes of the contents; %d ids were made, want 1`, a.Entry, b.Entry, n)
 	}
+	if a.Keyed || !b.Keyed {
+		t.Errorf("Keyed is %t for a generated id and %t for the id of the sender, want false and true", a.Keyed, b.Keyed)
+	}
 }
 
 // Each valid post is accepted, with the target, the score and the tier that were sent.

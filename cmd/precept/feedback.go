@@ -109,7 +109,7 @@ func (inv *invocation) feedback() *cobra.Command {
 	s.StringVar(&f.source, "source", "user", "source of the feedback: user or system")
 	s.StringVar(&f.rater, "rater", "", "person or program that gives the feedback")
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
-	s.StringVar(&f.id, "id", "", "id of this feedback; a second feedback with the same id replaces the first")
+	s.StringVar(&f.id, "id", "", "id of this feedback: the same feedback again changes nothing, and different content replaces the first feedback")
 	addJSON(c, &f.asJSON)
 	return inv.withConfig(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.rating.scored = c.Flags().Changed("score")

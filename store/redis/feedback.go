@@ -82,6 +82,28 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
+// FeedbackEntry returns the entry of a session with the given id; ok is false without such an entry.
+func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
+	return s.feedbackEntry(ctx, func() string { return s.key(sessionLocation(tenant, id), "f:"+id.String()) }, entry)
+}
+
+// feedbackEntry returns the entry with the given id in the hash that key names. ok is false without such an
+// entry, and for an entry that is unreadable or has another id with an equal digest.
+func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
+	text, err := ask(ctx, s, "entry of feedback", func(c client) (string, error) {
+		text, err := c.HGet(ctx, key(), digest(id)).Result()
+		if absent(err) {
+			err = nil
+		}
+		return text, err
+	})
+	if err != nil || text == "" {
+		return feedback.Entry{}, false, err
+	}
+	e, unreadable := unpackEntry(text)
+	return e, unreadable == nil && e.ID == id, nil
+}
+
 // SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
 // a settlement based on the feedback.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, state int64, err error) {
@@ -307,6 +329,13 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 		err = fmt.Errorf("redis: park: %w", session.ErrParkingFull)
 	}
 	return err
+}
+
+// ParkedEntry returns the entry with the given id that is parked under a key; ok is false without such an
+// entry.
+func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
+	name := "p:" + hex.EncodeToString([]byte(echoBytes(key)))
+	return s.feedbackEntry(ctx, func() string { return s.key(tenantLocation(tenant), name) }, id)
 }
 
 // Join moves parked feedback to the sessions of the keys, and returns the number of entries that

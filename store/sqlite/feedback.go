@@ -123,6 +123,22 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
+// FeedbackEntry returns the entry of a session with the given id; ok is false without such an entry.
+func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
+	list, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) []feedback.Entry {
+		return c.entries("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, hashKey(entry))
+	})
+	return onlyEntry(list, entry, err)
+}
+
+// onlyEntry returns the entry of a list of at most one. An entry of another id with an equal hash is ignored.
+func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
+	if err != nil || len(list) == 0 || list[0].ID != id {
+		return feedback.Entry{}, false, err
+	}
+	return list[0], true, nil
+}
+
 // SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
 // a settlement based on the feedback.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
@@ -174,6 +190,15 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 		n := t.tenant(tenant)
 		t.park(n, echoKey(n, key), e)
 	})
+}
+
+// ParkedEntry returns the entry with the given id that is parked under a key; ok is false without such an
+// entry.
+func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
+	list, err := readTenant(ctx, s, tenant, func(c *conn, n int64) []feedback.Entry {
+		return c.entries("SELECT data FROM parked WHERE echo = ? AND k = ?", echoKey(n, key), hashKey(id))
+	})
+	return onlyEntry(list, id, err)
 }
 
 // park parks feedback under an echo key, or replaces parked feedback with the same id.

@@ -4,8 +4,8 @@
 // Store has the groups of methods that store/storetest declares, and passes its tests:
 //
 //	sessions  Session, FindEcho, Due, Write (one transaction, safe to repeat)
-//	feedback  AddFeedback, Feedback, SessionFeedback, Unsettled; Park, Join, PurgeParked for
-//	          feedback that arrives before its exchange
+//	feedback  AddFeedback, Feedback, FeedbackEntry, SessionFeedback, Unsettled; Park, ParkedEntry, Join,
+//	          PurgeParked for feedback that arrives before its exchange
 //	counters  Applied, Settle (compare and swap of a version), Counters, Tenants
 //	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for values of the program
 //	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)

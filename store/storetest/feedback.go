@@ -58,6 +58,28 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "entries of tenant B", entries(t, s, tenantB, 1), []feedback.Entry{entry("a", 1, 0.5)})
 			equal(t, "entries of session 2 of tenant B", len(entries(t, s, tenantB, 2)), 0)
 		},
+		"entry is found by its id": func(t tester, s Store) {
+			addFeedback(t, s, tenantA, 1, entry("a", 1, 1), entry("b", 2, 0))
+			find := func(tenant string, n int, name string) (feedback.Entry, bool) {
+				e, ok, err := s.FeedbackEntry(t.Context(), tenant, id(n), name)
+				must(t, err)
+				return e, ok
+			}
+			e, ok := find(tenantA, 1, "b")
+			equal(t, "entry found by its id", ok, true)
+			equal(t, "entry", e, entry("b", 2, 0))
+			for name, find := range map[string]func() (feedback.Entry, bool){
+				"an unknown id":      func() (feedback.Entry, bool) { return find(tenantA, 1, "c") },
+				"an unknown session": func() (feedback.Entry, bool) { return find(tenantA, 2, "a") },
+				"another tenant":     func() (feedback.Entry, bool) { return find(tenantB, 1, "a") },
+			} {
+				_, ok := find()
+				equal(t, "entry found for "+name, ok, false)
+			}
+			if _, _, err := s.FeedbackEntry(ended(t), tenantA, id(1), "a"); !isEnded(err) {
+				t.Errorf("FeedbackEntry with an ended context: got error %v, want the error of the context", err)
+			}
+		},
 		"batch of many sessions": func(t tester, s Store) {
 			addFeedback(t, s, tenantA, 2, entry("a", 1, 0))
 			m := map[session.ID][]feedback.Entry{id(2): {entry("a", 1, 0)}, id(3): nil}
@@ -170,6 +192,27 @@ func parkingCases() map[string]func(tester, Store) {
 			park(t, s, tenantA, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
 			equal(t, "parked entries", stats(t, s)["parked"], int64(1))
 			equal(t, "joined entries", unpark(t, s, tenantA, 7), parked{7: {entry("a", 6, 0.5)}})
+		},
+		"parked entry is found by its id": func(t tester, s Store) {
+			park(t, s, tenantA, 7, entry("a", 1, 1), entry("b", 2, 0))
+			find := func(tenant string, key session.EchoKey, name string) (feedback.Entry, bool) {
+				e, ok, err := s.ParkedEntry(t.Context(), tenant, key, name)
+				must(t, err)
+				return e, ok
+			}
+			e, ok := find(tenantA, 7, "a")
+			equal(t, "parked entry found by its id", ok, true)
+			equal(t, "parked entry", e, entry("a", 1, 1))
+			unpark(t, s, tenantA, 7)
+			park(t, s, tenantA, 8, entry("c", 1, 1))
+			for name, find := range map[string]func() (feedback.Entry, bool){
+				"a joined id":          func() (feedback.Entry, bool) { return find(tenantA, 7, "a") },
+				"an id of another key": func() (feedback.Entry, bool) { return find(tenantA, 7, "c") },
+				"another tenant":       func() (feedback.Entry, bool) { return find(tenantB, 8, "c") },
+			} {
+				_, ok := find()
+				equal(t, "parked entry found for "+name, ok, false)
+			}
 		},
 		"tenants are separate": func(t tester, s Store) {
 			park(t, s, tenantA, 7, entry("a", 1, 1))

@@ -22,6 +22,7 @@ type Sessions interface {
 type Feedbacks interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+	FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (feedback.Entry, bool, error)
 	SessionFeedback(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, state int64, err error)
 	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 }
@@ -29,6 +30,7 @@ type Feedbacks interface {
 // Parking stores feedback until the session is known.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
+	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
 	Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
