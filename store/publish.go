@@ -75,10 +75,10 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 	})
 }
 
-// PublishCounts starts to write a session after a turn without decisions, and does not wait for the write. The recorder
-// writes the row as well, up to a second later. Without PublishCounts, a next turn at another replica within this second
-// would continue with the counts of an earlier turn, and the late row would yield to the newer row of the other replica.
-// If this process owns the backend, PublishCounts does nothing.
+// PublishCounts starts to write a session after a turn without decisions, and does not wait for the write. The
+// recorder writes the row as well, up to a second later. Without PublishCounts, a next turn at another replica within
+// this second would continue with the counts of an earlier turn, and the late row would yield to the newer row of the
+// other replica. If this process owns the backend, PublishCounts does nothing.
 func (b *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	if !b.publishes() || b.unawaited.Load() >= maxUnawaited {
 		return

@@ -218,7 +218,7 @@ func (f *configFlags) loadFaulty(inv *invocation) (c *configs.Config, faults, wa
 		return strings.HasPrefix(fault.Source, "--") || fault.Source == "flags"
 	}
 	if err != nil && (c == nil || len(faults) == 0 || slices.ContainsFunc(faults, isFlag)) {
-		return nil, nil, nil, unloaded(err)
+		return nil, nil, nil, loadError(err)
 	}
 	_, err = f.source(inv, false).Load()
 	all, _ := configs.AsFaults(err)

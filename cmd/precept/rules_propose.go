@@ -158,8 +158,8 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 		s := &all[i]
 		body := text[s.Start:s.End]
 		r := rules.Registered{File: file, Section: s.Name, Hash: rules.Hash(body)}
-		// A measured section is found by its text, because the number at the end of a repeated name, such as "Notes (2)",
-		// changes when an earlier section is removed from the file.
+		// A measured section is found by its text, because the number at the end of a repeated name, such as
+		// "Notes (2)", changes when an earlier section is removed from the file.
 		at := slices.IndexFunc(rep.Lessons, func(row report.Row) bool {
 			arm := trial.Arm(row.Arm)
 			return arm == r.Arm() || arm.IsRule() && strings.HasPrefix(row.Arm, rules.ArmPrefix+file+"#") && strings.HasSuffix(row.Arm, "@"+r.Hash)

@@ -41,7 +41,7 @@ type library struct {
 	book     atomic.Pointer[lesson.Book]
 	problems atomic.Int64                     // lesson files without effect
 	faulty   atomic.Pointer[[]lesson.Problem] // the same files with their faults
-	unread   atomicText                             // the error and the remedy while the place of the lessons cannot be read
+	unread   atomicText                       // the error and the remedy while the place of the lessons cannot be read
 
 	redis  *redis.Bank // nil: the lessons are files in a directory
 	place  bank.Place
