@@ -29,7 +29,22 @@ type pastSessions interface {
 // random id of a live session, or the opening and the replies of a live session.
 func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Transcript, kept []sample.Exchange) (bool, error) {
 	opening := session.Opening(t.Request)
-	for _, name := range sessionNames(t.ID) {
+	if found, err := m.hasName(ctx, tenant, t.ID, opening); found || err != nil {
+		return found, err
+	}
+	if found, err := m.hasUniqueID(ctx, tenant, t); found || err != nil {
+		return found, err
+	}
+	if opening == 0 || len(replies(kept)) == 0 {
+		return false, nil
+	}
+	return m.hasReplies(ctx, tenant, opening, kept)
+}
+
+// hasName reports whether a live session has the name of a transcript. A name that other conversations may have counts
+// only with an equal opening.
+func (m *Importer) hasName(ctx context.Context, tenant, transcript string, opening uint64) (bool, error) {
+	for _, name := range sessionNames(transcript) {
 		key := session.EchoKeyOf(tenant, "s:"+name)
 		noted, err := m.Into.FindEcho(ctx, tenant, []session.EchoKey{key})
 		if err != nil {
@@ -45,22 +60,31 @@ func (m *Importer) isRecorded(ctx context.Context, tenant string, t detect.Trans
 			}
 		}
 	}
-	if keys := session.UniqueEchoes(tenant, t.Request); len(keys) > 0 {
-		found, err := m.Into.FindEcho(ctx, tenant, keys)
-		if err != nil {
-			return false, err
-		}
-		for _, ids := range found {
-			for _, id := range ids {
-				if rec, err := m.live(ctx, tenant, id); rec != nil || err != nil {
-					return rec != nil, err
-				}
+	return false, nil
+}
+
+// hasUniqueID reports whether a random id of a transcript occurred in a live session.
+func (m *Importer) hasUniqueID(ctx context.Context, tenant string, t detect.Transcript) (bool, error) {
+	keys := session.UniqueEchoes(tenant, t.Request)
+	if len(keys) == 0 {
+		return false, nil
+	}
+	found, err := m.Into.FindEcho(ctx, tenant, keys)
+	if err != nil {
+		return false, err
+	}
+	for _, ids := range found {
+		for _, id := range ids {
+			if rec, err := m.live(ctx, tenant, id); rec != nil || err != nil {
+				return rec != nil, err
 			}
 		}
 	}
-	if opening == 0 || len(replies(kept)) == 0 {
-		return false, nil
-	}
+	return false, nil
+}
+
+// hasReplies reports whether a live session with the opening has the replies of kept.
+func (m *Importer) hasReplies(ctx context.Context, tenant string, opening uint64, kept []sample.Exchange) (bool, error) {
 	alike, err := m.Openings.find(ctx, m.Into, tenant, opening)
 	if err != nil {
 		return false, err
@@ -194,12 +218,12 @@ func (o *Openings) find(ctx context.Context, from pastSessions, tenant string, o
 }
 
 // firstWordsField is the encoded key of Thread.FirstWords. Imported sessions and runs lack the key.
-var firstWordsField = []byte(`"first_words":`)
+const firstWordsField = `"first_words":`
 
 // add adds a row without decoding the row. A string in the row cannot contain the encoded key, because JSON escapes
 // quotation marks.
 func (o *Openings) add(row *session.Row) {
-	_, rest, ok := bytes.Cut(row.Data, firstWordsField)
+	_, rest, ok := bytes.Cut(row.Data, []byte(firstWordsField))
 	if !ok {
 		return
 	}
