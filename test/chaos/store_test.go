@@ -173,12 +173,14 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 		l.WaitForMore(200)
 	}
 	full := l.Next.Load()
-	disk.Free(t)
 	before := harness.Doctor(t, dir).Stored
-	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
+	disk.Free(t)
+	l.WaitForMore(100)
+	// The exchanges of a load that continues would fill the small disk again.
 	stop()
 	wait()
 	n := l.Answered()
+	p.Eventually("more than 10 further exchanges in the store", func() bool { return harness.Doctor(t, dir).Stored > before+10 })
 	// Exchanges that wait in memory for a full disk do not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir)
