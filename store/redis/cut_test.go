@@ -309,50 +309,6 @@ func faults() map[fault]error {
 	}
 }
 
-// The connection breaks at each command of each write, before Redis has the command or after Redis
-// executed the command, or Redis refuses the command. The write then returns ErrUnavailable, and
-// its repetition gives the result of a write without a fault.
-func TestFaultAtEachCommandOfAWrite(t *testing.T) {
-	open, b := openFaulty(t)
-	for n, d := range changes() {
-		want := ""
-		for injected, wantErr := range faults() {
-			for at := -1; ; at++ {
-				s := open(fmt.Sprint("c", n, injected[:10], at+1))
-				for _, earlier := range changes()[:n] {
-					if _, err := earlier.do(t.Context(), s); err != nil {
-						t.Fatalf("%s: got error %v, want none", earlier.name, err)
-					}
-				}
-				b.next(at, injected)
-				_, err := d.do(t.Context(), s)
-				_, happened := b.commands()
-				b.next(-1, "")
-				if (err != nil) != happened || happened && (!errors.Is(err, wantErr) || !errors.Is(err, session.ErrUnavailable)) {
-					t.Errorf("%s, %s command %d: fault happened = %v, got error %v, want an error that is %v and ErrUnavailable if the fault happened, else none", d.name, injected, at, happened, err, wantErr)
-				}
-				if at >= 0 && !happened { // the call has no further commands
-					if at == 0 {
-						t.Errorf("%s: the call sent no command, want a command for the fault %s", d.name, injected)
-					}
-					break
-				}
-				if _, err := d.do(t.Context(), s); happened && err != nil {
-					t.Errorf("repeated %s after %s command %d: got error %v, want none", d.name, injected, at, err)
-				}
-				have := dataOf(t, s)
-				if want == "" {
-					want = have
-				}
-				if have != want {
-					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, injected, at, differing(have, want))
-				}
-				_ = s.Close()
-			}
-		}
-	}
-}
-
 // Redis fails at each command of each read. The read returns the full result or ErrUnavailable, and ErrCorrupt for a
 // key of a foreign type.
 func TestFaultAtEachCommandOfARead(t *testing.T) {
