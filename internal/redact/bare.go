@@ -90,16 +90,24 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 		return hit{}
 	}
 	p := cell(s, end)
-	for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as ", "- ", "– ", "— "} {
-		if startsWith(s, p, link) {
-			p += len(link)
-			break
-		}
-	}
+	p += linkLen(s, p)
 	if p-end > maxDistance || class != basicClass && isPlainWord(s, p) {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
+}
+
+// linkLen returns the length of the verb or sign between a name and its value at p; 0 means none.
+func linkLen(s []byte, p int) int {
+	switch at(s, p) {
+	case 'i', 't', '=', 'a', '-', 0xe2:
+		for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as ", "- ", "– ", "— "} {
+			if startsWith(s, p, link) {
+				return len(link)
+			}
+		}
+	}
+	return 0
 }
 
 // afterWords returns the position after the colon or the last verb of "token for the webhook: ..." and "token that I
@@ -110,10 +118,23 @@ func (m *matcher) afterWords(end int) int {
 	if colon {
 		return skipMarks(s, p+1)
 	}
-	for _, link := range [...]string{" is ", " was "} {
-		if at := bytes.LastIndex(s[end:p], []byte(link)); at > 0 {
-			return skipMarks(s, end+at+len(link))
+	if bytes.IndexByte(s[end:p], 's') < 0 {
+		return 0
+	}
+	was := 0
+	for i := p - 1; i > end; i-- {
+		if s[i] != ' ' || s[i-1] != 's' {
+			continue
 		}
+		if bytes.HasSuffix(s[end+1:i+1], []byte(" is ")) {
+			return skipMarks(s, i+1)
+		}
+		if was == 0 && bytes.HasSuffix(s[end+1:i+1], []byte(" was ")) {
+			was = i + 1
+		}
+	}
+	if was > 0 {
+		return skipMarks(s, was)
 	}
 	return 0
 }
@@ -123,7 +144,7 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	const maxLink, maxLen = 24, 256
 	s := m.s
 	before := s[max(m.last, start-maxLink):start]
-	if class != secretClass || len(before) == 0 || before[len(before)-1] != ' ' {
+	if class != secretClass || len(before) == 0 || before[len(before)-1] != ' ' || !hasLink(before) {
 		return hit{}
 	}
 	for _, link := range [...]string{" is the ", " is my ", " is our ", " is your ", " as "} {
@@ -140,6 +161,17 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	return hit{}
 }
 
+// hasLink reports whether a text has " is " or " as ". The function takes a fifth of the time of the search for each
+// link of secretBeforeName.
+func hasLink(text []byte) bool {
+	for i := len(" is"); i < len(text); i++ {
+		if text[i] == ' ' && text[i-1] == 's' && (text[i-2] == 'i' || text[i-2] == 'a') && text[i-3] == ' ' {
+			return true
+		}
+	}
+	return false
+}
+
 // comparedValue matches the text in quotes that a test compares to the name s[start:end], as another argument of
 // the same function or of toBe.
 func (m *matcher) comparedValue(start, end int, class keyClass) hit {
@@ -148,9 +180,11 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	if class != secretClass {
 		return hit{}
 	}
-	for _, sign := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
-		if p := end + len(sign); startsWith(s, end, sign) && isQuote(at(s, p)) {
-			return m.value(p, class, shape{})
+	if c := at(s, end); c == ',' || c == ')' {
+		for _, sign := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
+			if p := end + len(sign); startsWith(s, end, sign) && isQuote(at(s, p)) {
+				return m.value(p, class, shape{})
+			}
 		}
 	}
 	stop := start - len(`", `)
@@ -256,7 +290,6 @@ func (m *matcher) isKeyOfVendor(start, end int) bool {
 // follow.
 func phraseEnd(s []byte, p int) (end int, colon bool) {
 	const maxLen = 40
-	for end = p; end < len(s) && end-p < maxLen && (isAlnum(s[end]) || s[end] == ' ' || s[end] == '-' || s[end] == '_' || isLatin(s[end])); end++ {
-	}
+	end = runEnd(s, p, maxLen, phraseByte)
 	return end, at(s, end) == ':' && at(s, end+1) == ' ' && s[end-1] != ' '
 }

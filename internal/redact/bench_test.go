@@ -41,4 +41,12 @@ func BenchmarkRedact(b *testing.B) {
 			r.JSON(nil, raw)
 		}
 	})
+	b.Run("names1K", func(b *testing.B) {
+		raw := []byte(`{"content":"` + strings.Repeat("token ", 170) + `"}`)
+		r := New(true)
+		b.SetBytes(int64(len(raw)))
+		for b.Loop() {
+			r.JSON(nil, raw)
+		}
+	})
 }

@@ -9,11 +9,12 @@ const (
 	base64Byte // [A-Za-z0-9+/=]
 	localByte  // local part of an e-mail address
 	upperByte
-	nameByte  // names such as app.DB_PASSWORD: tokenByte and the dot
-	wordByte  // neither a blank nor a quote
-	cryptByte // output of crypt(3)
-	typeByte  // bytes of a type between a name and its value
-	signByte  // quotes, brackets, blanks and signs between a name and its assignment sign
+	nameByte   // names such as app.DB_PASSWORD: tokenByte and the dot
+	wordByte   // neither a blank nor a quote
+	cryptByte  // output of crypt(3)
+	typeByte   // bytes of a type between a name and its value
+	phraseByte // words of letters, digits, - and _, and the blanks between these words
+	signByte   // quotes, brackets, blanks and signs between a name and its assignment sign
 )
 
 //nolint:gochecknoglobals // written once here, read only
@@ -36,9 +37,13 @@ var classOf = func() (t [256]uint16) {
 	set("._%+-'", localByte)
 	set(uppers, upperByte)
 	set(" :=!]*?+.", signByte)
+	set(alnum+" -_", phraseByte)
 	for b := range 0x100 {
 		if b >= 0x80 {
 			t[b] |= localByte
+		}
+		if isLatin(byte(b)) {
+			t[b] |= phraseByte
 		}
 		if isQuote(byte(b)) {
 			t[b] |= signByte
