@@ -20,7 +20,7 @@ import (
 type pageContent struct {
 	Title   string
 	Main    func(frame) g.Node // the content of the page
-	Head    g.Node             // scripts and style sheets of this page alone; nil: none
+	Head    g.Node             // scripts and style sheets of this page alone; nil if none
 	Live    bool               // the page refreshes itself
 	Counted countedAt
 	Problem string // reason for missing parts

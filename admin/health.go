@@ -41,7 +41,7 @@ type Spool struct {
 	Bytes   int64   `json:"bytes"`
 	Limit   int64   `json:"limit_bytes"`
 	Waiting int64   `json:"waiting_exchanges"` // exchanges in memory that are not in the outbox yet
-	Lag     float64 `json:"lag_seconds"`       // age of the oldest exchange that the store does not have yet; 0: none
+	Lag     float64 `json:"lag_seconds"`       // age of the oldest exchange that the store does not have yet; 0 if none
 }
 
 // Stored is the content of the store.

@@ -14,7 +14,7 @@ import (
 // failures minus the cost of the inserted tokens.
 type netResult struct {
 	sessions int64   // number of sessions with a reward in the treated arm
-	effect   *effect // effect of all lessons together; nil: too little data, or an invalid report
+	effect   *effect // effect of all lessons together; nil means too little data, or an invalid report
 	invalid  bool    // the report has found a fault in the random assignment or in the reporting of rewards
 	tokens   int64   // inserted tokens, scaled to the sessions that sessions counts
 	prices   Prices

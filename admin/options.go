@@ -23,8 +23,8 @@ type Options struct {
 	Read    Readers
 	Write   Writers
 	Program Program
-	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
-	DataDir string                            // directory of the audit log; "": in memory only
+	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil means unknown
+	DataDir string                            // directory of the audit log; "" means in memory only
 	Random  io.Reader                         // source of session ids and CSRF tokens
 	Now     func() time.Time
 	Log     *slog.Logger
@@ -61,7 +61,7 @@ type Program struct {
 	Figures func(context.Context) []Figure // summary figures on the overview and the health page
 	Health  func(context.Context) Health
 	Prices  func() Prices
-	Tenants func(context.Context) ([]string, error) // names of the tenants with stored data; nil: unknown
+	Tenants func(context.Context) ([]string, error) // names of the tenants with stored data; nil means unknown
 	Ready   func() (string, error)                  // a line about the state, or the reason for not being ready
 	Metrics http.Handler
 }
@@ -80,9 +80,9 @@ var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or a
 // Query selects a report.
 type Query struct {
 	Tenant      string
-	Window      time.Duration // age of the oldest closed session; 0: no limit
+	Window      time.Duration // age of the oldest closed session; 0 means no limit
 	Provisional bool          // count open sessions, too
-	WhatIf      float64       // epsilon (the probability that a pick is withheld) for which the report projects its intervals; 0: none
+	WhatIf      float64       // epsilon (the probability that a pick is withheld) for which the report projects its intervals; 0 if none
 	Explain     string        // slug of the lesson whose rows are explained; empty: none
 	Bands       bool          // compute the effect over time, which pages draw
 }

@@ -21,7 +21,7 @@ import (
 type lessonView struct {
 	slug     string
 	lesson   *lesson.Lesson // nil: not in the bank any more
-	row      *report.Row    // measurements of the present text; nil: none
+	row      *report.Row    // measurements of the present text; nil if none
 	truth    *float64       // demo: the true effect; else nil
 	since    []effectAt     // effects since the server's start
 	block    string         // text that a session gets; empty: none

@@ -24,7 +24,7 @@ type queueView struct {
 type queueItem struct {
 	lesson   *lesson.Lesson
 	block    string         // text that a session would get
-	base     *lesson.Lesson // lesson that this lesson replaces; nil: none
+	base     *lesson.Lesson // lesson that this lesson replaces; nil if none
 	alike    []*lesson.Lesson
 	findings []lesson.Finding
 	sessions map[string]*store.SessionItem // stored sessions of the evidence, by Evidence.Ref

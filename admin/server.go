@@ -43,7 +43,7 @@ type page struct {
 	Name  string // name in the navigation; empty for an unlisted page
 	Path  string // route of echo
 	Serve echo.HandlerFunc
-	Badge func() int // number of waiting items; nil: none
+	Badge func() int // number of waiting items; nil if none
 }
 
 // ServeHTTP handles one request.

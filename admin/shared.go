@@ -20,8 +20,8 @@ type sharedCache[K comparable, V any] struct {
 	now     func() time.Time
 	compute func(context.Context, K) (V, error)
 	fresh   func(took time.Duration) time.Duration // maximum age of a value that is served without a new computation
-	warm    func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0: never
-	unused  time.Duration                          // time without a page request after which a value is removed; 0: kept
+	warm    func(took time.Duration) time.Duration // age at which the worker recomputes a value without a page request; 0 means never
+	unused  time.Duration                          // time without a page request after which a value is removed; 0 means kept
 
 	flights singleflight.Group // one flight (shared computation) per key
 	single  chan struct{}      // semaphore of one computation

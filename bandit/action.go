@@ -13,8 +13,8 @@ type Action struct {
 	Confidence float64
 	Tokens     int
 	Size       int       // bytes, for Config.Room
-	Epsilon    float64   // holdout of a trial that an operator requested; 0: by rule
-	Until      float64   // half-width at which the trial ends; 0: no limit by width
+	Epsilon    float64   // holdout of a trial that an operator requested; 0 means by rule
+	Until      float64   // half-width at which the trial ends; 0 means no limit by width
 	Trial      string    // name of a planned trial (trial.Name), empty for none
 	Parent     trial.Arm // arm of the superseded lesson, or of the text before an edit; empty for none
 	Forced     bool      // the loop warning: always picked, not counted in K, only its coin is flipped

@@ -33,7 +33,7 @@ type Config struct {
 	Control   float64   // share of sessions without lessons (0.05)
 	Objective Objective // empty: Uplift
 	Salt      string    // salt of the coins; equal on all replicas
-	Room      int       // maximum bytes of the picks of one decision; 0: no maximum, NoRoom: no pick fits
+	Room      int       // maximum bytes of the picks of one decision; 0 means no maximum, NoRoom means that no pick fits
 	TokenCost float64   // price of one token in units of reward (0)
 }
 

@@ -21,7 +21,7 @@ type Priors struct {
 
 	Regression *Regression `json:"regression,omitempty"` // nil below RefitEvery rewards
 
-	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0: not known
+	Rewards int `json:"rewards,omitempty"` // rewarded sessions at the fit, open sessions included; 0 means not known
 }
 
 // Starting values, also used for the pseudo-counts of a refit.

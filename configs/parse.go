@@ -16,13 +16,13 @@ import (
 
 // Sources is everything a configuration is read from. The zero value selects the defaults.
 type Sources struct {
-	FileName string                            // name of File in faults; "": precept.yaml
-	File     []byte                            // content of the file; nil: no file
-	Env      func(name string) (string, bool)  // looks up a variable, as os.LookupEnv does; nil: no variable is set
+	FileName string                            // name of File in faults; "" means precept.yaml
+	File     []byte                            // content of the file; nil means no file
+	Env      func(name string) (string, bool)  // looks up a variable, as os.LookupEnv does; nil means no variable is set
 	EnvNames []string                          // names of all variables, to find misspelt names
-	ReadFile func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil: no value
+	ReadFile func(name string) ([]byte, error) // reads the file named by a variable with the suffix _FILE; nil means no value
 	Flags    map[string]string                 // values of the given flags by key, such as bandit.epsilon
-	Redis    func(url string) error            // checks a Redis URL for the store; nil: each URL is valid
+	Redis    func(url string) error            // checks a Redis URL for the store; nil means each URL is valid
 	Offline  bool                              // for commands without network: faults of server keys are ignored
 }
 

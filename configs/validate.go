@@ -20,7 +20,7 @@ type validator struct {
 	given   map[string]string      // source of each given key
 	decoded Faults                 // faults of the decoder
 	faults  Faults                 // faults of the validator
-	redis   func(url string) error // returns an error if the store cannot use a Redis URL; nil: each URL is valid
+	redis   func(url string) error // returns an error if the store cannot use a Redis URL; nil means each URL is valid
 }
 
 // run checks all settings, and adds a fault for each wrong value.

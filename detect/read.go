@@ -18,7 +18,7 @@ import (
 type Transcript struct {
 	Source, ID string
 	Request    *wire.Request // the whole conversation in one request
-	Reward     *float64      // reward of the conversation, from 0 to 1; nil: unknown
+	Reward     *float64      // reward of the conversation, from 0 to 1; nil means unknown
 }
 
 // Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare list of
@@ -65,12 +65,12 @@ type reading struct {
 	faults     []error // the first faults
 	moreFaults []int   // lines of the other faults
 
-	rest       int64     // number of bytes of the file that are unread; 0: unknown
+	rest       int64     // number of bytes of the file that are unread; 0 means unknown
 	line       int       // number of the current line, from 1
 	any        bool      // the text holds more than white space
 	skipLine   bool      // the rest of the current line is skipped
 	lineValues [][]byte  // complete values of the current line
-	list       *list     // the array that is not closed yet; nil: none
+	list       *list     // the array that is not closed yet; nil if none
 	open       openValue // the value that is not complete yet
 }
 

@@ -78,7 +78,7 @@ type stepMemo struct {
 	identity, resultHash                         uint64
 	ends                                         uint64 // see step.ends
 	where                                        uint64 // hash of a command's folder and variables, or of a file
-	looseIdentity                                uint32 // identity without budgets (attempts.go); 0: no budget
+	looseIdentity                                uint32 // identity without budgets (attempts.go); 0 means no budget
 	query                                        uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
 	hasEnds                                      bool

@@ -71,7 +71,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 	for name, c := range map[string]struct {
 		replies []reply
 		waits   string
-		fails   string // text of the expected error; "": no error
+		fails   string // text of the expected error; "" means no error
 	}{
 		"at once":                        {[]reply{skip}, "[]", ""},
 		"a server that is down":          {[]reply{{500, "", "away"}}, "[1s 2s 4s 8s]", "the judge answers 500: away"},

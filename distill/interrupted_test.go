@@ -75,7 +75,8 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
-			// run runs the distiller once and counts the steps. From step failAt on, each step fails; 0: no step fails.
+			// run runs the distiller once and counts the steps. From step failAt on, each step fails; 0 means no step
+			// fails.
 			run := func(b *bench, owner string, failAt int) (steps int, err error) {
 				store := b.store.(*memory)
 				step := func(string) error {

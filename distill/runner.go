@@ -52,7 +52,7 @@ type Options struct {
 	Now      func() time.Time
 	Owner    string // name of this process in claims, unique among processes
 	Budget   Budget
-	Parallel int                             // sessions that a judge reads in parallel; 0: one
+	Parallel int                             // sessions that a judge reads in parallel; 0 means one
 	Progress func(read int)                  // receives the number of further sessions that were read; may be nil
 	Failed   func(session string, err error) // receives the error of one session; may be nil
 }
@@ -60,7 +60,7 @@ type Options struct {
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
 	Tenant  string   // empty: all tenants
-	Tenants []string // tenants to read if Tenant is empty; nil: all tenants
+	Tenants []string // tenants to read if Tenant is empty; nil means all tenants
 	Since   time.Time
 	Settled bool // read closed sessions only
 	Triage  bool // ask a judge only about sessions with a sign of trouble (hasTrouble), or with injected lessons

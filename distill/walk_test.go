@@ -92,7 +92,7 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	for name, c := range map[string]struct {
 		budget distill.Budget
 		judged int    // sessions
-		reason string // prefix of Stopped; "": the run does not stop
+		reason string // prefix of Stopped; "" means the run does not stop
 	}{
 		"no cap":              {distill.Budget{PerInput: 1e6, PerOut: 1e6}, 6, ""},
 		"tokens":              {distill.Budget{Tokens: 31}, 3, "distill.max_tokens"},

@@ -31,7 +31,7 @@ type Config struct {
 	NoLoops     bool           // no loop warnings
 	NoCautions  bool           // lessons never become cautions, whatever their counts
 	Writ        bool           // inform agents about /lesson commands
-	Tags        *lesson.Tagger // adds tags to a turn by the words of the turn; nil: no tags
+	Tags        *lesson.Tagger // adds tags to a turn by the words of the turn; nil means no tags
 	Like        bool           // lessons that ask for likeness are inserted when they match by likeness
 	System      []string       // patterns of the agents whose tasks are in the system prompt, which is searched at the start of a session
 	Bandit      bandit.Config

@@ -72,10 +72,10 @@ type Input struct {
 	Claim   session.Claim
 	Book    *lesson.Book
 	Beliefs bandit.Beliefs
-	Results *detect.Results      // judgements of the turn's tool results so far; nil: none kept
-	Unit    *session.Record      // unit of the session's coins; nil: the session itself. The unit's lock is taken inside of the session's lock
+	Results *detect.Results      // judgements of the turn's tool results so far; nil if none kept
+	Unit    *session.Record      // unit of the session's coins; nil means the session itself. The unit's lock is taken inside of the session's lock
 	Meaning []lesson.Resemblance // lessons that match earlier words of the session by meaning
-	Rules   *rules.Registry      // sections under measurement; nil: none
+	Rules   *rules.Registry      // sections under measurement; nil if none
 	Now     time.Time
 
 	Unlearned bool // the session is not learned from, so no coin of a section is flipped
@@ -197,7 +197,7 @@ type work struct {
 	live  map[string]bool // slugs of the blocks in the request
 	loops []loop          // loops in the new content, set by observe
 
-	moved *bool // the list of the previous turn is not at its place in this list; nil: not checked yet
+	moved *bool // the list of the previous turn is not at its place in this list; nil means not checked yet
 }
 
 // addBlock inserts a block into this request, and adds the block to the record, from which every later request gets the

@@ -17,7 +17,7 @@ type headSection struct {
 	lines   []string
 	passage int // index in the head
 	span    rules.Span
-	cut     bool // the coin of the unit cuts the section; false: the coin keeps the section, or is not flipped yet
+	cut     bool // the coin of the unit cuts the section; false means the coin keeps the section, or is not flipped yet
 }
 
 // sections cuts a registered section out of the request if the coin of the unit cuts the section. The coin of a

@@ -15,7 +15,7 @@ import (
 type Memory interface {
 	// Newest returns the newest record of a session that closes: from memory or from the row.
 	Newest(row *session.Row) *session.Record
-	// Snapshot returns a copy of the record of a session in memory, without the texts; nil: the session
+	// Snapshot returns a copy of the record of a session in memory, without the texts; nil means the session
 	// is not in memory.
 	Snapshot(ref session.Ref) *session.Record
 	// Member returns the name and the unit of a session; ok is false if the tenant has no such session.

@@ -119,7 +119,7 @@ type ImportSum struct {
 }
 
 // ImportAll imports the transcripts of r, in a form of detect.Read. at is the known time of the
-// transcripts. agent is the agent of transcripts; "": the source of the transcript, or "import". done is
+// transcripts. agent is the agent of transcripts; "" means the source of the transcript, or "import". done is
 // called after each transcript.
 func (m *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportSum, error) {
 	sum := ImportSum{Faults: []string{}}

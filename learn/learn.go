@@ -27,11 +27,11 @@ const FollowEvery = 2 * time.Second
 type Options struct {
 	Now       func() time.Time
 	Backend   Backend
-	Fleet     Fleet     // backend shared by replicas; nil: no replicas
+	Fleet     Fleet     // backend shared by replicas; nil means no replicas
 	Memory    Memory    // nil: only the backend has sessions
 	Deliverer Deliverer // nil: for a reader without Run
 	Touches   Touches   // nil: for a reader without Run
-	// Exchanges has the exchanges of closing sessions; nil: only the backend has them.
+	// Exchanges has the exchanges of closing sessions; nil means only the backend has them.
 	Exchanges Exchanges
 	Guard     *guard.Guard
 	Reward    feedback.Definition

@@ -23,12 +23,12 @@ type ReportQuery struct {
 	Window      time.Duration // 0: all
 	Provisional bool          // count open sessions
 	NoOpenCount bool          // leave out Report.Open, which costs a search for open sessions
-	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0: none
+	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0 if none
 	Bands       bool          // include the effect over time
 	Explain     string        // slug whose rows are explained; "" none
 	Guardrails  []string      // outcomes whose rise the report shows next to the verdict
 	Book        *lesson.Book
-	Rules       *rules.Registry // sections of rules files; nil: none
+	Rules       *rules.Registry // sections of rules files; nil if none
 	Config      bandit.Config
 	Inject      inject.Config // how lessons are presented
 }

@@ -18,7 +18,7 @@ const maxProvisional = 50_000
 type openReward struct {
 	provisional bandit.Provisional
 	due         time.Time // when the session closes
-	addedTo     *tenant   // the tenant whose counters contain the reward; nil: none. The tenant may have left memory.
+	addedTo     *tenant   // the tenant whose counters contain the reward; nil if none. The tenant may have left memory.
 }
 
 // openRewards hold the provisional rewards by tenant, also of tenants that left memory.

@@ -18,7 +18,7 @@ type settling struct {
 	entries    []feedback.Entry
 	hadReward  bool // a reward was applied already
 	isRun      bool // a run: the tally counts only its sessions
-	stored     int  // number of stored exchanges of a session that closes; 0: unknown
+	stored     int  // number of stored exchanges of a session that closes; 0 means unknown
 }
 
 func (st *settling) ref() session.Ref {

@@ -32,7 +32,7 @@ type shardedTraffic struct {
 	end      int // number after the last session
 	text     string
 	between  func(done int) // called before each batch
-	part, of int            // of each "of" batches in a row, only batch number "part" is sent; 0, 0: all batches are sent
+	part, of int            // of each "of" batches in a row, only batch number "part" is sent; 0, 0 means all batches are sent
 }
 
 const trafficBatch = 20

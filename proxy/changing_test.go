@@ -20,11 +20,11 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 	type step struct {
 		system string
 		tools  []obj
-		words  string // next words of the user; "": the result of a call follows
+		words  string // next words of the user; "" means the result of a call follows
 	}
 	for name, k := range map[string]struct {
 		steps []step
-		last  string // marker of the lesson that the words of the last step match; "": none
+		last  string // marker of the lesson that the words of the last step match; "" if none
 	}{
 		"a tool for each step":     {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
 		"plan once, then act":      {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},

@@ -147,7 +147,7 @@ func (b *clientBody) complete() bool {
 	return err != nil && errors.Is(*err, io.EOF)
 }
 
-// fault returns precept's answer if the body could not be read; nil: no read has failed.
+// fault returns precept's answer if the body could not be read; nil means no read has failed.
 func (b *clientBody) fault(d wire.Dialect) *problem {
 	if b == nil {
 		return nil

@@ -56,7 +56,7 @@ func (t *turn) spanFacts() trace.Facts {
 	return facts
 }
 
-// failure returns the span attribute error.type, as the conventions of OpenTelemetry define it; "": the turn
+// failure returns the span attribute error.type, as the conventions of OpenTelemetry define it; "" means the turn
 // succeeded.
 func (t *turn) failure() string {
 	status, outcome := t.reply.status, t.outcome()

@@ -38,11 +38,11 @@ type Options struct {
 	Metrics *Metrics
 	Tracer  *trace.Tracer // nil: no traces
 
-	Bank      Bank                                     // lessons that agents write for themselves; nil: /v1/lessons belongs to the upstream
+	Bank      Bank                                     // lessons that agents write for themselves; nil means /v1/lessons belongs to the upstream
 	Consulted *Consulted                               // number of matches of each lesson
-	Meaning   func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil: none
-	Rules     func() *rules.Registry                   // sections of rules files under measurement; nil: none
-	Pending   PendingTexts                             // answers to /lesson commands for the next turn, shared by the replicas; nil: there is one replica
+	Meaning   func(id session.ID) []lesson.Resemblance // lessons that match earlier words of a session by meaning; nil if none
+	Rules     func() *rules.Registry                   // sections of rules files under measurement; nil if none
+	Pending   PendingTexts                             // answers to /lesson commands for the next turn, shared by the replicas; nil means there is one replica
 }
 
 // FleetKeys are the keys that all replicas on one store share.
@@ -85,7 +85,7 @@ type Recorder interface {
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.
 	OptedOut(x *sample.Exchange, answered []string) bool
-	// Trouble names the part of the store that does not work; "": all parts work.
+	// Trouble names the part of the store that does not work; "" means all parts work.
 	Trouble() string
 }
 

@@ -78,7 +78,7 @@ func (p *pool) readBody(b []byte, r io.Reader, limit int64, tryCharge func(n int
 	}
 }
 
-// firstBufferSize returns the capacity of the first buffer for a body with the announced size; -1: unknown.
+// firstBufferSize returns the capacity of the first buffer for a body with the announced size; -1 means unknown.
 func firstBufferSize(size, limit int64) int {
 	hint := size + 1 // one more byte: the read at the end then needs no growth
 	if hint <= 0 || hint > limit+1 {
@@ -90,7 +90,7 @@ func firstBufferSize(size, limit int64) int {
 // payload is a request body: the bytes in memory, and the rest of a body beyond the inspected part.
 type payload struct {
 	data    []byte          // the inspected part, in a pooled buffer
-	tail    io.Reader       // the rest, streamed from the client; nil: data is the whole body
+	tail    io.Reader       // the rest, streamed from the client; nil means data is the whole body
 	readers []*bytes.Reader // the readers of data that reader has returned
 }
 

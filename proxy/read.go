@@ -23,7 +23,7 @@ type incoming struct {
 	started  time.Time
 
 	body  inspected     // set by read
-	req   *wire.Request // set by parse; nil: the body is not understood, or release has dropped the request
+	req   *wire.Request // set by parse; nil means the body is not understood, or release has dropped the request
 	model string        // set by parse; the model in the request
 }
 
@@ -34,7 +34,7 @@ type inspected struct {
 	unpacked *payload // the buffer of plain if received is compressed; else nil
 	charge   charge   // memory of the body that counts for limits.inspect_total_bytes
 
-	// exceeds is the limit that the body exceeds: limits.inspect_bytes or limits.items; "": none. Set by
+	// exceeds is the limit that the body exceeds: limits.inspect_bytes or limits.items; "" if none. Set by
 	// read and parse. In a body beyond a limit, only the blocks of a known session are inserted again.
 	exceeds label.Reason
 }
@@ -49,7 +49,7 @@ type outgoing struct {
 	idle         time.Duration // limits.stream_idle_timeout
 	span         *trace.Span   // nil: the client's trace headers are forwarded unchanged
 
-	body     *payload // set by read and splice; nil: the body of the client is streamed
+	body     *payload // set by read and splice; nil means the body of the client is streamed
 	length   int64    // Content-Length for body; -1 when the client announced trailers
 	spliced  *payload // set by splice: the body with insertions
 	decoded  bool     // set by splice: body has no Content-Encoding, although the client's has
@@ -136,7 +136,7 @@ func (t *turn) read() error {
 }
 
 // readInspected reads the part of a body that precept inspects, and charges its memory against
-// limits.inspect_total_bytes. why is the reason for an incomplete read; "": the body is complete. size is
+// limits.inspect_total_bytes. why is the reason for an incomplete read; "" means the body is complete. size is
 // the announced length, or -1.
 func (t *turn) readInspected(src io.Reader, size int64) (b []byte, why label.Reason, err error) {
 	body, limits := &t.in.body, &t.set.cfg.Limits

@@ -81,7 +81,7 @@ func TestRecordedAgentsAreOneSessionEach(t *testing.T) {
 
 // player replays a recording.
 type player struct {
-	restartAt int    // the proxy restarts before this request; -1: never
+	restartAt int    // the proxy restarts before this request; -1 means never
 	session   string // name of the session
 	previous  string // list of the previous turn
 	turns     int

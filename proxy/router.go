@@ -72,7 +72,7 @@ func ownEndpoint(h echo.HandlerFunc) echo.HandlerFunc {
 }
 
 // misdirected returns the error for a request to an endpoint of precept with another method, or to a
-// path below an endpoint; nil: another path. A misdirected request is not forwarded, because its body
+// path below an endpoint; nil means another path. A misdirected request is not forwarded, because its body
 // may hold feedback.
 func misdirected(endpoints map[string]map[string]echo.HandlerFunc, c echo.Context) error {
 	path := c.Request().URL.EscapedPath()

@@ -50,7 +50,7 @@ func newTransport(headerTimeout time.Duration) *http.Transport {
 type upstreamConn struct {
 	net.Conn
 	read        atomic.Int64 // number of bytes read
-	readAtWrite atomic.Int64 // value of read when the write of the request began; -1: no write yet
+	readAtWrite atomic.Int64 // value of read when the write of the request began; -1 means no write yet
 }
 
 // dial opens a counted connection.

@@ -29,7 +29,7 @@ type turn struct {
 	query   resolve.Query  // set by resolve; the claims of the request
 	session resolve.Result // set by resolve; decide adds Side
 	plan    plan           // set by decide
-	draft   *draft         // set by draftExchange; nil: the turn leaves no record
+	draft   *draft         // set by draftExchange; nil means the turn leaves no record
 	reply   reply          // set by the methods of tap.go
 	phase   phase
 }

@@ -37,7 +37,7 @@ type batch struct {
 
 	held         int64 // bytes of exchanges in memory
 	lastSequence int64 // sequence number of the last row in the outbox
-	flush        int64 // number of the last flush; 0: the rows were read back from the outbox
+	flush        int64 // number of the last flush; 0 means the rows were read back from the outbox
 }
 
 // empty reports whether the batch has no content.

@@ -78,7 +78,7 @@ func entryOf(x *sample.Message) Entry {
 // system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
-	newestUser := -1 // index of the newest text of the user; -1: no text of the user
+	newestUser := -1 // index of the newest text of the user; -1 means no text of the user
 	for i := range list {
 		if list[i].Kind == sample.EventUser {
 			newestUser = i
@@ -110,7 +110,7 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	return out
 }
 
-// placeOf returns the index of the entry before which a block was inserted; -1: before all entries.
+// placeOf returns the index of the entry before which a block was inserted; -1 means before all entries.
 func placeOf(b *session.Block, list []Entry, newestUser int) int {
 	switch {
 	case b.Anchor.CallID != "":

@@ -54,7 +54,7 @@ type LessonFacet struct {
 
 // dimension is a facet with one count for each value.
 type dimension struct {
-	wanted func(*SessionQuery) string  // value that the query selects; "": all
+	wanted func(*SessionQuery) string  // value that the query selects; "" means all
 	values func(*SessionItem) []string // values of a session
 	counts func(*Facets) *[]FacetValue // the list of the facet in the answer
 }

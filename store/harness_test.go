@@ -209,7 +209,7 @@ type rig struct {
 	store   *store.Store // nil after kill
 	archive *store.Archive
 
-	cancel context.CancelFunc // ends run; nil: not running
+	cancel context.CancelFunc // ends run; nil means not running
 	ran    chan error
 
 	mu       sync.Mutex
@@ -672,7 +672,7 @@ func (r *rig) applied(id session.ID) session.Applied {
 	return a
 }
 
-// reward closes all sessions, and returns the reward of a session; -1: the session has no reward.
+// reward closes all sessions, and returns the reward of a session; -1 means the session has no reward.
 func (r *rig) reward(id session.ID) float64 {
 	r.t.Helper()
 	r.closeSessions()

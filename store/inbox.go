@@ -21,7 +21,7 @@ type Turn struct {
 	Size     int64           // bytes of the exchange in memory
 	Signals  []detect.Signal // signals of the new items
 	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
-	// Session and Unit are the session of the turn and its run; nil: unknown. An accepted turn pins both
+	// Session and Unit are the session of the turn and its run; nil means unknown. An accepted turn pins both
 	// until the recorder has judged the turn, because their rows depend on the judgement.
 	Session, Unit *Session
 }

@@ -7,7 +7,7 @@ import (
 	"precept/internal/session"
 )
 
-// Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0: there
+// Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0 means there
 // is none.
 func (s *Store) Lag() time.Duration {
 	since := s.state.since.Load()
@@ -17,7 +17,7 @@ func (s *Store) Lag() time.Duration {
 	return max(0, s.options.Now().Sub(time.UnixMicro(since)))
 }
 
-// OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0: no outbox.
+// OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0 means no outbox.
 func (s *Store) OutboxBytes() int64 { return s.state.bytes.Load() }
 
 // LatePosts returns the number of posted feedback entries in the outbox that the backend does not have.
@@ -28,7 +28,7 @@ func (s *Store) LatePosts() int64 {
 	return s.poster.late.outbox.PostCount()
 }
 
-// OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0: no outbox.
+// OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.Bytes }
 
 // updateLag updates Tally.Pending and state.since. While rows are in the outbox alone, the
@@ -58,7 +58,7 @@ func (s *Store) updateLag() {
 	s.Tally.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
-// endOfFirst returns the end of the first exchange in the lists, in Unix microseconds; 0: there is no
+// endOfFirst returns the end of the first exchange in the lists, in Unix microseconds; 0 means there is no
 // exchange.
 func endOfFirst(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {

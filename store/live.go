@@ -33,7 +33,7 @@ type live struct {
 	limit int
 	// tenants has the sessions of each tenant with a session in memory, most recently used first.
 	tenants     map[string]*list.List
-	tenantLimit int // sessions of one tenant; 0: no limit
+	tenantLimit int // sessions of one tenant; 0 means no limit
 	// volatile reports that the backend stores nothing: a session that leaves memory is lost, and
 	// leaves memory only when the limit is reached, not by its age.
 	volatile bool
@@ -53,10 +53,10 @@ type Session struct {
 	used          atomic.Int64  // last use, in Unix seconds
 	dirty         atomic.Bool   // the session is in changeQueue.dirty
 	delayed       atomic.Bool   // the session is in changeQueue.delayed
-	rowFlush      atomic.Int64  // number of the newest flush with the row of the session; 0: none
+	rowFlush      atomic.Int64  // number of the newest flush with the row of the session; 0 if none
 	silent        atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
 	forgotten     atomic.Bool   // the session was forgotten: no row may be written any more
-	// numbers are the placeholder numbers of redacted texts; nil: no exchange was redacted yet. Only
+	// numbers are the placeholder numbers of redacted texts; nil means no exchange was redacted yet. Only
 	// the recorder uses numbers.
 	numbers *redact.Numbers
 	// unsure reports that the session began without an answer from the backend, and that the backend
@@ -78,7 +78,7 @@ func newLive(limit, tenantLimit int, volatile bool, replica string) *live {
 	}
 }
 
-// get pins a session, and moves the session to the front of the order of use; nil: not in memory.
+// get pins a session, and moves the session to the front of the order of use; nil means not in memory.
 func (l *live) get(id session.ID, now time.Time) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -89,7 +89,7 @@ func (l *live) get(id session.ID, now time.Time) *Session {
 	return s
 }
 
-// peek pins a session, and does not change the order of use; nil: not in memory.
+// peek pins a session, and does not change the order of use; nil means not in memory.
 func (l *live) peek(id session.ID) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -116,7 +116,7 @@ func (l *live) has(id session.ID) bool {
 }
 
 // add adds and pins the session of rec, or pins the session with this id that another request added
-// before; nil: memory is full. isNew reports that the session begins: such a session may not use the
+// before; nil means memory is full. isNew reports that the session begins: such a session may not use the
 // places that are reserved for continued sessions.
 func (l *live) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
@@ -142,7 +142,7 @@ func (l *live) add(rec *session.Record, isNew bool, now time.Time, p progress) *
 	return s
 }
 
-// room returns the reason why no session of a tenant may begin; "": a session may begin.
+// room returns the reason why no session of a tenant may begin; "" means a session may begin.
 func (l *live) room(tenant string, p progress) label.Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -67,7 +67,7 @@ func isFinal(err error) bool {
 	return full || work || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
 }
 
-// keepInOutbox writes a post to the outbox. cause is the error of the backend; nil: the post was not sent
+// keepInOutbox writes a post to the outbox. cause is the error of the backend; nil means the post was not sent
 // to the backend, because the backend failed less than latePause ago.
 func (f *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
 	withSession := *s
@@ -260,7 +260,7 @@ func (f *poster) postLate(ctx context.Context, p *outbox.Post) error {
 	})
 }
 
-// countLate counts a late post by the error of its delivery; nil: delivered, not counted.
+// countLate counts a late post by the error of its delivery; nil means delivered, not counted.
 func (f *poster) countLate(err error) {
 	t := &f.feedback.tally.Late
 	_, full := NoRoom(err)

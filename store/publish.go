@@ -43,7 +43,7 @@ func (b *publisher) publishes() bool {
 }
 
 // Publish writes a session with new decisions for the other replicas. unit is the session with the
-// shared coins (the run, or the parent); nil: the session has its own coins. A coin is the random decision to
+// shared coins (the run, or the parent); nil means the session has its own coins. A coin is the random decision to
 // inject or to withhold a lesson. Publish checks the opt-out rules as the recorder does, so that nothing of
 // an opted-out exchange is written. answered holds the arguments of the calls whose results the exchange
 // contains. A write that fails or is late loses nothing: the recorder's next batch has the same rows. waited

@@ -95,7 +95,7 @@ func (d *shipper) close() error {
 	return errors.Join(d.handoff.outbox.Release(d.safe.row), d.handoff.outbox.Close())
 }
 
-// lagReason returns the error that keeps some rows from the backend; nil: the backend has all rows, or
+// lagReason returns the error that keeps some rows from the backend; nil means the backend has all rows, or
 // stores nothing.
 func (d *shipper) lagReason() error {
 	lagging, appendErr := d.handoff.trouble()

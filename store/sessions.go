@@ -277,7 +277,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 	return inMemory
 }
 
-// snapshot returns a snapshot of the record of a session in memory; nil: the session is not in memory.
+// snapshot returns a snapshot of the record of a session in memory; nil means the session is not in memory.
 func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	ses := s.live.peek(ref.ID)
 	if ses == nil {

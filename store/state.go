@@ -25,7 +25,7 @@ type state struct {
 	lagging         atomic.Bool  // some rows are in the outbox alone, and must be read back
 	lookupsMayMiss  atomic.Bool  // sessions of the last run are in the outbox alone: a look-up may miss these sessions
 	heldBytes       atomic.Int64 // bytes of exchanges in memory
-	since           atomic.Int64 // end of the oldest exchange or post that the backend does not have, in Unix microseconds; 0: the backend has all
+	since           atomic.Int64 // end of the oldest exchange or post that the backend does not have, in Unix microseconds; 0 means the backend has all
 	bytes           atomic.Int64 // bytes of the rows of the outbox
 	reread          atomic.Bool  // the outbox was damaged: the shipper must read all undelivered rows again
 	down            atomic.Bool  // the last write to the backend failed

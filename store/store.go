@@ -17,50 +17,50 @@ import (
 type Options struct {
 	Now       func() time.Time
 	Backend   Backend
-	Fleet     Fleet         // equal to Backend if replicas share the backend; nil: this process owns the backend
+	Fleet     Fleet         // equal to Backend if replicas share the backend; nil means this process owns the backend
 	Replica   string        // name of this process among the replicas, different after each start
 	Absent    bool          // the backend did not answer at the start
-	Lookup    time.Duration // longest wait of a request for the backend; 0: 45 ms
-	Sessions  int           // maximum number of sessions in memory (limits.sessions); 0: 20,000
-	Tenant    int           // maximum number of sessions of one tenant in memory (limits.tenant_sessions); 0: no limit
-	Retention time.Duration // age at which a session is deleted, counted from its last use; 0: never
+	Lookup    time.Duration // longest wait of a request for the backend; 0 means 45 ms
+	Sessions  int           // maximum number of sessions in memory (limits.sessions); 0 means 20,000
+	Tenant    int           // maximum number of sessions of one tenant in memory (limits.tenant_sessions); 0 means no limit
+	Retention time.Duration // age at which a session is deleted, counted from its last use; 0 means never
 	Sentiment bool          // the words of the user count as implicit feedback
 	Queue     QueueOptions
 	Content   ContentOptions
-	Exchanges *ExchangeCache // cache of stored exchanges; nil: every reader asks the backend
+	Exchanges *ExchangeCache // cache of stored exchanges; nil means every reader asks the backend
 	Hooks     Hooks
 }
 
 // QueueOptions bound the exchanges that wait for the backend, in memory and in the outbox.
 type QueueOptions struct {
-	Path         string        // file of the outbox; "": exchanges wait in memory alone
+	Path         string        // file of the outbox; "" means exchanges wait in memory alone
 	Bytes        int64         // maximum size of the rows in the outbox (limits.outbox_bytes)
-	TenantBytes  int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0: no limit
+	TenantBytes  int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
 	Tenants      bool          // several tenants may exist: a nearly full outbox drops exchanges of the tenant with the most bytes first
 	MemoryBytes  int64         // maximum size of the exchanges in memory (limits.capture_total_bytes)
-	DeliverEvery time.Duration // longest pause between two deliveries; 0: every flush is delivered
+	DeliverEvery time.Duration // longest pause between two deliveries; 0 means every flush is delivered
 }
 
 // ContentOptions say which content is stored, and in which form.
 type ContentOptions struct {
 	Keep       bool               // keep exchanges and samples (learning.enabled)
-	OptOut     *sample.OptOut     // opt-out rules; nil: nothing opted out
-	Secret     []byte             // HMAC key of the names of opt-out marks; nil: no marks are kept
+	OptOut     *sample.OptOut     // opt-out rules; nil means nothing opted out
+	Secret     []byte             // HMAC key of the names of opt-out marks; nil means no marks are kept
 	Personal   bool               // also redact personal data, not only secrets
-	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil: every text is scanned
+	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil means every text is scanned
 }
 
 // Hooks are called by the steps of the store. A hook must not block.
 type Hooks struct {
 	Failed          func(step label.Step, err error) // called for every failure
 	Panicked        func(step label.Step, value any) // called for every panic
-	Recovered       func()                           // called when the backend takes a write after a failed one; nil: not called
-	OutboxRecovered func()                           // called when the outbox takes exchanges after a failure; nil: not called
-	Erased          func()                           // called when sessions were deleted, on request or by age; nil: not called
-	Kept            func(x *sample.Exchange)         // called for every exchange that is stored, after redaction; must not change x; nil: not called
-	// Damaged is called when a list or an export leaves out a session with a damaged exchange; nil: not called.
+	Recovered       func()                           // called when the backend takes a write after a failed one; nil means not called
+	OutboxRecovered func()                           // called when the outbox takes exchanges after a failure; nil means not called
+	Erased          func()                           // called when sessions were deleted, on request or by age; nil means not called
+	Kept            func(x *sample.Exchange)         // called for every exchange that is stored, after redaction; must not change x; nil means not called
+	// Damaged is called when a list or an export leaves out a session with a damaged exchange; nil means not called.
 	Damaged func(of session.Ref, err error)
-	// Before is called before each step on a session or an exchange; nil: not called. Tests make a
+	// Before is called before each step on a session or an exchange; nil means not called. Tests make a
 	// step panic with Before.
 	Before func(step label.Step, id session.ID, exchange string)
 }
@@ -110,7 +110,7 @@ func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxF
 // NothingStored is the answer of Trouble if the data directory cannot be written.
 const NothingStored = "nothing is stored, because the data directory cannot be written"
 
-// Trouble returns a sentence about the part of the store that does not work, and the effect; "": all parts work.
+// Trouble returns a sentence about the part of the store that does not work, and the effect; "" means all parts work.
 func (s *Store) Trouble() string {
 	full := s.state.outboxFull.Load() && s.shipper.handoff.outbox != nil && s.LatePosts()+s.Tally.Pending.Load() > 0
 	switch {
@@ -149,10 +149,10 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 	return s.sessions.acquire(ctx, tenant, id)
 }
 
-// Resident pins a session that is in memory; nil: the session is not in memory.
+// Resident pins a session that is in memory; nil means the session is not in memory.
 func (s *Store) Resident(id session.ID) *Session { return s.sessions.inMemory(id) }
 
-// Room returns the reason why no session of a tenant may begin; "": a session may begin. Memory is full
+// Room returns the reason why no session of a tenant may begin; "" means a session may begin. Memory is full
 // when limits.sessions sessions are in memory and none of them can leave, because requests use them or
 // the backend does not have their rows yet. limits.tenant_sessions bounds the sessions of one tenant likewise.
 func (s *Store) Room(tenant string) label.Reason {
@@ -212,7 +212,7 @@ func (s *Store) Member(ctx context.Context, tenant string, id session.ID) (membe
 // record if the session is not in memory or another replica has served the session since.
 func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.newest(row) }
 
-// Snapshot returns a copy of the record of a session in memory, without the texts; nil: the session is not in
+// Snapshot returns a copy of the record of a session in memory, without the texts; nil means the session is not in
 // memory.
 func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.snapshot(ref) }
 
@@ -251,7 +251,7 @@ func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 
 // Publish writes the decisions of a turn to a shared backend before the client has the end of the
 // response, because the client's next request may reach another replica. unit is the run or the
-// parent whose coins the session shares; nil: none. waited is the time for which the request has
+// parent whose coins the session shares; nil if none. waited is the time for which the request has
 // already waited for the backend. A write that fails or takes too long loses nothing: the recorder's
 // next batch has the same rows. Without other replicas Publish does nothing.
 func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
@@ -313,13 +313,13 @@ func (s *Store) Cleanse(list []sample.Exchange, answered [][]string) []sample.Ex
 // SetOptOut replaces the opt-out rules.
 func (s *Store) SetOptOut(rules *sample.OptOut) { s.optOuts.rules.Store(rules) }
 
-// OptOut returns the opt-out rules; nil: nothing opted out.
+// OptOut returns the opt-out rules; nil means nothing opted out.
 func (s *Store) OptOut() *sample.OptOut { return s.optOuts.rules.Load() }
 
 // SetPersonal turns the redaction of personal data on or off. Secrets are always redacted.
 func (s *Store) SetPersonal(on bool) { s.recorder.SetPersonal(on) }
 
-// SetRetention replaces the age at which sessions are deleted; 0: never.
+// SetRetention replaces the age at which sessions are deleted; 0 means never.
 func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 
 // ForgetSession deletes a session of the tenant from the backend, memory and the outbox, and

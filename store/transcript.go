@@ -214,7 +214,7 @@ func (a *Archive) Shown(ctx context.Context, tenant, name string) ([]sample.Exch
 	return a.optOut.Load().Visible(list), nil
 }
 
-// Block returns the text that was inserted into a session with a lesson; "": no such text is stored.
+// Block returns the text that was inserted into a session with a lesson; "" means no such text is stored.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {

@@ -28,7 +28,7 @@ type arm struct {
 	y1, y0       float64 // shares of success
 	mute1, mute0 int     // closed sessions without a reward
 	day          int32   // 0: today
-	tier1        int     // tier of the rewards of injected sessions; 0: 1
+	tier1        int     // tier of the rewards of injected sessions; 0 means 1
 	controlled   bool    // the sessions are control sessions
 }
 

@@ -9,7 +9,7 @@ import (
 )
 
 // need sets the number of missing picks, and the same number under the withheld share WhatIf.
-// untilEvaluation is the number of rewarded picks until the evaluation of the planned trial; 0: no trial
+// untilEvaluation is the number of rewarded picks until the evaluation of the planned trial; 0 means no trial
 // is planned.
 func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
 	sigma2 := noise(all, s.Strata, b.sigma2)

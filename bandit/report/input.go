@@ -17,11 +17,11 @@ type Input struct {
 	Chooser          Chooser         // nil: no chooser
 	Policy           Policy
 	Lessons          []Lesson // current or not; tested arms that are not listed get a row, too
-	// Archived reports whether the bank's archive has a lesson of the slug; nil: no archive.
+	// Archived reports whether the bank's archive has a lesson of the slug; nil means no archive.
 	Archived    func(slug string) bool
 	Window      time.Duration // effects of sessions that started in the window; 0 all
 	Provisional bool
-	WhatIf      float64  // an epsilon between 0 and 1 to project for; 0: no projection
+	WhatIf      float64  // an epsilon between 0 and 1 to project for; 0 means no projection
 	Bands       bool     // include the effect over time
 	Explain     string   // slug whose rows are explained; empty: none
 	Guardrails  []string // outcomes whose rise the report shows next to the verdict
@@ -49,8 +49,8 @@ type Lesson struct {
 	Caution     bool   // presented as a caution
 	Confidence  float64
 	Tokens      int
-	Epsilon     float64   // holdout of a trial; 0: by rule
-	Until       float64   // half-width at which the trial ends; 0: no limit by width
+	Epsilon     float64   // holdout of a trial; 0 means by rule
+	Until       float64   // half-width at which the trial ends; 0 means no limit by width
 	Trial       string    // name of a planned trial (trial.Name); empty: none
 	Share       float64   // of a section of a rules file: probability of cutting the section
 	Parent      trial.Arm // arm of the superseded lesson or text; empty: none

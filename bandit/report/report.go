@@ -240,7 +240,7 @@ type Row struct {
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
 	Models         Models         `json:"models"`
 	Guardrail      string         `json:"guardrail,omitempty"` // a rise of an outcome in report.guardrails: dearer, more errors
-	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil: none (Annotate)
+	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil if none (Annotate)
 }
 
 // Band is the effect at the end of a day.
@@ -308,7 +308,7 @@ type PlannedTrials struct {
 	Taken   int     `json:"taken"`
 	Proven  int     `json:"proven"`
 	Level   float64 `json:"level"` // false discovery rate of the list
-	Bar     float64 `json:"bar"`   // largest p that passes (Benjamini and Hochberg over all planned trials); 0: none
+	Bar     float64 `json:"bar"`   // largest p that passes (Benjamini and Hochberg over all planned trials); 0 if none
 }
 
 // PlannedTrial is a planned trial of a row. An evaluated trial uses the first Planned rewarded

@@ -29,7 +29,7 @@ type unitDraw struct {
 	rewarded    bool
 	y           float64
 	tier        int
-	tierAtClose int // tier of the reward at the closing; -1: no reward
+	tierAtClose int // tier of the reward at the closing; -1 means no reward
 	refused     bool
 }
 

@@ -129,10 +129,10 @@ func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 // Watch is the measurement of a pick's outcomes: the measured outcomes, and numbers that are frozen
 // at the pick and follow from earlier sessions alone. So no number depends on the coin of the pick.
 type Watch struct {
-	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0: none
+	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
 	From     Tally                 `json:"from,omitzero"`  // the sums at the pick
 	C        [OutcomeCount]float64 `json:"c,omitzero"`     // centres of the values
-	Width    [OutcomeCount]float64 `json:"w,omitzero"`     // distance from the centre at which a bet is capped; 0: no bet
+	Width    [OutcomeCount]float64 `json:"w,omitzero"`     // distance from the centre at which a bet is capped; 0 means no bet
 	Weight   float64               `json:"l,omitempty"`    // weight of the surrogate
 	Recurred bool                  `json:"rec,omitempty"`  // an error that the lesson is about occurred after the pick
 	Closed   bool                  `json:"end,omitempty"`  // After is set

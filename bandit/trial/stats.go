@@ -33,8 +33,8 @@ type RewardSums struct {
 type Proof struct {
 	LogUp, LogDown float64 // running maxima of the e-values, as logarithms
 	OutUp, OutDown float64 // the smallest p at which the interval was above and below 0, as logarithms of 1/p
-	ProvenAt       int64   // unix seconds; 0: not proven
-	IdleAt         int64   // unix seconds of the first interval within the material size; 0: never
+	ProvenAt       int64   // unix seconds; 0 means not proven
+	IdleAt         int64   // unix seconds of the first interval within the material size; 0 means never
 }
 
 // AllSessions are the counts of all sessions of a tenant, with and without a match.

@@ -12,7 +12,7 @@ type sums struct {
 	rows   Table
 	models []modelRow // of one arm, by the name of the model
 
-	narrowest float64 // smallest half-width that a caller computed; 0: none
+	narrowest float64 // smallest half-width that a caller computed; 0 if none
 }
 
 // Groups of rows. A request reads the first two groups of each lesson that matches.

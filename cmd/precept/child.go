@@ -36,7 +36,7 @@ type child struct {
 type outcome struct {
 	code   int
 	failed error          // reason why the child could not be run
-	sent   syscall.Signal // last signal that precept received; 0: none
+	sent   syscall.Signal // last signal that precept received; 0 if none
 }
 
 // run runs the child to its end and passes signals on. A signal that a terminal sends to all

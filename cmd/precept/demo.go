@@ -71,8 +71,8 @@ type demoResult struct {
 		None float64 `json:"without_lessons"`
 		Best float64 `json:"best_possible"` // with only the lessons that help, all the time
 	} `json:"success"`
-	PicksToPrevents int64 `json:"picks_to_prevents"` // closed picks until the proof that a lesson prevents its error; 0: no proof
-	PicksToHelps    int64 `json:"picks_to_helps"`    // rewarded picks until the proof that the same lesson helps; 0: no proof
+	PicksToPrevents int64 `json:"picks_to_prevents"` // closed picks until the proof that a lesson prevents its error; 0 means no proof
+	PicksToHelps    int64 `json:"picks_to_helps"`    // rewarded picks until the proof that the same lesson helps; 0 means no proof
 }
 
 // demoEffect is the true effect of a lesson or section next to the measured effect.
@@ -219,8 +219,8 @@ type fleetDemo struct {
 // speeds counts the picks of the lesson demo.Pinned until each of two proofs: that the lesson prevents its error, and
 // that the lesson improves the reward.
 type speeds struct {
-	recurrence int64 // closed picks until the proof that the lesson prevents its error; 0: no proof yet
-	reward     int64 // rewarded picks until the proof that the lesson improves the reward; 0: no proof yet
+	recurrence int64 // closed picks until the proof that the lesson prevents its error; 0 means no proof yet
+	reward     int64 // rewarded picks until the proof that the lesson improves the reward; 0 means no proof yet
 	rewarded   int64 // rewarded picks so far
 }
 

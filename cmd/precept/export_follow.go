@@ -39,7 +39,7 @@ func (f *lakeFlags) register(c *cobra.Command) {
 	flags.StringVar(&f.endpoint, "s3-endpoint", "", "with --follow: address of an S3-compatible server (default AWS_ENDPOINT_URL_S3, then AWS)")
 }
 
-// changed returns the first flag of f that the caller set; "": none.
+// changed returns the first flag of f that the caller set; "" if none.
 func (f *lakeFlags) changed(c *cobra.Command) string {
 	for _, name := range []string{"once", "group", "flush-size", "flush-every", "s3-endpoint"} {
 		if c.Flags().Changed(name) {

@@ -99,7 +99,7 @@ func (inv *invocation) importVerb() *cobra.Command {
 // importSource is one file of transcripts.
 type importSource struct {
 	path   string
-	client *history.Client // reads the file; nil: the file has a form of detect.Read
+	client *history.Client // reads the file; nil means the file has a form of detect.Read
 }
 
 // importSources returns the files to import. A file that cannot be opened is an error, so that a mistyped name does

@@ -114,7 +114,7 @@ func (inv *invocation) findLessons(
 type backtestSelection struct {
 	tenant string
 	since  time.Time
-	among  *lesson.Book // all lessons, among which likeness selects the best match; nil: exact matches only
+	among  *lesson.Book // all lessons, among which likeness selects the best match; nil means exact matches only
 }
 
 // runBacktest matches lessons against the captured sessions, one session at a time.

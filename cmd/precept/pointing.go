@@ -19,8 +19,8 @@ type pointing struct {
 	cfg     *configs.Config
 	data    string // precept's data listener
 	agent   string
-	run     string // run of all agents of the command; "": none
-	session string // session of all agents of the command; "": each agent has its own sessions
+	run     string // run of all agents of the command; "" if none
+	session string // session of all agents of the command; "" means each agent has its own sessions
 	args    []string
 	env     map[string]string // environment of the agent
 	home    string            // home directory of the user

@@ -210,8 +210,8 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 	return "", "unproven (" + effect(r) + ")"
 }
 
-// intervalOf returns the effect of a section with its 95% interval; nil: not known. The interval of a planned trial has
-// priority: it is narrower, because the number of sessions was set before the first session.
+// intervalOf returns the effect of a section with its 95% interval; nil means not known. The interval of a planned
+// trial has priority: it is narrower, because the number of sessions was set before the first session.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
 		if l := &r.PlannedTrials[i]; l.Taken && l.Outcome == "" && l.Effect != nil {

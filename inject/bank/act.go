@@ -21,7 +21,7 @@ type Decision struct {
 	// and wants exactly this text.
 	Force bool
 	// Sessions are the rewarded sessions with and without the lesson at the time of the decision, for
-	// the audit log; nil: unknown.
+	// the audit log; nil means unknown.
 	Sessions *[2]int64
 }
 

@@ -41,7 +41,7 @@ type Limits struct {
 	AgentHour  int // writes of one agent per hour (60)
 	TenantHour int // writes of one tenant per hour (300)
 	Waiting    int // lessons of one tenant in the approval queue (500)
-	Tenant     int // lessons of one tenant (limits.tenant_lessons); 0: no limit
+	Tenant     int // lessons of one tenant (limits.tenant_lessons); 0 means no limit
 }
 
 func (l Limits) orDefaults() Limits {
@@ -53,10 +53,10 @@ type Options struct {
 	Place  Place
 	Now    func() time.Time
 	Checks lesson.Checks                   // the hooks; the bank sets Now
-	Keys   lesson.Secrets                  // finds secrets; a person's file with a secret is quarantined; nil: no search
+	Keys   lesson.Secrets                  // finds secrets; a person's file with a secret is quarantined; nil means no search
 	Counts func(slug string) lesson.Counts // published counts for the index; nil keeps the counts of the index
 	Limits Limits
-	Parsed *lesson.Parsed // texts that another reader of the place has parsed; nil: none
+	Parsed *lesson.Parsed // texts that another reader of the place has parsed; nil if none
 }
 
 // Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no

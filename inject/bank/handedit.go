@@ -165,7 +165,7 @@ func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
 // CautionChange is the change of a lesson from advice to a caution or back, because of its measured effect.
 type CautionChange struct {
 	Slug, Hash    string
-	Caution       bool    // from advice to caution; false: from caution to advice
+	Caution       bool    // from advice to caution; false means from caution to advice
 	With, Without int64   // rewarded sessions with the lesson, and without
 	MeanWith      float64 // mean reward of the sessions with the lesson
 	MeanWithout   float64 // mean reward of the sessions without

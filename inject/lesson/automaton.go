@@ -19,7 +19,7 @@ type automaton struct {
 type state struct {
 	first int32 // first child; the children end where the next state's children start
 	fail  int32 // state of the longest proper suffix
-	end   int32 // nearest state by failure links, including this state, where a word ends; 0: none
+	end   int32 // nearest state by failure links, including this state, where a word ends; 0 if none
 	label byte  // label of the incoming edge
 }
 

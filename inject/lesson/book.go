@@ -31,7 +31,7 @@ type Book struct {
 	scratch  *sync.Pool        // pool of *scratch: a match without the pool allocates 40 KB
 	overlaps func() overlaps   // computed at the first use
 	texts    *sync.Map         // *Text by *Lesson, rendered at the first use
-	like     *likeIndex        // for matches by likeness, the resemblance of words; nil: only exact matches
+	like     *likeIndex        // for matches by likeness, the resemblance of words; nil means only exact matches
 }
 
 // compiled is the matcher's form of a lesson.

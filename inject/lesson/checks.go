@@ -61,9 +61,9 @@ const (
 // Approval.Source, and an error in a lesson that a program wrote.
 type Checks struct {
 	Now      time.Time                           // for expiry; zero: not checked
-	Resolve  func(Evidence) bool                 // reports whether a reference resolves; nil: not checked
-	Secrets  func(text string) []string          // names of the secrets and personal data in a text; nil: not checked
-	Backtest func(*Lesson) (fired, sessions int) // counts the captured sessions, and those in which the lesson would fire; nil: not checked
+	Resolve  func(Evidence) bool                 // reports whether a reference resolves; nil means not checked
+	Secrets  func(text string) []string          // names of the secrets and personal data in a text; nil means not checked
+	Backtest func(*Lesson) (fired, sessions int) // counts the captured sessions, and those in which the lesson would fire; nil means not checked
 }
 
 // Limits of the findings about captured sessions.

@@ -90,8 +90,8 @@ func (s Scope) admits(q *Query) bool {
 // defaults.
 type TrialPlan struct {
 	Epsilon float64   // share of withheld picks (0.5)
-	Until   float64   // half-width of the interval of the effect at which the trial ends; 0: a person ends the trial
-	Picks   int64     // number of rewarded picks after which a planned trial is evaluated; 0: the trial is not planned
+	Until   float64   // half-width of the interval of the effect at which the trial ends; 0 means a person ends the trial
+	Picks   int64     // number of rewarded picks after which a planned trial is evaluated; 0 means the trial is not planned
 	Started time.Time // planned trial: start; a lesson may have several trials
 	Outcome string    // planned trial on an outcome of the traffic (trial.Outcome); empty: on the reward
 }
@@ -102,7 +102,7 @@ type Lesson struct {
 	Trigger                    Trigger
 	Outcome                    string // success | failure | mixed
 	Evidence                   []Evidence
-	EvidenceCount              int // number of all supporting sessions; 0: Evidence names all of them
+	EvidenceCount              int // number of all supporting sessions; 0 means Evidence names all of them
 	Confidence                 float64
 	SuccessCount, FailureCount int // counts that the author claims; no decision uses the counts
 	Supersedes                 []string
@@ -113,7 +113,7 @@ type Lesson struct {
 	BeforePause                State     // state before the pause of a lesson that was retired while paused; otherwise empty
 	Approval                   Approval
 	Scope                      Scope     // scope of a program's lesson
-	Number                     int       // lesson of an agent: number among the lessons of its scope, from 1; 0: none
+	Number                     int       // lesson of an agent: number among the lessons of its scope, from 1; 0 if none
 	CreatedAt, UpdatedAt       time.Time // set by programs; zero in a person's file
 	Plan                       TrialPlan // plan of a lesson in trial
 	Body                       string    // markdown after the frontmatter

@@ -120,7 +120,7 @@ func (t *Traffic) Add(queries []Query) {
 type likeText struct {
 	text, callID string
 	from         source
-	kinds        []detect.Kind // kinds of an error, the most specific first; nil: no kind, or only a general kind
+	kinds        []detect.Kind // kinds of an error, the most specific first; nil means no kind, or only a general kind
 }
 
 // windows yields the windows of a text that may call for a lesson. A single markup tag does not, nor does a

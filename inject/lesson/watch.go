@@ -31,9 +31,9 @@ type Watcher struct {
 	// which cannot wait for the kernel.
 	Events bool
 	// Polling is called once, with the reason, when the kernel does not report changes and every poll
-	// walks the directory; nil: not called.
+	// walks the directory; nil means not called.
 	Polling func(why error)
-	// Panicked is called with the value of a panic in a walk; nil: not called. The book stays
+	// Panicked is called with the value of a panic in a walk; nil means not called. The book stays
 	// active, and the watcher continues.
 	Panicked func(value any)
 

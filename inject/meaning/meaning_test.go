@@ -24,7 +24,7 @@ type model struct {
 	mu       sync.Mutex
 	embedded []string
 	header   http.Header
-	fault    func(w http.ResponseWriter) bool // may write another response and return true; false: the usual response
+	fault    func(w http.ResponseWriter) bool // may write another response and return true; false means the usual response
 }
 
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {

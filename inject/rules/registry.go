@@ -43,7 +43,7 @@ type Registered struct {
 	State   State   `json:"state"`
 	Verdict string  `json:"verdict,omitempty"` // with which the measurement finished
 
-	Picks  int64   `json:"picks,omitempty"`  // rewarded sessions of a planned trial; 0: none is planned
+	Picks  int64   `json:"picks,omitempty"`  // rewarded sessions of a planned trial; 0 if none is planned
 	Detect float64 `json:"detect,omitempty"` // effect that the planned trial finds, in points of 100
 
 	Forbids string    `json:"forbids,omitempty"` // word by which the section forbids something; measured with --force

@@ -12,10 +12,10 @@ import (
 // bullet at the left margin, or the text before them.
 type Section struct {
 	Name       string // heading, or the first words of the bullet; unique in the file
-	Level      int    // level of the heading; 0: a bullet or an introduction
+	Level      int    // level of the heading; 0 means a bullet or an introduction
 	Start, End int    // bytes in the file, without blank lines at the end
 	Body       int    // start of the content after the heading; Start without a heading
-	Parent     int    // index of the section that contains this section; -1: none
+	Parent     int    // index of the section that contains this section; -1 if none
 	Empty      bool   // a heading without content
 	Whole      bool   // the section holds all content of the file: only headings are outside
 	Twice      bool   // the text of the section occurs more than once in the file
@@ -37,7 +37,7 @@ var (
 type line struct {
 	start, end int // end is after the line ending
 	text       string
-	level      int    // level of the heading that begins here; 0: none
+	level      int    // level of the heading that begins here; 0 if none
 	title      string // text of the heading
 	under      bool   // the second line of a heading with an underline
 	code       bool   // inside of a code block, or one of its fences
@@ -98,7 +98,7 @@ func readLines(file string) []line {
 	return lines
 }
 
-// firstByte returns the first byte of a line after the blanks; 0: no such byte.
+// firstByte returns the first byte of a line after the blanks; 0 means no such byte.
 func firstByte(text string) byte {
 	if text = strings.TrimLeft(text, " "); text != "" {
 		return text[0]

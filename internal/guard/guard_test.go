@@ -18,7 +18,7 @@ import (
 // markStore records the tenants of the stored marks. A mark (session.DeadLetter) excludes a session or an exchange
 // after a step has panicked with its data.
 type markStore struct {
-	onSetAside func(a session.DeadLetter) error // may return an error for a mark; nil: no errors
+	onSetAside func(a session.DeadLetter) error // may return an error for a mark; nil means no errors
 	written    []string                         // tenants of the stored marks
 	calls      int                              // number of calls of SetAside
 	limit      int                              // limit of the last call of Readmit

@@ -35,7 +35,7 @@ type Entry struct {
 // Table holds the prices of models. The first entry with a matching pattern applies.
 type Table struct {
 	Entries []Entry
-	Other   *Price // price of all other models; nil: unknown
+	Other   *Price // price of all other models; nil means unknown
 	Listed  string // date of the built-in prices; empty: prices of the operator
 }
 

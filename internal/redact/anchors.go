@@ -31,7 +31,7 @@ type table struct {
 	self, prev, next [256]uint64 // anchors by the byte itself, the byte before and the byte after
 	checks           [64]func(m *matcher, i int) hit
 	prefixes         [][]prefix  // lists of prefixes with the same tail, the longest first
-	tails            [1024]uint8 // index in prefixes by the result of tail, 0: none
+	tails            [1024]uint8 // index in prefixes by the result of tail, 0 if none
 	personal         uint64      // anchors of personal data alone
 	vendors          uint64      // anchors of vendors' keys
 	rows             uint64      // anchor of rows, wanted only while a table is open

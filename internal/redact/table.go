@@ -15,7 +15,7 @@ type column struct {
 // heading is the heading of the table that the scan is in. The scan stops at the rows only while a
 // table is open.
 type heading struct {
-	wanted    uint64 // anchor of the rows; 0: no open table
+	wanted    uint64 // anchor of the rows; 0 means no open table
 	tuples    bool   // rows are the brackets of an INSERT instead of lines
 	manifest  bool   // rows are the lines of a Kubernetes Secret
 	data      bool   // the rows are in the data of the Secret

@@ -12,7 +12,7 @@ import (
 // Encoded is the stored form of an exchange.
 type Encoded struct {
 	Data  []byte // JSON of the exchange without New, System and Tools
-	Items []byte // JSON array of the items of New, byte for byte; with Prompt in Data, an array of System and Tools comes first; nil: New is nil
+	Items []byte // JSON array of the items of New, byte for byte; with Prompt in Data, an array of System and Tools comes first; nil means New is nil
 }
 
 // Encode returns the stored form. After Seal, Encode returns the form that Seal made.

@@ -27,7 +27,7 @@ type Exchange struct {
 	Session     string            `json:"session"`          // hex of session.ID
 	SessionName string            `json:"session_name"`     // name that the client gave the session, otherwise a name by precept
 	Run         string            `json:"run,omitempty"`    // name of the run, or of the parent session
-	Caller      string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "": no credential
+	Caller      string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "" means no credential
 	RequestID   string            `json:"request_id"`
 	Turn        int               `json:"turn"`
 	At          time.Time         `json:"at"`

@@ -86,7 +86,7 @@ type TrialOutcome struct {
 	X      float64 `json:"x"`      // observation: 0 or 1, failed calls, turns, tokens or seconds
 	Y      float64 `json:"y"`      // value on the scale of the experiment, 0..1
 	Center float64 `json:"center"` // the report subtracts the centre from the value
-	Width  float64 `json:"width"`  // distance from the centre at which a bet is capped; 0: no bet
+	Width  float64 `json:"width"`  // distance from the centre at which a bet is capped; 0 means no bet
 }
 
 // Trial is one line of the experiment export: a coin, which is the random decision to inject or to withhold

@@ -33,7 +33,7 @@ type Rating struct {
 	Comment    string
 	Correction json.RawMessage // the right answer
 	Details    json.RawMessage
-	Turn       int // turn that the rating is about; 0: the whole session
+	Turn       int // turn that the rating is about; 0 means the whole session
 }
 
 // part is one user turn: the exchange with the words of a person, and the following exchanges in which the

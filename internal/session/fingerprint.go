@@ -46,7 +46,7 @@ type fingerprint struct {
 // part is a piece of a text. A quotation repeats the piece unchanged.
 type part struct {
 	text string
-	rest int // number of bytes from the start of the piece to the end of the text; 0: unknown
+	rest int // number of bytes from the start of the piece to the end of the text; 0 means unknown
 }
 
 // addHistory adds the first words of the user and the answers in the messages of a request to the fingerprint.

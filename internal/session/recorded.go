@@ -5,7 +5,7 @@ import "precept/internal/wire"
 // maxUniqueEchoes is the maximum number of keys of UniqueEchoes.
 const maxUniqueEchoes = 256
 
-// Opening returns a hash of the first words of the user, as in Thread.FirstWords; 0: the request does not contain
+// Opening returns a hash of the first words of the user, as in Thread.FirstWords; 0 means the request does not contain
 // the first words.
 func Opening(req *wire.Request) uint64 { return firstWords(req) }
 

@@ -149,7 +149,7 @@ var ErrPlace = errors.New("the position in the list is unknown; start at the top
 // ListRange selects a part of a list, newest first.
 type ListRange struct {
 	Since, Until time.Time // Since <= when < Until; zero: no bound
-	After        string    // Page.Next of the page before; "": from the newest on
+	After        string    // Page.Next of the page before; "" means from the newest on
 	Limit        int       // maximum number of entries
 }
 

@@ -83,7 +83,7 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 // to write.
 type unpacker struct {
 	in      []byte              // the bytes of the present Write
-	wait    func(struct{}) bool // returns to the caller of Write; false: no more bytes come
+	wait    func(struct{}) bool // returns to the caller of Write; false means no more bytes come
 	resume  func() (struct{}, bool)
 	stop    func()
 	cost    int   // approximate memory of the decoder in bytes

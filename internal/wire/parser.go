@@ -16,7 +16,7 @@ type parser struct {
 	prelude      listPrelude
 
 	count       int  // number of items, parts, calls, tools and keys
-	maxCount    int  // bound of count; 0: none
+	maxCount    int  // bound of count; 0 if none
 	listed      int  // value of count at the end of the list
 	toolsListed int  // number of tools at the end of the list
 	overLimit   bool // stopped at the bound

@@ -17,7 +17,7 @@ type part struct {
 	at    span // whole value
 	kind  partKind
 	text  span   // textPart: the string literal
-	typ   string // text, input_text or output_text; "": the part has another type or none
+	typ   string // text, input_text or output_text; "" means the part has another type or none
 	id    span
 	whole bool // the content is this string, not an array with the string
 }

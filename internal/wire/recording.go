@@ -13,7 +13,7 @@ import (
 type Recording struct {
 	Source, ID []byte   // JSON of the members, empty for absent ones
 	Request    *Request // the list, as the last request of the conversation
-	Reward     *float64 // reward of the conversation, 0 to 1; nil: unknown
+	Reward     *float64 // reward of the conversation, 0 to 1; nil means unknown
 }
 
 // ErrNoRecording is the error for JSON that is not an object with messages or input.

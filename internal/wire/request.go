@@ -70,7 +70,7 @@ type requestMemo struct {
 	hasNewResults   bool
 	byCall          map[uint64][]int32 // indices of results by call; built at the first use
 	split           []part             // content parts of the item that was split last
-	splitOf         int                // index of that item plus one; 0: none
+	splitOf         int                // index of that item plus one; 0 if none
 	unnamed         map[uint64][]int   // indices of the results without a call id, by hash; built at the first use
 	hashes          paged[itemHash]    // hashes of the items
 	pairCounts      map[uint64]int     // number of equal results for equal calls; built by countPairs

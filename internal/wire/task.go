@@ -12,8 +12,8 @@ import (
 // frame is a template: fixed text around the request of a person.
 type frame struct {
 	harness string
-	head    string   // beginning of the message; "": any beginning
-	open    string   // line before the request, after the head; "": the request follows the head
+	head    string   // beginning of the message; "" means any beginning
+	open    string   // line before the request, after the head; "" means the request follows the head
 	ends    []string // texts after the request; the first end in the list that the message contains counts
 	toEnd   bool     // without any of the ends, the request is the rest of the message
 }

@@ -59,7 +59,7 @@ func (r *Request) readTextResult(it *Item) {
 	it.setTextResult(c, from, res)
 }
 
-// setTextResult sets the result of a user's item, which answers a call in item from; -1: the call is
+// setTextResult sets the result of a user's item, which answers a call in item from; -1 means the call is
 // unknown.
 func (it *Item) setTextResult(c Call, from int, res Result) {
 	res.CallID = textCallID(&c, res.Text)

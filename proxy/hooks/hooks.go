@@ -237,7 +237,7 @@ func revertsOf(messages []string, repository string, at time.Time) (events []Eve
 }
 
 // revertedRequest returns the number of the pull request that a text reverts: Reverts acme/shop#12,
-// This reverts merge request !12, Revert "Title (#12)", Revert "Merge pull request #12 from ...". 0: none.
+// This reverts merge request !12, Revert "Title (#12)", Revert "Merge pull request #12 from ...". 0 if none.
 func revertedRequest(text string) int {
 	title, _, _ := strings.Cut(text, "\n")
 	places := []string{after(text, "Reverts "), after(text, "This reverts merge request ")}

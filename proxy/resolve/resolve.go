@@ -34,7 +34,7 @@ type Pins interface {
 
 // Additions adds new sessions.
 type Additions interface {
-	// Room returns the reason why no session of a tenant may begin; "": a session may begin.
+	// Room returns the reason why no session of a tenant may begin; "" means a session may begin.
 	Room(tenant string) label.Reason
 	// Add pins a new record. If another request has added the ID already, Add returns the session
 	// of the other request. Add returns nil if memory is full.
@@ -92,8 +92,8 @@ func (q *Query) scope() session.Scope {
 // Result is the session of a request.
 type Result struct {
 	Thread   session.Resolved // set by the threader; passed back to the threader when the reply comes
-	Session  *store.Session   // pinned; nil: the request belongs to no known conversation
-	Unit     *store.Session   // pinned; the session has the coins of the unit; nil: its own coins
+	Session  *store.Session   // pinned; nil means the request belongs to no known conversation
+	Unit     *store.Session   // pinned; the session has the coins of the unit; nil means its own coins
 	Name     string           // the name under which feedback finds the session
 	New      bool             // the request begins the session
 	Moved    bool             // another replica may have served the previous turn

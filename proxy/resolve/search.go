@@ -20,7 +20,7 @@ type search struct {
 	parent      *store.Session // pinned; the named session whose sub-agent sends the request
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
 	late        bool           // Acquire got no answer in time: the session may exist
-	full        label.Reason   // reason of Room for refusing a session; "": none
+	full        label.Reason   // reason of Room for refusing a session; "" if none
 	lost        bool           // Echoes got no answer in time: the items may belong to a session
 }
 

@@ -113,7 +113,7 @@ type queue struct {
 	dropped atomic.Int64
 }
 
-// open sets the processor of the SDK that gets the spans; nil: every span is dropped.
+// open sets the processor of the SDK that gets the spans; nil means every span is dropped.
 func (q *queue) open(p sdk.SpanProcessor) {
 	if p == nil {
 		q.batches.Store(nil)

@@ -72,7 +72,7 @@ type Flush struct {
 	Scrub bool
 	// Notes are values of the caller, as SetNote stores them.
 	Notes map[string]string
-	// Carried is the account of an earlier file, which is added to the account of this file; nil: none.
+	// Carried is the account of an earlier file, which is added to the account of this file; nil if none.
 	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither
 	// incomplete nor dropped are counted as stored.
 	Carried *Account
@@ -87,7 +87,7 @@ func (f *Flush) Empty() bool {
 type Options struct {
 	Path       string
 	QuotaBytes int64 // largest size of all rows in bytes (limits.outbox_bytes)
-	// TenantQuotaBytes is the largest size of the rows of one tenant (limits.tenant_bytes); 0: no limit.
+	// TenantQuotaBytes is the largest size of the rows of one tenant (limits.tenant_bytes); 0 means no limit.
 	TenantQuotaBytes int64
 	// Tenants reports that several tenants share the queue; see Refuses.
 	Tenants bool

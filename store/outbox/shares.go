@@ -14,7 +14,7 @@ const reservedShare = 8
 
 // shares are the bytes of the rows by tenant. The map holds only tenants with a row.
 type shares struct {
-	maxBytes int64 // maximum size of the rows of one tenant; 0: no limit
+	maxBytes int64 // maximum size of the rows of one tenant; 0 means no limit
 	shared   bool  // several tenants share the quota
 	bytes    map[string]int64
 }

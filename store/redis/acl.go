@@ -45,7 +45,7 @@ func (s *Store) nameRule(err error) error {
 	return fmt.Errorf("%w; run ACL SETUSER %s %s", err, s.user, rule)
 }
 
-// scriptCommand returns the command in the line of the script that an error names; "": the error names
+// scriptCommand returns the command in the line of the script that an error names; "" means the error names
 // no line. The server names the line and not the command.
 func (s *Store) scriptCommand(text string) string {
 	at, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)

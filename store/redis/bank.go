@@ -31,7 +31,7 @@ func OpenBank(o Options) (*Bank, error) {
 // Close closes the bank.
 func (b *Bank) Close() error { return b.s.Close() }
 
-// Texts returns all lessons with the version of the set, which is the number of changes; "": no
+// Texts returns all lessons with the version of the set, which is the number of changes; "" means no
 // lesson was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.s.do(ctx, "lessons", func(c client) error {
@@ -85,8 +85,8 @@ const (
 // Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. Run starts and stops
 // all work.
 type Watcher struct {
-	Poll time.Duration // time between two polls of the bank; 0: two seconds
-	// Panicked is called after a panic in a poll; nil: not called. The active book stays.
+	Poll time.Duration // time between two polls of the bank; 0 means two seconds
+	// Panicked is called after a panic in a poll; nil means not called. The active book stays.
 	Panicked func(value any)
 
 	bank     *Bank
@@ -94,7 +94,7 @@ type Watcher struct {
 	onBook   func(*lesson.Book, []lesson.Problem)
 	version  string
 	hasRead  bool   // the texts were read at least once
-	reported string // last reported fault of the bank; "": none
+	reported string // last reported fault of the bank; "" if none
 }
 
 // Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and the

@@ -89,7 +89,7 @@ func (s *Store) forgetCounted() {
 }
 
 // noteCounters notes that the counters of a tenant were read. upTo holds the number of the last settlement
-// in the counters of each shard; nil: the numbers are unknown.
+// in the counters of each shard; nil means the numbers are unknown.
 func (s *Store) noteCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()

@@ -245,7 +245,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 	return list, err
 }
 
-// Priors returns the newest priors and the version of the priors; 0: none.
+// Priors returns the newest priors and the version of the priors; 0 if none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) {
 		return c.HMGet(ctx, s.key(tenantLocation(tenant), "priors"), "v", "d").Result()

@@ -77,7 +77,7 @@ func (b *faultProxy) commands() (n int, happened bool) {
 	return b.seen, b.done
 }
 
-// faultOf counts a command, and returns the fault of the command; "": none.
+// faultOf counts a command, and returns the fault of the command; "" if none.
 func (b *faultProxy) faultOf(name string) fault {
 	switch name {
 	case "HELLO", "CLIENT", "SELECT", "COMMAND": // commands that the client sends when it connects

@@ -72,7 +72,7 @@ func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, 
 	})
 }
 
-// Erasures returns some erasures after a place; "": from the first on.
+// Erasures returns some erasures after a place; "" means from the first on.
 func (s *Store) Erasures(ctx context.Context, after string) (list []session.Erasure, err error) {
 	const count = 200
 	from := "-"

@@ -48,7 +48,7 @@ var ErrMoving = fmt.Errorf("the store moves to shards, so the call must be repea
 type Migration struct {
 	// Owner is the name in the lease of the migration. Each process needs a different name.
 	Owner string
-	// Shards is the number of shards; 0: 256.
+	// Shards is the number of shards; 0 means 256.
 	Shards int
 	// Pause is the time between the switch to shards and the deletion of the old keys. Calls of replicas that
 	// began in the old layout end within this time.

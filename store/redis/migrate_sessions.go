@@ -81,7 +81,7 @@ type oldSession struct {
 	trail     *goredis.StringCmd
 	samples   *goredis.StringSliceCmd // fields of m
 	entries   *goredis.SliceCmd       // entries of the stream in m
-	begun     string                  // start of a due session; "": the session is not due
+	begun     string                  // start of a due session; "" means the session is not due
 }
 
 // copySessions copies sessions with their index entries, and deletes the copies of deleted sessions.

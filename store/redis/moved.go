@@ -16,7 +16,7 @@ import (
 // the counters, or corrects the reward.
 type progress struct {
 	mu            sync.Mutex
-	read          []shardPosition            // position of each shard; nil: no call of Moved has ended without an error
+	read          []shardPosition            // position of each shard; nil means no call of Moved has ended without an error
 	own           []map[int64]struct{}       // by shard: numbers of this Store's settlements after read, whose deltas the caller of Settle has
 	tenants       map[string]*tenantProgress // tenants that the reader follows
 	changes       int64                      // number of changes of the tenants' counters
@@ -30,9 +30,9 @@ type shardPosition struct{ settled, order int64 }
 // tenantProgress is the position of a tenant.
 type tenantProgress struct {
 	settled  int64         // progress.changes at the last change of the counters
-	feedback map[int]int64 // newest place of feedback in each shard; nil: not read
-	places   string        // feedback as text (formatPlaces); "": to be written
-	counted  []int64       // by shard: number of the last settlement that the reader's counters contain; nil: unknown
+	feedback map[int]int64 // newest place of feedback in each shard; nil means not read
+	places   string        // feedback as text (formatPlaces); "" means to be written
+	counted  []int64       // by shard: number of the last settlement that the reader's counters contain; nil means unknown
 	pending  []logEntry    // settlements of other replicas after counted
 }
 

@@ -33,14 +33,14 @@ type Options struct {
 	URL string
 	// Now returns the present time.
 	Now func() time.Time
-	// Timeout bounds one command and its reply; 0: 3 s.
+	// Timeout bounds one command and its reply; 0 means 3 s.
 	Timeout time.Duration
-	// MaxParked bounds the parked feedback of one tenant, in entries; 0: 100,000.
+	// MaxParked bounds the parked feedback of one tenant, in entries; 0 means 100,000.
 	MaxParked int
 	// MaxFeedback bounds the feedback of a session, and the parked feedback of a key; 0:
 	// session.MaxFeedback.
 	MaxFeedback int
-	// Shards is the number of shards of a store that is created; 0: 256. An existing store keeps its
+	// Shards is the number of shards of a store that is created; 0 means 256. An existing store keeps its
 	// number.
 	Shards int
 }
@@ -61,7 +61,7 @@ type Store struct {
 	once     sync.Once
 	known    registered
 	epoch    atomic.Pointer[string] // last known epoch
-	shards   atomic.Int64           // number of shards of the store; 1: the old layout, 0: not read yet
+	shards   atomic.Int64           // number of shards of the store; 1: the old layout, 0 means not read yet
 	tags     [maxShards]string      // hash tags of the shards
 	doubt    atomic.Bool            // Redis may have lost the number of shards
 	progress progress

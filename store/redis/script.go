@@ -73,7 +73,7 @@ const (
 // plan is a list of items for one script, at any locations, cut into calls.
 type plan struct {
 	script string
-	shards int // number of shards of the keyspaces; 0: the number of the store
+	shards int // number of shards of the keyspaces; 0 means the number of the store
 	items  []planned
 	calls  []*call
 }

@@ -141,7 +141,7 @@ const dueHead = 24
 // more may follow.
 func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}
-	var end *sessionRef // position up to which all lists were read; nil: to the end
+	var end *sessionRef // position up to which all lists were read; nil means to the end
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 		// The range of the old layout includes last, because another tenant may have a session with the same id.
 		by.Min, by.Count = "["+ordered(last.started)+string(last.id[:]), int64(limit)+1

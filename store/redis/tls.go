@@ -19,7 +19,7 @@ import (
 type tlsParams struct {
 	enabled    bool
 	skipVerify bool
-	serverName string // name in the certificate; "": the host of the address
+	serverName string // name in the certificate; "" means the host of the address
 	caFile     string // trusted authorities, instead of the authorities of the system
 	certFile   string // client certificate
 	keyFile    string
@@ -28,7 +28,7 @@ type tlsParams struct {
 	certificateAsked *atomic.Bool
 }
 
-// config returns the TLS configuration; nil: no TLS. Without serverName, each server must prove the
+// config returns the TLS configuration; nil means no TLS. Without serverName, each server must prove the
 // name of the host in the address.
 func (y *tlsParams) config() (*tls.Config, error) {
 	if !y.enabled {
@@ -64,7 +64,7 @@ func (y *tlsParams) config() (*tls.Config, error) {
 	return c, nil
 }
 
-// explainTLS wraps an error of a TLS handshake with its remedy; nil: err is another error.
+// explainTLS wraps an error of a TLS handshake with its remedy; nil means err is another error.
 func explainTLS(err error) error {
 	var (
 		authority x509.UnknownAuthorityError

@@ -10,14 +10,14 @@ import (
 	"precept/internal/session"
 )
 
-// SessionNote returns the note of a session; nil: the session has no note.
+// SessionNote returns the note of a session; nil means the session has no note.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
 		return c.blob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
-// TenantNote returns the note of a tenant under a key; nil: no such note.
+// TenantNote returns the note of a tenant under a key; nil means no such note.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) []byte {
 		return c.blob("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)

@@ -155,7 +155,7 @@ func moveEchoes(c *conn) {
 	c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks")
 }
 
-// version returns the schema of the file; 0: the file is empty. version fails for the file of another
+// version returns the schema of the file; 0 means the file is empty. version fails for the file of another
 // program or of a newer release.
 func version(c *conn) int {
 	app, v := c.integer("PRAGMA application_id"), c.integer("PRAGMA user_version")

@@ -121,7 +121,7 @@ func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error
 	return s, err
 }
 
-// Notice returns a message of Open for the operator; "": no message.
+// Notice returns a message of Open for the operator; "" means no message.
 func (s *Store) Notice() string { return s.notice }
 
 // Upgraded returns the schema that Open found and the schema of this release. An older release

@@ -99,7 +99,7 @@ type idleConns struct {
 	list []*conn
 }
 
-// take removes and returns an idle connection; nil: no connection is idle.
+// take removes and returns an idle connection; nil means no connection is idle.
 func (i *idleConns) take() *conn {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -155,7 +155,7 @@ type tx struct {
 	totals   map[string]int64          // changes of the running totals
 	onCommit []func()                  // called after the commit
 
-	sampleRow int64 // row number of the next sample; 0: not read yet
+	sampleRow int64 // row number of the next sample; 0 means not read yet
 }
 
 // update runs fn in one write transaction: all changes of fn are stored, or none. fn aborts the

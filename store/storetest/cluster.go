@@ -19,7 +19,7 @@ const slots = 16384
 // Cluster is a real Redis Cluster of masters without replicas.
 type Cluster struct {
 	Nodes []*Redis
-	tls   []string // addresses of the TLS listeners; nil: none
+	tls   []string // addresses of the TLS listeners; nil if none
 }
 
 // StartCluster starts a Cluster of three nodes, as StartClusterOf does.

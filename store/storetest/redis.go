@@ -24,7 +24,7 @@ type Redis struct {
 
 	dir    string
 	args   []string
-	script string // shell script that runs redis-server with the configuration on standard input; "": none
+	script string // shell script that runs redis-server with the configuration on standard input; "" if none
 	config string // configuration file of a Sentinel, which writes to the file
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended

@@ -26,7 +26,7 @@ type answer struct {
 }
 
 // write writes the answer in the dialect of the request, as a stream if the request asks for one. f is the
-// fault of a streamed answer; nil: none.
+// fault of a streamed answer; nil if none.
 func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	stream, _ := a.body["stream"].(bool)
 	s := &sse{w: w, hang: a.hang}

@@ -38,8 +38,8 @@ type Load struct {
 	t                *testing.T
 	pause            time.Duration // of each worker between two requests
 	Client           *http.Client
-	Pick             func() string      // returns the base URL of the next request; nil: the base URL of Start
-	Streams          func(n int64) bool // reports whether the nth request asks for a stream; nil: no request does
+	Pick             func() string      // returns the base URL of the next request; nil means the base URL of Start
+	Streams          func(n int64) bool // reports whether the nth request asks for a stream; nil means no request does
 	SeparateSessions bool               // each request has a session of its own
 	Next             atomic.Int64       // number of started requests
 	Mu               sync.Mutex

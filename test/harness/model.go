@@ -21,7 +21,7 @@ import (
 type Step struct {
 	Text    string
 	Command string
-	Tokens  int // prompt tokens that the model reports once, so that the agent shortens its history; 0: 100
+	Tokens  int // prompt tokens that the model reports once, so that the agent shortens its history; 0 means 100
 }
 
 // ModelRequest is a generation request that reached the model.
@@ -180,7 +180,7 @@ func (m *Model) hang(ctx context.Context) {
 	}
 }
 
-// record appends a request to Asked, fills its answer, and returns the fault that replaces the answer; nil: none.
+// record appends a request to Asked, fills its answer, and returns the fault that replaces the answer; nil if none.
 func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()

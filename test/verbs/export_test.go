@@ -37,7 +37,7 @@ func runExport(t *testing.T, dir string, flags ...string) string {
 
 func exportID(n int) session.ID { return session.KeyOf("default", session.SpaceName, fmt.Sprint(n)) }
 
-// exchangeOf returns the exchange of turn 1 of a session, with the injected lesson; "": without a lesson.
+// exchangeOf returns the exchange of turn 1 of a session, with the injected lesson; "" means without a lesson.
 func exchangeOf(tenant string, id session.ID, n int, at time.Time, lesson string) sample.Exchange {
 	x := sample.Exchange{
 		ID: fmt.Sprintf("00000000-0000-4000-8000-%012x", n), Tenant: tenant, Agent: "coder", Session: id.String(), Turn: 1, At: at, Dialect: "chat", Model: "m-1",

@@ -20,7 +20,7 @@ type Fleet struct {
 	Agents   int    // number of agents that work in parallel
 	Sessions int    // number of tickets
 	Client   *http.Client
-	Key      string // the agents' credential; "": demo
+	Key      string // the agents' credential; "" means demo
 
 	done    atomic.Int64
 	success atomic.Int64

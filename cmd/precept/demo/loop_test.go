@@ -12,7 +12,7 @@ import (
 // An agent that repeats a failing call stops after maxLoopCalls calls, or at the first warning of a loop.
 func TestLoopingAgentStopsAtTheFirstWarning(t *testing.T) {
 	for _, c := range []struct {
-		warnAfter     int // number of results before a warning; 0: no warning
+		warnAfter     int // number of results before a warning; 0 means no warning
 		caught, calls int64
 		results       int // tool results in the last request to the model
 	}{{0, 0, 0, maxLoopCalls}, {3, 1, 3, 3}} {

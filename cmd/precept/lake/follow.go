@@ -28,13 +28,13 @@ const (
 // Options configure a Follower.
 type Options struct {
 	Source   Source
-	Shared   Group   // positions and lease of the group in a store that processes share; nil: the store is not shared
+	Shared   Group   // positions and lease of the group in a store that processes share; nil means the store is not shared
 	Group    string  // name of the consumer group
 	Owner    string  // name of the process; processes that exclude each other by LockPath may share a name
 	Writer   Process // this process
-	Store    string  // id of the store; "": not known
+	Store    string  // id of the store; "" means not known
 	Place    Place
-	LockPath string // file whose lock prevents a second process on this machine from writing; "": no lock
+	LockPath string // file whose lock prevents a second process on this machine from writing; "" means no lock
 
 	Bytes int           // size in bytes at which a batch is written
 	Age   time.Duration // age at which a batch is written

@@ -29,7 +29,7 @@ import (
 type memoryStore struct {
 	streams map[string][]session.StoredSample
 	acked   map[string]string // position of the group, by stream
-	claimed string            // owner of the claim, the sole right to write; "": free
+	claimed string            // owner of the claim, the sole right to write; "" means free
 }
 
 func (m *memoryStore) add(stream, tenant, id string, at time.Time) {

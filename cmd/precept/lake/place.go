@@ -34,7 +34,7 @@ type Place interface {
 var ErrChanged = errors.New("another process has written the file")
 
 // OpenPlace returns the place of an address, a directory or s3://BUCKET/PREFIX. endpoint is the
-// address of an S3-compatible server; "": the address in the environment, or the address of AWS.
+// address of an S3-compatible server; "" means the address in the environment, or the address of AWS.
 func OpenPlace(address, endpoint string, env func(string) string) (Place, error) {
 	scheme, rest, ok := strings.Cut(address, "://")
 	switch {

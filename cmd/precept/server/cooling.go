@@ -30,7 +30,7 @@ type cooling struct {
 	now     func() time.Time
 	log     *slog.Logger
 	warned  bool
-	cooler  *redis.Cooler // may hold the lease, with which one replica of the fleet deletes; nil: the lease is released
+	cooler  *redis.Cooler // may hold the lease, with which one replica of the fleet deletes; nil means the lease is released
 }
 
 // run deletes old exchanges at intervals until the context ends. A changed learning.hot takes effect within

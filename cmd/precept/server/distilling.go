@@ -47,7 +47,7 @@ func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.I
 // Distiller makes a distiller for each run, so that no run inherits the state of an earlier run.
 type Distiller struct {
 	Options distill.Options
-	changed func() ([]string, bool) // tenants with newly closed sessions since the last call, false if the list is incomplete; nil: not known
+	changed func() ([]string, bool) // tenants with newly closed sessions since the last call, false if the list is incomplete; nil means not known
 	readAll time.Time               // next run over all tenants
 }
 
@@ -181,7 +181,7 @@ func resolves(st DistillStore, e lesson.Evidence) bool {
 	return false
 }
 
-// newJudge makes the configured judge, the model that judges sessions; nil: built-in rules judge the sessions.
+// newJudge makes the configured judge, the model that judges sessions; nil means built-in rules judge the sessions.
 func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if cfg.Distill.Judge == "rules" {
 		return nil, nil //nolint:nilnil // no judge: the rules

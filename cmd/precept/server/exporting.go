@@ -18,7 +18,7 @@ import (
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
-	Agent, Session string // filters: name of the agent, name or id of the session; "": no filter
+	Agent, Session string // filters: name of the agent, name or id of the session; "" means no filter
 	Out            io.Writer
 	Seen           func() // called for each sample or session that is read, even if a filter excludes it; may be nil
 	Records        int    // set by Write: JSON lines, or rows of a Parquet file

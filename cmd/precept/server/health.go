@@ -24,7 +24,7 @@ type health struct {
 	services *services
 	server   *Server
 	started  time.Time
-	outbox   string // file of the durable queue; "": no queue
+	outbox   string // file of the durable queue; "" means no queue
 
 	mu      sync.Mutex
 	readAt  time.Time // time at which account and stored were read

@@ -60,7 +60,7 @@ type history struct {
 	before   *lesson.Book      // lessons in the directory at the last pass
 	book     *lesson.Book      // active book at the last pass
 	left     bool              // the last pass left edits for the next pass
-	cautions map[string]string // content hash by slug of the lessons that are cautions by the audit log; nil: the log is not read yet
+	cautions map[string]string // content hash by slug of the lessons that are cautions by the audit log; nil means the log is not read yet
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {

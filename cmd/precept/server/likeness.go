@@ -58,7 +58,7 @@ func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, err
 }
 
 // ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions. each gets each session with the
-// queries that the matcher would get; nil: not called.
+// queries that the matcher would get; nil means not called.
 func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {

@@ -86,8 +86,8 @@ func (p permit) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return late.Feedback(entries), nil
 }
 
-// late returns the opt-outs of a session that came after its content was stored; nil: an exchange of the session is
-// damaged.
+// late returns the opt-outs of a session that came after its content was stored; nil means an exchange of the session
+// is damaged.
 func (p permit) late(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
 	o := p.optOut()
 	var list []sample.Exchange
@@ -144,7 +144,7 @@ type permittedEvidence struct {
 }
 
 // Permitted returns a view of a store without opted-out content. optOut returns the present opt-outs. damaged is called
-// for a session with a damaged exchange, whose content is left out; nil: not called.
+// for a session with a damaged exchange, whose content is left out; nil means not called.
 func Permitted(e WholeEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
 	return permittedEvidence{e, newPermit(e, optOut, damaged)}
 }

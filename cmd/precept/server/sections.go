@@ -27,7 +27,7 @@ import (
 // in the Redis of the lessons.
 type Sections struct {
 	path  string
-	fleet *redis.Bank // the Redis of the lessons; nil: the registry is the file path
+	fleet *redis.Bank // the Redis of the lessons; nil means the registry is the file path
 	// unused are the paths at which an earlier configuration may have left a registry file. The file has no effect,
 	// because the registry is in Redis; open logs a warning. Empty if the registry is a file.
 	unused []string
@@ -130,8 +130,8 @@ type sections struct {
 	proxy    *proxy.Proxy // set after the proxy is made
 	list     atomic.Pointer[rules.Registry]
 
-	stamp fs.FileInfo // file info of the file that list was read from; nil: no file
-	text  []byte      // text of the registry in Redis from which list was read; nil: none
+	stamp fs.FileInfo // file info of the file that list was read from; nil means no file
+	text  []byte      // text of the registry in Redis from which list was read; nil if none
 }
 
 // open reads the registry. With an unreadable registry, no section is measured.
@@ -161,7 +161,7 @@ func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.R
 	}
 }
 
-// readFile reads a changed file; nil: the file has not changed.
+// readFile reads a changed file; nil means the file has not changed.
 func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	info, err := os.Stat(s.place.path)
 	if errors.Is(err, fs.ErrNotExist) && s.stamp == nil {
@@ -181,7 +181,7 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	return read, nil
 }
 
-// readFleet reads a changed registry in Redis; nil: the registry has not changed.
+// readFleet reads a changed registry in Redis; nil means the registry has not changed.
 func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()

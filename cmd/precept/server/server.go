@@ -48,11 +48,11 @@ type Tools struct {
 type Options struct {
 	Tools   Tools
 	Config  *configs.Config                               // effective from the start
-	Source  *Source                                       // source of the configuration for reloads; nil: no reloads
+	Source  *Source                                       // source of the configuration for reloads; nil means no reloads
 	Console io.Writer                                     // receives the log, and the login link once
 	Truth   func(slug string) (float64, bool)             // the true effect of a lesson in the demo; nil elsewhere
-	Ready   func(data, admin string)                      // called once, when both listeners accept; nil: a log line instead
-	Notify  func(ctx context.Context, state string) error // informs a service manager; nil: no service manager
+	Ready   func(data, admin string)                      // called once, when both listeners accept; nil means a log line instead
+	Notify  func(ctx context.Context, state string) error // informs a service manager; nil means no service manager
 	// Listen opens a port for a key of the configuration; nil is TCP. With listeners in memory a
 	// whole server runs in a bubble of testing/synctest, which has a fake clock.
 	Listen func(ctx context.Context, key, address string) (net.Listener, error)
@@ -62,7 +62,7 @@ type Options struct {
 	// Embedded is true for a server inside another program, such as a test or the demo: the server receives no
 	// signals and writes no run.json.
 	Embedded bool
-	// Addresses receives one line of JSON, a RunFile, when both listeners accept; nil: not written.
+	// Addresses receives one line of JSON, a RunFile, when both listeners accept; nil means not written.
 	Addresses io.Writer
 	// UserRunFile is the path of the run file of this user, which commands in other folders read; "" for none.
 	UserRunFile string

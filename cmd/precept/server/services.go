@@ -51,7 +51,7 @@ type services struct {
 	nearby       nearby // cache of Nearest
 	openings     learn.Openings
 	learns       bool   // learning.enabled at the start
-	memoryReason string // reason for a store in memory; "": the store is durable
+	memoryReason string // reason for a store in memory; "" means the store is durable
 }
 
 // Report implements admin.Reporter.

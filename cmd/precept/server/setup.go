@@ -120,7 +120,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		RegisterCache(registry, "exchanges", exchanges)
 		storeOptions.Exchanges = exchanges
 	}
-	var embeddings *meaning.Matcher // set below; nil: no embeddings
+	var embeddings *meaning.Matcher // set below; nil means no embeddings
 	if cfg.Match.Embeddings.Upstream != "" {
 		storeOptions.Hooks.Kept = func(x *sample.Exchange) { embeddings.Offer(x) }
 	}

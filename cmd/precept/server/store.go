@@ -156,12 +156,12 @@ func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, er
 // opened is the backend of a server.
 type opened struct {
 	backend Backend
-	notice  string // reason for a backend in memory; "": the backend is durable
+	notice  string // reason for a backend in memory; "" means the backend is durable
 	absent  bool   // the backend does not answer, or stores nothing
 }
 
 // openBackend opens the backend of a server. unwritable is the error of a data directory that cannot
-// be written; nil: the server holds the lock of the directory.
+// be written; nil means the server holds the lock of the directory.
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (opened, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
@@ -263,7 +263,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}, err
 }
 
-// tenantSessions returns the maximum number of sessions of one tenant in memory; 0: no limit.
+// tenantSessions returns the maximum number of sessions of one tenant in memory; 0 means no limit.
 func tenantSessions(cfg *configs.Config) int {
 	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
 		return n
@@ -318,7 +318,7 @@ func IsLocked(dataDir string) bool {
 	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)
 }
 
-// Unwritable returns the reason why an existing data directory cannot be written; nil: the directory is writable.
+// Unwritable returns the reason why an existing data directory cannot be written; nil means the directory is writable.
 func Unwritable(dataDir string) error {
 	if err := tryLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
 		return err
