@@ -1,8 +1,8 @@
 package detect
 
 import (
-	"cmp"
 	"encoding/json"
+	"math/bits"
 	"slices"
 	"strconv"
 	"strings"
@@ -35,7 +35,7 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 		switch {
 		case s == nil || s.person:
 			return count, budgets, warned
-		case s.attempt() != newest.attempt(), !sharesWord(newest, s):
+		case s.attempt() != newest.attempt(), !searchesAlike(newest, s):
 			if s.mayChangeResults() {
 				return count, budgets, warned
 			}
@@ -129,7 +129,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 			return lenientValue{kind: stringValue, raw: withoutLimit(sql)}, true
 		}
 		if c.searches() && isQueryKey(k) {
-			return lenientValue{kind: stringValue}, true // sharesWord compares the words
+			return lenientValue{kind: stringValue}, true // searchesAlike compares the words
 		}
 		return lenientValue{}, c.phrases.isKey("cursor", k) || c.phrases.isKey("budget", k) && isBudget(text) && !c.phrases.isKey("position", k)
 	case numberValue:
@@ -154,32 +154,42 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// sharesWord reports whether two searches have a word in common. The result is true for two calls without words
-// of a search.
-func sharesWord(a, b *step) bool {
-	return a.memo.query == b.memo.query || a.memo.query&b.memo.query != 0
+// searchesAlike reports whether two searches have most of their words in common, or one has all words of the other. The
+// result is true for two calls without words of a search.
+func searchesAlike(a, b *step) bool {
+	x, y := a.memo.query, b.memo.query
+	common := x & y
+	return common == x || common == y || 2*bits.OnesCount64(common) > bits.OnesCount64(x|y)
 }
 
 // queryWords returns the set of the words of a search, 0 for a call without words of a search. A word counts by
 // its first five bytes.
 func (c *toolCall) queryWords() (set uint64) {
-	const minWord, stem = 3, 5
+	if _, names := c.looseFind(); names != "" {
+		return wordSet(names)
+	}
 	if !c.searches() {
 		return 0
 	}
 	for i, k := range c.args.keys {
-		if !isQueryKey(k) {
-			continue
+		if isQueryKey(k) {
+			set |= wordSet(c.args.vals[i].text())
 		}
-		query := strings.ToLower(c.args.vals[i].text())
-		for _, w := range strings.FieldsFunc(query, isNoLetter) {
-			if len(w) >= minWord && !slices.Contains([]string{"the", "and", "for", "how", "with", "not", "from"}, w) {
-				set |= 1 << (xxhash.Sum64String(cutText(w, stem)) & 63)
-			}
+	}
+	return set
+}
+
+// wordSet returns the set of the words of a query, which may be names in code: maxRetries has the words of max_retries.
+func wordSet(query string) (set uint64) {
+	const minWord, stem = 2, 5
+	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
+	for _, w := range nameWords(query) {
+		if len(w) >= minWord && !slices.Contains([]string{"the", "and", "for", "how", "with", "not", "from", "of", "to", "in", "on", "or"}, w) {
+			add(cutText(w, stem))
 		}
-		if set == 0 { // short words alone
-			set = 1 << (xxhash.Sum64String(query) & 63)
-		}
+	}
+	if set == 0 { // short words alone
+		add(strings.ToLower(query))
 	}
 	return set
 }
@@ -201,22 +211,11 @@ func (c *toolCall) withoutQuery(text string) string {
 // isNoLetter reports whether a rune separates the words of a search.
 func isNoLetter(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
 
-// longestWord returns the longest word of a pattern, in lower case.
-func longestWord(text string) string {
-	word := ""
-	for _, w := range strings.FieldsFunc(strings.ToLower(text), isNoLetter) {
-		if len(w) > len(word) {
-			word = w
-		}
-	}
-	return cmp.Or(word, text)
-}
-
 // withoutBudgets returns a command line without its budgets and without the options that have no value. changed
 // is false if the line stays as it is.
 func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	if text == c.command {
-		if found, ok := c.looseFind(); ok {
+		if found, names := c.looseFind(); names != "" {
 			return found, true
 		}
 	}
@@ -239,27 +238,30 @@ func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind returns a find command with only its folders and the longest word of each name that the command
-// searches for. ok is false for other commands.
-func (c *toolCall) looseFind() (found string, ok bool) {
+// looseFind returns a find command with only its folders, and the names that the command searches for. names is empty
+// for other commands.
+func (c *toolCall) looseFind() (found, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
 	}
 	parts := c.shell.parts
-	if len(parts) == 0 || parts[0].prog != "find" || slices.ContainsFunc(parts[1:], func(part shellPart) bool { return !isFilter(part) }) {
-		return "", false
+	if len(parts) == 0 || parts[0].prog != "find" || !c.shell.readOnly ||
+		slices.ContainsFunc(parts[1:], func(part shellPart) bool { return !isFilter(part) }) {
+		return "", ""
 	}
-	words := []string{"find"}
+	found = "find"
+	folders := true // the folders are before the tests
 	for i, arg := range parts[0].args {
+		folders = folders && !strings.HasPrefix(arg, "-")
 		switch {
-		case !strings.HasPrefix(arg, "-") && len(words) == i+1: // a folder before the tests
-			words = append(words, arg)
+		case folders:
+			found += " " + arg
 		case i > 1 && (parts[0].args[i-2] == "-not" || parts[0].args[i-2] == "!"):
 		case i > 0 && slices.Contains([]string{"-name", "-iname", "-path", "-ipath", "-wholename"}, parts[0].args[i-1]):
-			words, ok = append(words, longestWord(arg)), true
+			names += " " + arg
 		}
 	}
-	return strings.Join(words, " "), ok && c.shell.readOnly
+	return found, names
 }
 
 // withoutOptions returns a command line without the options of its commands that have no value.

@@ -10,18 +10,18 @@ import (
 // Some providers store the conversation, and a request contains only the new items. For such requests, the
 // record of the session has a checkpoint: the last steps, checkpointSize bytes each.
 const (
-	checkpointVersion = 7
+	checkpointVersion = 8
 	checkpointSteps   = 64
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, looseIdentity, query, tool, message
 )
 
 // flags returns pointers to the stored booleans of a step, the lowest bit first. failed and skipped are the
 // outcome of the step; skipped means pending or refused.
-func (s *step) flags(failed, skipped *bool) [15]*bool {
+func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.person, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
 		&s.memo.timePassed, &s.memo.traits.edit, &s.memo.traits.runs,
-		&s.memo.traits.plans, &s.memo.traits.works, &s.memo.traits.scrolls,
+		&s.memo.traits.plans, &s.memo.traits.scrolls,
 		&s.memo.confirms,
 	}
 }

@@ -17,7 +17,7 @@ type Loop struct {
 // Number of equal results that make a loop. A transient failure needs one result more.
 const (
 	minFailed  = 2 // failures
-	minSilent  = 2 // results of a command that did not report its success
+	minSilent  = 3 // results of a command that did not report its success
 	minSuccess = 5 // successes: an agent may read a thing several times
 	minGesture = 3 // clicks after which the page stays the same
 
@@ -51,7 +51,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "no-change"
 	case seesNothingNew(steps):
 		loop.Rule = "nothing-new"
-	case undoesAgain(steps), repeatsWork(steps):
+	case undoesAgain(steps):
 		loop.Rule = "edit-undo"
 	default:
 		return Loop{}, false
@@ -62,11 +62,13 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 
 // streak counts the results that equal the newest result and belong to the same call, the warnings among these
 // results, and the results since the newest warning. The count ends where the state may have changed: at a call
-// with side effects, at a wait, at a turn of a person, at another result of the same call. Results are equal if
-// outcome, exit code (see sameCode) and text are equal.
+// with side effects, at a wait, at a turn of a person, at another result of the same call. The count of successes also
+// ends where a call between shows a change. Results are equal if outcome, exit code (see sameCode) and text are equal.
 func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // crossed: a turn of a person is between the newest call and the step
 	count, sinceWarning = 1, 1
+	var between *step // the last call that differs from the newest call
+	succeeds := newest.outcome().Outcome == OK
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
@@ -78,9 +80,10 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 			}
 			crossed = true
 		case !sameCall(newest, s):
-			if s.mayChangeResults() {
+			if s.mayChangeResults() || succeeds && showsChange(between, s) {
 				return count, warnings, sinceWarning
 			}
+			between = s
 		case s.batch == newest.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
 		case s.outcome().Outcome != newest.outcome().Outcome || !sameResult(s, newest),
 			!sameCode(s.outcome().Code, newest.outcome().Code):
@@ -109,16 +112,6 @@ func cycle(steps func(int) *step) bool {
 func canLoop(s *step) bool { return !s.cannotLoop() }
 
 func canLoopOrPlans(s *step) bool { return s.memo.traits.plans || !s.cannotLoop() }
-
-// repeatsWork reports whether the last steps are three rounds of the same two or four commands and edits with
-// equal results. Side effects are allowed: an equal result shows that the commands undo each other.
-func repeatsWork(steps func(int) *step) bool {
-	works := func(s *step) bool {
-		v := s.outcome().Outcome
-		return s.memo.traits.works && !s.memo.traits.repeats && (v == OK || v == Error)
-	}
-	return repeatsLast(steps, 2, 3, works) || repeatsLast(steps, 4, 3, works)
-}
 
 // repeatsLast reports whether the last rounds*n steps are rounds repetitions of the same n steps with equal
 // results, and fits accepts each step.

@@ -133,6 +133,11 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			rounds(7, call("get_deployment", `{"n":3}`, "The rollout is still in progress.")), nil,
 		},
 		{"a waiting state", rounds(7, bash("cat state", "waiting")), nil},
+		{"a building deployment", rounds(7, call("get_deployment", `{"n":3}`, `{"state":"BUILDING","url":"x.app"}`)), nil},
+		{"an upload", rounds(7, bash("cat state", "Uploading...")), nil},
+		{"a worker that is compiling", rounds(7, call("get_worker", `{"n":3}`, "The worker is compiling the cart.")), nil},
+		{"a missing worker", rounds(5, call("get_worker", `{"n":3}`, `{"state":"missing"}`)), []int{4}},
+		{"a list of things", rounds(5, call("get_list", `{"n":3}`, "Things for pricing a cart")), []int{4}},
 		{
 			"a finished job", rounds(5, call("get_job", `{"n":3}`, `{"status":"done"}`)),
 			[]int{4},
@@ -182,13 +187,23 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 		},
 		{
 			"a silent command",
-			[]storyStep{bash("sh check.sh", "(no output)"), bash("sh check.sh", "(no output)")},
-			[]int{1},
+			rounds(3, bash("sh check.sh", "(no output)")),
+			[]int{2},
 		},
+		{"a silent command twice", rounds(2, bash("sed -i s/a/b/ a.conf", "(no output)"), bash("cat a.conf", "b")), nil},
+		{
+			"a silent command after which a file differs",
+			[]storyStep{
+				bash("touch a.ts", "(no output)"), bash("tail -1 a.log", "one"), bash("touch a.ts", "(no output)"), bash("tail -1 a.log", "two"),
+				bash("touch a.ts", "(no output)"), bash("tail -1 a.log", "three"), bash("touch a.ts", "(no output)"),
+			},
+			nil,
+		},
+		{"a silent command after which a file is equal", rounds(3, bash("kill 7", "(no output)"), bash("cat a.pid", "7")), []int{4}},
 		{
 			"a silent build",
-			[]storyStep{bash("make build", "(no output)"), bash("make build", "(no output)")},
-			[]int{1},
+			rounds(3, bash("make build", "(no output)")),
+			[]int{2},
 		},
 		{
 			"a silent lint after an edit",

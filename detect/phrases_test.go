@@ -62,7 +62,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(own, pasted)
 	case "frame-varies":
 		return fmt.Sprint(p.stableHash(text))
-	case "unfinished":
+	case "unfinished", "no-activity":
 		return fmt.Sprint(p.isUnfinished(text))
 	case "reopens":
 		return fmt.Sprint(p.mentionsChange(text))

@@ -144,7 +144,7 @@ func (c *toolCall) literals(args string) []string {
 		switch {
 		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
-			if _, ok := c.looseFind(); ok {
+			if _, names := c.looseFind(); names != "" {
 				words = longestRuns(words, c.shell.parts[0].prog)
 				continue
 			}

@@ -234,7 +234,7 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 		return true
 	case len(w) >= 8 && digits >= 3 && isRandom(w):
 		return true
-	case digits == len(w) && isProcessNumber(before, after):
+	case digits == len(w) && isProcessNumber(before, after), digits < len(w) && sets&numberBytes != 0 && isBuildStep(before):
 		return true
 	case sets&numberBytes != 0 && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
 		return true
@@ -262,6 +262,11 @@ func isRandom(w string) bool {
 // ", "==71==".
 func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
+}
+
+// isBuildStep reports whether a text is the number of a step of docker build ("#7 "), which the time of the line follows.
+func isBuildStep(before string) bool {
+	return len(before) > 2 && before[0] == '#' && before[len(before)-1] == ' ' && isNumber(before[1:len(before)-1])
 }
 
 // isClock reports whether a word is a time: 12:31:07.250, or 12:31 after a date or "at".

@@ -105,7 +105,6 @@ type callTraits struct {
 	scrolls   bool // scrolls a page
 	gesture   bool // clicks or types in a page, and the result shows the page
 	plans     bool // writes a note or a plan of the agent
-	works     bool // runs a command or changes a file
 	wordy     bool // sends a command in words to another program, such as a game
 	repeats   bool // is meant to be repeated; step.outcome corrects the field by the result
 }
@@ -119,7 +118,6 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.edit, s.memo.traits.exec = call.purpose == purposeEdit, call.purpose == purposeExec
 		s.memo.traits.gesture = call.purpose == purposeWeb && call.mayChange() && !call.scrolls() && !call.pressesKey() && !showsNoScreen(s.call.result.text)
 		s.memo.traits.plans = call.purpose == purposePlan
-		s.memo.traits.works = s.memo.traits.edit || s.memo.traits.exec
 		s.memo.traits.scrolls = call.scrolls()
 		s.memo.traits.wordy = call.purpose == purposeOther && call.sendsWords()
 		s.memo.traits.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verifies() != ""
@@ -183,10 +181,13 @@ func (s *step) outcome() Judgement {
 		return v
 	}
 	s.memo.hasOutcome = true
-	const short = 80
-	text := strings.TrimSpace(s.call.result.text)
-	s.memo.short = len(text) < short && !strings.Contains(text, "\n")
+	const short, maxFrame = 80, 400
 	call := s.toolCall()
+	text := strings.TrimSpace(s.call.result.text)
+	if call.purpose == purposeExec && len(text) < maxFrame && wording().unframe(text).empty {
+		text = "" // only a frame with an exit code
+	}
+	s.memo.short = len(text) < short && !strings.Contains(text, "\n")
 	t := &s.memo.traits
 	s.memo.confirms = text == "" || t.edit || t.mayChange && !t.exec && s.memo.short
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
@@ -281,9 +282,33 @@ func (s *step) reportsChange() bool {
 // the task is finished.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
-	text = strings.TrimSpace(text)
+	text = strings.ToLower(strings.TrimSpace(text))
 	return len(text) <= short && strings.Count(text, "\n") < lines &&
-		hasPhrase(strings.ToLower(text), p.lists["unfinished"]...)
+		(hasPhrase(text, p.lists["unfinished"]...) || p.namesActivity(text))
+}
+
+// namesActivity reports whether a text in lower case says which activity runs: "building", {"state":"building"},
+// "is building", "Building...". Words such as "missing" are no activity.
+func (p *phrases) namesActivity(text string) bool {
+	for at := 0; ; {
+		i := strings.Index(text[at:], "ing")
+		if i < 0 {
+			return false
+		}
+		end := at + i + len("ing")
+		start := end
+		for start > at && isLetter(text[start-1]) {
+			start--
+		}
+		at = end
+		before, after := strings.TrimRight(text[:start], " \"'"), strings.TrimLeft(text[end:], "\"'")
+		isValue := before == "" || before[len(before)-1] == ':' || before[len(before)-1] == '='
+		endsValue := after == "" || strings.IndexByte(",.}\n", after[0]) >= 0 || strings.HasPrefix(after, "…")
+		if !p.inList("no-activity", text[start:end]) && (isValue && endsValue ||
+			!letterAt(text, end) && (strings.HasSuffix(before, " is") || strings.HasSuffix(before, "still"))) {
+			return true
+		}
+	}
 }
 
 // mentionsChange reports whether the person says that something changed, or asks for a second attempt.

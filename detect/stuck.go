@@ -64,7 +64,7 @@ func countAlike(steps func(int) *step, wanted int, alike func(*step) bool) bool 
 		case !same && succeeds && s.mayChangeResults():
 			return false
 		case !same && (!succeeds || newest.memo.short || !alike(s)):
-			if succeeds && between != nil && sameCall(between, s) && !sameResult(between, s) {
+			if succeeds && showsChange(between, s) {
 				return false
 			}
 			between = s
@@ -80,6 +80,9 @@ func countAlike(steps func(int) *step, wanted int, alike func(*step) bool) bool 
 	}
 	return false
 }
+
+// showsChange reports whether two steps are one call with different results. a may be nil.
+func showsChange(a, b *step) bool { return a != nil && sameCall(a, b) && !sameResult(a, b) }
 
 // seesNothingNew reports whether the last minKnownResults answers had only results that were seen before, at least two
 // of them different. An edit, a wait, a poll and a new action that is only confirmed are progress.

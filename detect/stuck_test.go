@@ -128,6 +128,11 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		tests = append(tests, call("edit", fmt.Sprintf(`{"path":"a.py","old_str":"x%d","new_str":"y"}`, i), "The file a.py has been updated."),
 			bash("pytest", "the colour is "+note+"\nFAILED a.py::x - boom\n1 failed"+failed))
 	}
+	var builds []storyStep
+	for i := range 5 {
+		builds = append(builds, call("edit", fmt.Sprintf(`{"path":"Dockerfile","old_str":"x%d","new_str":"y"}`, i), "The file Dockerfile has been updated."),
+			bash("docker build .", fmt.Sprintf("#7 [3/6] RUN apt-get install libfoo\n#7 %d.%03d E: Unable to locate package libfoo", i, 101*i)+failed))
+	}
 	refuse, waited := call("game", `{"command":"jump"}`, refused), call("wait", `{"seconds":3}`, "waited")
 	sameRoom := parallel(call("game", `{"command":"stay"}`, "Study\nA key lies here."))
 	edited := call("edit", `{"path":"b.c","old_str":"a","new_str":"b"}`, "The file b.c has been updated.")
@@ -142,6 +147,8 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"guesses with a hit":           {insert(guess, call("read_text_file", `{"path":"/d/x"}`, "1,2")), false},
 		"guesses with another failure": {insert(guess, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
 		"guesses with a user turn":     {insert(guess, userStep("Look in the other folder, please.")), false},
+		"programs that are missing":    {each("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
+		"steps of a build":             {builds, true},
 		"guesses in one answer":        {append(append([]storyStep{}, guess[:3]...), parallel(guess[3]), parallel(guess[4])), false},
 		"two tools":                    {append(each("open_file", "path", missing, paths...), guess[:4]...), false},
 		"a transient failure":          {busy, true},
