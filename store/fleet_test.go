@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -152,6 +153,37 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want two turns, false", there, late)
 		}
 		b.store.Release(there, store.Unchanged)
+	})
+}
+
+// While the backend is slow, at most 256 writes by PublishCounts are in progress. Afterwards PublishCounts writes again.
+func TestPublishCountsBoundsItsWrites(t *testing.T) {
+	t.Parallel()
+	synctest.Test(t, func(t *testing.T) {
+		a, _ := replicas(t, nil)
+		id := a.beginSession(tenantA, "s", picked(true))
+		a.store.Publish(a.store.Resident(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
+		ses := a.store.Resident(id)
+		time.Sleep(time.Minute) // the recorder has delivered the session
+		var writes atomic.Int64
+		a.backend.onCall(func(op string) {
+			if op == "write" {
+				writes.Add(1)
+				time.Sleep(time.Second)
+			}
+		})
+		publish := func(n int) int64 {
+			writes.Store(0)
+			for i := range n {
+				a.store.PublishCounts(ses, exchange(tenantA, "s", 2+i, a.clock.now()), nil)
+			}
+			synctest.Wait()
+			return writes.Load()
+		}
+		same(t, "writes in progress after 1,000 turns", publish(1000), 256)
+		time.Sleep(2 * time.Second)
+		same(t, "writes in progress after the end of the first writes", publish(10), 10)
+		time.Sleep(2 * time.Second)
 	})
 }
 
