@@ -16,7 +16,7 @@ type Numbers struct {
 	seed   maphash.Seed
 	limit  int
 	byHash map[uint64]int
-	next   [kindCount]int
+	newest map[kind]int // newest number by kind; most sessions have none
 }
 
 // NewNumbers returns the numbers of a session. highest is a result of Highest: after a restart, a
@@ -30,21 +30,28 @@ func NewNumbers(highest map[string]int) *Numbers {
 // Raise continues the numbers above highest, the numbers of another replica.
 func (n *Numbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
-		n.next[k] = max(n.next[k], highest[name])
+		if number := highest[name]; number > n.newest[kind(k)] {
+			n.raiseTo(kind(k), number)
+		}
 	}
+}
+
+// raiseTo sets the newest number of a kind.
+func (n *Numbers) raiseTo(k kind, number int) {
+	if n.newest == nil {
+		n.newest = make(map[kind]int)
+	}
+	n.newest[k] = number
 }
 
 // Highest returns the highest number by kind; nil without numbers.
 func (n *Numbers) Highest() map[string]int {
-	var highest map[string]int
-	for k, number := range n.next {
-		if number == 0 {
-			continue
-		}
-		if highest == nil {
-			highest = make(map[string]int)
-		}
-		highest[kind(k).String()] = number
+	if len(n.newest) == 0 {
+		return nil
+	}
+	highest := make(map[string]int, len(n.newest))
+	for k, number := range n.newest {
+		highest[k.String()] = number
 	}
 	return highest
 }
@@ -56,7 +63,7 @@ func (n *Numbers) reset() {
 		n.byHash = nil
 	}
 	clear(n.byHash)
-	n.next = [kindCount]int{}
+	clear(n.newest)
 }
 
 // number returns the number of a value. Spellings of one value have one number: the grouping of digits
@@ -82,12 +89,13 @@ func (n *Numbers) number(k kind, value []byte) int {
 	if number, ok := n.byHash[sum]; ok {
 		return number
 	}
-	n.next[k]++
+	next := n.newest[k] + 1
+	n.raiseTo(k, next)
 	if n.byHash == nil {
 		n.byHash = make(map[uint64]int)
 	}
 	if len(n.byHash) < n.limit {
-		n.byHash[sum] = n.next[k]
+		n.byHash[sum] = next
 	}
-	return n.next[k]
+	return next
 }
