@@ -155,6 +155,21 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 	}
 }
 
+// A page shows times in the time zone of the browser and names the zone. Each time has UTC in its tooltip.
+func TestBrowserPageNamesTheZoneOfTimes(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	if _, err := chromedp.Call(b.ctx, emulation.SetTimezoneOverride, emulation.SetTimezoneOverrideParams{TimezoneID: "Asia/Kolkata"}); err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
+	if got, want := b.js(t, `document.getElementById("zone").textContent`), "Times are in your time zone, Asia/Calcutta (UTC+05:30)."; got != want {
+		t.Errorf("the line of the time zone is %q, want %q", got, want)
+	}
+}
+
 // The dark theme sets both background and text colours.
 func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 	b := newTab(t)

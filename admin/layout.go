@@ -52,6 +52,7 @@ func layout(f frame) g.Node {
 				g.Text("Counted at "), timeOf(f.page.Counted.At), g.Text("."),
 				g.If(f.page.Counted.Old, g.Text(" Newer figures are being counted and will appear here.")),
 			)),
+			h.P(h.ID("zone"), h.Class("quiet"), g.Text("Times are in UTC.")), // page.js shows the times and this line in the browser's zone
 		),
 		g.Map(glossary(), definition),
 	)

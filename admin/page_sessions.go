@@ -52,7 +52,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 
 func (v *sessionsView) html(f frame) g.Node {
 	clear := f.clear(append(sessionFilters(), "session")...)
-	oldest := timeOf(ifElse(v.found.OldestStart == nil, &time.Time{}, v.found.OldestStart).UTC()) // start of the oldest session that was searched
+	searched := v.searchedRange()
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
@@ -65,11 +65,11 @@ func (v *sessionsView) html(f frame) g.Node {
 			v.sidebar(f),
 			h.Div(
 				v.chosen(f),
-				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", oldest) }),
-				f.olderPager(g.If(v.found.Read > 0, h.Span(
+				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", searched) }),
+				v.pager(f, g.If(v.found.Read > 0, h.Span(
 					g.Textf("%d shown", len(v.found.Sessions)),
-					g.If(clear != "", g.Group{g.Textf(" of the %d sessions since ", v.found.Read), oldest}),
-				)), v.query.After, v.found.Next),
+					g.If(clear != "", g.Group{g.Textf(" of the %d sessions ", v.found.Read), searched}),
+				))),
 				g.If(!f.Viewer && len(v.found.Sessions) > 0, v.exports(f)),
 				quiet(g.Text("Redacted and opted-out text is never stored.")),
 			),
@@ -87,7 +87,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	}
 	return filters(
 		"/sessions", "Filter sessions", clear,
-		g.Map([]string{"range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length"}, func(key string) g.Node {
+		g.Map([]string{"order", "range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length"}, func(key string) g.Node {
 			value := f.query.Get(key)
 			return g.If(value != "", hiddenField(key, visible(value)))
 		}),
@@ -112,12 +112,47 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	)
 }
 
-// list returns the sessions, or the reason for an empty list.
-func (v *sessionsView) list(f frame, filtered bool, oldest g.Node) g.Node {
+// searchedRange returns the words for the starts of the sessions that were read.
+func (v *sessionsView) searchedRange() g.Node {
+	at := func(t *time.Time) g.Node {
+		if t == nil {
+			return timeOf(time.Time{})
+		}
+		return timeOf(*t)
+	}
+	if v.query.OldestFirst {
+		return g.Group{g.Text("from "), at(v.found.OldestStart), g.Text(" to "), at(v.found.NewestStart)}
+	}
+	return g.Group{g.Text("since "), at(v.found.OldestStart)}
+}
+
+// pager returns the links to the other pages of the list and to the reversed order.
+func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
+	if !v.query.OldestFirst {
+		return f.olderPager(shown, v.query.After, v.found.Next)
+	}
+	return pagerOf(
+		shown,
+		g.If(v.query.After != "", h.A(h.Href(f.With("after", "")), g.Text("Oldest"))),
+		g.If(v.found.Next != "", h.A(h.Href(f.With("after", v.found.Next)), h.Rel("next"), g.Text("Newer"))),
+	)
+}
+
+// order returns the order of the list, and the link to the reversed order.
+func (v *sessionsView) order(f frame) g.Node {
+	if v.query.OldestFirst {
+		return quiet(g.Text("Sorted by the time of the start, oldest first; no other order has an index. "), h.A(h.Href(f.With("order", "")), g.Text("Show the newest first")))
+	}
+	return quiet(g.Text("Sorted by the time of the start, newest first; no other order has an index. "), h.A(h.Href(f.With("order", oldestFirst)), g.Text("Show the oldest first")))
+}
+
+// list returns the sessions, or the reason for an empty list. searched describes the starts of the sessions that were
+// read.
+func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
-		searched := ifElse(v.searched, "The search reads the sessions one by one.", "")
-		return sessionTable(f, "Newest first. "+searched, v.found.Sessions, v.prices)
+		caption := ifElse(v.query.OldestFirst, "Oldest first. ", "Newest first. ") + ifElse(v.searched, "The search reads the sessions one by one.", "")
+		return g.Group{g.If(v.query.Session == "", v.order(f)), sessionTable(f, caption, v.found.Sessions, v.prices)}
 	case !filtered:
 		return empty("No session yet", h.P(
 			g.Text("A session appears some seconds after the end of its first turn. "+
@@ -126,8 +161,8 @@ func (v *sessionsView) list(f frame, filtered bool, oldest g.Node) g.Node {
 		))
 	case v.found.Next != "":
 		return empty("No matching session", h.P(
-			g.Textf("None of the %d sessions since ", v.found.Read), oldest,
-			g.Text(" matches. There are older sessions."),
+			g.Textf("None of the %d sessions ", v.found.Read), searched,
+			g.Text(ifElse(v.query.OldestFirst, " matches. There are newer sessions.", " matches. There are older sessions.")),
 		))
 	case v.query.Session != "":
 		return empty("No matching session", h.P(g.Text("No session has this name or id. Use another name, or select another tenant.")))
@@ -147,6 +182,9 @@ func (v *sessionsView) exports(f frame) g.Node {
 		if value := f.query.Get(key); value != "" {
 			q.Set(key, value)
 		}
+	}
+	if v.query.OldestFirst {
+		q.Set("order", oldestFirst)
 	}
 	return h.P(
 		h.Class("export-row"), labelled("Export all selected sessions"), h.Role("group"), g.Text("Export all selected sessions: "),

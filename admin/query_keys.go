@@ -14,13 +14,13 @@ func queryKeys(method, path string) []string {
 	case "GET /api/report":
 		return []string{"tenant", "window", "provisional", "what_if", "explain"}
 	case "GET /api/sessions":
-		return append(sessionFilters(), "tenant", "zone", "session", "limit", "after")
+		return append(sessionFilters(), "tenant", "zone", "session", "order", "limit", "after")
 	case "GET /api/facets":
 		return append(sessionFilters(), "tenant", "zone")
 	case "GET /api/compare":
 		return append(sessionFilters(), "tenant", "zone", "by", "a", "b")
 	case "GET /api/export/sessions":
-		return append(sessionFilters(), "tenant", "zone", "session", "format", "limit", "after") // the last two get a message of their own
+		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the last two get a message of their own
 	case "GET /api/sessions/:session":
 		return []string{"tenant", "from"}
 	case "GET /api/samples":

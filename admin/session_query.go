@@ -17,6 +17,11 @@ func sessionFilters() []string {
 	}
 }
 
+const oldestFirst = "oldest" // value of the query key order for a list that begins with the oldest session
+
+// sessionOrders lists the orders of a list of sessions. The stores have an index of the start only.
+func sessionOrders() []string { return []string{"newest", oldestFirst} }
+
 // timeRanges lists the named time ranges of a query, in the order of the page.
 func timeRanges() []choice {
 	return []choice{
@@ -80,7 +85,8 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 		Run: p.text("run"), ToolName: p.text("tool_name"), ErrorKind: p.text("error_kind"), Tag: p.text("tag"), Length: p.text("length"),
 		Verdict: p.oneOf("verdict", store.Verdicts()), Loops: p.boolean("loops"),
 		MinReward: p.share("min_reward"), MaxReward: p.share("max_reward"),
-		Text: store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},
+		OldestFirst: p.oneOf("order", sessionOrders()) == oldestFirst,
+		Text:        store.TextQuery{Words: p.text("words"), Tool: p.text("tool"), Error: p.text("error")},
 	}
 	q.Since, q.Until = p.timeBounds(s.options.Now())
 	return q, p.err

@@ -20,12 +20,13 @@ const (
 	maxSearch   = 750 * time.Millisecond // time after which no new page is read: an answer takes less than a second
 )
 
-// SessionQuery selects sessions, newest first. An empty field selects all.
+// SessionQuery selects sessions, newest first unless OldestFirst is set. An empty field selects all.
 type SessionQuery struct {
 	Tenant       string
 	Since, Until time.Time // bounds of the start
 	After        string    // Next of the previous list
 	Limit        int       // 0: DefaultRows; at most MaxRows
+	OldestFirst  bool      // by the start, from old to new
 	Session      string    // name or id of one session, or the id of a request or a response; all fields but Tenant are then ignored
 
 	Agent, Model string   // the whole name; upper and lower case are equal
@@ -84,6 +85,7 @@ type SessionList struct {
 	Next        string        `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
 	Read        int           `json:"looked_at"`      // sessions whose rows were read, without runs
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
+	NewestStart *time.Time    `json:"up_to"`          // start of the newest of these sessions
 }
 
 // Browse lists the sessions that a query selects. A session appears when the backend has its row.
@@ -92,7 +94,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 		return a.sessionNamed(ctx, q.Tenant, q.Session)
 	}
 	b := browsing{items: newItems(a), query: &q, limit: rowLimit(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
-	within := session.ListRange{Since: q.Since, Until: q.Until, After: q.After}
+	within := session.ListRange{Since: q.Since, Until: q.Until, After: q.After, OldestFirst: q.OldestFirst}
 	began := a.now()
 	for {
 		within.Limit = b.pageSize()
@@ -147,7 +149,7 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (surplus int,
 	for i := range list {
 		l := &list[i]
 		b.rows++
-		b.out.OldestStart = &l.Row.Started
+		b.out.include(l.Row.Started)
 		item, ok, err := b.items.item(ctx, l)
 		if err != nil {
 			return 0, err
@@ -171,6 +173,16 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (surplus int,
 	return 0, nil
 }
 
+// include widens the range of the starts of the sessions that were read.
+func (l *SessionList) include(started time.Time) {
+	if l.OldestStart == nil || started.Before(*l.OldestStart) {
+		l.OldestStart = &started
+	}
+	if l.NewestStart == nil || started.After(*l.NewestStart) {
+		l.NewestStart = &started
+	}
+}
+
 // sessionNamed returns the session of a name as a list. The list is empty for an unknown name.
 func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
@@ -182,7 +194,8 @@ func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (Sessio
 		return out, err
 	}
 	x, err := newItems(a).itemOfRecord(ctx, &l, rec)
-	out.Sessions, out.Read, out.OldestStart = append(out.Sessions, x), 1, &l.Row.Started
+	out.Sessions, out.Read = append(out.Sessions, x), 1
+	out.include(l.Row.Started)
 	return out, err
 }
 

@@ -10,13 +10,22 @@ function localise(root) {
     t.title = t.textContent;
     t.textContent = ("fine" in t.dataset ? fine : form).format(when);
   }
+  const line = root.querySelector("#zone");
+  if (!line) return;
+  line.textContent = `Times are in your time zone, ${form.resolvedOptions().timeZone} (UTC${offset()}).`;
+  line.title = "A time has UTC as its tooltip.";
+}
+
+// Returns the browser's offset from UTC, such as +02:00.
+function offset() {
+  const minutes = -new Date().getTimezoneOffset(), size = Math.abs(minutes), two = (n) => String(Math.floor(n)).padStart(2, "0");
+  return `${minutes < 0 ? "-" : "+"}${two(size / 60)}:${two(size % 60)}`;
 }
 
 // Sends the browser's UTC offset to the server in a cookie, because the days of a filter begin at local midnight.
 function setZoneCookie() {
-  const minutes = -new Date().getTimezoneOffset(), size = Math.abs(minutes), two = (n) => String(Math.floor(n)).padStart(2, "0");
   const base = document.querySelector('link[rel="icon"]').getAttribute("href").replace(/static\/icon\.svg$/, "");
-  document.cookie = `precept_zone=${minutes < 0 ? "-" : "+"}${two(size / 60)}:${two(size % 60)}; path=${base}; samesite=strict; max-age=31536000`;
+  document.cookie = `precept_zone=${offset()}; path=${base}; samesite=strict; max-age=31536000`;
 }
 
 function switchTheme() {

@@ -146,14 +146,15 @@ type Erasure struct {
 // ErrPlace means that a position in a list (ListRange.After) is not from a page of the store.
 var ErrPlace = errors.New("the position in the list is unknown; start at the top of the list")
 
-// ListRange selects a part of a list, newest first.
+// ListRange selects a part of a list.
 type ListRange struct {
 	Since, Until time.Time // Since <= when < Until; zero: no bound
-	After        string    // Page.Next of the page before; "" means from the newest on
+	After        string    // Page.Next of the page before; "" means from its start
 	Limit        int       // maximum number of entries
+	OldestFirst  bool      // of a list of sessions: from old to new; otherwise from new to old
 }
 
-// Page is a part of a list, newest first. A store reads a bounded number of entries for a page, so
+// Page is a part of a list. A store reads a bounded number of entries for a page, so
 // an empty page may have a successor.
 type Page[T any] struct {
 	List []T

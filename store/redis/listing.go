@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"fmt"
-	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -19,13 +18,18 @@ const (
 	listedBatch = 500    // entries that one call reads
 )
 
-// Newest returns a page of a tenant's sessions in the order of their first write, newest first.
+// Newest returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst
+// is set.
 // Only the heads of sessions outside of the time range are read.
 func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
-	return newest(ctx, s, "list sessions", within, 1, s.readListed, func(c client, before string, count int) ([]ref, error) {
+	return newest(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
 		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.ZSliceCmd {
-			by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(before, "+inf"), Count: int64(count)}
+			if within.OldestFirst {
+				by := &goredis.ZRangeBy{Min: cmp.Or(after, "-inf"), Max: "+inf", Count: int64(count)}
+				return p.ZRangeByScoreWithScores(ctx, ks.base+"order", by)
+			}
+			by := &goredis.ZRangeBy{Min: "-inf", Max: cmp.Or(after, "+inf"), Count: int64(count)}
 			return p.ZRevRangeByScoreWithScores(ctx, ks.base+"order", by)
 		})
 		if err != nil {
@@ -35,48 +39,58 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 		for i, page := range pages {
 			lists[i] = orderRefs(tenant, page.Val())
 		}
-		refs := mergeNewest(lists, count)
+		compare := newestFirst
+		if within.OldestFirst {
+			compare = comparePlaces
+		}
+		refs := mergeLists(lists, count, compare)
 		return refs, s.readStarts(ctx, c, refs)
 	})
 }
 
 // NewestSamples returns a page of a tenant's samples in the order of their first write, newest first.
 func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
-	return newest(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, before string, count int) ([]ref, error) {
+	return newest(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
 		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.XMessageSliceCmd {
-			return p.XRevRangeN(ctx, ks.base+"samples", cmp.Or(before, "+"), "-", int64(count))
+			return p.XRevRangeN(ctx, ks.base+"samples", cmp.Or(after, "+"), "-", int64(count))
 		})
 		lists := make([][]ref, len(pages))
 		for i, page := range pages {
 			lists[i] = sampleRefs(tenant, page.Val())
 		}
-		return mergeNewest(lists, count), err
+		return mergeLists(lists, count, newestFirst), err
 	})
 }
 
-// mergeNewest merges lists that are ordered from new to old. A list with count references may have
-// further references, so the result ends at the newest of the last references of such lists. A result
-// with fewer than count references is complete.
-func mergeNewest(lists [][]ref, count int) (refs []ref) {
-	end := place{math.MinInt64, math.MinInt64}
+// newestFirst compares places for a list from new to old.
+func newestFirst(a, b place) int { return comparePlaces(b, a) }
+
+// mergeLists merges lists that have the order of compare. A list with count references may have further references,
+// so the result ends at the first of the last references of such lists. A result with fewer than count references is
+// complete.
+func mergeLists(lists [][]ref, count int, compare func(a, b place) int) (refs []ref) {
+	var end *place
 	for _, list := range lists {
 		refs = append(refs, list...)
-		if len(list) == count && comparePlaces(list[count-1].place, end) > 0 {
-			end = list[count-1].place
+		if len(list) == count && (end == nil || compare(list[count-1].place, *end) < 0) {
+			end = &list[count-1].place
 		}
 	}
-	slices.SortStableFunc(refs, func(a, b ref) int { return comparePlaces(b.place, a.place) })
-	return slices.DeleteFunc(refs, func(r ref) bool { return comparePlaces(r.place, end) < 0 })
+	slices.SortStableFunc(refs, func(a, b ref) int { return compare(a.place, b.place) })
+	if end == nil {
+		return refs
+	}
+	return slices.DeleteFunc(refs, func(r ref) bool { return compare(r.place, *end) > 0 })
 }
 
 // newest returns a page of a list. numbers is the number of integers of a place in the list.
-// refsBefore returns at most count references before a place ("": the newest references); fewer than
+// refsAfter returns at most count references that follow a place in the list ("": the first references); fewer than
 // count mean that no further reference exists. load returns the values of references.
 func newest[T any](ctx context.Context, s *Store, op string, within session.ListRange, numbers int,
-	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsBefore func(c client, before string, count int) ([]ref, error),
+	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {
-	before := ""
+	after := ""
 	if within.After != "" {
 		texts := strings.Split(within.After, "-")
 		for _, text := range texts {
@@ -84,7 +98,7 @@ func newest[T any](ctx context.Context, s *Store, op string, within session.List
 				return p, fmt.Errorf("redis: %w", session.ErrPlace)
 			}
 		}
-		before = "(" + within.After
+		after = "(" + within.After
 	}
 	l := newList(within)
 	count := 4 // entries of each shard: the first page needs few, and a narrow time range needs many
@@ -93,12 +107,12 @@ func newest[T any](ctx context.Context, s *Store, op string, within session.List
 			if s.shards.Load() == 1 {
 				count = listedBatch
 			}
-			refs, err := refsBefore(c, before, count)
+			refs, err := refsAfter(c, after, count)
 			if err != nil {
 				return err
 			}
 			l.add(refs, len(refs) < count)
-			before = "(" + l.last.String()
+			after = "(" + l.last.String()
 			count = min(4*count, 64)
 		}
 		p.List, err = load(ctx, c, l.chosen)

@@ -260,7 +260,7 @@ func (p position) String() string {
 	return strconv.FormatInt(p.at, 36) + "." + strconv.FormatInt(p.rid, 36)
 }
 
-// parsePosition parses the text of a position; "" is the start of the list.
+// parsePosition parses the text of a position; "" is the start of a list that begins with the newest entry.
 func parsePosition(text string) (p position, err error) {
 	if text == "" {
 		return position{math.MaxInt64, math.MaxInt64}, nil
@@ -275,13 +275,17 @@ func parsePosition(text string) (p position, err error) {
 	return p, nil
 }
 
-// Newest lists the sessions of a tenant by their start, the latest first. The query uses an index, and
-// reads no more rows than the page has.
+// Newest lists the sessions of a tenant by their start, the latest first, or with OldestFirst the earliest first. Both
+// queries use the same index, and read no more rows than the page has.
 func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
+	after, order := `<`, `ORDER BY s.started DESC, s.sid DESC`
+	if within.OldestFirst {
+		after, order = `>`, `ORDER BY s.started, s.sid`
+	}
 	return listed(ctx, s, tenant, within, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
-		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) < (?, ?) AND s.data IS NOT NULL
-		ORDER BY s.started DESC, s.sid DESC LIMIT ?`,
+		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) `+after+` (?, ?) AND s.data IS NOT NULL
+		`+order+` LIMIT ?`,
 		func(_ *conn, r row) (session.Listed, int) {
 			v := session.Listed{Row: session.Row{Tenant: tenant}}
 			bytes := scanListed(r, &v)
@@ -308,6 +312,9 @@ func listed[T any](ctx context.Context, s *Store, tenant string, within session.
 	after, err := parsePosition(within.After)
 	if err != nil {
 		return session.Page[T]{}, err
+	}
+	if within.OldestFirst && within.After == "" {
+		after = position{math.MinInt64, math.MinInt64}
 	}
 	maxRows := min(max(within.Limit, 1), pageRows)
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) (p session.Page[T]) {

@@ -34,6 +34,12 @@ func TestListsAreIndexed(t *testing.T) {
 		}
 	}
 	began = time.Now()
+	p, err = s.Newest(t.Context(), "many", session.ListRange{Limit: 50, OldestFirst: true})
+	t.Logf("the oldest 50 of %d sessions: %v", n, time.Since(began))
+	if err != nil || len(p.List) != 50 || p.Next == "" || !p.List[0].Row.Started.Equal(sessionsStart()) {
+		t.Fatalf("the first page of the oldest: got %d sessions, next page %q, error %v, want 50, the first at %v", len(p.List), p.Next, err, sessionsStart())
+	}
+	began = time.Now()
 	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
 	if p, err = s.Newest(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
 		t.Fatalf("page from the middle: got %d sessions, error %v, want 50, the newest a second before %v", len(p.List), err, within.Until)
@@ -44,6 +50,7 @@ func TestListsAreIndexed(t *testing.T) {
 	}
 	for query, index := range map[string]string{
 		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",
+		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) > (9, 9) AND s.data IS NOT NULL ORDER BY s.started, s.sid LIMIT 5":           "sessions_newest",
 		"SELECT rid FROM samples m WHERE m.tenant = 1 AND m.at >= 0 AND m.at < 9 AND (m.at, m.rid) < (9, 9) ORDER BY m.at DESC, m.rid DESC LIMIT 5":                                             "samples_newest",
 	} {
 		plan := planOf(t, s, query)

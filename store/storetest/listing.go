@@ -55,6 +55,26 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			equal(t, "sessions of the period", have, []int{5, 4, 3, 2})
 		},
+		"sessions come oldest first, page by page": func(t tester, s Store) {
+			var b session.Batch
+			for n := range 9 {
+				b.Rows = append(b.Rows, row(tenantA, n, n), row(tenantB, n, n))
+			}
+			write(t, s, b)
+			within := session.ListRange{Limit: 4, OldestFirst: true}
+			first := newest(t, s, tenantA, within)
+			equal(t, "first page", sessionNumbers(first.List), []int{0, 1, 2, 3})
+			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 9, 9)}}) // a new session is at the end
+			within.After = first.Next
+			second := newest(t, s, tenantA, within)
+			equal(t, "second page", sessionNumbers(second.List), []int{4, 5, 6, 7})
+			within.After = second.Next
+			third := newest(t, s, tenantA, within)
+			equal(t, "third page", sessionNumbers(third.List), []int{8, 9})
+			equal(t, "cursor after the last page", third.Next, "")
+			of := session.ListRange{Since: at(2), Until: at(6), Limit: 9, OldestFirst: true}
+			equal(t, "sessions of a period", sessionNumbers(newest(t, s, tenantA, of).List), []int{2, 3, 4, 5})
+		},
 		"session is listed with its settlement": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), row(tenantA, 2, 2)}})
 			to := session.Applied{Version: 1, Rewarded: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
