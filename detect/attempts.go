@@ -30,15 +30,16 @@ func attempts(steps func(int) *step) (count int, budgets, warned bool) {
 		return 0, false, false
 	}
 	count = 1
+	var between []*step // the calls that are no attempts
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
 		case s == nil || s.person:
 			return count, budgets, warned
 		case s.attempt() != newest.attempt(), !searchesAlike(newest, s):
-			if s.mayChangeResults() {
-				return count, budgets, warned
-			}
+			between = append(between, s)
+		case changesResults(between, false):
+			return count, budgets, warned
 		case s.batch == newest.batch:
 		case s.outcome().Outcome != newest.outcome().Outcome || !sameResult(s, newest):
 			return count, budgets, warned

@@ -11,7 +11,7 @@ import (
 // record of the session has a checkpoint: the last steps, checkpointSize bytes each.
 const (
 	checkpointVersion = 8
-	checkpointSteps   = 64
+	checkpointSteps   = maxSteps
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, looseIdentity, query, tool, message
 )
 

@@ -24,6 +24,10 @@ const (
 	minAfterWarning = 2 // equal results after a warning, for the second and last warning
 )
 
+// maxSteps is the number of steps before a step that are searched for a loop. The search reads and judges each of these
+// steps, so the bound limits the cost of a turn.
+const maxSteps = 64
+
 // judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) is the i-th step back, nil
 // before the first step and when no visits are left; steps(0) is not nil.
 func judgeStep(steps func(int) *step) (Loop, bool) {
@@ -67,7 +71,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	newest, crossed := steps(0), false // crossed: a turn of a person is between the newest call and the step
 	count, sinceWarning = 1, 1
-	var between *step // the last call that differs from the newest call
+	var between []*step // the calls that differ from the newest call
 	succeeds := newest.outcome().Outcome == OK
 	for i := 1; ; i++ {
 		s := steps(i)
@@ -80,10 +84,9 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 			}
 			crossed = true
 		case !sameCall(newest, s):
-			if s.mayChangeResults() || succeeds && showsChange(between, s) {
-				return count, warnings, sinceWarning
-			}
-			between = s
+			between = append(between, s)
+		case changesResults(between, succeeds):
+			return count, warnings, sinceWarning
 		case s.batch == newest.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
 		case s.outcome().Outcome != newest.outcome().Outcome || !sameResult(s, newest),
 			!sameCode(s.outcome().Code, newest.outcome().Code):
@@ -98,6 +101,18 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 			}
 		}
 	}
+}
+
+// changesResults reports whether one of the steps may have changed results, or, with shown, whether two steps in turn are
+// one call with different results. The caller has found an equal call before the steps: to judge all steps up to the
+// first one of the conversation would cost milliseconds.
+func changesResults(steps []*step, shown bool) bool {
+	for i, s := range steps {
+		if s.mayChangeResults() || shown && i > 0 && showsChange(steps[i-1], s) {
+			return true
+		}
+	}
+	return false
 }
 
 // cycle reports whether the last two to four steps repeat the steps before: A B A B or A B C A B C, each with
@@ -173,8 +188,11 @@ func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back in
 		return Loop{}, false
 	}
 	loop, ok := judgeStep(func(back int) *step {
-		if back == 0 { // also when no visits are left
+		switch {
+		case back == 0: // also when no visits are left
 			return s
+		case back > maxSteps:
+			return nil
 		}
 		return steps(back)
 	})

@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/detect"
 	"precept/internal/wire"
 )
 
@@ -33,11 +34,19 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 		refused = "The user doesn't want to proceed with this tool use. The tool use was rejected."
 		done    = "all well\n\nCommand exited with code 0"
 	)
+	reads := func(n int) (story []storyStep) {
+		for i := range n {
+			story = append(story, read(fmt.Sprintf("f%d", i)))
+		}
+		return story
+	}
 	for _, c := range []struct {
 		name  string
 		story []storyStep
 		want  []int
 	}{
+		{"fails again 64 steps later", append(append([]storyStep{fails("make")}, reads(63)...), fails("make")), []int{64}},
+		{"fails again 65 steps later", append(append([]storyStep{fails("make")}, reads(64)...), fails("make")), nil},
 		{"fails twice", []storyStep{fails("make"), fails("make")}, []int{1}},
 		{
 			"fails three times: one loop",
@@ -357,6 +366,40 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Again is true for the second warning of one loop only: not for a loop after a change, after a turn of a person, or of
+// other calls.
+func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
+	taken := call("book_room", `{"room":12}`, "Error: room 12 is taken")
+	edit := call("edit", `{"path":"a.go","oldText":"x","newText":"y"}`, "Successfully replaced text in a.go.")
+	var guesses []storyStep
+	for i := range 10 {
+		path := fmt.Sprintf("/d%d/a.csv", i)
+		guesses = append(guesses, call("read_text_file", jsonArgs("path", path), "Error: ENOENT: no such file or directory, open '"+path+"'"))
+	}
+	for name, c := range map[string]struct {
+		story []storyStep
+		want  []bool
+	}{
+		"nine failures":          {rounds(9, fails("make")), []bool{false, true}},
+		"twelve reads":           {rounds(12, call("read", jsonArgs("path", "a"), "line 1")), []bool{false, true}},
+		"two loops, an edit":     {append(append(rounds(3, fails("make")), edit), rounds(2, fails("make"))...), []bool{false, false}},
+		"a person's turn":        {[]storyStep{taken, taken, userStep("yes, please go on with it"), taken}, []bool{false, false}},
+		"ten guesses":            {guesses, []bool{false, false}},
+		"two failures of a test": {rounds(2, fails("make")), []bool{false}},
+	} {
+		warned, got := map[string]bool{}, []bool(nil)
+		for n := range c.story {
+			for _, l := range new(detect.Results).Loops(parse(t, wire.Chat, obj{"messages": chat(c.story[:n+1])}), warned, nil) {
+				warned[l.CallID] = true
+				got = append(got, l.Again)
+			}
+		}
+		if !slices.Equal(got, c.want) {
+			t.Errorf("%s: got Again %v, want %v", name, got, c.want)
+		}
 	}
 }
 

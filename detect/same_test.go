@@ -184,6 +184,47 @@ func TestHoldsFindsAllWordsAnywhere(t *testing.T) {
 	})
 }
 
+// failures returns the body of a request with n failed commands, each with a result of 8 KB.
+func failures(tb testing.TB, n int) json.RawMessage {
+	tb.Helper()
+	var story []storyStep
+	for i := range n {
+		story = append(story, bash(fmt.Sprintf("make target%d", i), strings.Repeat("cc -O2 -c total.c\n", 460)+fmt.Sprintf("a.c:%d: error: no type t%d\n\nCommand exited with code 1", i, i)))
+	}
+	return json.RawMessage(mustJSON(tb, obj{"messages": chat(story)}))
+}
+
+// The cost of a failed call is bounded, however many calls failed before.
+func TestCostOfAFailureIsBounded(t *testing.T) {
+	allocs := func(n int) float64 {
+		raw, runs := failures(t, n), 5
+		reqs := make([]*wire.Request, runs+1)
+		for i := range reqs {
+			reqs[i] = parse(t, wire.Chat, raw)
+		}
+		next := 0
+		return testing.AllocsPerRun(runs, func() {
+			if l := new(detect.Results).Loops(reqs[next], nil, nil); len(l) != 0 {
+				t.Errorf("got the loops %+v, want none", l)
+			}
+			next++
+		})
+	}
+	if few, many := allocs(100), allocs(200); many > 1.1*few {
+		t.Errorf("got %.0f allocations after 100 failures and %.0f after 200, want at most 10%% more", few, many)
+	}
+}
+
+func BenchmarkLoopsAfter200Failures(b *testing.B) {
+	raw := failures(b, 200)
+	for b.Loop() {
+		b.StopTimer()
+		req := parse(b, wire.Chat, raw)
+		b.StartTimer()
+		new(detect.Results).Loops(req, nil, nil)
+	}
+}
+
 func BenchmarkLoops200(b *testing.B) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Messages} {
 		raw := history200(b, d)
