@@ -152,7 +152,7 @@ func (m *memory) Claim(_ context.Context, name, owner string, now time.Time, ttl
 	return ok, err
 }
 
-func (m *memory) Unclaim(_ context.Context, name, owner string) error {
+func (m *memory) ReleaseClaim(_ context.Context, name, owner string) error {
 	return m.step("unclaim", func() {
 		if m.claimant == name+owner {
 			m.claimant = ""

@@ -28,7 +28,7 @@ type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	Unclaim(ctx context.Context, name, owner string) error
+	ReleaseClaim(ctx context.Context, name, owner string) error
 }
 
 // Bank reads lessons and accepts proposals.
@@ -126,7 +126,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 		defer func() {
 			free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
 			defer cancel()
-			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
+			err = errors.Join(err, d.o.Notes.ReleaseClaim(free, claim, d.o.Owner))
 		}()
 	}
 	w := &work{Distiller: d, tenant: tenant, claim: claim, orgWords: orgWords, summary: sum, changed: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}

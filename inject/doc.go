@@ -9,5 +9,5 @@
 //
 // The hazard: the session's record is the only memory of the text that the upstream has received.
 // Plan changes the record before the request is sent. If the upstream refuses the changed request,
-// the caller must call Refused.
+// the caller must call RecordRefusal.
 package inject

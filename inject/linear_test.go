@@ -166,7 +166,7 @@ func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 		for _, res := range req.NewResults() {
 			req.CallOf(res.Result.CallID)
 		}
-		threads.Ended(found, true, now)
+		threads.RecordEnd(found, true, now)
 	}
 	if err := detect.Inspect(bytes.NewReader(body), func(detect.Finding) error { return nil }); err != nil {
 		t.Fatal(err)

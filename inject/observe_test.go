@@ -90,7 +90,7 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 	r.replied()
 	r.callOnce("make", "omega lock", true)
 	r.send()
-	New(injectAll()).Refused(r.rec)
+	New(injectAll()).RecordRefusal(r.rec)
 	for range 2 {
 		r.replied()
 		r.callOnce("make", "omega lock", true)

@@ -172,18 +172,18 @@ func (w *work) excluded() (yes bool) {
 	return (yes || w.rec.Assignment.Excluded) && !w.rec.State.Doubted
 }
 
-// Refused records that the upstream accepted the request only without the insertions. The session
+// RecordRefusal records that the upstream accepted the request only without the insertions. The session
 // gets no further insertions and stays in the experiment with its arms and reward: only treated
 // sessions can be refused, so leaving them out would bias the comparison (intention to treat).
-func (in *Injector) Refused(rec *session.Record) {
+func (in *Injector) RecordRefusal(rec *session.Record) {
 	rec.State.Refused, rec.State.Dirty = true, true
 	rec.Assignment.Refused = true
 	rec.Lessons.Blocks = nil
 }
 
-// RefusedCuts records that the upstream accepted a request without insertions only with all its sections.
+// RecordRefusedCuts records that the upstream accepted a request without insertions only with all its sections.
 // The session keeps its lessons and its arms, and loses no further section.
-func (in *Injector) RefusedCuts(rec *session.Record) {
+func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 	rec.State.Uncut, rec.State.Dirty = true, true
 	rec.Assignment.Uncut = true
 }

@@ -294,7 +294,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
 	r.a.user("deploy", false)
 	r.send()
-	r.in.Refused(r.rec)
+	r.in.RecordRefusal(r.rec)
 	r.restart()
 	r.sent = nil // the upstream received the turn without the block
 	r.a.addAnswer("ok")

@@ -187,12 +187,12 @@ func TestSectionsThatMayNotBeCutStay(t *testing.T) {
 		{"the sections are the whole message", func() *sectionRun { return fresh("x") }, testSection + "\n" + style, 0},
 		{"the upstream refused the cuts", func() *sectionRun {
 			r := cutting(t, registry)
-			r.in.RefusedCuts(r.rec)
+			r.in.RecordRefusedCuts(r.rec)
 			return r
 		}, rulesFile, 2},
 		{"the upstream refused the changed request", func() *sectionRun {
 			r := cutting(t, registry)
-			r.in.Refused(r.rec)
+			r.in.RecordRefusal(r.rec)
 			return r
 		}, rulesFile, 2},
 		{"the text occurs twice later", func() *sectionRun { return cutting(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},

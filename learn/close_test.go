@@ -307,7 +307,7 @@ func TestRunClosesDueSessions(t *testing.T) {
 		}
 	}
 	learned := make(chan error, 1)
-	go func() { learned <- r.Learner.Run(ctx, r.Drained()) }()
+	go func() { learned <- r.Learner.Run(ctx, r.Done()) }()
 	if err := errors.Join(r.Store.Run(ctx), <-learned); err != nil {
 		t.Fatal(err)
 	}

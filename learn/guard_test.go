@@ -43,7 +43,7 @@ func (r *rig) startWorkers() (stop func()) {
 	done := make(chan error, 1)
 	go func() { done <- r.Store.Run(ctx) }()
 	learned := make(chan error, 1)
-	go func() { learned <- r.Learner.Run(ctx, r.Drained()) }()
+	go func() { learned <- r.Learner.Run(ctx, r.Done()) }()
 	return func() {
 		r.t.Helper()
 		cancel()

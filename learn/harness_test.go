@@ -365,7 +365,7 @@ func (r *rig) drain() error {
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
 	learned := make(chan error, 1)
-	go func() { learned <- r.Learner.Run(ctx, r.Drained()) }()
+	go func() { learned <- r.Learner.Run(ctx, r.Done()) }()
 	return errors.Join(r.Store.Run(ctx), <-learned)
 }
 

@@ -38,7 +38,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		res, _ := r.send(t, "POST", chatPath, h, k.body())
 		name := res.Header.Get("Precept-Session")
 		for _, id := range session.Candidates("default", name) {
-			if held := r.Options().Store.Resident(id); held != nil {
+			if held := r.Options().Store.AcquireInMemory(id); held != nil {
 				defer r.Options().Store.Release(held, 0)
 				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")
 			}

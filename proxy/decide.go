@@ -124,10 +124,10 @@ func (t *turn) recordRejection() {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if len(t.plan.insert.Edits) == 0 {
-		t.set.injector.RefusedCuts(ses.Record)
+		t.set.injector.RecordRefusedCuts(ses.Record)
 		t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Uncut, u.State.Dirty = true, true })
 		return
 	}
-	t.set.injector.Refused(ses.Record)
+	t.set.injector.RecordRefusal(ses.Record)
 	t.session.ChangeUnit(func(u *session.Record) { u.Assignment.Refused, u.State.Dirty = true, true })
 }

@@ -51,7 +51,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 		t.Errorf("%d exchanges were written into a hanging store, want 0", n)
 	}
 	close(gate)
-	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 20 && r.Options().Store.Trouble() == "" })
+	eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 20 && r.Options().Store.Problem() == "" })
 }
 
 // failing is a backend that cannot read or write sessions.
@@ -82,7 +82,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	if res, body := r.send(t, "GET", "/readyz", nil, ""); res.StatusCode != 200 {
 		t.Errorf("/readyz with a failing store: got status %d, body %s, want status 200", res.StatusCode, body)
 	}
-	eventually(t, func() bool { return r.Options().Store.Trouble() != "" })
+	eventually(t, func() bool { return r.Options().Store.Problem() != "" })
 	if res, body := r.send(t, "POST", "/v1/feedback", nil, `{"session_id":"nobody","source":"user","type":"approval"}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
 		t.Errorf("feedback with a failing store: got status %d, header %v, body %s, want status 503 and a header Retry-After", res.StatusCode, res.Header, body)
 	}

@@ -186,7 +186,7 @@ func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags m
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = st.Run(ctx) })
-	wg.Go(func() { _ = learner.Run(ctx, st.Drained()) })
+	wg.Go(func() { _ = learner.Run(ctx, st.Done()) })
 	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
 	r := &rig{Proxy: p, url: srv.URL, up: up, learned: &learner.Tally}

@@ -85,8 +85,8 @@ type Recorder interface {
 	Offer(t store.Turn) bool
 	// OptedOut reports whether the exchange names a path that opted out.
 	OptedOut(x *sample.Exchange, answered []string) bool
-	// Trouble names the part of the store that does not work; "" means all parts work.
-	Trouble() string
+	// Problem names the part of the store that does not work; "" means all parts work.
+	Problem() string
 }
 
 // Feedback stores the feedback of clients about sessions.

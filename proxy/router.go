@@ -196,7 +196,7 @@ func (p *Proxy) Ready() (string, error) {
 	if p.draining.Load() {
 		return "", errors.New("draining")
 	}
-	if trouble := p.opts.Store.Trouble(); trouble != "" {
+	if trouble := p.opts.Store.Problem(); trouble != "" {
 		return "ok, degraded: " + trouble, nil
 	}
 	return "ok", nil

@@ -50,7 +50,7 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
 	eventually(t, func() bool {
-		if ses := r.Options().Store.Resident(id); ses != nil {
+		if ses := r.Options().Store.AcquireInMemory(id); ses != nil {
 			ses.Record.Mutex.Lock()
 			data, _ := ses.Record.Encode()
 			ses.Record.Mutex.Unlock()
@@ -146,7 +146,7 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 			h["Precept-Run"] = []string{c.header}
 		}
 		before := 0
-		if ses := r.Options().Store.Resident(session.RunKey("default", c.name)); ses != nil {
+		if ses := r.Options().Store.AcquireInMemory(session.RunKey("default", c.name)); ses != nil {
 			before = ses.Record.Unit.Members
 			r.Options().Store.Release(ses, 0)
 		}
@@ -175,7 +175,7 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 			t.Errorf(`run name %d: feedback on the run: got status %s, answer %s, want 202 and "joined"`, i, res.Status, answer)
 		}
 	}
-	if ses := r.Options().Store.Resident(session.RunKey("other", "x")); ses != nil {
+	if ses := r.Options().Store.AcquireInMemory(session.RunKey("other", "x")); ses != nil {
 		t.Error("a run of one tenant is known in another tenant, want unknown")
 	}
 }

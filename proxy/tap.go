@@ -147,7 +147,7 @@ func (t *turn) resolveReply() {
 			t.p.opts.Metrics.unread.WithLabelValues(string(why)).Inc()
 		}
 		ok := t.reply.status < 300
-		t.holdKeys(t.p.resolver.Replied(&t.query, &t.session, t.reply.parsed, ok))
+		t.holdKeys(t.p.resolver.RecordReply(&t.query, &t.session, t.reply.parsed, ok))
 		if ok && t.isMain() {
 			t.reply.commands = t.findCommands()
 		}
@@ -161,9 +161,9 @@ func (t *turn) resolveReply() {
 func (t *turn) end() {
 	if t.enter(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {
-			t.p.resolver.Refused(&t.session)
+			t.p.resolver.RecordRefusal(&t.session)
 		}
-		t.p.resolver.Ended(&t.session, t.reply.whole() && t.reply.status < 300)
+		t.p.resolver.RecordEnd(&t.session, t.reply.whole() && t.reply.status < 300)
 	}
 }
 

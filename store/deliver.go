@@ -307,6 +307,6 @@ func (d *shipper) countDelivered(b *batch) (refused map[string]int64) {
 	if b.flush > 0 {
 		d.deps.state.delivered.Store(b.flush)
 	}
-	d.deps.state.noteWrite(true)
+	d.deps.state.recordWrite(true)
 	return refused
 }

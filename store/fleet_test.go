@@ -89,7 +89,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, nil)
 		id := a.beginSession(tenantA, "s", picked(true))
-		ses := a.store.Resident(id)
+		ses := a.store.AcquireInMemory(id)
 		x := exchange(tenantA, "s", 1, a.clock.now())
 		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: a.clock.now()})
 		a.store.Publish(ses, nil, x, nil, 0)
@@ -115,7 +115,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 				time.Sleep(5 * time.Second)
 			}
 		})
-		ses := a.store.Resident(id)
+		ses := a.store.AcquireInMemory(id)
 		before := time.Now()
 		a.store.Publish(ses, nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		if waited := time.Since(before); waited > 100*time.Millisecond {
@@ -134,8 +134,8 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		a, b := replicas(t, nil)
 		id := a.beginSession(tenantA, "s", picked(true))
-		a.store.Publish(a.store.Resident(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
-		ses := a.store.Resident(id)
+		a.store.Publish(a.store.AcquireInMemory(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
+		ses := a.store.AcquireInMemory(id)
 		ses.Record.Lock()
 		ses.Record.Thread.Turns = 2
 		ses.Record.Unlock()
@@ -156,14 +156,15 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	})
 }
 
-// While the backend is slow, at most 256 writes by PublishCounts are in progress. Afterwards PublishCounts writes again.
+// While the backend is slow, at most 256 writes by PublishCounts are in progress. Afterwards PublishCounts writes
+// again.
 func TestPublishCountsBoundsItsWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		a, _ := replicas(t, nil)
 		id := a.beginSession(tenantA, "s", picked(true))
-		a.store.Publish(a.store.Resident(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
-		ses := a.store.Resident(id)
+		a.store.Publish(a.store.AcquireInMemory(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
+		ses := a.store.AcquireInMemory(id)
 		time.Sleep(time.Minute) // the recorder has delivered the session
 		var writes atomic.Int64
 		a.backend.onCall(func(op string) {
@@ -199,19 +200,19 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 		})
 		x := exchange(tenantA, "s", 1, a.clock.now())
 		readsEnv(x)
-		ses := a.store.Resident(id)
+		ses := a.store.AcquireInMemory(id)
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
 		_, ok := a.row(id)
 		same(t, "the session has a row", ok, false)
 		for name, late := range map[string]bool{"the backend answers": false, "the backend is late": true} {
 			rec := &session.Record{Identity: session.Identity{ID: id, Tenant: tenantA, Name: "s", Started: b.clock.now()}}
-			b.store.Recall(t.Context(), rec, 4, late)
+			b.store.ApplyOptOut(t.Context(), rec, 4, late)
 			same(t, "hidden items, "+name, rec.Thread.Items, 4)
 			same(t, "Silent, "+name, rec.Silent(), true)
 		}
 		other := &session.Record{Identity: session.Identity{ID: idOf("other"), Tenant: tenantA, Name: "other", Started: b.clock.now()}}
-		b.store.Recall(t.Context(), other, 4, false)
+		b.store.ApplyOptOut(t.Context(), other, 4, false)
 		same(t, "hidden items of another session", other.Thread.Items, 0)
 	})
 }

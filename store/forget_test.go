@@ -85,7 +85,7 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
 		id := r.sessionWithWord(tenantA, "busy")
-		held := r.store.Resident(id)
+		held := r.store.AcquireInMemory(id)
 		began := r.clock.now()
 		r.clock.add(time.Second)
 		r.forget("busy")
@@ -117,7 +117,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 				var be *lossyBackend
 				r := runRig(t, inFleet(&be, "one"))
 				id := r.sessionWithWord(tenantA, "busy")
-				held := r.store.Resident(id)
+				held := r.store.AcquireInMemory(id)
 				be.announced = func() { // all earlier rows are delivered before the announcement
 					held.Record.Mutex.Lock()
 					held.Record.Thread.Turns, held.Record.Identity.Seen = 2, r.clock.now().Add(time.Hour)

@@ -68,7 +68,7 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	}
 	if h.outbox != nil {
 		h.deps.state.durable.Store(h.next.flush)
-		h.deps.state.noteAppend(h.next.dropped[droppedQuota] > 0 || offered == 0 && h.deps.state.outboxFull.Load())
+		h.deps.state.recordAppend(h.next.dropped[droppedQuota] > 0 || offered == 0 && h.deps.state.outboxFull.Load())
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()

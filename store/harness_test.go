@@ -553,9 +553,9 @@ func (r *rig) beginSession(tenant, name string, a trial.Assignment) session.ID {
 // change alters the record of a session in memory.
 func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Record)) {
 	r.t.Helper()
-	ses := r.store.Resident(id)
+	ses := r.store.AcquireInMemory(id)
 	if ses == nil {
-		r.t.Fatalf("Resident(%s): got nil, want a session in memory", id)
+		r.t.Fatalf("AcquireInMemory(%s): got nil, want a session in memory", id)
 	}
 	ses.Record.Mutex.Lock()
 	change(ses.Record)

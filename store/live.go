@@ -44,7 +44,7 @@ type live struct {
 }
 
 // Session is a session in memory. All requests of a session share one Session, which stays in memory
-// while a request pins it: from Acquire, Resident or Add until Release.
+// while a request pins it: from Acquire, AcquireInMemory or Add until Release.
 type Session struct {
 	Record        *session.Record
 	element       *list.Element // element of live.order

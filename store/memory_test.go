@@ -30,8 +30,8 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
 		t.Errorf("Acquire of an unknown session: got session %v, late %v, want nil, false", ses, late)
 	}
-	if ses := r.store.Resident(id); ses != nil {
-		t.Errorf("Resident of an unknown session: got %v, want nil", ses)
+	if ses := r.store.AcquireInMemory(id); ses != nil {
+		t.Errorf("AcquireInMemory of an unknown session: got %v, want nil", ses)
 	}
 	r.beginSession(tenantA, "s", picked(true))
 	r.backend.takeCalls()
@@ -111,10 +111,10 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		idle, held, used := r.beginSession(tenantA, "idle", picked(true)), r.beginSession(tenantA, "held", picked(true)), r.beginSession(tenantA, "used", picked(true))
 		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("unchanged"), Tenant: tenantA}}), store.Unchanged)
 		time.Sleep(time.Second)
-		holder := r.store.Resident(held)
+		holder := r.store.AcquireInMemory(held)
 		same(t, "sessions in memory before the idle time", r.store.Sessions(), 4)
 		r.clock.add(idleTime)
-		r.store.Release(r.store.Resident(used), store.Unchanged)
+		r.store.Release(r.store.AcquireInMemory(used), store.Unchanged)
 		time.Sleep(time.Second)
 		for name, want := range map[string]bool{"idle": false, "unchanged": false, "held": true, "used": true} {
 			same(t, "the session "+name+" is in memory after the idle time", r.inMemory(tenantA, idOf(name)), want)
@@ -159,7 +159,7 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 	for i := range 10 * limit {
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.deliver()
-		r.store.Release(r.store.Resident(first), store.Unchanged) // in use all the time
+		r.store.Release(r.store.AcquireInMemory(first), store.Unchanged) // in use all the time
 		if n := r.store.Sessions(); n > limit {
 			t.Fatalf("sessions in memory after %d began: got %d, want at most %d", i, n, limit)
 		}
@@ -206,14 +206,14 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	mine := r.beginSession(tenantA, "mine", picked(true))
 	began := 1
 	for i := range 10 * limit {
-		if r.store.Room(tenantA) != "" {
+		if r.store.FullReason(tenantA) != "" {
 			continue
 		}
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		began++
 	}
 	same(t, "sessions that began", began, limit-limit/16)
-	for i := range limit { // without a call of Room
+	for i := range limit { // without a call of FullReason
 		rec := &session.Record{Identity: session.Identity{ID: idOf(fmt.Sprint("more", i)), Tenant: tenantA}}
 		if ses := r.store.Add(rec); ses != nil {
 			r.store.Release(ses, store.Decided)
@@ -221,10 +221,10 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 		}
 	}
 	same(t, "sessions in memory", r.store.Sessions(), limit-limit/16)
-	same(t, "sessions that began without a call of Room", began, limit-limit/16)
+	same(t, "sessions that began without a call of FullReason", began, limit-limit/16)
 	same(t, "the first session is in memory", r.inMemory(tenantA, mine), true)
 	r.deliver()
-	same(t, "reason against a new session after the rows are written", r.store.Room(tenantA), "")
+	same(t, "reason against a new session after the rows are written", r.store.FullReason(tenantA), "")
 	same(t, "turns of the first session", r.turnsOf(mine), 1)
 }
 
@@ -241,7 +241,7 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	r.store.Release(ses, store.Unchanged)
 	fillMemory := func() {
 		for i := range limit {
-			if r.store.Room(tenantA) == "" {
+			if r.store.FullReason(tenantA) == "" {
 				r.beginSession(tenantA, fmt.Sprint("other", i), picked(true))
 			}
 		}
@@ -261,15 +261,15 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	for i := range limit - limit/16 {
 		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		if i < long {
-			defer r.store.Release(r.store.Resident(id), store.Unchanged)
+			defer r.store.Release(r.store.AcquireInMemory(id), store.Unchanged)
 		}
 	}
 	r.deliver()
 	for i := range limit {
-		for range long/16 + 1 { // Room examines at most 16 sessions
-			r.store.Room(tenantA)
+		for range long/16 + 1 { // FullReason examines at most 16 sessions
+			r.store.FullReason(tenantA)
 		}
-		same(t, fmt.Sprint("reason against new session ", i), r.store.Room(tenantA), "")
+		same(t, fmt.Sprint("reason against new session ", i), r.store.FullReason(tenantA), "")
 		r.beginSession(tenantA, fmt.Sprint("more", i), picked(true))
 		r.deliver()
 	}
@@ -334,7 +334,7 @@ func (s *hangingBackend) Session(ctx context.Context, tenant string, id session.
 func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
 	r.t.Helper()
 	r.clock.add(time.Second)
-	ses, late := r.store.Resident(id), false
+	ses, late := r.store.AcquireInMemory(id), false
 	switch {
 	case ses == nil:
 		ses, late = r.store.Acquire(r.t.Context(), tenantA, id)
@@ -436,12 +436,12 @@ func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ses := r.store.Resident(id)
+	ses := r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
 	same(t, "turns after another replica's write", r.turnsOf(id), 7)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
-	ses = r.store.Resident(id)
+	ses = r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
 	same(t, "turns that are newer in memory", r.turnsOf(id), 9)
@@ -456,7 +456,7 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
 	began := 0
 	for i := range 10 * limit {
-		if why := r.store.Room(tenantA); why != "" {
+		if why := r.store.FullReason(tenantA); why != "" {
 			same(t, "reason against a new session", why, label.ExcludedTenant)
 			continue
 		}
@@ -464,10 +464,10 @@ func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 		began++
 	}
 	same(t, "sessions of the tenant that began", began, share)
-	same(t, "reason against a new session of another tenant", r.store.Room("another"), "")
+	same(t, "reason against a new session of another tenant", r.store.FullReason("another"), "")
 	theirs := r.beginSession("another", "theirs", picked(true))
 	r.deliver()
-	same(t, "reason against a new session after the rows are stored", r.store.Room(tenantA), "")
+	same(t, "reason against a new session after the rows are stored", r.store.FullReason(tenantA), "")
 	r.beginSession(tenantA, "late", picked(true))
 	same(t, "the tenant's oldest session is in memory", r.inMemory(tenantA, idOf("s0")), false)
 	same(t, "the session of the other tenant is in memory", r.inMemory("another", theirs), true)

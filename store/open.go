@@ -22,7 +22,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Sessions <= 0 {
 		o.Sessions = defaultSessions
 	}
-	s := &Store{options: &o, state: &state{recovered: o.Hooks.Recovered, outboxRecovered: o.Hooks.OutboxRecovered}, drained: newGate()}
+	s := &Store{options: &o, state: &state{recovered: o.Hooks.Recovered, outboxRecovered: o.Hooks.OutboxRecovered}, done: newDoneSignal()}
 	s.guard = guard.New(guard.Options{
 		Now: o.Now, Failed: o.Hooks.Failed, Panicked: o.Hooks.Panicked, Before: o.Hooks.Before, Count: &s.Tally.SetAside,
 		Clean: func(text string) string { return s.optOuts.newRedactor().Text(text) },
@@ -74,7 +74,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		s.shipper.fleet, s.shipper.safe.age = o.Fleet, safeAge
 	}
 
-	s.state.noteWrite(!o.Absent)
+	s.state.recordWrite(!o.Absent)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.Content.OptOut)
 	s.SetPersonal(o.Content.Personal)

@@ -96,8 +96,8 @@ func (h *optOutMarks) add(id session.ID, turns, items int) bool {
 	return true
 }
 
-// recall hides the opted-out turns of a new record, if its session has a mark.
-func (h *optOutMarks) recall(rec *session.Record) {
+// apply hides the opted-out turns of a new record, if its session has a mark.
+func (h *optOutMarks) apply(rec *session.Record) {
 	if h.outbox == nil {
 		return
 	}

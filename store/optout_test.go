@@ -36,7 +36,7 @@ func (r *rig) converse(name string) *conversation {
 // item is 2000+n, the hash of the block's anchor is 3000+n, and the key is 4000+n.
 func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	c.r.t.Helper()
-	ses := c.r.store.Resident(c.id)
+	ses := c.r.store.AcquireInMemory(c.id)
 	ses.Record.Mutex.Lock()
 	ses.Record.Thread.Turns, ses.Record.Thread.ListHash, ses.Record.Thread.Items = n, uint64(1000+n), 2*n
 	ses.Record.Thread.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
@@ -179,7 +179,7 @@ func TestOptedOutSessionIsNotStored(t *testing.T) {
 			t.Errorf("stored tenants: got %v, error %v, want none", names, err)
 		}
 		r.idleFor(idleTime)
-		again := r.store.Resident(c.id)
+		again := r.store.AcquireInMemory(c.id)
 		if again == nil || !again.Record.Hidden(2) {
 			t.Errorf("record in memory after idleTime: got session %v, want a session with the hidden turn 2", again)
 		}

@@ -68,7 +68,7 @@ func TestStopWritesEverything(t *testing.T) {
 	if err := r.drain(); err != nil {
 		t.Error(err)
 	}
-	<-r.store.Drained()
+	<-r.store.Done()
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
 	sameAccount(t, "account", equation(r.balancedAccount(false)), "700 = 700 + 0 + 0")
 	r = r.restart(nil)

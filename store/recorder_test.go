@@ -159,14 +159,14 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	same(t, "Tally.Incomplete", r.store.Tally.Incomplete.Load(), 3)
 }
 
-// Drained is closed once, also when Run is called again.
+// Done is closed once, also when Run is called again.
 func TestDrainedIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	for range 2 {
 		_ = r.drain() // at the second call the outbox is already closed
 	}
-	<-r.store.Drained()
+	<-r.store.Done()
 }
 
 // A stop while the backend is down returns the error, and counts the undelivered turns as spooled.

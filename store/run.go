@@ -22,7 +22,7 @@ const (
 func (s *Store) Run(ctx context.Context) error {
 	defer func() {
 		if ctx.Err() != nil { // otherwise a panic ended Run, and the caller calls Run again
-			s.drained.open()
+			s.done.close()
 		}
 	}()
 	var shipping sync.WaitGroup

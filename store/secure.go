@@ -46,9 +46,9 @@ func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 		}
 	}
 	if failed != nil {
-		d.deps.state.noteWrite(false)
+		d.deps.state.recordWrite(false)
 	} else if d.tail.empty() { // the backend has all rows: an outage has ended, even if no row was written since
-		d.deps.state.noteWrite(true)
+		d.deps.state.recordWrite(true)
 	}
 	if box == nil {
 		return failed

@@ -44,9 +44,9 @@ type sessions struct {
 
 func (s *sessions) hasFleet() bool { return s.fleet != nil }
 
-// acquire returns a pinned session from memory or from the backend, nil for an unknown session. late
-// reports that the session may exist although acquire does not return it.
-func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
+// acquire returns a pinned session from memory or from the backend, nil for an unknown session. uncertain
+// reports that the session may exist although acquire returns nil.
+func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, uncertain bool) {
 	if ses = s.live.get(id, s.now()); ses != nil {
 		return ses, false
 	}
@@ -55,7 +55,7 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	case err != nil:
 		return nil, true
 	case rec == nil:
-		return nil, s.mayBeInOutbox() // the row may be in the outbox alone
+		return nil, s.mayBeInOutbox() // the row may be only in the outbox
 	}
 	ses = s.live.add(rec, false, s.now(), s.state.progress())
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
@@ -83,7 +83,7 @@ func (s *sessions) fetch(ctx context.Context, tenant string, id session.ID) (rec
 func (s *sessions) inMemory(id session.ID) *Session { return s.live.get(id, s.now()) }
 
 func (s *sessions) add(rec *session.Record) *Session {
-	s.marks.recall(rec)
+	s.marks.apply(rec)
 	ses := s.live.add(rec, !rec.State.StandIn && !rec.Unit.IsRun, s.now(), s.state.progress())
 	if ses != nil && ses.Record == rec && rec.State.StandIn {
 		ses.unsure.Store(true)
@@ -91,9 +91,9 @@ func (s *sessions) add(rec *session.Record) *Session {
 	return ses
 }
 
-// echoes returns the sessions of echo keys from the backend. late reports that the result may be
+// echoes returns the sessions of echo keys from the backend. uncertain reports that the result may be
 // incomplete.
-func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool) {
+func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	if len(keys) == 0 {
 		return nil, false
 	}
@@ -140,7 +140,7 @@ func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use f
 	return true, nil
 }
 
-// mayBeInOutbox reports whether the rows of some sessions are in the outbox alone. A session that no
+// mayBeInOutbox reports whether the rows of some sessions are only in the outbox. A session that no
 // look-up finds may be one of these sessions.
 func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
@@ -158,7 +158,7 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	}
 	if rec == nil {
 		ses.unsure.Store(s.mayBeInOutbox())
-		s.recallAgain(ctx, ses)
+		s.applyOptOutAgain(ctx, ses)
 		return
 	}
 	ses.Record.Mutex.Lock()
@@ -200,14 +200,14 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	unit.Record.Join(rec)
 }
 
-// recall applies the opt-out mark of a session that is new at this replica. Without an answer of the
-// backend, recall assumes that all earlier turns opted out, so that no opted-out text is stored.
-func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, late bool) {
+// applyOptOut applies the opt-out mark of a session that is new at this replica. If the backend does not answer,
+// applyOptOut assumes that all earlier turns opted out, so that no opted-out text is stored.
+func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	if !s.hasFleet() || items <= 0 {
 		return
 	}
 	assumed := session.OptOutMark{Turns: 1, Items: items}
-	if late {
+	if uncertain {
 		rec.Hide(assumed)
 		return
 	}
@@ -224,9 +224,9 @@ func (s *sessions) recall(ctx context.Context, rec *session.Record, items int, l
 	}
 }
 
-// recallAgain is like recall, for a session in memory whose turns all opted out: the session may
+// applyOptOutAgain is like applyOptOut, for a session in memory whose turns all opted out: the session may
 // have continued on another replica.
-func (s *sessions) recallAgain(ctx context.Context, ses *Session) {
+func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.Silent()
 	ses.Record.Mutex.Unlock()

@@ -36,17 +36,17 @@ type state struct {
 	outboxRecovered func()       // called when the outbox takes exchanges after a failure; may be nil
 }
 
-// noteWrite records whether the last write to the backend succeeded.
-func (s *state) noteWrite(ok bool) {
+// recordWrite records whether the last write to the backend succeeded.
+func (s *state) recordWrite(ok bool) {
 	ok = ok && !s.volatile
 	if wasDown := s.down.Swap(!ok); wasDown && ok && s.recovered != nil {
 		s.recovered()
 	}
 }
 
-// noteAppend records a successful write to the outbox. full reports that the outbox had no room for
+// recordAppend records a successful write to the outbox. full reports that the outbox had no room for
 // some exchanges.
-func (s *state) noteAppend(full bool) {
+func (s *state) recordAppend(full bool) {
 	failed := s.outboxFailed.Swap(false)
 	if wasFull := s.outboxFull.Swap(full); !full && (failed || wasFull) && s.outboxRecovered != nil {
 		s.outboxRecovered()
@@ -63,15 +63,15 @@ func (s *state) progress() progress {
 	return p
 }
 
-// gate is a channel that is closed once.
-type gate struct {
-	opened chan struct{}
-	once   sync.Once
+// doneSignal is a channel that is closed once.
+type doneSignal struct {
+	done chan struct{}
+	once sync.Once
 }
 
-func newGate() *gate { return &gate{opened: make(chan struct{})} }
+func newDoneSignal() *doneSignal { return &doneSignal{done: make(chan struct{})} }
 
-func (g *gate) open() { g.once.Do(func() { close(g.opened) }) }
+func (d *doneSignal) close() { d.once.Do(func() { close(d.done) }) }
 
 // Tally counts the work of a store, for metrics and doctor. All fields but Pending only grow.
 type Tally struct {

@@ -33,7 +33,7 @@ type Options struct {
 
 // QueueOptions bound the exchanges that wait for the backend, in memory and in the outbox.
 type QueueOptions struct {
-	Path         string        // file of the outbox; "" means exchanges wait in memory alone
+	Path         string        // file of the outbox; "" means exchanges wait only in memory
 	Bytes        int64         // maximum size of the rows in the outbox (limits.outbox_bytes)
 	TenantBytes  int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
 	Tenants      bool          // several tenants may exist: a nearly full outbox drops exchanges of the tenant with the most bytes first
@@ -89,11 +89,11 @@ type Store struct {
 	shipper   *shipper     // moves rows from the outbox to the backend
 	eraser    *eraser      // deletions
 
-	drained *gate // opens at the end of Run
+	done *doneSignal // closed at the end of Run
 }
 
-// Guard returns the guard of the store's steps. Other packages that work on the same sessions use
-// the same guard, so that a session is set aside for all of them.
+// Guard returns the store's panic guard. Other packages that work on the same sessions use the same guard, so
+// that all of them skip a session that the guard has set aside after repeated panics.
 func (s *Store) Guard() *guard.Guard { return s.guard }
 
 // Archive returns the read side of the store. reward is the active definition of the reward.
@@ -107,11 +107,12 @@ func (s *Store) Archive(reward feedback.Definition) *Archive {
 // Healthy reports whether the last write to the backend and the last write to the outbox succeeded.
 func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxFailed.Load() }
 
-// NothingStored is the answer of Trouble if the data directory cannot be written.
+// NothingStored is the result of Problem if the data directory cannot be written.
 const NothingStored = "nothing is stored, because the data directory cannot be written"
 
-// Trouble returns a sentence about the part of the store that does not work, and the effect; "" means all parts work.
-func (s *Store) Trouble() string {
+// Problem returns a sentence that names the part of the store that does not work, and the effect. Problem returns ""
+// if all parts work.
+func (s *Store) Problem() string {
 	full := s.state.outboxFull.Load() && s.shipper.handoff.outbox != nil && s.LatePosts()+s.Tally.Pending.Load() > 0
 	switch {
 	case s.state.volatile:
@@ -130,8 +131,8 @@ func (s *Store) Trouble() string {
 	return ""
 }
 
-// Drained returns a channel that is closed when Run has ended.
-func (s *Store) Drained() <-chan struct{} { return s.drained.opened }
+// Done returns a channel that is closed when Run has ended.
+func (s *Store) Done() <-chan struct{} { return s.done.done }
 
 // Sessions returns the number of sessions in memory.
 func (s *Store) Sessions() int { return s.sessions.live.count() }
@@ -139,28 +140,27 @@ func (s *Store) Sessions() int { return s.sessions.live.count() }
 // Shared reports whether other replicas serve the same sessions.
 func (s *Store) Shared() bool { return s.sessions.hasFleet() }
 
-// Acquire pins the session with the given id: from memory, else from the backend, within
-// Options.Lookup. A pinned session stays in memory. The caller ends the pin with Release. ses is nil if the
-// tenant has no such session.
-// late reports that the session may exist although ses is nil: the backend did not answer in time, the session's row
-// may be in the outbox alone, or memory has no room for the stored session. A session that the caller then begins
-// instead is excluded from the experiment.
-func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
+// Acquire looks for the session in memory, then in the backend for at most Options.Lookup, and pins the session.
+// A pinned session stays in memory. The caller ends the pin with Release. ses is nil if the tenant has no such session.
+// uncertain reports that the session may exist although ses is nil: the backend did not answer in time, the session's
+// row may be only in the outbox, or memory has no room for the stored session. If the caller then begins a new
+// session, the new session is excluded from the experiment.
+func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, uncertain bool) {
 	return s.sessions.acquire(ctx, tenant, id)
 }
 
-// Resident pins a session that is in memory; nil means the session is not in memory.
-func (s *Store) Resident(id session.ID) *Session { return s.sessions.inMemory(id) }
+// AcquireInMemory pins a session. It returns nil if the session is not in memory.
+func (s *Store) AcquireInMemory(id session.ID) *Session { return s.sessions.inMemory(id) }
 
-// Room returns the reason why no session of a tenant may begin; "" means a session may begin. Memory is full
-// when limits.sessions sessions are in memory and none of them can leave, because requests use them or
+// FullReason returns the reason why no session of a tenant may begin, or "" if a session may begin. Memory is full
+// when limits.sessions sessions are in memory and none of them can be evicted, because requests use them or
 // the backend does not have their rows yet. limits.tenant_sessions bounds the sessions of one tenant likewise.
-func (s *Store) Room(tenant string) label.Reason {
+func (s *Store) FullReason(tenant string) label.Reason {
 	return s.sessions.live.room(tenant, s.state.progress())
 }
 
 // Add pins a new session. If another request added the session a moment ago, Add pins and returns
-// the session of that request. If memory is full, Add returns nil: the request goes without lessons
+// the session of that request. If memory is full, Add returns nil: the request is forwarded without lessons
 // and is not recorded.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
@@ -178,7 +178,7 @@ func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 // Refresh reads a session from the backend again, within Options.Lookup. The caller calls Refresh if
 // another replica may have continued the session. A stand-in (a session that began while the backend
 // did not answer) adopts the stored record, and is excluded from the experiment, because one of its
-// turns went without lessons. Without an answer the session stays unchanged.
+// turns got no lessons. If the backend does not answer, the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
 // Rejoin reads a unit (a run or a parent session) from the backend again, if other replicas may have
@@ -187,19 +187,19 @@ func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(
 // same coins.
 func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
 
-// Recall hides the opted-out turns of a new record, if another replica has stored an opt-out mark of the
+// ApplyOptOut hides the opted-out turns of a new record, if another replica has stored an opt-out mark of the
 // session. items is the number of items of the earlier turns, which the client sends again. If the backend
-// does not answer, or if late is true, Recall hides all these items. late reports that the backend did not
-// answer an earlier read of this request.
-func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late bool) {
-	s.sessions.recall(ctx, rec, items, late)
+// does not answer, or if uncertain is true, ApplyOptOut hides the items of all earlier turns. uncertain reports that
+// the backend did not answer an earlier read of this request.
+func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
+	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
 
 // Echoes returns the sessions in which echo keys occurred, from the backend, within Options.Lookup. An
-// echo key is the hash of a text or an id, by which feedback and later requests find a session. late reports that the
-// keys may have occurred in sessions that found lacks: the backend did not answer in time, or no session was found
-// while rows are in the outbox alone.
-func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool) {
+// echo key is the hash of a text or an id, by which feedback and later requests find a session. uncertain reports that
+// the keys may have occurred in sessions that are missing from found: the backend did not answer in time, or no session
+// was found while some rows are only in the outbox.
+func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	return s.sessions.echoes(ctx, tenant, keys)
 }
 
@@ -285,8 +285,8 @@ func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref
 }
 
 // Post stores one feedback entry before Post returns: for the first known session of candidates, else
-// for the session with the echo key park, else for the first known session of otherwise. Without such a
-// session the entry is parked: the entry waits in the store until an exchange with the key arrives.
+// for the session with the echo key park, else for the first known session of otherwise. If no session is known, the
+// entry is parked: the entry waits in the store until an exchange with the key arrives.
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID,
 ) (Posted, error) {

@@ -53,8 +53,8 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	}
 	reply := func(r session.Resolved, rep wire.Reply) {
 		rep.Complete = true
-		th.Replied(r, &rep, true)
-		th.Ended(r, true, begun)
+		th.RecordReply(r, &rep, true)
+		th.RecordEnd(r, true, begun)
 	}
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
 	above, _ := resolve(lead)
@@ -94,11 +94,11 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 		return th.Resolve(someone, session.Claim{}, parseChat(t, messages...), begun, nil)
 	}
 	start := open(userMessage("go"))
-	th.Replied(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
-	th.Ended(start, true, begun)
+	th.RecordReply(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
+	th.RecordEnd(start, true, begun)
 	reply := assistantMessage("I have looked at it, and this is what I would do next: nothing at all")
 	failed := open(userMessage("go"), reply, userMessage("once more"))
-	th.Ended(failed, false, begun)
+	th.RecordEnd(failed, false, begun)
 	// The first message was rewritten: only the answer connects the request with the session.
 	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {

@@ -79,8 +79,8 @@ func (o *sharedKey) answer(x *dialogue, text bool) {
 		rep.Calls = []wire.Call{{ID: id, Name: "sh", Args: "{}"}}
 		x.history = append(x.history, callMessage(id), resultMessage(id, "ok"))
 	}
-	o.store(x.open.ID, o.th.Replied(*x.open, &rep, true))
-	o.th.Ended(*x.open, true, o.now)
+	o.store(x.open.ID, o.th.RecordReply(*x.open, &rep, true))
+	o.th.RecordEnd(*x.open, true, o.now)
 	x.open = nil
 	if x.replies++; text {
 		x.history = append(x.history, userMessage("go on"))
@@ -136,7 +136,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 			"go on": func(*rapid.T) { checkContinues(o.pick(idle), "the conversation continues") },
 			"fail and try again": func(*rapid.T) {
 				if x := o.pick(func(x *dialogue) bool { return x.open != nil && x.replies > 0 }); x != nil {
-					o.th.Ended(*x.open, false, o.now)
+					o.th.RecordEnd(*x.open, false, o.now)
 					checkContinues(x, "the request is repeated")
 				}
 			},

@@ -27,7 +27,7 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 				copies[at].Observe(trial.Tally{Turns: 1, Errors: 2})
 				want.Turns, want.Errors = want.Turns+1, want.Errors+2
 			case 1:
-				copies[at].Spend(wire.Usage{Input: 10, Cached: 4, Output: 3})
+				copies[at].AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
 				want.Tokens, used.Input, used.Cached = want.Tokens+13, used.Input+10, used.Cached+4
 			case 2:
 				stored = afterWrite(rt, stored, copies[at])
@@ -95,7 +95,7 @@ func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
 	var want trial.Tally
 	for range 5 {
 		newer.Observe(trial.Tally{Turns: 1})
-		newer.Spend(wire.Usage{Input: 10, Cached: 4, Output: 3})
+		newer.AddUsage(wire.Usage{Input: 10, Cached: 4, Output: 3})
 		want.Turns, want.Tokens = want.Turns+1, want.Tokens+13
 		older.Thread.Tally, older.Thread.Used, older.Thread.Counted = newer.Thread.Tally, newer.Thread.Used, nil // the earlier release reads the row
 		older.Thread.Tally.Turns, older.Thread.Tally.Tokens, older.Thread.Used.Input = older.Thread.Tally.Turns+2, older.Thread.Tally.Tokens+26, older.Thread.Used.Input+20

@@ -23,7 +23,7 @@ func Example() {
 	record := session.NewRecord(scope.Tenant, claim, who, now)
 	record.Begin(first, now)
 	reply := &wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_Vb2x9QmLr4TzK8sW", Name: "ls", Args: "{}"}}}
-	threader.Replied(who, reply, true)
+	threader.RecordReply(who, reply, true)
 	record.AddReply(reply)
 	fmt.Println(who.Method, who.New, record.Thread.Turns)
 

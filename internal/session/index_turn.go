@@ -53,10 +53,10 @@ func (t *Threader) indexDetails(r *Resolved, req *wire.Request) {
 	}
 }
 
-// Replied indexes a reply and returns the keys to store. Call Replied before the last byte of the
+// RecordReply indexes a reply and returns the keys to store. Call RecordReply before the last byte of the
 // reply reaches the client, because the client may then send its next request at once. main is false for
 // the reply to a side request, which is no part of the conversation.
-func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
+func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	o := owner{r.ID, stampRequest}
 	if main && rep.Complete {
 		o.stamp = stampReply | t.advance(&r)

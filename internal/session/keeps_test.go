@@ -22,7 +22,7 @@ func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 		"a reply":                    func(r *session.Record) { r.AddReply(&wire.Reply{}) },
 		"a member":                   func(r *session.Record) { r.AddMember(recordOf("member")) },
 		"a turn of a member":         func(r *session.Record) { r.CountTurn(begun) },
-		"tokens of a member":         func(r *session.Record) { r.Spend(wire.Usage{}) },
+		"tokens of a member":         func(r *session.Record) { r.AddUsage(wire.Usage{}) },
 	} {
 		r := recordOf("s")
 		r.State.Dirty = false

@@ -64,8 +64,8 @@ func (d *storedThreader) open(c session.Claim, messages ...string) session.Resol
 // reply ends a request with a complete reply and stores the keys of the reply.
 func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
-	d.keep(r.ID, d.th.Replied(r, &rep, true))
-	d.th.Ended(r, true, d.now)
+	d.keep(r.ID, d.th.RecordReply(r, &rep, true))
+	d.th.RecordEnd(r, true, d.now)
 	return r
 }
 
@@ -141,7 +141,7 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 		if parent.ID != above.ID || !ok || again.ID != sub.ID {
 			t.Fatalf("look-up %d: got parent session %s and sub-agent's session %s (found %v), want %s and %s", i+1, parent.ID, again.ID, ok, above.ID, sub.ID)
 		}
-		d.th.Ended(again, true, begun)
+		d.th.RecordEnd(again, true, begun)
 	}
 }
 
@@ -197,7 +197,7 @@ func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 		r := d.reply(d.open(session.Claim{}, userMessage("move the parser")), callReply(randomCallID(1)))
 		side := d.open(session.Claim{}, userMessage("Sum it up, please: the parser was to be moved."))
 		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
-		d.th.Ended(side, complete, d.now)
+		d.th.RecordEnd(side, complete, d.now)
 		if next := d.open(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
 			t.Errorf("summary with complete = %v: got session %s by %s, which is the summarised session: %v, want %v", complete, next.ID, next.Method, next.ID == r.ID, want)
 		}
@@ -227,7 +227,7 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		d := newStoredThreader(t)
 		r := d.open(session.Claim{}, userMessage("go"))
-		d.th.Ended(r, false, d.now)
+		d.th.RecordEnd(r, false, d.now)
 		d.now = d.now.Add(after)
 		again := d.open(session.Claim{}, userMessage("go"))
 		if (again.ID == r.ID) != want || again.New == want || len(again.Doubt) > 0 {
@@ -246,7 +246,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	for i := range 300 {
 		d.reply(d.open(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
 	}
-	d.th.Ended(slow, false, d.now)
+	d.th.RecordEnd(slow, false, d.now)
 	if again := d.open(session.Claim{}, userMessage("go")); again.ID != slow.ID {
 		t.Errorf("retry: got session %s, want %s", again.ID, slow.ID)
 	}

@@ -121,8 +121,8 @@ type Mailbox struct {
 // doubt can be refused, and closes like any other session.
 type State struct {
 	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice
-	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.Refused; stops all insertions
-	Uncut   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RefusedCuts; stops all deletions
+	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.RecordRefusal; stops all insertions
+	Uncut   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
 	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, and no report counts the session
 	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session replaces this row
 	// Answered is set by AddReply: an upstream answered a main request with success. A session of failed requests only

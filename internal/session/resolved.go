@@ -6,7 +6,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolved is the session of a request. Pass the Resolved to Replied and Ended.
+// Resolved is the session of a request. Pass the Resolved to RecordReply and RecordEnd.
 type Resolved struct {
 	ID         ID
 	Name       string // name from the client, else from precept
@@ -63,7 +63,7 @@ func (r *Resolved) topicHash() uint64 {
 	return r.topic.hash
 }
 
-// Release releases the request. Replied needs the topic, so Release computes the topic first. The bytes
+// Release releases the request. RecordReply needs the topic, so Release computes the topic first. The bytes
 // of the request are not read afterwards.
 func (r *Resolved) Release() {
 	r.topicHash()

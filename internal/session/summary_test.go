@@ -16,8 +16,8 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 func (w *world) summarise(history []obj, text string) {
 	r := w.open(chat(w.t, with(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
-	w.th.Replied(r, &rep, false)
-	w.th.Ended(r, true, w.now)
+	w.th.RecordReply(r, &rep, false)
+	w.th.RecordEnd(r, true, w.now)
 }
 
 func TestThreadSummaryTiesToItsSession(t *testing.T) {
@@ -104,7 +104,7 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 
 	fail := func(id string) {
 		r := w.open(chat(t, history(id)...))
-		w.th.Ended(r, false, w.now)
+		w.th.RecordEnd(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
 	w.checkSame("the session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))

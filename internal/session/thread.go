@@ -64,7 +64,7 @@ func (t *Threader) fitsSharedName(r *Resolved, c Claim, req *wire.Request) bool 
 // SplitSession returns a new session for a request that has nothing in common with the session under its
 // name.
 func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
-	t.Ended(r, false, now)
+	t.RecordEnd(r, false, now)
 	r.SharedName = false
 	t.openSession(&r, c)
 	r.Echoes = t.indexRequest(&r, r.req)
@@ -117,7 +117,7 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 	default:
 		return r, false
 	}
-	t.Ended(parent, false, now)
+	t.RecordEnd(parent, false, now)
 	r.Echoes = t.indexRequest(&r, req)
 	return r, true
 }
@@ -137,7 +137,7 @@ func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (fo
 	if len(ids) == 0 || !t.lookUp(&found, tr, ids, look) {
 		return r, false
 	}
-	t.Ended(r, false, now)
+	t.RecordEnd(r, false, now)
 	found.Echoes = t.indexRequest(&found, r.req)
 	return found, true
 }

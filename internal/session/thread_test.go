@@ -99,12 +99,12 @@ func (w *world) open(req *wire.Request) Resolved {
 // answer ends a request with a complete reply.
 func (w *world) answer(r Resolved, rep wire.Reply) {
 	rep.Complete = true
-	w.th.Replied(r, &rep, true)
-	w.th.Ended(r, true, w.now)
+	w.th.RecordReply(r, &rep, true)
+	w.th.RecordEnd(r, true, w.now)
 }
 
 // fail ends a request without a reply.
-func (w *world) fail(r Resolved) { w.th.Ended(r, false, w.now) }
+func (w *world) fail(r Resolved) { w.th.RecordEnd(r, false, w.now) }
 
 // callReply returns a reply with one call.
 func callReply(id string) wire.Reply {
@@ -297,7 +297,7 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 	w = newWorld(t)
 	one, two := w.open(first), w.open(first)
 	for _, r := range []Resolved{one, two} {
-		w.th.Refused(r)
+		w.th.RecordRefusal(r)
 		w.fail(r)
 	}
 	a, b := w.openIn(fresh, first), w.openIn(fresh, first)
@@ -488,7 +488,7 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
 	request := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
 	a := request(userMessage("with context 1: hello"))
-	w.th.Ended(a, false, w.now)
+	w.th.RecordEnd(a, false, w.now)
 	w.checkSame("retried", a, request(userMessage("with context 1: hello")))
 	w.answer(a, textReply("hi"))
 	list := []obj{userMessage("with context 1: hello"), assistantMessage("hi"), userMessage("more")}
@@ -537,10 +537,10 @@ func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	r := w.open(chat(t, userMessage("go")))
 	rep := callReply(id)
 	rep.Complete = true
-	if got := w.th.Replied(r, &rep, true); len(got) != 2 { // the call and the reply
+	if got := w.th.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
 		t.Errorf("got %d new keys of a reply, want 2", len(got))
 	}
-	if got := w.th.Replied(r, &rep, true); len(got) != 0 {
+	if got := w.th.RecordReply(r, &rep, true); len(got) != 0 {
 		t.Errorf("got %d new keys of a known reply, want none", len(got))
 	}
 	if next := w.open(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
@@ -563,7 +563,7 @@ func TestThreadRequestsWithoutBodyAreSeparate(t *testing.T) {
 	a := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
 	b := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
 	w.checkOther("two requests without a body", a, b)
-	w.th.Ended(a, false, w.now)
+	w.th.RecordEnd(a, false, w.now)
 }
 
 func TestThreadIsBounded(t *testing.T) {
@@ -595,8 +595,8 @@ func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 				r := th.Resolve(Scope{Tenant: "t", Credential: uint64(g % 2)}, Claim{}, req, noon, nil)
 				rep := callReply(fmt.Sprintf("call_%d", i%7))
 				rep.Complete = i%3 > 0
-				th.Replied(r, &rep, i%5 > 0)
-				th.Ended(r, rep.Complete, noon)
+				th.RecordReply(r, &rep, i%5 > 0)
+				th.RecordEnd(r, rep.Complete, noon)
 			}
 		}()
 	}
@@ -620,7 +620,7 @@ func BenchmarkResolve(b *testing.B) {
 		id := fmt.Sprintf("call_%08x%04d", uint32(i)*2654435761, i)
 		rep := callReply(id)
 		rep.Complete = true
-		th.Replied(r, &rep, true)
+		th.RecordReply(r, &rep, true)
 		history = with(history, callMessage(id, `{"command":"make"}`), resultMessage(id, strings.Repeat("one more line of output\n", 10)))
 		req = chat(b, history...)
 	}

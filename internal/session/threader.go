@@ -29,9 +29,9 @@ func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 	}
 }
 
-// Ended stores that the request is over, with a complete reply or without. Call Ended once for
-// every Resolve.
-func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
+// RecordEnd records that a request has ended. complete reports whether the reply was complete. Call RecordEnd once
+// for every Resolve.
+func (t *Threader) RecordEnd(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.get(r.ID)
@@ -44,9 +44,9 @@ func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	}
 }
 
-// Refused stores that the upstream refused the credential of the request. An agent then refreshes its
-// token, so an equal first request with another credential is a retry. Call Refused before Ended.
-func (t *Threader) Refused(r Resolved) {
+// RecordRefusal records that the upstream refused the credential of the request. An agent then refreshes its
+// token, so an equal first request with another credential is a retry. Call RecordRefusal before RecordEnd.
+func (t *Threader) RecordRefusal(r Resolved) {
 	if r.Method != ByNew || r.list.hash == 0 {
 		return
 	}

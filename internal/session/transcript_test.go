@@ -78,7 +78,7 @@ func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	first := w.request(chat(t, userMessage(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
 	second := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
 	failed := w.open(second)
-	w.th.Ended(failed, false, w.now)
+	w.th.RecordEnd(failed, false, w.now)
 	again := w.request(second, wire.Reply{Text: "I build it once more", Complete: true})
 	third := w.request(chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, again, third} {
@@ -109,8 +109,8 @@ func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))
 	for _, r := range []Resolved{a, b} {
-		w.th.Replied(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
-		w.th.Ended(r, true, w.now)
+		w.th.RecordReply(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
+		w.th.RecordEnd(r, true, w.now)
 	}
 	list := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)

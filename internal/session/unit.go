@@ -55,8 +55,8 @@ func (r *Record) CountTurn(now time.Time) {
 	}
 }
 
-// Spend adds the tokens of a turn of a member. The caller locks the record.
-func (r *Record) Spend(u wire.Usage) {
+// AddUsage adds the tokens of a turn of a member. The caller locks the record.
+func (r *Record) AddUsage(u wire.Usage) {
 	r.spend(u)
 	r.State.Dirty = true
 }

@@ -25,8 +25,8 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run.AddMember(two)
 	run.CountTurn(begun.Add(time.Minute))
 	run.CountTurn(begun)
-	run.Spend(wire.Usage{Input: 10, Cached: 4})
-	run.Spend(wire.Usage{Input: -1, Cached: -1}) // unknown usage
+	run.AddUsage(wire.Usage{Input: 10, Cached: 4})
+	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown usage
 	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(begun.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
 		t.Errorf("got the run %+v and the member numbers %d and %d, want two members, 2 turns, 10 input and 4 cached tokens and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
 	}

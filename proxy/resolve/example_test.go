@@ -33,8 +33,8 @@ func Example() {
 		}
 		res := r.Resolve(context.Background(), q)
 		fmt.Printf("session %v, new %v, found by %s, side request %q\n", res.Session != nil, res.New, res.Thread.Method, res.Side)
-		r.Replied(q, &res, &wire.Reply{ID: "chatcmpl-1", Text: "Fixed.", Complete: true}, true)
-		r.Ended(&res, true)
+		r.RecordReply(q, &res, &wire.Reply{ID: "chatcmpl-1", Text: "Fixed.", Complete: true}, true)
+		r.RecordEnd(&res, true)
 	}
 	// Output:
 	// session true, new true, found by new, side request ""

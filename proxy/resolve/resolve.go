@@ -2,7 +2,7 @@
 // the conversation, and side requests without a session.
 //
 // Contract: Resolve pins the session and the unit of its result; the caller releases both. Call
-// Ended once for a result with a session. Resolve asks the backend at most once per kind of
+// RecordEnd once for a result with a session. Resolve asks the backend at most once per kind of
 // question, within the lookup time of the store, and holds no lock meanwhile.
 //
 // Hazard: a request in the session of another conversation mixes two experiments and empties the
@@ -24,26 +24,26 @@ import (
 
 // Pins pins sessions. A pinned session stays in memory until Release.
 type Pins interface {
-	// Resident pins a session in memory. Resident returns nil for other sessions.
-	Resident(id session.ID) *store.Session
-	// Acquire pins a session in memory or in the backend. late reports a backend without an answer
-	// in time: the session may exist.
-	Acquire(ctx context.Context, tenant string, id session.ID) (ses *store.Session, late bool)
+	// AcquireInMemory pins a session. AcquireInMemory returns nil if the session is not in memory.
+	AcquireInMemory(id session.ID) *store.Session
+	// Acquire looks for the session in memory, then in the backend, and pins the session. uncertain reports that the
+	// session may exist although ses is nil.
+	Acquire(ctx context.Context, tenant string, id session.ID) (ses *store.Session, uncertain bool)
 	Release(ses *store.Session, c store.Change)
 }
 
 // Additions adds new sessions.
 type Additions interface {
-	// Room returns the reason why no session of a tenant may begin; "" means a session may begin.
-	Room(tenant string) label.Reason
+	// FullReason returns the reason why no session of a tenant may begin, or "" if a session may begin.
+	FullReason(tenant string) label.Reason
 	// Add pins a new record. If another request has added the ID already, Add returns the session
 	// of the other request. Add returns nil if memory is full.
 	Add(rec *session.Record) *store.Session
 	// AddMember counts the session of rec among the sessions of a unit.
 	AddMember(unit *store.Session, rec *session.Record)
-	// Recall marks the turns of rec that opted out at another replica. items is the number of items of
-	// earlier turns. late reports that an earlier read of this request got no answer in time.
-	Recall(ctx context.Context, rec *session.Record, items int, late bool)
+	// ApplyOptOut hides the turns of rec that opted out at another replica. items is the number of items of
+	// earlier turns. uncertain reports that an earlier read of this request got no answer in time.
+	ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool)
 }
 
 // Replicas reads what other replicas wrote.
@@ -59,9 +59,9 @@ type Replicas interface {
 // Index looks up sessions by echo keys: hashes of ids and texts of replies, which the agent sends back in later
 // requests.
 type Index interface {
-	// Echoes returns the sessions in which keys occurred. late reports a backend without an answer in
-	// time: the keys may have occurred in a session.
-	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, late bool)
+	// Echoes returns the sessions in which keys occurred. uncertain reports that the keys may have occurred in sessions
+	// that are missing from found.
+	Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool)
 }
 
 // Store holds the methods of the store that a Resolver uses.
@@ -97,7 +97,7 @@ type Result struct {
 	Name     string           // the name under which feedback finds the session
 	New      bool             // the request begins the session
 	Moved    bool             // another replica may have served the previous turn
-	Side     label.Reason     // why the request is a side request; empty: a turn of the conversation
+	Side     label.Reason     // why the request is a side request; "" means a turn of the conversation
 	About    session.ID       // the session that a side request without a session is about
 	Quotes   bool             // the request quotes the conversation of About
 	Noted    []session.Echo   // keys under which later requests and feedback find the session
@@ -201,16 +201,16 @@ func (r *Resolver) AddTurn(rec *session.Record, q *Query) {
 	r.quotes.AddTurn(q.Scope, rec.Identity.ID, q.Request, r.now())
 }
 
-// Replied notes the reply to a request, and returns keys under which later requests and feedback
-// find the session. ok reports that the upstream answered with success. Call Replied before the
+// RecordReply records the reply to a request, and returns keys under which later requests and feedback
+// find the session. ok reports whether the upstream answered successfully. Call RecordReply before the
 // client gets the end of the reply: the client may send its next request at once.
-func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
+func (r *Resolver) RecordReply(q *Query, res *Result, rep *wire.Reply, ok bool) []session.Echo {
 	if res.Session == nil {
 		r.quotes.AddSideReply(q.Scope, res.About, rep, r.now())
 		r.threads.AddSummary(res.Thread, res.About, rep)
 		return nil
 	}
-	keys := r.threads.Replied(res.Thread, rep, res.Side == "")
+	keys := r.threads.RecordReply(res.Thread, rep, res.Side == "")
 	if !res.echoed() {
 		keys = nil
 	}
@@ -224,7 +224,7 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 		res.Session.Record.Mutex.Unlock()
 		r.quotes.AddReply(q.Scope, res.Session.Record.Identity.ID, rep)
 		res.ChangeUnit(func(u *session.Record) {
-			u.Spend(rep.Usage)
+			u.AddUsage(rep.Usage)
 			u.Active(now)
 			u.State.Answered = true
 		})
@@ -232,16 +232,16 @@ func (r *Resolver) Replied(q *Query, res *Result, rep *wire.Reply, ok bool) []se
 	return echoes(q, res.Session.Record.Identity.ID, r.now(), keys)
 }
 
-// Refused notes that the upstream refused the credential of a request. Call Refused before Ended.
-func (r *Resolver) Refused(res *Result) { r.threads.Refused(res.Thread) }
+// RecordRefusal records that the upstream refused the credential of a request. Call RecordRefusal before RecordEnd.
+func (r *Resolver) RecordRefusal(res *Result) { r.threads.RecordRefusal(res.Thread) }
 
-// Ended notes the end of a request. Call Ended before the client can see the end: a retry, which
-// may come at once, is only recognised after the end of the first request.
-func (r *Resolver) Ended(res *Result, complete bool) {
-	r.threads.Ended(res.Thread, complete, r.now())
+// RecordEnd records that a request has ended. Call RecordEnd before the client gets the end of the response: the
+// client may retry at once, and a retry is recognised only after the first request has ended.
+func (r *Resolver) RecordEnd(res *Result, complete bool) {
+	r.threads.RecordEnd(res.Thread, complete, r.now())
 }
 
-// echoes returns keys as echoes of a session, or nil if no content of the turn may be stored.
+// echoes returns an Echo of the session for each key, or nil if no content of the turn may be stored.
 func echoes(q *Query, id session.ID, now time.Time, keys []session.EchoKey) []session.Echo {
 	if !q.Learn || len(keys) == 0 {
 		return nil

@@ -14,8 +14,8 @@ import (
 	"precept/store"
 )
 
-// fake is a store in memory. fake counts the pins of each session (Resident, Acquire and Add pin, Release unpins), so
-// that a test finds a pin that is never released.
+// fake is a store in memory. fake counts the pins of each session (AcquireInMemory, Acquire and Add pin, Release
+// unpins), so that a test finds a pin that is never released.
 type fake struct {
 	live   map[session.ID]*store.Session
 	pins   map[*store.Session]int
@@ -31,7 +31,7 @@ func newFake() *fake {
 	return &fake{live: map[session.ID]*store.Session{}, pins: map[*store.Session]int{}}
 }
 
-func (f *fake) Resident(id session.ID) *store.Session {
+func (f *fake) AcquireInMemory(id session.ID) *store.Session {
 	ses := f.live[id]
 	if ses != nil {
 		f.pins[ses]++
@@ -40,12 +40,12 @@ func (f *fake) Resident(id session.ID) *store.Session {
 }
 
 func (f *fake) Acquire(_ context.Context, _ string, id session.ID) (*store.Session, bool) {
-	return f.Resident(id), f.away
+	return f.AcquireInMemory(id), f.away
 }
 
 func (f *fake) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
 
-func (f *fake) Room(string) label.Reason {
+func (f *fake) FullReason(string) label.Reason {
 	if f.full {
 		return label.ExcludedBusy
 	}
@@ -56,7 +56,7 @@ func (f *fake) Add(rec *session.Record) *store.Session {
 	if f.live[rec.Identity.ID] == nil {
 		f.live[rec.Identity.ID] = &store.Session{Record: rec}
 	}
-	return f.Resident(rec.Identity.ID)
+	return f.AcquireInMemory(rec.Identity.ID)
 }
 
 func (f *fake) AddMember(unit *store.Session, rec *session.Record) {
@@ -66,10 +66,10 @@ func (f *fake) AddMember(unit *store.Session, rec *session.Record) {
 	unit.Record.AddMember(rec)
 }
 
-func (f *fake) Recall(context.Context, *session.Record, int, bool) {}
-func (f *fake) Shared() bool                                       { return f.shared }
-func (f *fake) Refresh(context.Context, *store.Session)            { f.read++ }
-func (f *fake) Rejoin(context.Context, *store.Session)             { f.read++ }
+func (f *fake) ApplyOptOut(context.Context, *session.Record, int, bool) {}
+func (f *fake) Shared() bool                                            { return f.shared }
+func (f *fake) Refresh(context.Context, *store.Session)                 { f.read++ }
+func (f *fake) Rejoin(context.Context, *store.Session)                  { f.read++ }
 
 func (f *fake) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, bool) {
 	found := map[session.EchoKey][]session.ID{}
@@ -132,8 +132,8 @@ func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	res.Session.Record.Begin(q.Request, time.Unix(1e9, 0))
 	c.resolver.AddTurn(res.Session.Record, q)
 	res.Session.Record.SetLastTurn(q.Request)
-	c.resolver.Replied(q, &res, &wire.Reply{ID: "chatcmpl-" + reply, Text: reply, Complete: true}, true)
-	c.resolver.Ended(&res, true)
+	c.resolver.RecordReply(q, &res, &wire.Reply{ID: "chatcmpl-" + reply, Text: reply, Complete: true}, true)
+	c.resolver.RecordEnd(&res, true)
 	return res
 }
 

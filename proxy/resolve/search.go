@@ -16,29 +16,29 @@ type search struct {
 	ctx         context.Context
 	q           *Query
 	res         *Result
-	begun       time.Time
+	begun       time.Time      // start of Resolve
 	parent      *store.Session // pinned; the named session whose sub-agent sends the request
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
-	late        bool           // Acquire got no answer in time: the session may exist
-	full        label.Reason   // reason of Room for refusing a session; "" if none
-	lost        bool           // Echoes got no answer in time: the items may belong to a session
+	uncertain   bool           // Acquire returned no session, but the session may exist
+	full        label.Reason   // reason of FullReason for refusing a session; "" if none
+	lost        bool           // Echoes may have missed sessions: the items may belong to a stored session
 }
 
 // lookUp returns the sessions in which keys occurred.
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.askedEchoes = true
-	found, late := s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
-	s.lost = late
+	found, uncertain := s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
+	s.lost = uncertain
 	return found
 }
 
 // pin pins the threader's session, if the session is known.
 func (s *search) pin() {
-	s.late = false
-	if s.res.Session = s.r.store.Resident(s.res.Thread.ID); s.res.Session != nil {
+	s.uncertain = false
+	if s.res.Session = s.r.store.AcquireInMemory(s.res.Thread.ID); s.res.Session != nil {
 		s.catchUp()
 	} else if !s.res.Thread.New {
-		s.res.Session, s.late = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, s.res.Thread.ID)
+		s.res.Session, s.uncertain = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, s.res.Thread.ID)
 		s.res.Moved = s.res.Session != nil
 	}
 }
@@ -83,8 +83,8 @@ func (s *search) findLost() bool {
 	}
 	s.r.store.Release(standIn, store.Unchanged)
 	s.res.Thread = thread
-	if s.res.Session = s.r.store.Resident(thread.ID); s.res.Session == nil {
-		s.res.Session, s.late = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, thread.ID)
+	if s.res.Session = s.r.store.AcquireInMemory(thread.ID); s.res.Session == nil {
+		s.res.Session, s.uncertain = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, thread.ID)
 	}
 	if ses := s.res.Session; ses != nil {
 		s.res.Moved = true
@@ -156,28 +156,28 @@ func (s *search) begin() bool {
 	res.Thread.Name = rec.Identity.Name
 	if s.isSide(rec) {
 		res.Thread.Echoes = nil
-		s.r.threads.Ended(res.Thread, true, s.begun)
+		s.r.threads.RecordEnd(res.Thread, true, s.begun)
 		return true
 	}
-	if why := st.Room(s.q.Scope.Tenant); why != "" {
+	if why := st.FullReason(s.q.Scope.Tenant); why != "" {
 		s.full = why
 		return false
 	}
-	late := s.late || s.lost && res.Thread.New
-	rec.Assignment.Excluded = late || s.q.Unsure
+	uncertain := s.uncertain || s.lost && res.Thread.New
+	rec.Assignment.Excluded = uncertain || s.q.Unsure
 	switch {
-	case late:
+	case uncertain:
 		s.exclude(label.ExcludedLate)
 	case s.q.Unsure:
 		s.exclude(label.ExcludedKeys)
 	}
-	rec.State.StandIn = late
+	rec.State.StandIn = uncertain
 	rec.OptOut.NoLearn = !s.q.Learn
 	if !s.joinNew(rec) {
 		return false
 	}
-	if (late || !res.Thread.New) && !s.q.Request.Delta {
-		st.Recall(s.ctx, rec, s.q.Request.New(), late)
+	if (uncertain || !res.Thread.New) && !s.q.Request.Delta {
+		st.ApplyOptOut(s.ctx, rec, s.q.Request.New(), uncertain)
 	}
 	if res.Session = st.Add(rec); res.Session == nil {
 		return false
@@ -201,14 +201,14 @@ func (s *search) passWithoutSession() {
 	}
 	res.Session, res.Unit, res.Thread.Echoes = nil, nil, nil
 	res.Excluded = []label.Reason{cmp.Or(s.full, label.ExcludedBusy)} // other reasons belong to a session that does not exist
-	s.r.threads.Ended(res.Thread, true, s.begun)
+	s.r.threads.RecordEnd(res.Thread, true, s.begun)
 }
 
 // isSide reports whether a request without a known session is a side request: by its words (a title, a summary, a
 // compaction), or because the request quotes a current conversation.
 func (s *search) isSide(rec *session.Record) bool {
 	res, m := s.res, s.res.Thread.Method
-	if !s.late && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
+	if !s.uncertain && (res.Thread.SharedName || m == session.ByNew || m == session.ByEcho) { // the request has no name
 		res.About, res.Quotes = s.r.quotes.About(s.q.Scope, s.q.Request, s.begun)
 	}
 	if reason, side := s.r.SideOf(rec, s.q); side {
@@ -228,7 +228,7 @@ func (s *search) isSide(rec *session.Record) bool {
 // run, which share their coins.
 func (s *search) excludeTwins() {
 	for _, id := range s.res.Thread.Doubt {
-		ses := s.r.store.Resident(id)
+		ses := s.r.store.AcquireInMemory(id)
 		if ses == nil {
 			continue
 		}
@@ -276,5 +276,5 @@ func (s *search) abandon() {
 			s.r.store.Release(ses, store.Unchanged)
 		}
 	}
-	s.r.threads.Ended(s.res.Thread, false, s.begun)
+	s.r.threads.RecordEnd(s.res.Thread, false, s.begun)
 }

@@ -83,7 +83,7 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 // pinLearning pins a session, unless the session or one of its turns opted out. A session without
 // learning is not a unit: its row would have to name its members.
 func (s *search) pinLearning(id session.ID) *store.Session {
-	ses := s.r.store.Resident(id)
+	ses := s.r.store.AcquireInMemory(id)
 	if ses == nil {
 		return nil
 	}
@@ -102,17 +102,17 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 // the unit.
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
-	if res.Unit = st.Resident(id); res.Unit != nil {
+	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {
 		st.Rejoin(s.ctx, res.Unit)
 		return true
 	}
-	late := false
-	if res.Unit, late = st.Acquire(s.ctx, s.q.Scope.Tenant, id); res.Unit != nil {
+	uncertain := false
+	if res.Unit, uncertain = st.Acquire(s.ctx, s.q.Scope.Tenant, id); res.Unit != nil {
 		return true
 	}
 	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.begun)
-	rec.Assignment.Excluded = late || s.q.Unsure
-	rec.State.StandIn = late
+	rec.Assignment.Excluded = uncertain || s.q.Unsure
+	rec.State.StandIn = uncertain
 	res.Unit = st.Add(rec)
 	return res.Unit != nil
 }

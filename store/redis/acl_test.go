@@ -92,7 +92,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 		check(d.name, err)
 	}
 	_, err = s.Claim(t.Context(), "work", "me", time.Now(), time.Minute)
-	check("claim", errors.Join(err, s.Unclaim(t.Context(), "work", "me")))
+	check("claim", errors.Join(err, s.ReleaseClaim(t.Context(), "work", "me")))
 	_, err = s.Epoch(t.Context())
 	check("epoch", err)
 	check("opt-outs", s.KeepOptOuts(t.Context(), map[session.ID]session.OptOutMark{sid(5): {Turns: 1, Items: 1}}))

@@ -102,7 +102,7 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 
 // Release ends the lease, so that another Cooler of the group works at once.
 func (k *Cooler) Release(ctx context.Context) error {
-	return k.store.Unclaim(ctx, k.leaseName(), k.owner)
+	return k.store.ReleaseClaim(ctx, k.leaseName(), k.owner)
 }
 
 func (k *Cooler) leaseName() string { return "cool " + k.group }

@@ -204,11 +204,11 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 	if claim(one, "one", time.Hour) {
 		t.Error("the first owner got the claim of the second owner, want false")
 	}
-	if err := one.Unclaim(t.Context(), "work", "one"); err != nil {
+	if err := one.ReleaseClaim(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
 	}
 	if claim(one, "one", time.Hour) {
-		t.Error("Claim of the first owner after its Unclaim: got true, want false, because the second owner has the claim")
+		t.Error("Claim of the first owner after its ReleaseClaim: got true, want false, because the second owner has the claim")
 	}
 }
 

@@ -129,7 +129,7 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	if err != nil || s.shards.Load() > 1 && state == "" {
 		return done, err
 	}
-	defer func() { _ = s.Unclaim(context.WithoutCancel(ctx), "migrate", m.o.Owner) }()
+	defer func() { _ = s.ReleaseClaim(context.WithoutCancel(ctx), "migrate", m.o.Owner) }()
 	if err := m.claim(ctx); err != nil {
 		return done, err
 	}

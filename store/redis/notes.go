@@ -110,8 +110,8 @@ func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl 
 	return n > 0, err
 }
 
-// Unclaim ends the lease if owner still holds the lease.
-func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
+// ReleaseClaim ends the lease if owner still holds the lease.
+func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
 	_, err := s.lock(ctx, "free", "claim:"+name, owner)
 	return err
 }

@@ -99,8 +99,8 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	return ok && err == nil, err
 }
 
-// Unclaim ends the lease if owner still holds the lease.
-func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
+// ReleaseClaim ends the lease if owner still holds the lease.
+func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
 	return s.update(ctx, "unclaim", func(t *tx) {
 		t.db.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
 	})

@@ -11,7 +11,7 @@
 //	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
 //	lists     Newest, NewestSamples, by pages
 //	aside     SetAside, Readmit, DeadLetters, Unsampled (items at which a step panicked)
-//	notes     SessionNote, TenantNote, EachNote, WriteNotes, Claim, Unclaim (for the distiller)
+//	notes     SessionNote, TenantNote, EachNote, WriteNotes, Claim, ReleaseClaim (for the distiller)
 //	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
 //
 // Open makes or opens the file, and renames a damaged file. Lock reserves a data directory for one

@@ -63,10 +63,10 @@ func noteCases() map[string]func(tester, Store) {
 			equal(t, "first claim", claim("a", 0), true)
 			equal(t, "claim of a second owner", claim("b", 1), false)
 			equal(t, "repeated claim of the owner", claim("a", 2), true)
-			must(t, s.Unclaim(t.Context(), "work", "b")) // b does not hold the claim
-			equal(t, "claim of the second owner after its Unclaim", claim("b", 3), false)
-			must(t, s.Unclaim(t.Context(), "work", "a"))
-			equal(t, "claim after the owner's Unclaim", claim("b", 4), true)
+			must(t, s.ReleaseClaim(t.Context(), "work", "b")) // b does not hold the claim
+			equal(t, "claim of the second owner after its ReleaseClaim", claim("b", 3), false)
+			must(t, s.ReleaseClaim(t.Context(), "work", "a"))
+			equal(t, "claim after the owner's ReleaseClaim", claim("b", 4), true)
 			equal(t, "claim of another name", mustGet[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
 		},
 	}

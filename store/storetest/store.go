@@ -97,7 +97,7 @@ type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	Unclaim(ctx context.Context, name, owner string) error
+	ReleaseClaim(ctx context.Context, name, owner string) error
 }
 
 // Records groups the interfaces of sessions and traffic.

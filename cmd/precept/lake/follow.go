@@ -72,7 +72,7 @@ func Run(ctx context.Context, o Options) (err error) {
 	if err := f.prepare(ctx); err != nil {
 		return err
 	}
-	defer f.unclaim(context.WithoutCancel(ctx))
+	defer f.releaseClaim(context.WithoutCancel(ctx))
 	return f.follow(ctx)
 }
 
@@ -385,9 +385,9 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 	}
 }
 
-// unclaim ends the lease, so that the next process starts at once.
-func (f *Follower) unclaim(ctx context.Context) {
+// releaseClaim ends the lease, so that the next process starts at once.
+func (f *Follower) releaseClaim(ctx context.Context) {
 	if f.options.Shared != nil {
-		_ = f.options.Shared.Unclaim(ctx, f.claimName(), f.options.Owner) // the lease ends after claimLife
+		_ = f.options.Shared.ReleaseClaim(ctx, f.claimName(), f.options.Owner) // the lease ends after claimLife
 	}
 }

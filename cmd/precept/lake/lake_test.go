@@ -81,7 +81,7 @@ func (m *memoryStore) Claim(_ context.Context, _, owner string, _ time.Time, _ t
 	return true, nil
 }
 
-func (m *memoryStore) Unclaim(context.Context, string, string) error { m.claimed = ""; return nil }
+func (m *memoryStore) ReleaseClaim(context.Context, string, string) error { m.claimed = ""; return nil }
 
 // memoryPlace is a place (the storage of a lake) in the memory of a test, because a test of many crashes must not wait
 // for the disk.

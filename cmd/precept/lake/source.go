@@ -29,6 +29,6 @@ type Group interface {
 	// Claim acquires or renews the lease of owner on a piece of work for ttl, and reports whether owner holds the
 	// lease.
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	// Unclaim ends the lease of owner.
-	Unclaim(ctx context.Context, name, owner string) error
+	// ReleaseClaim ends the lease of owner.
+	ReleaseClaim(ctx context.Context, name, owner string) error
 }

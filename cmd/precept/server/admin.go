@@ -112,7 +112,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 	}...)
 	if v.memoryReason != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: "none: " + v.memoryReason, Bad: true})
-	} else if trouble := v.store.Trouble(); trouble != "" {
+	} else if trouble := v.store.Problem(); trouble != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: trouble, Bad: true})
 	}
 	return out

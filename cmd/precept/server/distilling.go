@@ -151,8 +151,8 @@ func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ tim
 	}
 }
 
-// Unclaim removes the file and releases the lock.
-func (c *fileClaims) Unclaim(_ context.Context, name, _ string) error {
+// ReleaseClaim removes the file and releases the lock.
+func (c *fileClaims) ReleaseClaim(_ context.Context, name, _ string) error {
 	f := c.held[name]
 	if f == nil {
 		return nil

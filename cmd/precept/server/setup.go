@@ -144,7 +144,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return fmt.Errorf("load what was learned: %w", err)
 	}
 	RegisterLearning(registry, &learner.Tally)
-	s.work("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Drained()) })
+	s.work("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Done()) })
 	s.work("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowEvery) })
 
 	// Load the lessons and watch them for changes. Without readable lessons precept forwards requests
