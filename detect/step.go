@@ -184,10 +184,8 @@ func (s *step) outcome() Judgement {
 	const short, maxFrame = 80, 400
 	call := s.toolCall()
 	text := strings.TrimSpace(s.call.result.text)
-	if call.purpose == purposeExec && len(text) < maxFrame && wording().unframe(text).empty {
-		text = "" // only a frame with an exit code
-	}
-	s.memo.short = len(text) < short && !strings.Contains(text, "\n")
+	s.memo.short = len(text) < short && !strings.Contains(text, "\n") ||
+		call.purpose == purposeExec && len(text) < maxFrame && wording().unframe(text).empty // only a frame with an exit code
 	t := &s.memo.traits
 	s.memo.confirms = text == "" || t.edit || t.mayChange && !t.exec && s.memo.short
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly

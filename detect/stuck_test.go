@@ -128,6 +128,10 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		tests = append(tests, call("edit", fmt.Sprintf(`{"path":"a.py","old_str":"x%d","new_str":"y"}`, i), "The file a.py has been updated."),
 			bash("pytest", "the colour is "+note+"\nFAILED a.py::x - boom\n1 failed"+failed))
 	}
+	var noEffect []storyStep
+	for i := range 5 {
+		noEffect = append(noEffect, bash(fmt.Sprintf("sed -i 's/debug%d/x/' a.ini", i), "(no output)"), bash("grep debug a.ini", "debug: yes"))
+	}
 	var builds []storyStep
 	for i := range 5 {
 		builds = append(builds, call("edit", fmt.Sprintf(`{"path":"Dockerfile","old_str":"x%d","new_str":"y"}`, i), "The file Dockerfile has been updated."),
@@ -148,6 +152,7 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 		"guesses with another failure": {insert(guess, call("read_text_file", `{"path":"/d"}`, "Error: EISDIR: illegal operation on a directory, read")), false},
 		"guesses with a user turn":     {insert(guess, userStep("Look in the other folder, please.")), false},
 		"programs that are missing":    {each("bash", "command", always("(no output)\n\nCommand exited with code 1"), "which a", "which b", "which c", "which d", "which e", "which f", "which g"), false},
+		"commands without an effect":   {noEffect, true},
 		"steps of a build":             {builds, true},
 		"guesses in one answer":        {append(append([]storyStep{}, guess[:3]...), parallel(guess[3]), parallel(guess[4])), false},
 		"two tools":                    {append(each("open_file", "path", missing, paths...), guess[:4]...), false},
