@@ -93,15 +93,18 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 			r := newTestSession(t, plainChat, cfg, book(), "s")
 			r.a.user("build", false)
 			r.send()
-			for i := range 4 {
+			for i, command := range []string{"make", "make", "make", "make", "test", "test"} {
 				r.replied()
-				r.callOnce("make", "it", true)
+				r.callOnce(command, "it", true)
 				p := r.send()
-				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1) {
-					t.Errorf("failure %d: the plan is %+v, want no edit, and a loop at the second failure only", i+1, p)
+				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
+					t.Errorf("failure %d: the plan is %+v, want no edit, and a loop at the second failure of each command only", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
 					t.Errorf("the plan of the second failure has the lessons %+v, want one in the state %q", p.Lessons, c.state)
+				}
+				if i != 1 && len(p.Lessons) != 0 {
+					t.Errorf("failure %d: the plan has the lessons %+v, want none: the first loop decides for the session", i+1, p.Lessons)
 				}
 			}
 		})
