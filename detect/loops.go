@@ -103,9 +103,9 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	}
 }
 
-// changesResults reports whether one of the steps may have changed results, or, with shown, whether two steps in turn are
-// one call with different results. The caller has found an equal call before the steps: to judge all steps up to the
-// first one of the conversation would cost milliseconds.
+// changesResults reports whether one of the steps may have changed results, or, with shown, whether two steps in turn
+// are one call with different results. The caller has found an equal call before the steps: a judgement of each step of
+// the conversation would cost milliseconds.
 func changesResults(steps []*step, shown bool) bool {
 	for i, s := range steps {
 		if s.mayChangeResults() || shown && i > 0 && showsChange(steps[i-1], s) {

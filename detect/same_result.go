@@ -264,7 +264,7 @@ func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
 
-// isBuildStep reports whether a text is the number of a step of docker build ("#7 "), which the time of the line follows.
+// isBuildStep reports whether a text is the number of a step of docker build ("#7 "). The time of the line follows.
 func isBuildStep(before string) bool {
 	return len(before) > 2 && before[0] == '#' && before[len(before)-1] == ' ' && isNumber(before[1:len(before)-1])
 }
