@@ -137,7 +137,7 @@ func (p loginPage) html() g.Node {
 				h.Button(h.Class("main"), g.Text("Log in")),
 			),
 			quiet(
-				g.Text("precept dashboard prints the login link. The data directory contains the token, unless the configuration ("), code("admin.tokens"),
+				g.Text("The first start printed the token. The data directory contains the token, unless the configuration ("), code("admin.tokens"),
 				g.Text(") or "), code("PRECEPT_ADMIN_TOKEN"), g.Text(" sets another token:"),
 			),
 			h.Pre(g.Text("cat ./data/admin-token")),

@@ -168,9 +168,9 @@ func printWrapped(out io.Writer, columns int, format string, args ...any) {
 	fmt.Fprintln(out, strings.Join(folded(fmt.Sprintf(format, args...), columns), "\n"))
 }
 
-// folded wraps a sentence; lines after the first are indented.
+// folded wraps a sentence; lines after the first are indented. A word longer than a line, such as a path, stays whole.
 func folded(text string, columns int) []string {
-	lines := breakLine([]rune(text), max(columns-continuationIndent, 1))
+	lines := breakAtBlanks([]rune(text), max(columns-continuationIndent, 1))
 	for i := range lines[1:] {
 		lines[i+1] = strings.Repeat(" ", continuationIndent) + lines[i+1]
 	}

@@ -45,3 +45,14 @@ func TestTableFitsItsColumns(t *testing.T) {
 		}
 	}
 }
+
+// Lines break at blanks only, so that a path remains one word.
+func TestFoldedKeepsLongWords(t *testing.T) {
+	path := "/tmp/" + strings.Repeat("x", 40) + "/precept.yaml:1:"
+	for columns := 20; columns < 80; columns++ {
+		lines := folded("fault: "+path+" bandit.epsilon is out of bounds", columns)
+		if text := strings.Join(lines, "\n"); !strings.Contains(text, path) || len(lines) < 2 {
+			t.Errorf("folded at %d columns: got %q, want several lines and the path in one of them", columns, lines)
+		}
+	}
+}

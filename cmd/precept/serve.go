@@ -76,7 +76,7 @@ func printConfig(out io.Writer, cfg *configs.Config, asJSON bool) error {
 // serverOptions returns the options of a server that writes messages for people to standard error.
 func (inv *invocation) serverOptions(cfg *configs.Config, source *server.Source) server.Options {
 	return server.Options{
-		Tools: inv.tools, Config: cfg, Source: source, Console: inv.err, Terminal: isTerminal(inv.err), UserRunFile: server.UserRunPath(inv.env),
+		Tools: inv.tools, Config: cfg, Source: source, Console: inv.err, UserRunFile: server.UserRunPath(inv.env),
 		Notify: func(ctx context.Context, state string) error { return notifyManager(ctx, inv.env, state) },
 	}
 }

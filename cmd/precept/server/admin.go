@@ -15,7 +15,7 @@ import (
 )
 
 // openAdmin makes the admin server. Without a configured token, openAdmin reads the token of the
-// data directory or makes one. A console that is a terminal shows a new token once; a log never contains the token.
+// data directory or makes one, and the console shows a new token once.
 func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) error {
 	base := localURL(l.Addr())
 	if len(s.cfg.Admin.Tokens) == 0 {
@@ -24,11 +24,10 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 			return err
 		}
 		if err != nil {
-			s.log.Warn("the admin token cannot be stored; make data_dir writable, or set PRECEPT_ADMIN_TOKEN_FILE", "error", err)
+			s.log.Warn("the admin token cannot be stored", "error", err)
 		}
 		s.token = token
-		s.firstStart = created
-		if created && s.options.Ready == nil && s.options.Terminal {
+		if created && s.options.Ready == nil {
 			place := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
 			if err != nil {
 				place = "the token holds until precept stops"

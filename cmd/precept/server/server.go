@@ -49,7 +49,7 @@ type Options struct {
 	Tools   Tools
 	Config  *configs.Config                               // effective from the start
 	Source  *Source                                       // source of the configuration for reloads; nil means no reloads
-	Console io.Writer                                     // receives the log
+	Console io.Writer                                     // receives the log, and the login link once
 	Truth   func(slug string) (float64, bool)             // the true effect of a lesson in the demo; nil elsewhere
 	Ready   func(data, admin string)                      // called once, when both listeners accept; nil means a log line instead
 	Notify  func(ctx context.Context, state string) error // informs a service manager; nil means no service manager
@@ -59,9 +59,6 @@ type Options struct {
 	// PollOnly finds changed lessons by polling alone, because a bubble of testing/synctest cannot wait
 	// for file events of the kernel.
 	PollOnly bool
-	// Terminal is true if Console is a terminal: the first start then prints the login link. The file of another
-	// console, such as the journal of systemd, keeps its lines and has other readers.
-	Terminal bool
 	// Embedded is true for a server inside another program, such as a test or the demo: the server receives no
 	// signals and writes no run.json.
 	Embedded bool
@@ -82,8 +79,7 @@ type Server struct {
 	reload    reloadStatus
 
 	token      string // generated; "" when the configuration has tokens
-	firstStart bool   // the token was generated in this run
-	showsLinks bool   // the console gets the login link
+	showsLinks bool   // the token was generated in this run, and the console gets the login link
 
 	proxy    *proxy.Proxy
 	admin    *admin.Server

@@ -214,8 +214,8 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 	}
 }
 
-// The first start on a terminal prints the login link of the dashboard and the setting of agents; later starts print
-// the address of the dashboard without a token.
+// The first start prints the login link of the dashboard and the setting of agents; later starts print the address of
+// the dashboard without a token.
 func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 	source := flagSource(t, nil)
 	cfg, err := source.Load()
@@ -225,7 +225,7 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 	for n, want := range []bool{true, false} {
 		var output console
 		s := server.New(server.Options{
-			Tools: testTools(), Config: cfg, Source: source, Console: &output, Terminal: true,
+			Tools: testTools(), Config: cfg, Source: source, Console: &output,
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		ended := make(chan error, 1)
@@ -243,38 +243,6 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 			if output.contains(text) != want {
 				t.Errorf("start %d: the console contains %q: %v, want %v", n+1, text, !want, want)
 			}
-		}
-	}
-}
-
-// A console that is no terminal, such as the journal of systemd or the log of a container, gets the address of the
-// dashboard and never the generated token.
-func TestGeneratedTokenIsNotLogged(t *testing.T) {
-	for _, format := range []string{"text", "json"} {
-		source := flagSource(t, map[string]string{"log.format": format})
-		cfg, err := source.Load()
-		if err != nil {
-			t.Fatal(err)
-		}
-		var output console
-		s := server.New(server.Options{Tools: testTools(), Config: cfg, Source: source, Console: &output})
-		ctx, stop := context.WithCancel(t.Context())
-		ended := make(chan error, 1)
-		go func() { ended <- s.Run(ctx) }()
-		eventually(t, "the ready line", func() bool { return output.contains("precept ready") })
-		stop()
-		if err := <-ended; err != nil {
-			t.Fatal(err)
-		}
-		token, err := os.ReadFile(filepath.Join(cfg.DataDir, "admin-token"))
-		if err != nil || len(token) < 32 {
-			t.Fatalf("%s: the file of the token has %d bytes, error %v, want a token", format, len(token), err)
-		}
-		if output.contains(strings.TrimSpace(string(token))) || output.contains("/login?token=") {
-			t.Errorf("%s: the console contains the generated token, want the token in its file only", format)
-		}
-		if people := output.contains("(`precept dashboard` prints the login link)"); people != (format == "text") {
-			t.Errorf("%s: the console names `precept dashboard`: %v, want %v", format, people, !people)
 		}
 	}
 }

@@ -123,12 +123,10 @@ func (s *Server) waitForStop(
 // announce writes the addresses of both listeners, once, for people and for programs.
 func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	debug.FreeOSMemory() // the start allocates memory for loading that no later step needs
-
-	people := s.options.Ready == nil && s.cfg.Log.Format != "json" // the log may have lines of another form
-	if s.showsLinks || s.firstStart && people {
+	if s.showsLinks {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
 	}
-	if !s.showsLinks && people {
+	if !s.showsLinks && s.options.Ready == nil && s.cfg.Log.Format != "json" {
 		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", adminURL+s.cfg.Admin.BasePath)
 	}
 	if s.options.Ready == nil {
