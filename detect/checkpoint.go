@@ -107,8 +107,8 @@ func readCheckpoint(state []byte) []*step {
 				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
 				query:  binary.LittleEndian.Uint64(b[28:]),
 				traits: callTraits{computed: true}, hasOutcome: true,
-				tool:  binary.LittleEndian.Uint32(b[36:]),
-				words: &callWords{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, no call is a variation
+				tool:        binary.LittleEndian.Uint32(b[36:]),
+				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, no call is a variation
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{
 				Outcome: OK,

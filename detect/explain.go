@@ -7,15 +7,15 @@ import (
 
 // Explanation says why a finding has its label.
 type Explanation struct {
-	Finding Finding `json:"finding"`
-	Rule    string  `json:"rule"`             // rule of the finding; "" if no rule decided
-	Meaning string  `json:"meaning"`          // the rule in words
-	Text    string  `json:"text"`             // the line that decided, shortened
-	Line    int     `json:"line"`             // number of the line in the text of the item, from 1
-	Byte    int     `json:"byte"`             // offset of the line in the text of the item
-	Tool    string  `json:"tool,omitempty"`   // for a result and a loop
-	Args    string  `json:"args,omitempty"`   // arguments of the call, shortened
-	Before  *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
+	Finding     Finding `json:"finding"`
+	Rule        string  `json:"rule"`             // rule of the finding; "" if no rule decided
+	Meaning     string  `json:"meaning"`          // the rule in words
+	Text        string  `json:"text"`             // the line that decided, shortened
+	Line        int     `json:"line"`             // number of the line in the text of the item, from 1
+	Byte        int     `json:"byte"`             // offset of the line in the text of the item
+	Tool        string  `json:"tool,omitempty"`   // for a result and a loop
+	Args        string  `json:"args,omitempty"`   // arguments of the call, shortened
+	EarlierItem *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
 }
 
 // Explain returns the explanation of finding n of Inspect, counted from 1, and the number of all findings. The

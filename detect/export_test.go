@@ -33,7 +33,7 @@ func ReadInFull(req *wire.Request) (hashed, described int) {
 		if s.memo.hasResultHash {
 			hashed++
 		}
-		if s.memo.words != nil && s.memo.words.hasFailure {
+		if s.memo.fingerprint != nil && s.memo.fingerprint.hasFailure {
 			described++
 		}
 	}

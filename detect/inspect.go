@@ -63,7 +63,7 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 		}
 		judged := len(t.steps)
 		t.readBatch(to)
-		t.judge(t.steps[judged:])
+		t.findLoops(t.steps[judged:])
 		for i := from; i < to; i++ {
 			t.bytes += len(req.Raw(i))
 			if err := t.emitItem(i); err != nil {
@@ -89,26 +89,26 @@ const visitsPerStep = 64
 // keptTexts is the number of bytes of items after which the decoded items are dropped.
 const keptTexts = 1 << 20
 
-// inspection is the state of inspectList.
+// inspection finds the results, loops and opinions of users in one conversation.
 type inspection struct {
 	req        *wire.Request
 	emit       func(Finding, func() Explanation) error
 	steps      []*step         // the oldest first
-	emitted    int             // number of steps that emitItem has passed
+	emitted    int             // number of steps that emitItem has handled
 	loops      []Loop          // not yet emitted, the oldest first
-	finder     loopFinder      // see judge
-	firstBatch map[uint64]int  // first batch with a call, by identity and by identity without budgets
-	seen       map[uint64]bool // leads of the results
+	finder     loopFinder      // judges each step once
+	firstBatch map[uint64]int  // first batch that contains a call, by step.identity and by step.looseIdentity
+	seen       map[uint64]bool // step.hashPrefix of all results
 	batch      int
-	visits     int    // reads of a step that are left
+	visits     int    // number of steps that may still be read
 	bytes      int    // size of the items since decoded items were dropped
-	answer     string // newest text of the agent
+	answer     string // newest text of the assistant
 }
 
-// readBatch appends the steps of the batch that ends before item to: the results and turns after one answer of
-// the model.
-func (t *inspection) readBatch(to int) {
-	h := history{req: t.req, firstNew: t.req.Len(), unread: to, batch: t.batch}
+// readBatch appends the steps of the batch that ends before item end: the results and turns that follow one assistant
+// message.
+func (t *inspection) readBatch(end int) {
+	h := history{req: t.req, firstNew: t.req.Len(), unread: end, batch: t.batch}
 	h.fill()
 	t.batch = h.batch
 	t.visits += visitsPerStep * len(h.steps)
@@ -117,10 +117,10 @@ func (t *inspection) readBatch(to int) {
 	}
 }
 
-// judge finds the loops that the newest steps complete.
-func (t *inspection) judge(steps []*step) {
+// findLoops finds the loops that the newest steps complete.
+func (t *inspection) findLoops(steps []*step) {
 	repeated := func(s *step) bool {
-		found := s.withCall || !s.person && (s.outcome().Outcome == Error || t.seen[s.resultLead()])
+		found := s.withCall || !s.person && (s.outcome().Outcome == Error || t.seen[s.hashPrefix()])
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
 			batch, ok := t.firstBatch[key]
 			if !ok {
@@ -129,7 +129,7 @@ func (t *inspection) judge(steps []*step) {
 			found = found || key != 0 && batch != s.batch
 		}
 		if !s.person {
-			t.seen[s.resultLead()] = true
+			t.seen[s.hashPrefix()] = true
 		}
 		return found
 	}
@@ -147,7 +147,7 @@ func (t *inspection) judge(steps []*step) {
 	}
 }
 
-// emitItem emits the findings of an item: results, loops, and the opinion of a person.
+// emitItem emits the findings of an item: results, loops, and the opinion of the user.
 func (t *inspection) emitItem(i int) error {
 	if t.req.Role(i) == wire.RoleAssistant {
 		t.answer = newestAnswer(t.req.Item(i), t.answer)
@@ -173,7 +173,7 @@ func (t *inspection) emitItem(i int) error {
 	return t.emitOpinion(i)
 }
 
-// emitOpinion emits the opinion in the turn of a person, if item i is such a turn.
+// emitOpinion emits the user's opinion if item i is a user turn.
 func (t *inspection) emitOpinion(i int) error {
 	if t.req.Role(i) != wire.RoleUser {
 		return nil
@@ -188,7 +188,7 @@ func (t *inspection) emitOpinion(i int) error {
 		func() Explanation { return explainTurn(it.Text, it.Words, answer, opinion) })
 }
 
-// explainLoop returns the explanation of the newest result of a loop, with the item of the earlier result.
+// explainLoop explains the newest result of a loop, and names the item of the earlier result.
 func (t *inspection) explainLoop(l Loop) Explanation {
 	var newest *step
 	for _, s := range slices.Backward(t.steps) {
@@ -200,7 +200,7 @@ func (t *inspection) explainLoop(l Loop) Explanation {
 			}
 		case s.batch != newest.batch && (sameCall(newest, s) || newest.looseIdentity() != 0 && s.looseIdentity() == newest.looseIdentity()):
 			e := explainResult(newest)
-			e.Before = &s.item
+			e.EarlierItem = &s.item
 			return e
 		}
 	}

@@ -231,7 +231,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 		e.Tool != "bash" || !strings.Contains(e.Args, "make test") || e.Finding.Index != 2 || e.Meaning == "" {
 		t.Errorf("the explanation of a failure is %+v, want text:go-test in line 2 at byte 5, for item 2 and the call make test of bash", e)
 	}
-	if e := explain(4); e.Finding.Kind != detect.KindLoop || e.Rule != "failed-again" || e.Before == nil || *e.Before != 2 {
+	if e := explain(4); e.Finding.Kind != detect.KindLoop || e.Rule != "failed-again" || e.EarlierItem == nil || *e.EarlierItem != 2 {
 		t.Errorf("the explanation of a loop is %+v, want failed-again after item 2", e)
 	}
 	if e := explain(5); e.Rule != "disapproval" || e.Text != "but that's wrong" || e.Line != 2 {

@@ -43,7 +43,7 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 		s.resultHash() // needs the arguments
 	}
 	if s.tool(); judgement.Outcome == Error {
-		s.failureWords()
+		s.failureFingerprint()
 	}
 	s.ends()
 	shared := old[judgement]
@@ -83,16 +83,16 @@ type stepMemo struct {
 	hasIdentity, hasResultHash, hasLooseIdentity bool
 	hasEnds                                      bool
 	traits                                       callTraits
-	literals                                     []string   // see toolCall.literals
-	hasLiterals                                  bool       // literals are computed
-	hasOutcome                                   bool       // silent, timePassed and traits.repeats are set
-	transient, hasTransient                      bool       // the failure may end although nothing changes
-	silent                                       bool       // a shell command succeeded without a report of its success
-	words                                        *callWords // see step.callWords
-	timePassed                                   bool       // the call waited, so that other calls may have other results
-	tool                                         uint32     // see step.tool
-	short                                        bool       // the result is one line of a few words, or empty; set with hasOutcome
-	confirms                                     bool       // see onlyConfirms; set with hasOutcome
+	literals                                     []string         // see toolCall.literals
+	hasLiterals                                  bool             // literals are computed
+	hasOutcome                                   bool             // silent, timePassed and traits.repeats are set
+	transient, hasTransient                      bool             // the failure may end although nothing changes
+	silent                                       bool             // a shell command succeeded without a report of its success
+	fingerprint                                  *callFingerprint // see step.callWords
+	timePassed                                   bool             // the call waited, so that other calls may have other results
+	tool                                         uint32           // see step.tool
+	short                                        bool             // the result is one line of a few words, or empty; set with hasOutcome
+	confirms                                     bool             // see onlyConfirms; set with hasOutcome
 }
 
 // callTraits are the properties of a call without its result.

@@ -165,7 +165,7 @@ func (s *step) tool() uint32 {
 // message returns a hash of the lines that describe a failure, without the words of the call. For a test, lint or
 // build, the hash is the hash of the whole result.
 func (s *step) message() uint32 {
-	if w := s.failureWords(); !w.whole {
+	if w := s.failureFingerprint(); !w.whole {
 		return w.message
 	}
 	return halfIdentity(s.resultHash())
@@ -195,5 +195,5 @@ func (p *phrases) hashMessage(lines []string, args string) uint32 {
 // maxSaid is the number of bytes of the arguments whose words are removed from a message.
 const maxSaid = 4 << 10
 
-// resultLead returns a hash of the first bytes of a result. Equal results have equal leads.
-func (s *step) resultLead() uint64 { return xxhash.Sum64String(plainLead(s.call.result.text)) }
+// hashPrefix returns a hash of the first bytes of a result. Equal results have equal hashes.
+func (s *step) hashPrefix() uint64 { return xxhash.Sum64String(plainLead(s.call.result.text)) }

@@ -64,7 +64,7 @@ func failsOften(steps func(int) *step) bool {
 // change one file. Two commands are variations if more than half of the words are common, or if one command has all
 // words of the other. Two other calls are variations if the common arguments are equal.
 func isVariation(a, b *step) bool {
-	x, y := a.callWords(), b.callWords()
+	x, y := a.fingerprint(), b.fingerprint()
 	common := countCommon(x.words, y.words)
 	switch {
 	case x.tool != y.tool:
@@ -79,37 +79,37 @@ func isVariation(a, b *step) bool {
 // sameFailure reports whether two variations of a call have the same failure: the same result of a test, lint or build,
 // the same rule for a refused edit, at least half of the lines that describe another failure.
 func sameFailure(a, b *step) bool {
-	switch x := a.callWords(); {
+	switch x := a.fingerprint(); {
 	case x.whole:
 		return sameResult(a, b)
 	case x.edit:
 		return a.outcome().Rule == b.outcome().Rule
 	}
-	x, y := a.failureWords(), b.failureWords()
+	x, y := a.failureFingerprint(), b.failureFingerprint()
 	return 2*countCommon(x.failure, y.failure) >= max(1, min(len(x.failure), len(y.failure)))
 }
 
-// callWords holds hashes of the words of a failed call and of its result.
-type callWords struct {
-	tool    uint64   // hash of the name of the tool
+// callFingerprint holds hashes of the words of a failed call and of the lines of its result.
+type callFingerprint struct {
+	tool    uint64   // hash of the tool name
 	command bool     // the words are words of a command line
-	edit    bool     // an edit of a file, whose refusal quotes the text of the call
-	whole   bool     // the whole result decides: the command verifies something
-	words   []uint32 // words of a command line, arguments of another call, the file of an edit
-	names   []uint32 // names of the arguments
+	edit    bool     // the call edits a file; its error message may quote the call, so the rule of the verdict is compared
+	whole   bool     // the command verifies something, so the whole result is compared
+	words   []uint32 // the edited file, the words of a command line, or the arguments of any other call
+	names   []uint32 // the edited file, or the names of the arguments
 
 	hasFailure bool
-	failure    []uint32 // lines of the result that describe the failure; set by step.failureWords
-	message    uint32   // see step.message; set by step.failureWords
+	failure    []uint32 // lines of the result that describe the failure; set by step.failureFingerprint
+	message    uint32   // hash of the failure message; set by step.failureFingerprint
 }
 
-// callWords returns the words of the step, computed once.
-func (s *step) callWords() *callWords {
-	if s.memo.words != nil {
-		return s.memo.words
+// fingerprint returns the hashes of the step's call, computed once.
+func (s *step) fingerprint() *callFingerprint {
+	if s.memo.fingerprint != nil {
+		return s.memo.fingerprint
 	}
-	w := &callWords{tool: xxhash.Sum64String(s.call.result.tool)}
-	s.memo.words = w
+	w := &callFingerprint{tool: xxhash.Sum64String(s.call.result.tool)}
+	s.memo.fingerprint = w
 	call := s.toolCall()
 	switch file := call.editedFile(s.call.result.args); {
 	case file != "":
@@ -130,9 +130,9 @@ func (s *step) callWords() *callWords {
 	return w
 }
 
-// failureWords returns the words of the step with the hashes of its failure, computed once.
-func (s *step) failureWords() *callWords {
-	w := s.callWords()
+// failureFingerprint returns the fingerprint of the step, including the hashes of the failure, computed once.
+func (s *step) failureFingerprint() *callFingerprint {
+	w := s.fingerprint()
 	if w.hasFailure {
 		return w
 	}
@@ -148,7 +148,8 @@ func (s *step) failureWords() *callWords {
 	return w
 }
 
-// editedFile returns the file that an edit changes, "" for another call. A patch names the file in its text.
+// editedFile returns the file that an edit changes, or "" if the call is not an edit. A patch names the file in its
+// text.
 func (c *toolCall) editedFile(args string) string {
 	if c.purpose != purposeEdit {
 		return ""
@@ -163,12 +164,12 @@ func (c *toolCall) editedFile(args string) string {
 	return path.Clean(file)
 }
 
-// commandWords returns the words of a command line without options that have no value, folders of programs, and
-// commands that prepare the shell.
+// commandWords returns the words of a command line. It drops options that have no value, the directories of programs,
+// and commands that prepare the shell.
 func (c *toolCall) commandWords() []string {
-	spelled, _ := c.spelling()
+	commandLine, _ := c.spelling()
 	var all []string
-	for part := range strings.SplitSeq(spelled, "\x1e") {
+	for part := range strings.SplitSeq(commandLine, "\x1e") {
 		words := strings.FieldsFunc(part, func(r rune) bool { return r == '\x1f' || r == ' ' })
 		words = slices.DeleteFunc(words, func(w string) bool { return w == "&&" || w == "|" || w == "||" || w == ";" })
 		if len(words) == 0 || slices.Contains([]string{".", "source", "export", "activate", "echo"}, words[0]) {
@@ -180,7 +181,7 @@ func (c *toolCall) commandWords() []string {
 	return all
 }
 
-// hashAll returns the hashes of the first words, without repetitions.
+// hashAll returns the hashes of the first maxHashes distinct words.
 func hashAll(words ...string) []uint32 {
 	hashes := make([]uint32, 0, min(len(words), maxHashes))
 	for _, w := range words {
@@ -194,7 +195,7 @@ const maxHashes = 16
 
 // appendHash appends a hash that is not in the list, up to maxHashes hashes.
 func appendHash(hashes []uint32, hash uint64) []uint32 {
-	h := uint32(hash) //nolint:gosec // a part of a hash is a hash
+	h := uint32(hash) //nolint:gosec // the lower half of a hash suffices
 	if len(hashes) == maxHashes || slices.Contains(hashes, h) {
 		return hashes
 	}

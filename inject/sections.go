@@ -17,7 +17,7 @@ type headSection struct {
 	lines   []string
 	passage int // index in the head
 	span    rules.Span
-	cut     bool // the coin of the unit cuts the section; false means the coin keeps the section, or is not flipped yet
+	cut     bool // the unit's coin cuts the section; false means that the coin keeps the section or is not flipped yet
 }
 
 // sections cuts a registered section out of the request if the coin of the unit cuts the section. The coin of a
@@ -29,7 +29,7 @@ func (w *work) sections() {
 	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.Uncut {
 		return
 	}
-	found := w.relevant(registry)
+	found := w.removableSections(registry)
 	if len(found) == 0 {
 		return
 	}
@@ -53,8 +53,9 @@ func (w *work) sections() {
 	w.cut(located, head)
 }
 
-// relevant returns the sections that the request may lose: with a coin that cuts, or without a coin.
-func (w *work) relevant(registry *rules.Registry) (found []headSection) {
+// removableSections returns the sections whose coin cuts the section, and the sections whose coin is not flipped yet
+// and may be flipped now.
+func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
 	draws := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.Unlearned && !w.excluded()
 	w.withCoins(func(u *session.Record) {
 		for i := range registry.Sections {
@@ -70,11 +71,12 @@ func (w *work) relevant(registry *rules.Registry) (found []headSection) {
 	return found
 }
 
-// mayDraw reports whether a coin of a section may be flipped for a unit. A unit whose control coin was
-// flipped before the first section is in the comparison of treated and control, and keeps all sections.
+// mayDraw reports whether a section's coin may be flipped for a unit. If the control coin of the unit was flipped
+// before any coin of a section, the unit belongs to the comparison of treated and control units, and keeps all
+// sections.
 func mayDraw(a *trial.Assignment) bool { return !a.Decided || a.Rules && !a.Control }
 
-// cuttable returns the sections that leave no part of a message empty, even if all of them are cut.
+// cuttable returns the sections that can all be cut and leave no part of a message empty.
 func cuttable(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
 	for i := range head {
@@ -84,20 +86,19 @@ func cuttable(found []headSection, head []wire.Passage) []headSection {
 				all = append(all, found[k].span)
 			}
 		}
-		empties[i] = len(all) > 0 && rules.Empties(head[i].Text, head[i].Joints, rules.Widen(head[i].Text, all))
+		empties[i] = len(all) > 0 && rules.Empties(head[i].Text, head[i].Boundaries, rules.Widen(head[i].Text, all))
 	}
 	return slices.DeleteFunc(found, func(s headSection) bool { return empties[s.passage] })
 }
 
-// locate finds the section in the head. locate reports whether the head contains the section exactly once.
-// The words of a user may quote a section, so a place in a user message is accepted only in the frame of a
-// rules file.
+// locate finds the section in the head, and reports whether the head contains the section exactly once. A user message
+// may quote a section, so a match in a user message counts only inside the wrapper of a rules file.
 func (s *headSection) locate(head []wire.Passage) bool {
 	n := 0
 	for i := range head {
-		places := rules.Locate(head[i].Text, s.lines, head[i].Joints...)
+		places := rules.Locate(head[i].Text, s.lines, head[i].Boundaries...)
 		if len(places) > 0 && head[i].Role == wire.RoleUser {
-			places = rules.LocateFramed(head[i].Text, s.lines, head[i].Joints...)
+			places = rules.LocateFramed(head[i].Text, s.lines, head[i].Boundaries...)
 		}
 		for _, at := range places {
 			s.passage, s.span = i, at
@@ -107,7 +108,7 @@ func (s *headSection) locate(head []wire.Passage) bool {
 	return n == 1
 }
 
-// flipSections flips the coins of the sections without one.
+// flipSections flips a coin for each section that has no coin yet.
 func (w *work) flipSections(found []headSection) {
 	var picks []trial.Pick
 	for i := range found {
@@ -120,13 +121,13 @@ func (w *work) flipSections(found []headSection) {
 	if len(picks) == 0 {
 		return
 	}
-	var earlier []trial.Pick // coins that another session of the unit flipped since the check
+	var earlier []trial.Pick // coins that another session of the unit has flipped since removableSections
 	w.withCoins(func(u *session.Record) {
 		a := &u.Assignment
 		if !a.Decided {
 			a.Rules = true
 		}
-		if !a.Rules { // another session of the unit flipped the control coin since the check
+		if !a.Rules { // another session of the unit has flipped the control coin since removableSections
 			picks = nil
 			return
 		}
@@ -152,7 +153,7 @@ func (w *work) flipSections(found []headSection) {
 	}
 }
 
-// watchSections starts the measurement of the outcomes of new picks.
+// watchSections starts to measure outcomes for new picks.
 func (w *work) watchSections(u *session.Record, picks []trial.Pick) {
 	beliefs, ok := w.input.Beliefs.(watcher)
 	if !ok || len(picks) == 0 {
@@ -165,8 +166,8 @@ func (w *work) watchSections(u *session.Record, picks []trial.Pick) {
 	}
 }
 
-// cut plans the deletions, with the headings that lose all their content. Nothing is cut from a passage
-// that the cuts would leave with an empty part.
+// cut plans the deletions, including headings that lose all their content. If the cuts would empty a part of a
+// passage, the passage keeps all its sections.
 func (w *work) cut(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span
@@ -180,7 +181,7 @@ func (w *work) cut(found []headSection, head []wire.Passage) {
 			continue
 		}
 		cuts = rules.Widen(head[i].Text, cuts)
-		if rules.Empties(head[i].Text, head[i].Joints, cuts) {
+		if rules.Empties(head[i].Text, head[i].Boundaries, cuts) {
 			continue
 		}
 		w.plan.Cut = append(w.plan.Cut, slugs...)

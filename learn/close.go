@@ -67,7 +67,7 @@ func (c *closer) closeDue(ctx context.Context) {
 		}
 		if c.closeAll(ctx) {
 			c.open.expire(c.closeEvery())
-			c.tools.guard.Step(label.StepRecall, func() { c.open.recall(ctx) })
+			c.tools.guard.Step(label.StepRecall, func() { c.open.restore(ctx) })
 		}
 		c.pickUp(ctx)
 		c.countUnsampled(ctx)

@@ -49,7 +49,7 @@ func (l *Learner) Referenced(tenant string) bool {
 }
 
 // Recalled reports whether the learner has read all sessions that were open at the start.
-func (l *Learner) Recalled() bool { return l.open.recalled }
+func (l *Learner) Restored() bool { return l.open.restored }
 
 // TenantsInMemory returns the number of tenants in memory.
 func (l *Learner) TenantsInMemory() int { return len(l.beliefs.tenants) }

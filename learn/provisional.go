@@ -10,8 +10,9 @@ import (
 	"precept/internal/session"
 )
 
-// closingGrace is added to the longest time between the closing age and the closing of a session. A provisional
-// reward that is older belongs to a session that another replica has closed; see expire.
+// closingGrace is added to the longest time between the closing age of a session and the moment at which a replica
+// closes the session. A provisional reward that is older belongs to a session that another replica has closed; see
+// expire.
 const closingGrace = 5 * time.Second
 
 // provisional adds the rewards of open sessions to the beliefs as soon as feedback arrives. Without
@@ -26,10 +27,10 @@ type provisional struct {
 
 	startedAt time.Time   // sessions before this time were started by an earlier process
 	after     session.Row // last of these sessions that was read
-	recalled  bool        // all of these sessions were read
+	restored  bool        // all of these sessions were read
 }
 
-// learn reads the record of an open session and adds the session's reward to the beliefs.
+// learn reads the record of an open session, and adds the session's reward to the beliefs.
 func (p *provisional) learn(ctx context.Context, ref session.Ref) {
 	rec := p.memory.Snapshot(ref)
 	if rec == nil {
@@ -71,28 +72,28 @@ func (p *provisional) learnFrom(ctx context.Context, rec *session.Record) {
 
 // addReward computes the reward of a session from its feedback, and adds the reward to the beliefs.
 func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
-	if rec == nil || rec.Unit.ID != "" { // the unit has the feedback, too
+	if rec == nil || rec.Unit.ID != "" { // the unit of the session counts the feedback
 		return
 	}
 	out := feedback.Reward(withoutLate(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
-// expire removes the rewards of sessions that another replica must have closed. tick is the
-// interval of closing.
+// expire removes the rewards of sessions that are so old that another replica has closed them. tick is the interval
+// between two rounds of closing.
 func (p *provisional) expire(tick time.Duration) {
 	p.beliefs.expire(p.tools.now().Add(-closingGrace - (2+maxIntervals)*tick))
 }
 
-// recall adds the rewards of sessions that an earlier process left open, at most closeBatch per call.
-func (p *provisional) recall(ctx context.Context) {
-	if p.recalled {
+// restore adds the rewards of sessions that an earlier process left open to the beliefs, at most closeBatch per call.
+func (p *provisional) restore(ctx context.Context) {
+	if p.restored {
 		return
 	}
-	p.recalled = true // the following code resets recalled if sessions remain
+	p.restored = true // reset below if the read fails or sessions remain
 	rows, err := p.backend.Due(ctx, p.startedAt, p.after, closeBatch)
 	if err != nil {
-		p.recalled = false
+		p.restored = false
 		p.tools.failed(label.StepEarly, err)
 		return
 	}
@@ -102,7 +103,7 @@ func (p *provisional) recall(ctx context.Context) {
 		})
 	}
 	if len(rows) == closeBatch {
-		p.recalled, p.after = false, rows[len(rows)-1]
+		p.restored, p.after = false, rows[len(rows)-1]
 	}
 }
 

@@ -58,7 +58,7 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	if got := again.Beliefs(tenantA).Posterior(looked); got != want {
 		t.Errorf("after a restart the belief is %+v, want %+v", got, want)
 	}
-	same(t, "recalled", again.Recalled(), true)
+	same(t, "recalled", again.Restored(), true)
 	r.age() // the other replica closes the session
 	same(t, "open sessions with a reward, before this replica knows", again.OpenRewards(), 1)
 	r.clk.add(time.Minute)

@@ -52,9 +52,10 @@ func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	return [][]work.Ref{{ref}}, nil
 }
 
-// postToWork adds feedback to the sessions whose tool results contain a reference of the first known group,
-// at most session.MaxEchoSessions. For several sessions of one run, the run gets the feedback once. A
-// repetition after an error is idempotent, because the entry keeps its id.
+// postToWork adds feedback to the sessions whose tool results contain a reference of s.Works, at most
+// session.MaxEchoSessions. The groups of s.Works are tried in order, until a group matches a session. If several
+// sessions belong to one run, the feedback is added to the run once. A retry after an error is safe, because the entry
+// keeps its id.
 func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e feedback.Entry) (done Posted, err error) {
 	var list []session.Member
 	for _, refs := range s.Works {
@@ -95,9 +96,9 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 	return done, nil
 }
 
-// sessionsOf returns the sessions whose tool results contain one of the references, newest first. In the
-// list, the run or the parent of such a session replaces the session. The error is a *WorkError if no
-// session contains a reference, or if several commits begin with a short hash.
+// sessionsOf returns the sessions whose tool results contain one of the references, newest first. If a session belongs
+// to a run or to a parent session, sessionsOf returns the run or the parent in its place. The error is a *WorkError if
+// no session contains a reference, or if an abbreviated hash matches several commits.
 func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := f.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
@@ -107,13 +108,13 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 		var commits []string
 		for _, id := range ids {
 			var member session.Member
-			shows := false
+			mentions := false
 			ok, err := f.sessions.read(ctx, tenant, id, func(rec *session.Record) {
 				hashes, ok := rec.MatchWork(ref)
-				member, shows = rec.Member(), ok
+				member, mentions = rec.Member(), ok
 				commits = append(commits, hashes...)
 			})
-			if err == nil && ok && shows && member.Unit != (session.ID{}) {
+			if err == nil && ok && mentions && member.Unit != (session.ID{}) {
 				if unit, ok, failed := f.sessions.member(ctx, tenant, member.Unit); ok || failed != nil {
 					member, err = unit, failed
 				}
@@ -121,7 +122,7 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 			if err != nil {
 				return nil, err
 			}
-			if ok && shows && len(list) < session.MaxEchoSessions && !slices.ContainsFunc(list, func(m session.Member) bool { return m.ID == member.ID }) {
+			if ok && mentions && len(list) < session.MaxEchoSessions && !slices.ContainsFunc(list, func(m session.Member) bool { return m.ID == member.ID }) {
 				list = append(list, member)
 			}
 		}
@@ -135,8 +136,8 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 	return list, nil
 }
 
-// sessionsWithEcho returns the sessions of a key, newest first: the sessions of keys in memory, then the sessions
-// of keys in the backend.
+// sessionsWithEcho returns the sessions of a key: first the sessions that are recorded in memory, then the sessions
+// from the backend, both newest first.
 func (f *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
 	ids := f.changes.findAll(key)
 	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{key})
@@ -155,8 +156,8 @@ func (f *poster) sessionsWithEcho(ctx context.Context, tenant string, key sessio
 // hash names the same commit.
 func countCommits(hashes []string) (n int) {
 	for i, h := range hashes {
-		shortens := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }
-		if !slices.Contains(hashes[:i], h) && !slices.ContainsFunc(hashes, shortens) {
+		isPrefixOf := func(longer string) bool { return len(longer) > len(h) && strings.HasPrefix(longer, h) }
+		if !slices.Contains(hashes[:i], h) && !slices.ContainsFunc(hashes, isPrefixOf) {
 			n++
 		}
 	}

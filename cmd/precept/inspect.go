@@ -100,8 +100,8 @@ func printExplanation(out io.Writer, number int, explanation *detect.Explanation
 	if explanation.Tool != "" {
 		text += fmt.Sprintf("call     %s %s\n", explanation.Tool, explanation.Args)
 	}
-	if explanation.Before != nil {
-		text += fmt.Sprintf("before   the earlier result is in item %d\n", *explanation.Before)
+	if explanation.EarlierItem != nil {
+		text += fmt.Sprintf("before   the earlier result is in item %d\n", *explanation.EarlierItem)
 	}
 	for line := range strings.Lines(text) {
 		if _, err := fmt.Fprintln(out, report.Printable(strings.TrimRight(line, "\n"))); err != nil {

@@ -28,7 +28,7 @@ func (r *reading) cargo() {
 		if m == nil || i+1 >= len(r.lines) {
 			continue
 		}
-		at := arrow.FindStringSubmatch(r.lines[i+1])
+		at := arrowLocation.FindStringSubmatch(r.lines[i+1])
 		if at == nil {
 			continue
 		}

@@ -15,24 +15,24 @@ var (
 	pyHeader = regexp.MustCompile(`^_{3,} (.+?) _{3,}$`)
 	// pyMessage matches an error message.
 	pyMessage = regexp.MustCompile(`^E\s{1,}(\S.*)$`)
-	// pyPlace matches the file and the line of an error.
-	pyPlace = regexp.MustCompile(`^(\S+\.py):\d+: `)
+	// pyLocation matches the location of an error, as in "shop/test_cart.py:12: ".
+	pyLocation = regexp.MustCompile(`^(\S+\.py):\d+: `)
 	// pySummary matches a line of the short test summary.
 	pySummary = regexp.MustCompile(`^(FAILED|ERROR) (\S+?\.py)(?:::(.+?))?(?: - (.*))?$`)
 	// pyTbLine matches a failure in the output of --tb=line.
 	pyTbLine = regexp.MustCompile(`^(/\S+\.py):\d+: (\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$`)
-	// pyEnd matches a title between = signs, which ends a section.
+	// pyEnd matches a banner such as "===== warnings summary =====", which ends a section.
 	pyEnd = regexp.MustCompile(`^={3,} .* ={3,}$`)
 )
 
-// pySection is the section of one test in the failure report of pytest.
+// pySection is the section of one test in pytest's failure report.
 type pySection struct {
 	name, file, message string
 	at                  int // index of the first line
 }
 
-// pytest joins the sections, which have whole messages, with the summary, which has the names of
-// the files.
+// pytest adds a failure for each failed test. The message comes from the test's section, the file name from the line
+// in the test summary.
 func (r *reading) pytest() {
 	sections := r.pySections()
 	found := false
@@ -50,7 +50,7 @@ func (r *reading) pytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasSuffix(s.name, " of "+key) {
-				message, s.name = s.message, "" // used: the next summary line of this name belongs to another file
+				message, s.name = s.message, "" // a later summary line with this name is from another file
 				break
 			}
 		}
@@ -73,8 +73,8 @@ func (r *reading) pytest() {
 	}
 }
 
-// pySections returns the sections of the failed tests: each has a header, code, error messages after E, and the file
-// with the line. A title between = signs ends the sections.
+// pySections returns the sections of the failed tests. A section has a header, code, lines that start with "E " and
+// hold the error message, and the location of the error. A banner of = signs ends the sections.
 func (r *reading) pySections() []pySection {
 	var out []pySection
 	for i, text := range r.lines {
@@ -93,19 +93,19 @@ func (r *reading) pySections() []pySection {
 		if m := pyMessage.FindStringSubmatch(text); m != nil && s.message == "" {
 			s.message = m[1]
 		}
-		if m := pyPlace.FindStringSubmatch(text); m != nil && s.file == "" {
+		if m := pyLocation.FindStringSubmatch(text); m != nil && s.file == "" {
 			s.file = m[1]
 		}
 	}
 	return slices.DeleteFunc(out, func(s pySection) bool { return s.name == "" || s.message == "" })
 }
 
-// Patterns of a finding in the full output of ruff: a line with the lint rule, and a line with the place.
+// Patterns of a finding in the full output of ruff: a line with the lint rule, then a line with the location.
 //
 //nolint:gochecknoglobals // immutable
 var (
-	ruffHead = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax|unformatted):? (?:\[\*\] )?(\S.*)$`)
-	arrow    = regexp.MustCompile(`^\s*--> (.+?):(\d+)(?::(\d+))?$`)
+	ruffHead      = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax|unformatted):? (?:\[\*\] )?(\S.*)$`)
+	arrowLocation = regexp.MustCompile(`^\s*--> (.+?):(\d+)(?::(\d+))?$`)
 )
 
 func (r *reading) ruff() {
@@ -114,7 +114,7 @@ func (r *reading) ruff() {
 		if head == nil {
 			continue
 		}
-		if at := arrow.FindStringSubmatch(r.lines[i+1]); at != nil && !strings.HasSuffix(at[1], ".rs") {
+		if at := arrowLocation.FindStringSubmatch(r.lines[i+1]); at != nil && !strings.HasSuffix(at[1], ".rs") {
 			r.add(i, Failure{Tool: "ruff", Type: TypeLint, File: at[1], Subject: head[1], Error: head[1] + " " + head[2]})
 		}
 	}

@@ -237,9 +237,9 @@ func TestHashIgnoresLineEndingsAndBlanksAtTheEnd(t *testing.T) {
 func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 	lines := rules.Lines("- Use tabs.\n\n  Always.")
 	for _, c := range []struct {
-		text   string
-		joints []int // offsets at which the text continues in another part of the message
-		want   []string
+		text       string
+		boundaries []int // offsets at which the text continues in another part of the message
+		want       []string
 	}{
 		{"- Use tabs.\n\n  Always.", nil, []string{"- Use tabs.\n\n  Always."}},
 		{"a\n- Use tabs. \r\n\r\n  Always.\r\n\r\n- b", nil, []string{"- Use tabs. \r\n\r\n  Always.\r\n\r\n"}},
@@ -253,11 +253,11 @@ func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 		{"x- Use tabs.\n\n  Always.y", []int{1, 23}, []string{"- Use tabs.\n\n  Always."}},
 	} {
 		var got []string
-		for _, s := range rules.Locate(c.text, lines, c.joints...) {
+		for _, s := range rules.Locate(c.text, lines, c.boundaries...) {
 			got = append(got, c.text[s.Start:s.End])
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%q with the joints %v: the places have the texts %q, want %q", c.text, c.joints, got, c.want)
+			t.Errorf("%q with the boundaries %v: the places have the texts %q, want %q", c.text, c.boundaries, got, c.want)
 		}
 	}
 }
@@ -326,10 +326,10 @@ func TestWidenHandlesManyBullets(t *testing.T) {
 // Empties reports whether a cut leaves a part of the text without content.
 func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 	for _, c := range []struct {
-		text   string
-		joints []int // offsets of the parts after the first part
-		cut    rules.Span
-		want   bool
+		text       string
+		boundaries []int // offsets of the parts after the first part
+		cut        rules.Span
+		want       bool
 	}{
 		{"- a\n- b", nil, rules.Span{Start: 0, End: 4}, false},
 		{"- a\n \n", nil, rules.Span{Start: 0, End: 4}, true},
@@ -337,8 +337,8 @@ func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 		{" - a\n- b", []int{1}, rules.Span{Start: 5, End: 8}, false},
 		{"", nil, rules.Span{}, false},
 	} {
-		if got := rules.Empties(c.text, c.joints, []rules.Span{c.cut}); got != c.want {
-			t.Errorf("%q with the joints %v and the cut %v: Empties = %t, want %t", c.text, c.joints, c.cut, got, c.want)
+		if got := rules.Empties(c.text, c.boundaries, []rules.Span{c.cut}); got != c.want {
+			t.Errorf("%q with the boundaries %v and the cut %v: Empties = %t, want %t", c.text, c.boundaries, c.cut, got, c.want)
 		}
 	}
 }

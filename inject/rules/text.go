@@ -43,10 +43,10 @@ func Tokens(text string) int { return (len(text) + 3) / 4 }
 // Span is a range of bytes in a text.
 type Span struct{ Start, End int }
 
-// Locate returns the places of a section in a text, at most two. lines are the section's lines as Lines returns them;
-// joints, in ascending order, are offsets where the text continues in another part of the message: a line
-// may end there without a line ending. The place ends after the blank lines after the section.
-func Locate(text string, lines []string, joints ...int) []Span {
+// Locate returns the spans of a section in a text, at most two. lines are the section's lines as Lines returns them;
+// boundaries, in ascending order, are offsets at which the text continues in another part of the message: a line
+// may end at a boundary without a line ending. A span includes the blank lines that follow the section.
+func Locate(text string, lines []string, boundaries ...int) []Span {
 	if len(lines) == 0 {
 		return nil
 	}
@@ -58,10 +58,10 @@ func Locate(text string, lines []string, joints ...int) []Span {
 		}
 		at := from + i
 		from = at + 1
-		if !startsLine(text, at, joints) {
+		if !startsLine(text, at, boundaries) {
 			continue
 		}
-		if end, ok := match(text, at, lines, joints); ok {
+		if end, ok := match(text, at, lines, boundaries); ok {
 			out = append(out, Span{at, end})
 		}
 	}
@@ -69,17 +69,17 @@ func Locate(text string, lines []string, joints ...int) []Span {
 }
 
 // startsLine reports whether a line starts at an offset. A line may also start after a tag.
-func startsLine(text string, at int, joints []int) bool {
-	return at == 0 || text[at-1] == '\n' || text[at-1] == '>' || isJoint(joints, at)
+func startsLine(text string, at int, boundaries []int) bool {
+	return at == 0 || text[at-1] == '\n' || text[at-1] == '>' || isBoundary(boundaries, at)
 }
 
-func isJoint(joints []int, at int) bool {
-	_, ok := slices.BinarySearch(joints, at)
+func isBoundary(boundaries []int, at int) bool {
+	_, ok := slices.BinarySearch(boundaries, at)
 	return ok
 }
 
 // match matches the lines from an offset on, and returns the end of the place.
-func match(text string, at int, lines []string, joints []int) (end int, ok bool) {
+func match(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
 	for i, l := range lines {
 		if l == "" {
 			continue // the line ending of the line before covers the blank line
@@ -90,7 +90,7 @@ func match(text string, at int, lines []string, joints []int) (end int, ok bool)
 		at += len(l)
 		blanks := i+1 < len(lines) && lines[i+1] == ""
 		last := i == len(lines)-1
-		next, endings := lineEnd(text, at, joints, blanks || last)
+		next, endings := lineEnd(text, at, boundaries, blanks || last)
 		switch {
 		case next == len(text) && endings == 0 && last:
 			return next, true
@@ -105,23 +105,23 @@ func match(text string, at int, lines []string, joints []int) (end int, ok bool)
 }
 
 // lineEnd skips trailing blanks and the line ending at an offset and, if all is true, the blank lines after
-// the line. A joint counts as two line endings: the client may have split the text at a blank line.
-func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
+// the line. A boundary counts as two line endings: the client may have split the text at a blank line.
+func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int) {
 	for next = at; ; {
 		i := next
-		for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r') && !(endings == 0 && isJoint(joints, i)) {
+		for i < len(text) && (text[i] == ' ' || text[i] == '\t' || text[i] == '\r') && !(endings == 0 && isBoundary(boundaries, i)) {
 			i++
 		}
 		switch {
 		case i < len(text) && text[i] == '\n':
 			next, endings = i+1, endings+1
 			if !all {
-				if isJoint(joints, next) {
+				if isBoundary(boundaries, next) {
 					endings++
 				}
 				return next, endings
 			}
-		case endings == 0 && isJoint(joints, i) && i < len(text):
+		case endings == 0 && isBoundary(boundaries, i) && i < len(text):
 			next, endings = i, 2
 			if !all {
 				return next, endings
@@ -135,7 +135,7 @@ func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
 			if i == len(text) {
 				next = i
 			}
-			if isJoint(joints, next) {
+			if isBoundary(boundaries, next) {
 				endings++
 			}
 			return next, endings
@@ -146,15 +146,15 @@ func lineEnd(text string, at int, joints []int, all bool) (next, endings int) {
 // MaxHead bounds the texts of a request in which sections are searched, in bytes.
 const MaxHead = 256 << 10
 
-// LocateFramed returns the places of a section in the contents of the rules files of a text, as Locate does, at
-// most two in each file. A file without a known end has no places, because a user's words may follow.
-func LocateFramed(text string, lines []string, joints ...int) (places []Span) {
+// LocateFramed returns the spans of a section in the rules files that a text contains, as Locate does, at
+// most two in each file. A file whose end is unknown is skipped, because the user's own words may follow the file.
+func LocateFramed(text string, lines []string, boundaries ...int) (places []Span) {
 	for _, f := range Find(text) {
 		if f.Open {
 			continue
 		}
 		var inside []int
-		for _, j := range joints {
+		for _, j := range boundaries {
 			if j > f.Start && j < f.End {
 				inside = append(inside, j-f.Start)
 			}
@@ -166,14 +166,14 @@ func LocateFramed(text string, lines []string, joints ...int) (places []Span) {
 	return places
 }
 
-// Empties reports whether cuts leave a part of a text without content. joints are the offsets of the
+// Empties reports whether cuts leave a part of a text without content. boundaries are the offsets of the
 // parts after the first one. Some APIs refuse an empty part.
-func Empties(text string, joints []int, cuts []Span) bool {
+func Empties(text string, boundaries []int, cuts []Span) bool {
 	part := Span{}
-	for i := range len(joints) + 1 {
+	for i := range len(boundaries) + 1 {
 		part.Start, part.End = part.End, len(text)
-		if i < len(joints) {
-			part.End = joints[i]
+		if i < len(boundaries) {
+			part.End = boundaries[i]
 		}
 		inside := slices.ContainsFunc(cuts, func(c Span) bool { return c.Start < part.End && c.End > part.Start })
 		if inside && covered(text, part, cuts) {
@@ -183,8 +183,8 @@ func Empties(text string, joints []int, cuts []Span) bool {
 	return false
 }
 
-// Widen adds to the cuts of a text the headings that the cuts leave without content. cuts are places of
-// Locate.
+// Widen adds the headings that the cuts leave without content to the cuts of a text. cuts are spans that Locate
+// returned.
 func Widen(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
 	for _, f := range Find(text) {

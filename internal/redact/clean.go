@@ -75,7 +75,7 @@ func (r *Redactor) JSONCached(dst, raw []byte) []byte {
 		return r.JSON(dst, raw)
 	}
 	key, sum := digest(raw, r.m.personal)
-	if r.clean.has(key, sum) && len(r.repeats) == 0 { // a text that was clean may repeat a secret of this exchange
+	if r.clean.has(key, sum) && len(r.knownSecrets) == 0 { // a text that was clean may repeat a secret of this exchange
 		return raw
 	}
 	out := r.JSON(dst, raw)

@@ -11,9 +11,9 @@ import (
 // two passes; the limit bounds the cost of a text that is built to need many.
 const maxPasses = 16
 
-// maxRepeats is the maximum number of secret values that a Redactor remembers in order to find the
+// maxKnownSecrets is the maximum number of secret values that a Redactor remembers in order to find the
 // values again without their names.
-const maxRepeats = 32
+const maxKnownSecrets = 32
 
 // Redactor replaces secrets, and optionally personal data, by placeholders such as
 // [REDACTED:email:1]. Equal values get equal numbers until Reset or Continue; Continue takes the
@@ -24,16 +24,16 @@ const maxRepeats = 32
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
-	m           matcher
-	levels      [maxLevels + maxFolds]level
-	bufs        [2][]byte
-	input       []byte
-	numbers     *Numbers
-	own         Numbers // in use until Continue
-	counts      [kindCount]int
-	repeats     [][]byte    // secret values since Reset or Continue
-	repeatTable repeatTable // index of repeats
-	clean       *CleanTexts // nil: every text is scanned
+	m            matcher
+	levels       [maxLevels + maxFolds]level
+	bufs         [2][]byte
+	input        []byte
+	numbers      *Numbers
+	own          Numbers // in use until Continue
+	counts       [kindCount]int
+	knownSecrets [][]byte    // secret values since Reset or Continue
+	secretTable  secretTable // index of knownSecrets
+	clean        *CleanTexts // nil: every text is scanned
 }
 
 // New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards,
@@ -53,11 +53,11 @@ func (r *Redactor) Reset() {
 // Continue forgets the counts and secrets of the last exchange, and continues the numbers of a session.
 func (r *Redactor) Continue(n *Numbers) {
 	r.numbers, r.counts = n, [kindCount]int{}
-	if len(r.repeats) > 0 {
-		r.repeatTable = repeatTable{}
+	if len(r.knownSecrets) > 0 {
+		r.secretTable = secretTable{}
 	}
-	clear(r.repeats)
-	r.repeats = r.repeats[:0]
+	clear(r.knownSecrets)
+	r.knownSecrets = r.knownSecrets[:0]
 }
 
 // Text returns s redacted, and s itself if nothing was found.
@@ -122,7 +122,7 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 			s = r.replace(buf, s, deep, hits, depth)
 			buf ^= 1
 		}
-		if hits = r.findRepeats(s); len(hits) > 0 {
+		if hits = r.findKnownSecrets(s); len(hits) > 0 {
 			s = r.replace(buf, s, s, hits, 0)
 			buf ^= 1
 			changed = true

@@ -6,11 +6,12 @@ import (
 	"slices"
 )
 
-// remember keeps the value of a secret, so that findRepeats finds the value without its name. Short
-// and plain words are not kept, because such a word may occur with another meaning.
+// remember records the value of a secret, so that later occurrences are redacted even if no key such as password=
+// precedes the value. Short values, and values that lack digits or hold only digits, are not recorded: they may occur
+// with another meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen, maxLen = 6, 256
-	if k < anthropicKey || k == privateKey || k == fragment || len(r.repeats) == maxRepeats || len(value) < minLen || len(value) > maxLen {
+	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen || len(value) > maxLen {
 		return
 	}
 	if k == urlCredentials {
@@ -24,26 +25,26 @@ func (r *Redactor) remember(k kind, value []byte) {
 		digits = digits || isDigit(b)
 		letters = letters || !isDigit(b)
 	}
-	if len(value) < minLen || !letters || !digits || slices.ContainsFunc(r.repeats, func(known []byte) bool { return bytes.Equal(known, value) }) {
+	if len(value) < minLen || !letters || !digits || slices.ContainsFunc(r.knownSecrets, func(known []byte) bool { return bytes.Equal(known, value) }) {
 		return
 	}
-	r.repeatTable.add(value, len(r.repeats))
-	r.repeats = append(r.repeats, bytes.Clone(value))
+	r.secretTable.add(value, len(r.knownSecrets))
+	r.knownSecrets = append(r.knownSecrets, bytes.Clone(value))
 }
 
-// repeatTable finds the remembered secrets in one pass: a bit for each secret at each of its first
-// three bytes.
-type repeatTable [3][256]uint32
+// secretTable finds known secrets in one pass. Bit n of secretTable[i][b] is set if the byte at offset i of secret n
+// is b.
+type secretTable [3][256]uint32
 
-func (t *repeatTable) add(value []byte, number int) {
+func (t *secretTable) add(value []byte, number int) {
 	for i := range t {
 		t[i][value[i]] |= 1 << number
 	}
 }
 
-// scan returns the first place from i on where a secret may start, with the bits of these secrets; 0 means
-// none.
-func (t *repeatTable) scan(s []byte, i int) (place int, found uint32) {
+// scan returns the first offset at or after i at which a secret may start. found has a bit for each such secret, and is
+// 0 if no secret starts in the rest of s.
+func (t *secretTable) scan(s []byte, i int) (offset int, found uint32) {
 	if i+len(t) > len(s) {
 		return i, 0
 	}
@@ -58,15 +59,15 @@ func (t *repeatTable) scan(s []byte, i int) (place int, found uint32) {
 	return i, 0
 }
 
-// findRepeats returns the places of remembered secrets in s, as whole words, in order.
-func (r *Redactor) findRepeats(s []byte) []hit {
+// findKnownSecrets returns the ranges of known secrets in s that are whole words, in order.
+func (r *Redactor) findKnownSecrets(s []byte) []hit {
 	hits := r.m.hits[:0]
-	if len(r.repeats) == 0 {
+	if len(r.knownSecrets) == 0 {
 		return hits
 	}
-	for i, found := r.repeatTable.scan(s, 0); found != 0; i, found = r.repeatTable.scan(s, i+1) {
+	for i, found := r.secretTable.scan(s, 0); found != 0; i, found = r.secretTable.scan(s, i+1) {
 		for ; found != 0; found &= found - 1 {
-			h := r.repeatAt(s, i, r.repeats[bits.TrailingZeros32(found)])
+			h := r.knownSecretAt(s, i, r.knownSecrets[bits.TrailingZeros32(found)])
 			if h.kind == none || len(hits) > 0 && h.start < hits[len(hits)-1].end {
 				continue
 			}
@@ -79,8 +80,8 @@ func (r *Redactor) findRepeats(s []byte) []hit {
 	return hits
 }
 
-// repeatAt matches value, a remembered secret, at start as a whole word.
-func (r *Redactor) repeatAt(s []byte, start int, value []byte) hit {
+// knownSecretAt matches value, a known secret, at start as a whole word.
+func (r *Redactor) knownSecretAt(s []byte, start int, value []byte) hit {
 	end := start + len(value)
 	if !bytes.HasPrefix(s[start:], value) || isAlnum(at(s, end)) && isAlnum(value[len(value)-1]) {
 		return hit{}
@@ -93,7 +94,7 @@ func (r *Redactor) repeatAt(s []byte, start int, value []byte) hit {
 		return hit{} // part of a placeholder
 	}
 	if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && oddBackslashes(s[:start]) {
-		start-- // the backslash and the first byte may be one escape of JSON
+		start-- // the backslash and the first byte may form a JSON escape
 	}
 	return hit{start, end, secret}
 }

@@ -15,10 +15,10 @@ type Cut struct{ From, To int }
 // Passage is the decoded text of the system prompt or of one message before the first answer. Text joins
 // all text parts of the message.
 type Passage struct {
-	Role   Role // RoleSystem for instructions, system and developer messages, else RoleUser
-	Text   string
-	Joints []int // offsets in Text at which the second and later parts begin
-	parts  []passagePart
+	Role       Role // RoleSystem for instructions, system and developer messages, else RoleUser
+	Text       string
+	Boundaries []int // offsets in Text at which the second and later parts begin
+	parts      []passagePart
 }
 
 // passagePart is the position of one text part in the passage and in the body.
@@ -84,7 +84,7 @@ func (r *Request) passage(parts []part) (p Passage, ok bool) {
 			continue
 		}
 		if n > 0 {
-			p.Joints = append(p.Joints, n)
+			p.Boundaries = append(p.Boundaries, n)
 		}
 		p.parts = append(p.parts, passagePart{start: n, raw: parts[i].text.inner()})
 		texts, n = append(texts, t), n+len(t)

@@ -10,21 +10,21 @@ import (
 type Document struct {
 	scan scanner
 	text string // the same bytes: texts without an escape are parts of it
-	at   int    // offset of the next value, or bad
+	at   int    // offset of the next value, or invalid
 }
 
 // NewDocument begins at the value of a document. The document must be UTF-8.
 func NewDocument(json []byte) *Document {
 	d := &Document{scan: scanner{b: json}, text: string(json)}
-	d.at = d.scan.blank(0)
+	d.at = d.scan.skipSpace(0)
 	return d
 }
 
 // Done reports whether the whole document was read without a failure.
-func (d *Document) Done() bool { return d.at >= 0 && d.scan.blank(d.at) == len(d.text) }
+func (d *Document) Done() bool { return d.at >= 0 && d.scan.skipSpace(d.at) == len(d.text) }
 
 // Fail makes every further read fail.
-func (d *Document) Fail() { d.at = bad }
+func (d *Document) Fail() { d.at = invalid }
 
 // Object reads an object. member reads the value of each member.
 func (d *Document) Object(member func(name string)) {

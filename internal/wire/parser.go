@@ -33,9 +33,9 @@ type places struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, choice span
 }
 
-// body scans the whole body and returns its end, or bad.
+// body scans the whole body and returns its end, or invalid.
 func (p *parser) body() int {
-	i := p.scan.blank(0)
+	i := p.scan.skipSpace(0)
 	if i >= len(p.scan.b) || p.scan.b[i] != '{' {
 		return p.scan.value(i, 0)
 	}
@@ -57,10 +57,10 @@ func (p *parser) members(i int, more bool) int {
 	for more {
 		var name span
 		if !p.countOne() {
-			return bad
+			return invalid
 		}
 		if name, i = p.scan.key(i); i < 0 {
-			return bad
+			return invalid
 		}
 		p.keys = append(p.keys, name)
 		from, field := i, plain(name.of(p.scan.b))
@@ -117,7 +117,7 @@ func (p *parser) toolList(i, depth int) int {
 	i, more := p.scan.open(i, ']', depth)
 	for more {
 		if !p.countOne() {
-			return bad
+			return invalid
 		}
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			before := len(p.tools)
@@ -140,7 +140,7 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 	for more {
 		var key span
 		if key, i = p.scan.key(i); i < 0 {
-			return bad, span{}
+			return invalid, span{}
 		}
 		from, field := i, string(plain(key.of(p.scan.b)))
 		var inner span

@@ -16,7 +16,7 @@ func (p *parser) itemList(i int) int {
 func (p *parser) listItems(i int, more bool) int {
 	for more {
 		if !p.countOne() {
-			return bad
+			return invalid
 		}
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			i = p.item(i)
@@ -39,7 +39,7 @@ func (p *parser) countedValue(i, depth int) int {
 	i, more := p.scan.open(i, ']', depth+1)
 	for more {
 		if !p.countOne() {
-			return bad
+			return invalid
 		}
 		i, more = p.scan.next(p.scan.value(i, depth+1), ']')
 	}
@@ -54,7 +54,7 @@ func (p *parser) item(start int) int {
 	for more {
 		var name span
 		if name, i = p.scan.key(i); i < 0 {
-			return bad
+			return invalid
 		}
 		from, field := i, plain(name.of(p.scan.b))
 		content := p.dialect == Messages && string(field) == "content"
@@ -102,7 +102,7 @@ func (p *parser) blocks(i int) (end, n int) {
 	i, more := p.scan.open(i, ']', 4)
 	for ; more; n++ {
 		if !p.countOne() {
-			return bad, n
+			return invalid, n
 		}
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			i = p.block(i, n)
@@ -121,7 +121,7 @@ func (p *parser) block(i, n int) int {
 	for more {
 		var name span
 		if name, i = p.scan.key(i); i < 0 {
-			return bad
+			return invalid
 		}
 		from := i
 		i = p.countedValue(i, 5)

@@ -133,7 +133,7 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 		return nil, &Uninspected{label.UninspectedItems}
 	case p.scan.deep:
 		return nil, &Uninspected{label.UninspectedDepth}
-	case end < 0 || p.scan.blank(end) != len(body):
+	case end < 0 || p.scan.skipSpace(end) != len(body):
 		return nil, &Uninspected{label.UninspectedInvalid}
 	case p.repeated():
 		return nil, &Uninspected{label.UninspectedDuplicate}
@@ -143,7 +143,7 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 		return nil, &Uninspected{label.UninspectedListType}
 	}
 	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, base: p.base}}
-	r.members = requestMembers{top: p.scan.blank(p.scan.blank(0) + 1), system: p.at.system, tools: p.at.tools, format: p.at.format, choice: p.at.choice}
+	r.members = requestMembers{top: p.scan.skipSpace(p.scan.skipSpace(0) + 1), system: p.at.system, tools: p.at.tools, format: p.at.format, choice: p.at.choice}
 	r.fill(&p.at, p.tools, known)
 	return r, nil
 }

@@ -5,8 +5,8 @@ package wire
 // recover from a stack overflow.
 const maxDepth = 256
 
-// bad is the end of an invalid value.
-const bad = -1
+// invalid is the offset after an invalid value.
+const invalid = -1
 
 // span is a half-open range of offsets.
 type span struct{ start, end int }
@@ -24,10 +24,10 @@ type scanner struct {
 	deep bool // stopped because of maxDepth
 }
 
-// value returns the offset after the value at i, or bad.
+// value returns the offset after the value at i, or invalid.
 func (s *scanner) value(i, depth int) int {
 	if uint(i) >= uint(len(s.b)) {
-		return bad
+		return invalid
 	}
 	switch s.b[i] {
 	case '"':
@@ -67,9 +67,9 @@ func (s *scanner) array(i, depth int) int {
 func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 	if depth > maxDepth {
 		s.deep = true
-		return bad, false
+		return invalid, false
 	}
-	i = s.blank(i + 1)
+	i = s.skipSpace(i + 1)
 	if i < len(s.b) && s.b[i] == closing {
 		return i + 1, false
 	}
@@ -79,40 +79,40 @@ func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 // next moves from the end of an element to the next element, or past the closing bracket.
 func (s *scanner) next(i int, closing byte) (at int, more bool) {
 	if i < 0 {
-		return bad, false
+		return invalid, false
 	}
-	i = s.blank(i)
+	i = s.skipSpace(i)
 	if i >= len(s.b) {
-		return bad, false
+		return invalid, false
 	}
 	switch s.b[i] {
 	case ',':
-		return s.blank(i + 1), true
+		return s.skipSpace(i + 1), true
 	case closing:
 		return i + 1, false
 	}
-	return bad, false
+	return invalid, false
 }
 
 // key returns the span between the quotes of a member's name at i, and the offset of the value, or
-// bad.
+// invalid.
 func (s *scanner) key(i int) (name span, value int) {
 	if uint(i) >= uint(len(s.b)) || s.b[i] != '"' {
-		return span{}, bad
+		return span{}, invalid
 	}
 	end := stringEnd(s.b, i+1)
 	if end < 0 {
-		return span{}, bad
+		return span{}, invalid
 	}
-	colon := s.blank(end)
+	colon := s.skipSpace(end)
 	if colon >= len(s.b) || s.b[colon] != ':' {
-		return span{}, bad
+		return span{}, invalid
 	}
-	return span{i + 1, end - 1}, s.blank(colon + 1)
+	return span{i + 1, end - 1}, s.skipSpace(colon + 1)
 }
 
-// blank returns the offset after white space.
-func (s *scanner) blank(i int) int {
+// skipSpace returns the offset of the first byte at or after i that is not white space.
+func (s *scanner) skipSpace(i int) int {
 	for i < len(s.b) && s.b[i] <= ' ' && isBlank(s.b[i]) {
 		i++
 	}
@@ -122,20 +122,20 @@ func (s *scanner) blank(i int) int {
 func (s *scanner) literal(i int, word string) int {
 	end := i + len(word)
 	if end > len(s.b) || string(s.b[i:end]) != word {
-		return bad
+		return invalid
 	}
 	return end
 }
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// wholeValue returns the span of the one JSON value in b. depth is the depth of the value in its
-// document.
+// wholeValue returns the span of the JSON value in b. ok reports whether b holds exactly one JSON value. depth is the
+// nesting depth of the value in its document.
 func wholeValue(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}
-	v.start = s.blank(0)
+	v.start = s.skipSpace(0)
 	v.end = s.value(v.start, depth)
-	return v, v.end >= 0 && s.blank(v.end) == len(b)
+	return v, v.end >= 0 && s.skipSpace(v.end) == len(b)
 }
 
 // valid reports whether b is one JSON value, at most maxDepth deep.
@@ -144,19 +144,19 @@ func valid(b []byte) bool {
 	return ok
 }
 
-// numberEnd returns the offset after the number at i, or bad.
+// numberEnd returns the offset after the number at i, or invalid.
 func numberEnd(b []byte, i int) int {
 	if b[i] == '-' {
 		i++
 	}
 	if i < len(b) && b[i] == '0' {
 		i++
-	} else if i = digits(b, i); i < 0 {
-		return bad
+	} else if i = digitsEnd(b, i); i < 0 {
+		return invalid
 	}
 	if i < len(b) && b[i] == '.' {
-		if i = digits(b, i+1); i < 0 {
-			return bad
+		if i = digitsEnd(b, i+1); i < 0 {
+			return invalid
 		}
 	}
 	if i < len(b) && b[i]|0x20 == 'e' {
@@ -164,19 +164,19 @@ func numberEnd(b []byte, i int) int {
 		if i < len(b) && (b[i] == '+' || b[i] == '-') {
 			i++
 		}
-		return digits(b, i)
+		return digitsEnd(b, i)
 	}
 	return i
 }
 
-// digits returns the offset after at least one digit.
-func digits(b []byte, i int) int {
+// digitsEnd returns the offset after the digits at i, or invalid if no digit is at i.
+func digitsEnd(b []byte, i int) int {
 	from := i
 	for i < len(b) && b[i]-'0' <= 9 {
 		i++
 	}
 	if i == from {
-		return bad
+		return invalid
 	}
 	return i
 }

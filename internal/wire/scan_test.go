@@ -56,8 +56,8 @@ func FuzzValid(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
 		s := scanner{b: b}
-		end := s.value(s.blank(0), 0)
-		got := end >= 0 && s.blank(end) == len(b)
+		end := s.value(s.skipSpace(0), 0)
+		got := end >= 0 && s.skipSpace(end) == len(b)
 		if s.deep {
 			return
 		}

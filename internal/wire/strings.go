@@ -28,7 +28,7 @@ func special(w uint64) uint64 {
 }
 
 // stringEnd returns the offset after the closing quote of the string with text from offset i, or
-// bad.
+// invalid.
 func stringEnd(b []byte, i int) int {
 	for i < len(b) {
 		if i+8 <= len(b) {
@@ -44,21 +44,21 @@ func stringEnd(b []byte, i int) int {
 			return i + 1
 		case c == '\\':
 			if i = escapeEnd(b, i+1); i < 0 {
-				return bad
+				return invalid
 			}
 		case c < ' ':
-			return bad
+			return invalid
 		default:
 			i++
 		}
 	}
-	return bad
+	return invalid
 }
 
-// escapeEnd returns the offset after the escape with its letter at i, or bad.
+// escapeEnd returns the offset after the escape with its letter at i, or invalid.
 func escapeEnd(b []byte, i int) int {
 	if i >= len(b) {
-		return bad
+		return invalid
 	}
 	switch b[i] {
 	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
@@ -68,7 +68,7 @@ func escapeEnd(b []byte, i int) int {
 			return i + 5
 		}
 	}
-	return bad
+	return invalid
 }
 
 // hex4 returns the value of four hexadecimal digits; -1 for other bytes.

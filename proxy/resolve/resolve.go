@@ -140,7 +140,7 @@ type Resolver struct {
 	signs   session.Signs
 }
 
-// New returns a resolver on a store. entropy names new sessions.
+// New returns a Resolver that uses the store. entropy returns the random names of new sessions.
 func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	return &Resolver{
 		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),

@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Append writes a flush, and returns the sequence number of the newest row. With ErrQuota and
-// ErrFull nothing is written.
+// Append writes the rows, stubs and counts of a flush, and returns the sequence number of the newest row. If Append
+// returns ErrQuota or ErrFull, nothing was written.
 func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -34,8 +34,8 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	return b.counts.Sequence, nil
 }
 
-// write calls change, which writes to the file. On a full disk, write makes SQLite reuse the allocated
-// blocks of the write-ahead log, and calls change again. On a damaged file, write replaces the file, and
+// write calls change, which writes to the file. If the disk is full, write checkpoints the write-ahead log, so that
+// SQLite reuses the blocks of the log, and calls change again. If the file is damaged, write replaces the file, and
 // calls change again. The caller holds mu.
 func (b *Outbox) write(change func() error) error {
 	err := classify(change())
@@ -50,8 +50,8 @@ func (b *Outbox) write(change func() error) error {
 	return err
 }
 
-// transact runs fn in a transaction that also writes the account. A failed transaction restores the
-// account in memory. The caller holds mu.
+// transact runs fn in a transaction that also writes the counts. If the transaction fails, transact restores the
+// counts in memory. The caller holds mu.
 func (b *Outbox) transact(fn func() error) (err error) {
 	before := b.counts.clone()
 	defer func() {
@@ -84,8 +84,8 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	return err
 }
 
-// append writes the parts of a flush, and updates the account in memory. The caller has started a
-// transaction.
+// append inserts the rows and stubs of a flush, deletes the stubs of ended turns, and updates the counts in memory. The
+// caller has started a transaction.
 func (b *Outbox) append(f *Flush) error {
 	n := &b.counts
 	for i := range f.Rows {
@@ -107,7 +107,7 @@ func (b *Outbox) append(f *Flush) error {
 		if err := execute(b.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(b.writer.Changes()) // a row or a drop counts the exchange of the ended turn again
+		n.Admitted -= int64(b.writer.Changes()) // the exchange of the ended turn is also counted as a row or as a drop
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost

@@ -47,10 +47,10 @@ func explain(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.Is(err, goredis.ErrClosed):
 		return ErrClosed
-	case errors.Is(err, goredis.Nil): // no Sentinel knows the group
+	case errors.Is(err, goredis.Nil): // no Sentinel knows the master name
 		return fmt.Errorf("%w: %w", ErrDown, err)
 	case errors.As(err, &reply):
-		return explainReply(err, reply.Error())
+		return classifyReply(err, reply.Error())
 	case isClassified(err):
 		return err
 	}
@@ -60,12 +60,11 @@ func explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrDown, err)
 }
 
-// absent reports whether the server answered that a value does not exist. The library returns
-// goredis.Nil without a wrapper for an absent value. A wrapped goredis.Nil means that a Sentinel
-// does not know the group.
+// absent reports whether the server answered that a value does not exist. If a value does not exist, the library
+// returns an unwrapped goredis.Nil. A wrapped goredis.Nil means that a Sentinel does not know the master name.
 func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
-// isClassified reports whether an error wraps a sentinel error already.
+// isClassified reports whether err already wraps an error of this package or of package session.
 func isClassified(err error) bool {
 	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed} {
 		if errors.Is(err, kind) {
@@ -75,9 +74,9 @@ func isClassified(err error) bool {
 	return false
 }
 
-// explainReply wraps an error reply of the server. For an error inside a script, the script's name
-// precedes or follows the text.
-func explainReply(err error, text string) error {
+// classifyReply wraps an error reply of the server. In an error inside a script, the script's name may precede the
+// error code, so classifyReply also searches for the code inside the text.
+func classifyReply(err error, text string) error {
 	has := func(words ...string) bool {
 		for _, w := range words {
 			if strings.HasPrefix(text, w) || strings.Contains(text, ": "+w) || strings.Contains(text, "-"+w) {
@@ -96,7 +95,7 @@ func explainReply(err error, text string) error {
 		kind = ErrFull
 	case has("ERR max number of clients"):
 		kind = ErrDown
-	case strings.Contains(text, "non local key"): // a slot moves to another node
+	case strings.Contains(text, "non local key"): // a hash slot is being migrated to another node
 		kind = ErrBusy
 	case has("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
 		kind = ErrBusy

@@ -331,31 +331,30 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	return err
 }
 
-// ParkedEntry returns the entry with the given id that is parked under a key; ok is false without such an
-// entry.
+// ParkedEntry returns the entry with the given id that is parked under a key; ok is false if there is no such entry.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
 	name := "p:" + hex.EncodeToString([]byte(echoBytes(key)))
 	return s.feedbackEntry(ctx, func() string { return s.key(tenantLocation(tenant), name) }, id)
 }
 
-// Join moves parked feedback to the sessions of the keys, and returns the number of entries that
-// changed each set, as AddFeedback does. The entries are added to the sessions first, and deleted from
-// the parked feedback afterwards. A repeated Join adds no entry twice.
+// Join moves the feedback that is parked under each key to the key's session, and returns the number of added or
+// changed entries of each session, as AddFeedback does. The entries are added to the sessions first, and deleted from
+// the parked feedback afterwards. Join is idempotent.
 func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()
 	}
-	add, free := newPlan("feedback"), newPlan("unpark")
+	additions, deletions := newPlan("feedback"), newPlan("unpark")
 	var ids []session.ID
 	err := s.do(ctx, "join feedback", func(c client) error {
-		home := tenantLocation(tenant)
-		waiting, err := c.ZCard(ctx, s.key(home, "parked")).Result()
+		location := tenantLocation(tenant)
+		waiting, err := c.ZCard(ctx, s.key(location, "parked")).Result()
 		if err != nil || waiting == 0 { // the usual case
 			return err
 		}
 		keys := slices.Sorted(maps.Keys(sessions))
 		parked, err := piped(ctx, c, keys, func(p goredis.Pipeliner, k session.EchoKey) *goredis.MapStringStringCmd {
-			return p.HGetAll(ctx, s.key(home, "p:"+hex.EncodeToString([]byte(echoBytes(k)))))
+			return p.HGetAll(ctx, s.key(location, "p:"+hex.EncodeToString([]byte(echoBytes(k)))))
 		})
 		if err != nil {
 			return err
@@ -367,23 +366,23 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 				if e, err := unpackEntry(value); err == nil {
 					entryScore = score(e.At)
 				}
-				add.add(sessionLocation(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.opt.MaxFeedback))
-				free.add(home, b, hex.EncodeToString([]byte(b)), field, value)
+				additions.add(sessionLocation(tenant, id), string(id[:]), entryScore, field, value, strconv.Itoa(s.opt.MaxFeedback))
+				deletions.add(location, b, hex.EncodeToString([]byte(b)), field, value)
 				ids = append(ids, id)
 			}
 		}
-		if err := s.run(ctx, c, add); err != nil {
+		if err := s.run(ctx, c, additions); err != nil {
 			return err
 		}
-		return s.run(ctx, c, free)
+		return s.run(ctx, c, deletions)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return tally(add, ids)
+	return tally(additions, ids)
 }
 
-// PurgeParked deletes parked feedback from before a time and returns the number of entries.
+// PurgeParked deletes the feedback that was parked before a time, and returns the number of deleted entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	var tenants []string // tenants with parked feedback
 	size := func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.ZCard(ctx, ks.base+"parked") }
@@ -406,7 +405,7 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 	return n, nil
 }
 
-// purge deletes parked feedback of a tenant up to a bound, in steps.
+// purge deletes parked feedback of a tenant up to a bound in the syntax of Redis scores, in batches of callItems.
 func (s *Store) purge(ctx context.Context, tenant, bound string) (n int, err error) {
 	for deleted := callItems; deleted == callItems; n += deleted {
 		deleted, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
