@@ -13,6 +13,7 @@ import (
 	"precept/inject/lesson"
 	"precept/internal/sample"
 	"precept/internal/session"
+	"precept/internal/wire"
 )
 
 // maxNear is the maximum number of similar existing lessons in a question to the judge.
@@ -109,7 +110,9 @@ func (c *captured) read(s *Session) {
 		text := withoutBlocks(e.Text)
 		switch {
 		case e.Role == sample.EventUser:
-			c.user = append(c.user, text)
+			if asked := wire.Asked(text); asked != "" {
+				c.user = append(c.user, asked)
+			}
 		case e.Role == sample.EventCall && e.Answered:
 			if j := detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError); j.Outcome == detect.Error {
 				c.errors = append(c.errors, lesson.ErrorText{Tool: e.Call.Name, Text: detect.Signature(text), Kinds: detect.Kinds(text, j)})

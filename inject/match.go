@@ -164,7 +164,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 			if w.input.Request.Role(i) != wire.RoleUser || !w.rec.IsNewItem(w.input.Request, i) {
 				continue
 			}
-			if words := w.input.Request.Item(i).Words; words != "" {
+			if words := w.input.Request.Asked(i); words != "" {
 				q.Words = append(q.Words, words)
 			}
 		}

@@ -72,6 +72,34 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 	}
 }
 
+// A harness writes the request of a person into a template. The template matches no lesson, and the block is inserted
+// before the whole message.
+func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
+	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
+	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
+		r := newTestSession(t, form, injectAll(), book(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
+		r.a.user("Please solve this issue: rename alpha"+tail, false)
+		if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) || len(p.Edits) != 1 || p.Edits[0].Block != -1 {
+			t.Errorf("%s: the plan is %+v, want the lesson on-request before the message", r.a.dialect(), p)
+		}
+		r.replied()
+		r.a.addAnswer("It is renamed.")
+		r.a.user("<user_message>\nrun omega\n</user_message>", false)
+		if p := r.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
+			t.Errorf("%s: got the matches %q in the second turn, want on-template", r.a.dialect(), p.Matched)
+		}
+	}
+}
+
+// A message of a template without a request matches no lesson.
+func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("on-template", "omega", "y")), "s")
+	r.a.user("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
+	if p := r.send(); len(p.Matched) > 0 || len(p.Edits) > 0 {
+		t.Errorf("the plan is %+v, want no match and no edit", p)
+	}
+}
+
 func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 	b := book(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
 	r := newTestSession(t, claude, injectAll(), b, "s")

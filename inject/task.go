@@ -56,7 +56,7 @@ func (w *work) earlierWords() string {
 		if w.input.Request.Role(i) != wire.RoleUser {
 			continue
 		}
-		if words := w.input.Request.Item(i).Words; isFromPerson(words) {
+		if words := w.input.Request.Asked(i); isFromPerson(words) {
 			return words
 		}
 	}

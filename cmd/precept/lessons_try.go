@@ -158,6 +158,11 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 		var cut []wire.Stripped
 		out.Searched, cut = wire.StripWords(text)
 		out.Stripped = append(out.Stripped, cut...)
+		if words := out.Searched; words != "" {
+			if out.Searched = wire.Asked(words); out.Searched != words {
+				out.Stripped = append(out.Stripped, wire.Stripped{Kind: "template", Text: wire.TemplateOf(words, out.Searched)})
+			}
+		}
 		if out.Searched != "" {
 			q.Words = []string{out.Searched}
 			for _, kind := range q.RequestKinds() {

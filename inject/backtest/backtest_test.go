@@ -123,6 +123,15 @@ func TestQueriesCoverDialectsAndEarlierCalls(t *testing.T) {
 	}
 }
 
+// The queries are free of the template of a harness, as in a live turn, and of messages without a request.
+func TestQueriesAreWithoutTemplates(t *testing.T) {
+	const preamble = "This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday."
+	xs := []sample.Exchange{userExchange("chat", preamble), userExchange("chat", "<task>\nuser words\n</task>\n\n# Keep a list")}
+	if qs := backtest.Queries(xs); len(qs) != 1 || !slices.Equal(qs[0].Words, []string{"user words"}) {
+		t.Errorf(`the queries are %+v, want one with the words "user words"`, qs)
+	}
+}
+
 // A Run keeps the names of at most ten matching sessions of a lesson.
 func TestRunKeepsTenExamples(t *testing.T) {
 	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)

@@ -44,8 +44,10 @@ func query(x *sample.Exchange, calls map[string]wire.Call) (q lesson.Query, ok b
 	if err != nil {
 		return q, false
 	}
-	for _, words := range req.NewWords() {
-		q.Words = append(q.Words, bothEnds(words))
+	for i := req.New(); i < req.Len(); i++ {
+		if words := req.Asked(i); words != "" {
+			q.Words = append(q.Words, bothEnds(words))
+		}
 	}
 	for _, found := range req.NewResults() {
 		r := found.Result

@@ -201,6 +201,27 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	}
 }
 
+// The summary of a request has the words of a person, without the template of a harness. A message without a request
+// is its own summary.
+func TestSummaryIsWithoutTheTemplate(t *testing.T) {
+	const template = "Please solve this issue: @\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps"
+	for message, want := range map[string]string{
+		strings.Replace(template, "@", "Run the tests", 1): "Run the tests",
+		strings.Replace(template, "@", "", 1):              strings.Replace(template, "@", "", 1),
+	} {
+		c := newScript()
+		text, err := json.Marshal(message)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.turn(callReply("c1", "bash", `{"command":"npm test"}`), `{"role":"user","content":`+string(text)+`}`)
+		c.turn(sample.Reply{Text: "All pass."}, resultJSON("c1", "12 passed"))
+		if got := sample.Build(c.s)[0].Input["raw_request_summary"]; got != want {
+			t.Errorf("got the summary %q, want %q", got, want)
+		}
+	}
+}
+
 func TestBuildSamplesOfATask(t *testing.T) {
 	c := newScript()
 	c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))

@@ -113,7 +113,7 @@ func (h *history) add(e *Exchange) {
 	}
 	words := lastWords(items)
 	if words != "" || len(h.parts) == 0 {
-		h.parts = append(h.parts, part{words: words})
+		h.parts = append(h.parts, part{words: cmp.Or(wire.Asked(words), words)})
 	}
 	last := &h.parts[len(h.parts)-1]
 	last.exchanges = append(last.exchanges, e)

@@ -6,16 +6,18 @@ import (
 )
 
 // A harness may write the request of a person into a template, or send messages of its own before the request. The
-// template is a part of Item.Words: matching and the content hash read the whole message. Only the task that a person
-// reads in a list of sessions is free of templates.
+// template is a part of Item.Words, because the content hash reads the whole message. The request of a person is free
+// of templates: Request.Asked serves matching and samples, Request.Task serves the list of sessions.
 
 // frame is a template: fixed text around the request of a person.
 type frame struct {
 	harness string
 	head    string   // beginning of the message; "" means any beginning
 	open    string   // line before the request, after the head; "" means the request follows the head
+	lead    string   // text of the harness between the head and the line; "" means any text
 	ends    []string // texts after the request; the first end in the list that the message contains counts
 	toEnd   bool     // without any of the ends, the request is the rest of the message
+	last    bool     // an end counts at the end of the message only, because nothing else shows the template
 }
 
 // frames lists the known templates. The first frame that fits the message counts.
@@ -31,16 +33,16 @@ var frames = []frame{
 	}, toEnd: true},
 	{harness: "Trae", head: "[Project root path]:", open: "[Problem statement]: We're currently solving the following issue within our repository." +
 		" Here's the issue text:\n", toEnd: true},
-	{harness: "OpenHands without tools", open: "--------------------- NEW TASK DESCRIPTION ---------------------\n", ends: []string{
+	{harness: "OpenHands without tools", lead: "running example", open: "--------------------- NEW TASK DESCRIPTION ---------------------\n", ends: []string{
 		"\n--------------------- END OF NEW TASK DESCRIPTION ---------------------",
 	}, toEnd: true},
-	{harness: "Kiro, Amazon Q", open: "--- USER MESSAGE BEGIN ---\n", ends: []string{"--- USER MESSAGE END ---"}},
+	{harness: "Kiro, Amazon Q", lead: "--- CONTEXT ENTRY BEGIN ---", open: "--- USER MESSAGE BEGIN ---\n", ends: []string{"--- USER MESSAGE END ---"}},
 	{harness: "CrewAI", head: "Current Task: ", ends: []string{
 		"\n\nThis is the expected criteria for your final answer:", "\n\nBegin! This is VERY important to you,", "\n\nProvide your complete response:",
 	}, toEnd: true},
 	{harness: "smolagents", head: "New task:\n", toEnd: true},
-	{harness: "LangChain, ReAct", open: "Begin!\n\nQuestion: ", ends: []string{"\nThought:"}, toEnd: true},
-	{harness: "LangChain, structured chat", ends: []string{
+	{harness: "LangChain, ReAct", lead: "\nThought:", open: "Begin!\n\nQuestion: ", ends: []string{"\nThought:"}, toEnd: true},
+	{harness: "LangChain, structured chat", last: true, ends: []string{
 		"\n (reminder to respond in a JSON blob no matter what)", "\n(reminder to respond in a JSON blob no matter what)",
 	}},
 	{harness: "LangChain, chat", head: "TOOLS\n------\n", open: "Here is the user's input (remember to respond with a markdown code snippet" +
@@ -49,45 +51,48 @@ var frames = []frame{
 
 // taskTag is an element in which a harness writes the request of a person, at the beginning of a line.
 type taskTag struct {
-	name     string
-	harness  string
-	anywhere bool // text of the harness precedes the element; otherwise only other elements do
+	name    string
+	harness string
+	leads   []string // texts of the harness before the element; without any of the texts, only other elements precede the element
 }
 
-// taskTags returns the known elements.
-func taskTags() []taskTag {
-	return []taskTag{
-		{name: "user_query", harness: "Cursor, Grok"},
-		{name: "userRequest", harness: "Copilot Chat"},
-		{name: "UserRequest", harness: "commands of OpenSpec", anywhere: true},
-		{name: "user_input", harness: "Cline"},
-		{name: "user_command", harness: "Cline"},
-		{name: "user_message", harness: "Roo"},
-		{name: "task", harness: "older Cline and Roo"},
-		{name: "command-args", harness: "commands of Claude Code"},
-		{name: "pr_description", harness: "SWE-agent", anywhere: true},
-		{name: "issue_description", harness: "OpenHands", anywhere: true},
-	}
+// maxTaskTags is the length of taskTags.
+const maxTaskTags = 10
+
+// taskTags lists the known elements. The first element of the list that the message contains counts.
+//
+//nolint:gochecknoglobals // immutable
+var taskTags = [maxTaskTags]taskTag{
+	{name: "user_query", harness: "Cursor, Grok"},
+	{name: "userRequest", harness: "Copilot Chat"},
+	{name: "UserRequest", harness: "commands of OpenSpec", leads: []string{"The user "}},
+	{name: "user_input", harness: "Cline"},
+	{name: "user_command", harness: "Cline"},
+	{name: "user_message", harness: "Roo"},
+	{name: "task", harness: "older Cline and Roo"},
+	{name: "command-args", harness: "commands of Claude Code"},
+	{name: "pr_description", harness: "SWE-agent", leads: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
+	{name: "issue_description", harness: "OpenHands", leads: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
 }
 
-// noteTags returns the elements that a harness writes before or after the request of a person.
-func noteTags() []string {
-	return []string{
-		"session_context", // Gemini CLI and its forks
-		"uploaded_files",  // SWE-agent, OpenHands
-		"attachments",     // Copilot Chat
-		"context",         // Copilot Chat, Zed
-		"user_info",       // Cursor, Grok
-		"timestamp",       // Cursor
-		"mode_notice",     // Cline
-		"file_content",    // Cline
-		"info-msg",        // goose
-	}
+// noteTags lists the elements that a harness writes before or after the request of a person.
+//
+//nolint:gochecknoglobals // immutable
+var noteTags = [...]string{
+	"session_context", // Gemini CLI and its forks
+	"uploaded_files",  // SWE-agent, OpenHands
+	"attachments",     // Copilot Chat
+	"context",         // Copilot Chat, Zed
+	"user_info",       // Cursor, Grok
+	"timestamp",       // Cursor
+	"mode_notice",     // Cline
+	"file_content",    // Cline
+	"info-msg",        // goose
 }
 
 // preambleHeads returns the beginnings of messages without a request of a person.
-func preambleHeads() []string {
-	return []string{
+func preambleHeads() [7]string {
+	return [...]string{
 		// aider
 		"Here are summaries of some files present in my git repository.\n",
 		"I am working with you on code in a git repository.\nHere are summaries of some files present in my git repo.\n",
@@ -109,6 +114,44 @@ const (
 	maxNotes  = 32      // notes at the ends of a text
 	maxFramed = 1 << 20 // bytes; a longer message is its own task
 )
+
+// Asked returns the request of a person in item i, without the templates and the preambles of known harnesses; "" for
+// none. A message without a known template is its own request: Asked returns Item.Words.
+func (r *Request) Asked(i int) string {
+	if r.Role(i) != RoleUser {
+		return ""
+	}
+	switch words := r.Item(i).Words; {
+	case words == "", strings.HasPrefix(words, examplesEnd):
+		return ""
+	}
+	return r.taskIn(i)
+}
+
+// Asked returns the request of a person in the words of an item, as Request.Asked returns the request of a message with
+// one text.
+func Asked(words string) string {
+	if len(words) > maxFramed {
+		return words
+	}
+	if strings.HasPrefix(words, examplesEnd) {
+		return ""
+	}
+	return unframed(words)
+}
+
+// TemplateOf returns the template around a request that Asked returns for the words, with an ellipsis in place of the
+// request.
+func TemplateOf(words, asked string) string {
+	if asked == "" {
+		return words
+	}
+	before, after, found := strings.Cut(words, asked)
+	if !found {
+		return words
+	}
+	return before + "…" + after
+}
 
 // Task returns the first request of a person in the first n items of the list, without the templates and the
 // preambles of known harnesses; "" for none.
@@ -174,7 +217,12 @@ func isPreamble(words string) bool {
 	if strings.HasPrefix(line, "This is the ") && strings.HasSuffix(line, ". We are setting up the context for our chat.") {
 		return true
 	}
-	return slices.ContainsFunc(preambleHeads(), func(head string) bool { return strings.HasPrefix(words, head) })
+	for _, head := range preambleHeads() {
+		if strings.HasPrefix(words, head) {
+			return true
+		}
+	}
+	return false
 }
 
 // inFrame returns the text in the first frame that fits the words.
@@ -198,9 +246,18 @@ func (f *frame) inner(words string) (inner string, ok bool) {
 		if at < 0 {
 			return "", false
 		}
+		if before := rest[:at]; strings.TrimSpace(before) != "" && !strings.Contains(before, f.lead) {
+			return "", false
+		}
 		rest = rest[at+len(f.open):]
 	}
 	for _, end := range f.ends {
+		if f.last {
+			if inner, found := strings.CutSuffix(rest, end); found {
+				return inner, true
+			}
+			continue
+		}
 		if inner, _, found := strings.Cut(rest, end); found {
 			return inner, true
 		}
@@ -222,18 +279,54 @@ func lineStart(s, text string) int {
 	}
 }
 
-// inTaskTag returns the text in the first known element of the words.
-func inTaskTag(words string) (inner string, ok bool) {
-	for _, tag := range taskTags() {
-		at := lineStart(words, "<"+tag.name)
-		if at < 0 || at > 0 && !tag.anywhere && !isMarkup(words[:at]) {
+// taskElements returns the first index of each known element at the beginning of a line of the words; -1 for none. The
+// words are read once.
+func taskElements(words string) (found [maxTaskTags]int) {
+	for i := range found {
+		found[i] = -1
+	}
+	for from := 0; ; {
+		at := strings.IndexByte(words[from:], '<')
+		if at < 0 {
+			return found
+		}
+		at += from
+		from = at + 1
+		if at > 0 && words[at-1] != '\n' {
 			continue
 		}
-		if inner, _, ok = element(words[at:], tag.name); ok {
+		for i := range taskTags {
+			if found[i] < 0 && strings.HasPrefix(words[from:], taskTags[i].name) {
+				found[i] = at
+			}
+		}
+	}
+}
+
+// inTaskTag returns the text in the first known element of the words.
+func inTaskTag(words string) (inner string, ok bool) {
+	found := taskElements(words)
+	for i := range taskTags {
+		tag, at := &taskTags[i], found[i]
+		if at < 0 {
+			continue
+		}
+		led := slices.ContainsFunc(tag.leads, func(lead string) bool { return strings.Contains(words[:at], lead) })
+		if !led && at > 0 && !isMarkup(words[:at]) {
+			continue
+		}
+		if inner, after, whole := element(words[at:], tag.name); whole && (led || isHarnessText(tag.name, after)) {
 			return inner, true
 		}
 	}
 	return "", false
+}
+
+// isHarnessText reports whether a harness wrote the text after the element <name> of a task. A harness writes elements
+// and headings; a person writes a sentence. Persons write prompts in elements, too, and name the first element task.
+func isHarnessText(name, after string) bool {
+	after = strings.TrimSpace(after)
+	return after == "" || strings.HasPrefix(after, "# ") || name != "task" && isMarkup(after)
 }
 
 // isMarkup reports whether a text begins and ends with a tag. A person writes a sentence before a pasted document.
@@ -270,17 +363,24 @@ func withoutNotes(s string) string {
 // withoutNote removes one note of a harness from the beginning or the end of a text.
 func withoutNote(s string) string {
 	s = strings.TrimSpace(s)
-	for _, name := range noteTags() {
-		if _, after, ok := element(s, name); ok {
+	for _, name := range noteTags {
+		if note, after, ok := element(s, name); ok && isNote(name, note, after) {
 			return strings.TrimSpace(after)
 		}
 		if !strings.HasSuffix(s, "</"+name+">") {
 			continue
 		}
 		at := strings.LastIndex(s, "<"+name)
-		if _, after, ok := element(s[max(at, 0):], name); ok && after == "" {
+		if note, after, ok := element(s[max(at, 0):], name); ok && after == "" && isNote(name, note, "") {
 			return strings.TrimSpace(s[:at])
 		}
 	}
 	return s
+}
+
+// isNote reports whether a harness wrote the element <name>. Persons write elements <context>, too: Copilot Chat
+// writes another element after its context, and Zed begins its context with a known sentence.
+func isNote(name, note, after string) bool {
+	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
+		strings.HasPrefix(strings.TrimSpace(after), "<")
 }

@@ -69,7 +69,7 @@ func TestTaskIsWithoutTheTemplateOfAHarness(t *testing.T) {
 				t.Errorf("%s: got the task %q, want %q", harness, got, task)
 			}
 			if words := req.Item(1).Words; harness == "mini-SWE-agent" && !strings.Contains(words, "## Steps") {
-				t.Errorf("got the words %q, want the whole message: matching and the content hash depend on the words", words)
+				t.Errorf("got the words %q, want the whole message: the content hash depends on the words", words)
 			}
 		}
 	}

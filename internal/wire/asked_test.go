@@ -1,0 +1,103 @@
+package wire_test
+
+import (
+	"strings"
+	"testing"
+
+	"precept/internal/wire"
+)
+
+// The message of mini-SWE-agent, with the request of a person between the head and the tail.
+const (
+	miniHead = "Please solve this issue: "
+	miniTail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Run your script again."
+)
+
+// Asked returns the words that lessons are matched against.
+func TestAskedOfATemplate(t *testing.T) {
+	t.Parallel()
+	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
+	for name, c := range map[string]struct{ words, asked string }{
+		"no template":            {"Round the total.", "Round the total."},
+		"template":               {miniHead + "Round the total." + miniTail, "Round the total."},
+		"template without task":  {miniHead + miniTail, ""},
+		"element without task":   {"<task>\n</task>\n\n# Keep a list", ""},
+		"preamble":               {"This is the Qwen Code. We are setting up the context for our chat.\nGrep is installed.", ""},
+		"end of examples":        {"I switched to a new code base. Please don't consider the above files or try to edit them any longer.", ""},
+		"template in a template": {swe + miniHead + "Round the total." + miniTail + "\n</pr_description>\n\nRun the tests again.", "Round the total."},
+		"elements in an element": {"<user_query>\n<userRequest>\n<task>Round the total.</task>\n</userRequest>\n</user_query>", "Round the total."},
+		"task quotes an element": {miniHead + "The tag <task>x</task> is shown twice." + miniTail, "The tag <task>x</task> is shown twice."},
+		"task quotes a template": {miniHead + "Explain:\n<pr_description>\nx\n</pr_description>" + miniTail, "Explain:\n<pr_description>\nx\n</pr_description>"},
+		"context of Zed":         {"Round it.\n<context>\nThe following items were attached by the user.\n\ngit push\n</context>", "Round it."},
+		"context of Copilot":     {"<context>\ngit push\n</context>\n<userRequest>\nRound it.\n</userRequest>", "Round it."},
+	} {
+		req := messagesOf(t, "U "+c.words)
+		if got := req.Asked(1); got != c.asked {
+			t.Errorf("%s: got the request %q, want %q", name, got, c.asked)
+		}
+		if got := wire.Asked(req.Item(1).Words); got != c.asked {
+			t.Errorf("%s: got the request %q of the words, want %q", name, got, c.asked)
+		}
+		if got := req.Asked(0); got != "" {
+			t.Errorf("%s: got the request %q of the system prompt, want none", name, got)
+		}
+	}
+}
+
+// Asked returns all words of a person who writes or quotes text in the form of a template.
+func TestAskedKeepsTheTextOfAPerson(t *testing.T) {
+	t.Parallel()
+	for _, text := range []string{
+		"Why does git push fail? The prompt is:\n<pr_description>\nx\n</pr_description>",
+		"Summarise the issue, then git push.\n<issue_description>\nx\n</issue_description>",
+		"Use this and git push.\n<UserRequest>\nx\n</UserRequest>",
+		"<task>Add a flag.</task>\n<constraints>Run git push at the end.</constraints>",
+		"<task>Add a flag.</task>\nThen run git push.",
+		"<user_query>x</user_query>\nThis prompt fails after git push.",
+		"<context>\nRun git push.\n</context>",
+		"<context>\nA branch of mine.\n</context>\nRun git push.",
+		"Run git push.\n<context>\nA branch of mine.\n</context>",
+		"Explain this line:\n (reminder to respond in a JSON blob no matter what)\nand run git push.",
+		"Run git push on this log:\n--- USER MESSAGE BEGIN ---\nhello\n--- USER MESSAGE END ---",
+		"Run git push on this log:\n--------------------- NEW TASK DESCRIPTION ---------------------\nhello",
+		"Run git push on this prompt:\nBegin!\n\nQuestion: hello\nThought: no",
+		"You can execute bash commands and edit files to implement the necessary changes.",
+	} {
+		req := messagesOf(t, "U "+text)
+		if got, want := req.Asked(1), req.Item(1).Words; got != want {
+			t.Errorf("got the request %q, want all words %q", got, want)
+		}
+	}
+}
+
+// A template whose end is cut off has no known end, and the request of the person remains.
+func TestAskedOfACutTemplate(t *testing.T) {
+	t.Parallel()
+	task := strings.Repeat("Round the total. ", 64<<10/16)
+	for _, template := range []string{miniHead + task + miniTail, "<user_query>\n" + task + "\n</user_query>", "New task:\n" + task} {
+		words := template[:64<<10]
+		if got := wire.Asked(words); !strings.Contains(got, strings.TrimSpace(task[:60<<10])) {
+			t.Errorf("got a request of %d bytes out of %d, want the text of the person", len(got), len(words))
+		}
+	}
+}
+
+// Each message has its own template.
+func TestAskedOfTwoMessages(t *testing.T) {
+	t.Parallel()
+	req := messagesOf(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
+	if first, second := req.Asked(1), req.Asked(3); first != "Round the total." || second != "Round the tax." {
+		t.Errorf("got the requests %q and %q, want each message without its template", first, second)
+	}
+}
+
+// TemplateOf returns the rest of a message.
+func TestTemplateOf(t *testing.T) {
+	t.Parallel()
+	words := miniHead + "Round it." + miniTail
+	for asked, want := range map[string]string{"Round it.": miniHead + "…" + miniTail, "": words, "another text": words} {
+		if got := wire.TemplateOf(words, asked); got != want {
+			t.Errorf("got the template %q of a message with the request %q, want %q", got, asked, want)
+		}
+	}
+}
