@@ -17,7 +17,7 @@ type Loop struct {
 // Number of equal results that make a loop. A transient failure needs one result more.
 const (
 	minFailed  = 2 // failures
-	minSilent  = 3 // results of a command that did not report its success
+	minSilent  = 2 // results of a command that did not report its success
 	minSuccess = 5 // successes: an agent may read a thing several times
 	minGesture = 3 // clicks after which the page stays the same
 
