@@ -1,6 +1,9 @@
 package detect_test
 
-import "testing"
+import (
+	"slices"
+	"testing"
+)
 
 // A budget is an argument that an agent changes for another try: a time-out, a limit, a page, an option, a word of a
 // search. Three calls with the same result are a loop if the calls differ only in budgets. Calls that differ in a name,
@@ -51,6 +54,8 @@ func TestCallsThatDifferOnlyInABudgetAreALoop(t *testing.T) {
 		"options":                {shells(failed, "pkg add left", "pkg add left --force", "pkg add left --force --old"), true},
 		"other objects":          {shells(failed, "pkg add left --force", "pkg add right --force", "pkg add up --force"), false},
 		"names to find":          {shells("", "find . -name 'cart.proto'", "find . -iname '*cart.proto' -type f", "find . -iname '*cart.proto*' | head"), true},
+		"names to delete":        {shells(failed, "find . -name 'cart.proto' -delete", "find . -name '*cart.proto' -delete", "find . -name '*cart.proto*' -delete"), false},
+		"attempts after an edit": {slices.Insert(calls("open_gate", "the motor is stuck", `{"gate":"n"}`, `{"gate":"n","force":true}`, `{"gate":"n","force":true,"slow":true}`), 1, call("edit", jsonArgs("file_path", "gate.ini"), "The file was updated.")), false},
 		"other names to find":    {shells("", "find . -name '*.proto'", "find . -name '*.thrift'", "find . -name '*.capnp'"), false},
 		"words in quotes":        {shells(failed, "pkg add 'left'", "pkg add 'left' --force", "pkg add 'left' --force --old"), true},
 		"options with a value":   {shells(failed, "git push", "git -c http.proxy=p push", "git -c http.proxy=p -c http.version=2 push"), true},

@@ -199,6 +199,14 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			rounds(3, bash("sh check.sh", "(no output)")),
 			[]int{1},
 		},
+		{
+			"equal reads of a file between changed reads of a log",
+			[]storyStep{
+				read("a"), bash("tail -1 x.log", "one"), read("a"), bash("tail -1 x.log", "two"), bash("tail -1 x.log", "three"),
+				read("a"), read("a"), read("a"), read("a"),
+			},
+			nil,
+		},
 		{"a silent command after which a file is equal", rounds(3, bash("kill 7", "(no output)"), bash("cat a.pid", "7")), []int{2}},
 		{
 			"a silent build",

@@ -560,6 +560,22 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 	}
 }
 
+// A trigger of a model is tested on the requests of persons, without the templates of harnesses.
+func TestDraftOfAModelIsTestedWithoutTemplates(t *testing.T) {
+	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Check the quay gate again."
+	b := newBench(t)
+	for i := range 24 {
+		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Please solve this issue: run ", i, tail)), ran("make rows", "make: rows target failed badly", 2))
+	}
+	b.session("quay", user("Check the quay gate."), ran("make quay", "make: quay target failed badly", 2))
+	answer := routine("failure", `{"lessons":[{"title":"Mend the rows.","applies_when":"It fails.","advice":["Do it."],"error_patterns":[],"keywords":["check the quay gate"],"counter_example":"","same_as":""}]}`)
+	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
+	sum, _, err := judged(t, b, s)
+	if err != nil || len(b.slugs()) != 1 {
+		t.Errorf("got the lessons %v, the refusals %v and the error %v, want one lesson", b.slugs(), sum.Refused, err)
+	}
+}
+
 // The judge receives existing lessons that are similar to the session. If a draft names an existing lesson, the session
 // is added to the evidence of that lesson.
 func TestJudgeNamesAnExistingLesson(t *testing.T) {

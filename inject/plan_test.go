@@ -91,6 +91,18 @@ func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
 	}
 }
 
+// If a harness wrote the newest words, the request of a person before these words is matched without its template.
+func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
+	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
+	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
+	r.a.user("Please solve this issue: rename alpha"+tail, false)
+	r.a.addAnswer("First I read the file.")
+	r.a.user("Now proceed and carry out this plan.", false)
+	if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
+		t.Errorf("got the matches %q, want on-request", p.Matched)
+	}
+}
+
 // A message of a template without a request matches no lesson.
 func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("on-template", "omega", "y")), "s")

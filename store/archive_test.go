@@ -117,6 +117,7 @@ func TestBrowseIsBounded(t *testing.T) {
 		t.Fatalf("Browse without a match: got %d sessions, %d rows read, next page %q, oldest start %v, want no session, about %d rows, a next page and a start",
 			len(list.Sessions), list.Read, list.Next, list.OldestStart, scan)
 	}
+	same(t, "start of the newest session that was read", list.NewestStart.Sub(r.clock.now()), (scan+499)*time.Second)
 	list = r.browse(store.SessionQuery{Agent: "nobody", After: list.Next})
 	if list.Next != "" || list.Read == 0 {
 		t.Errorf("the last page without a match: got %d rows read and next page %q, want at least 1 row and no next page", list.Read, list.Next)

@@ -261,6 +261,10 @@ func TestNumbersOfASessionContinue(t *testing.T) {
 		t.Errorf("the next exchange: got %s, want email:2 and email:1", got)
 	}
 	r.Continue(redact.NewNumbers(numbers.Highest()))
+	numbers.Raise(map[string]int{"email": 1}) // an older state of another replica
+	if highest := numbers.Highest()["email"]; highest != 2 {
+		t.Errorf("after Raise with a lower number: got the highest number %d, want 2", highest)
+	}
 	if got := r.Text("e@f.io, a@b.io, 203.0.113.7"); got != "[REDACTED:email:3], [REDACTED:email:4], [REDACTED:ip:1]" {
 		t.Errorf("after a restart: got %s, want email:3, email:4 and ip:1", got)
 	}

@@ -82,6 +82,18 @@ func TestAskedOfACutTemplate(t *testing.T) {
 	}
 }
 
+// A message of more than 1 MB is its own request, so that the search for templates has a bound.
+func TestAskedKeepsAHugeMessage(t *testing.T) {
+	t.Parallel()
+	words := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
+	if got := wire.Asked(words); got != words {
+		t.Errorf("got a request of %d bytes, want the message of %d bytes", len(got), len(words))
+	}
+	if got := messagesOf(t, "U "+words).Asked(1); got != words {
+		t.Errorf("got a request of %d bytes from the list, want the message of %d bytes", len(got), len(words))
+	}
+}
+
 // Each message has its own template.
 func TestAskedOfTwoMessages(t *testing.T) {
 	t.Parallel()
