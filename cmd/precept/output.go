@@ -170,9 +170,17 @@ func printWrapped(out io.Writer, columns int, format string, args ...any) {
 
 // folded wraps a sentence; lines after the first are indented. A word longer than a line, such as a path, stays whole.
 func folded(text string, columns int) []string {
-	lines := breakAtBlanks([]rune(text), max(columns-continuationIndent, 1))
-	for i := range lines[1:] {
-		lines[i+1] = strings.Repeat(" ", continuationIndent) + lines[i+1]
+	var lines []string
+	for word := range strings.SplitSeq(text, " ") {
+		last := len(lines) - 1
+		switch {
+		case last < 0:
+			lines = append(lines, word)
+		case displayWidth(strings.TrimLeft(lines[last], " "))+len(" ")+displayWidth(word) <= columns-continuationIndent:
+			lines[last] += " " + word
+		default:
+			lines = append(lines, strings.Repeat(" ", continuationIndent)+word)
+		}
 	}
 	return lines
 }

@@ -221,30 +221,6 @@ func breakLine(line []rune, columns int) (out []string) {
 	}
 }
 
-// breakAtBlanks breaks a line as breakLine does, but keeps words that are longer than columns.
-func breakAtBlanks(line []rune, columns int) (out []string) {
-	start, width := 0, 0 // of the output line
-	for i := 0; i <= len(line); {
-		end := i // of the next word
-		wordWidth := 0
-		for end < len(line) && (line[end] != ' ' || end == i) {
-			wordWidth += cells(line[end])
-			end++
-		}
-		if width > 0 && width+wordWidth > columns {
-			out = append(out, string(line[start:i]))
-			start, width = i+1, wordWidth-1
-		} else {
-			width += wordWidth
-		}
-		if end == len(line) {
-			break
-		}
-		i = end
-	}
-	return append(out, string(line[start:]))
-}
-
 // cells returns the number of columns that a terminal uses for a character.
 func cells(r rune) int {
 	switch k := width.LookupRune(r).Kind(); {
