@@ -118,11 +118,7 @@ const (
 // Asked returns the request of a person in item i, without the templates and the preambles of known harnesses; "" for
 // none. A message without a known template is its own request: Asked returns Item.Words.
 func (r *Request) Asked(i int) string {
-	if r.Role(i) != RoleUser {
-		return ""
-	}
-	switch words := r.Item(i).Words; {
-	case words == "", strings.HasPrefix(words, examplesEnd):
+	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).Words, examplesEnd) {
 		return ""
 	}
 	return r.taskIn(i)
