@@ -26,7 +26,7 @@ const (
 // audit is the log of the actions of admins, in a file and, for the newest actions, in memory. If the file
 // cannot be written, the newest actions stay in memory, and the server's log reports the failure.
 type audit struct {
-	path string // "": the log is kept in memory only
+	path string // "" means the log is kept in memory only
 	mu   sync.Mutex
 	list []AuditEntry // newest actions, oldest first; at most 2*auditShown
 }

@@ -20,7 +20,7 @@ import (
 
 // stored holds the figures of a lesson that come from the stored sessions, not from the counters.
 type stored struct {
-	survey *report.Survey // nil: the sessions were not read
+	survey *report.Survey // nil means the sessions were not read
 	old    bool           // newer sessions are being read, and the page will refresh itself
 	err    error
 }
@@ -93,7 +93,7 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 // backtestView holds the backtest of a lesson on captured sessions. The zero value is a backtest that was not
 // requested.
 type backtestView struct {
-	result *backtest.Result // nil: not requested, or failed
+	result *backtest.Result // nil means not requested, or failed
 	note   string           // reason for a failed backtest
 }
 

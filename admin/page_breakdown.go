@@ -17,7 +17,7 @@ import (
 // breakdownView is the data of the breakdown: the effects of lessons in parts of the sessions.
 type breakdownView struct {
 	by      choice
-	survey  *report.Survey // nil: none
+	survey  *report.Survey // nil if none
 	reading bool           // the sessions are being read, and no earlier survey has a cell
 	cells   []report.Cell  // cells with enough data
 	thin    int            // number of cells with too little data

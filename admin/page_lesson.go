@@ -20,7 +20,7 @@ import (
 // lessonView is the data of a lesson's page.
 type lessonView struct {
 	slug     string
-	lesson   *lesson.Lesson // nil: not in the bank any more
+	lesson   *lesson.Lesson // nil means not in the bank any more
 	row      *report.Row    // measurements of the present text; nil if none
 	truth    *float64       // demo: the true effect; else nil
 	since    []effectAt     // effects since the server's start

@@ -18,7 +18,7 @@ import (
 
 // Prices holds the operator's prices, in one currency.
 type Prices struct {
-	Models   *price.Table // nil: no price is known
+	Models   *price.Table // nil means no price is known
 	Session  float64      // value of a session that succeeds instead of failing; 0 means unknown
 	Currency string
 }

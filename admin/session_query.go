@@ -122,7 +122,7 @@ func (s *Server) setCosts(list []store.SessionItem) {
 type recentKey struct {
 	Tenant, Range string
 	Zone          int       // zone of a named range, in seconds east of UTC
-	Since, Until  time.Time // bounds without a named range; zero: none
+	Since, Until  time.Time // bounds without a named range; zero if none
 }
 
 // readRecent reads the sessions of a key.

@@ -15,8 +15,8 @@ type arm struct {
 
 	mu      sync.Mutex
 	buckets trial.Table // by day
-	local   *localState // nil: no state
-	cached  *discounted // nil: stale
+	local   *localState // nil means no state
+	cached  *discounted // nil means stale
 }
 
 // localState is the state of an arm that only this process has.

@@ -178,7 +178,7 @@ type Report struct {
 type ModelPrice struct {
 	Model  string  `yaml:"model"`
 	Input  float64 `yaml:"input" min:"0"`
-	Cached float64 `yaml:"cached" min:"0"` // 0: the price of the input
+	Cached float64 `yaml:"cached" min:"0"` // 0 means the price of the input
 	Output float64 `yaml:"output" min:"0"`
 }
 
@@ -195,7 +195,7 @@ type Hooks struct {
 
 // Hook is the secret of a webhook and the tenant that owns the events with this secret.
 type Hook struct {
-	Tenant string `yaml:"tenant"` // "": default
+	Tenant string `yaml:"tenant"` // "" means default
 	Secret Secret `yaml:"secret" alone:"yes"`
 }
 

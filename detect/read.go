@@ -59,7 +59,7 @@ var errEmpty = errors.New("the input is empty")
 // reading splits a text into the JSON objects of the top level and of arrays on the top level.
 type reading struct {
 	each       func(Transcript) error
-	ahead      *inspectors // nil: the transcripts of JSON lines go to each, too
+	ahead      *inspectors // nil means the transcripts of JSON lines go to each, too
 	in         *bufio.Reader
 	stopped    bool    // each returned an error
 	faults     []error // the first faults

@@ -88,7 +88,7 @@ type stepMemo struct {
 	hasOutcome                                   bool             // silent, timePassed and traits.repeats are set
 	transient, hasTransient                      bool             // the failure may end although nothing changes
 	silent                                       bool             // a shell command succeeded without a report of its success
-	fingerprint                                  *callFingerprint // see step.callWords
+	fingerprint                                  *callFingerprint // see step.fingerprint
 	timePassed                                   bool             // the call waited, so that other calls may have other results
 	tool                                         uint32           // see step.tool
 	short                                        bool             // the result is one line of a few words, or empty; set with hasOutcome

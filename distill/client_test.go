@@ -166,7 +166,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 	size := len(completion("stop", "", "", 0))
 	for name, c := range map[string]struct {
 		body, fails   string
-		input, output int64 // 0: estimated
+		input, output int64 // 0 means estimated
 	}{
 		"reported":              {completion("stop", "", `"prompt_tokens":7,"completion_tokens":3`, 0), "", 7, 3},
 		"not reported":          {completion("stop", "", "", 0), "", 0, 4},

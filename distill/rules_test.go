@@ -13,7 +13,7 @@ import (
 // rule is a session and its expected lesson.
 type rule struct {
 	events  []event
-	slug    string   // "": no lesson
+	slug    string   // "" means no lesson
 	holds   []string // texts that the title or the body contains
 	matches string   // an error of another session, which the trigger must match
 }

@@ -45,7 +45,7 @@ type Options struct {
 	Source   Source
 	Notes    Notes
 	Bank     Bank
-	Judge    Judge // nil: the rules
+	Judge    Judge // nil means the rules
 	Select   Selection
 	DryRun   bool
 	Auto     bool // distill.gate is auto: trials start without an approval

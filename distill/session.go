@@ -81,7 +81,7 @@ type step struct {
 	args    arguments
 	text    string
 	verdict detect.Judgement
-	shell   *shellCall // nil: the tool runs no command
+	shell   *shellCall // nil means the tool runs no command
 }
 
 func (s *step) failed() bool         { return s.verdict.Outcome == detect.Error }

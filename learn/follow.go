@@ -19,7 +19,7 @@ type follower struct {
 	tools   tools
 	beliefs *beliefs
 	open    *provisional
-	fleet   Fleet       // nil: no other replicas
+	fleet   Fleet       // nil means no other replicas
 	started atomic.Bool // Fleet.Moved has answered
 }
 

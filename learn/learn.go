@@ -28,9 +28,9 @@ type Options struct {
 	Now       func() time.Time
 	Backend   Backend
 	Fleet     Fleet     // backend shared by replicas; nil means no replicas
-	Memory    Memory    // nil: only the backend has sessions
-	Deliverer Deliverer // nil: for a reader without Run
-	Touches   Touches   // nil: for a reader without Run
+	Memory    Memory    // nil means only the backend has sessions
+	Deliverer Deliverer // nil means for a reader without Run
+	Touches   Touches   // nil means for a reader without Run
 	// Exchanges has the exchanges of closing sessions; nil means only the backend has them.
 	Exchanges Exchanges
 	Guard     *guard.Guard

@@ -20,7 +20,7 @@ import (
 // ReportQuery selects a report.
 type ReportQuery struct {
 	Tenant      string
-	Window      time.Duration // 0: all
+	Window      time.Duration // 0 means all
 	Provisional bool          // count open sessions
 	NoOpenCount bool          // leave out Report.Open, which costs a search for open sessions
 	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0 if none

@@ -27,7 +27,7 @@ type clientWriter struct {
 	deadlineSet time.Time // when the write deadline was last set
 	body        *clientBody
 	dialect     wire.Dialect // dialect of an inspected path; wire.None for other paths
-	code        int          // 0: no answer yet
+	code        int          // 0 means no answer yet
 	id          string       // Precept-Request-Id; empty before the first use
 	unknownKey  string       // unknown key of the path form, logged at the end; see PathForm.Unknown
 	atEndpoint  bool         // an endpoint of precept answers, not the upstream

@@ -126,7 +126,7 @@ func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
-// newRig starts a proxy on a store in dir ("": a new directory). flags override the default settings.
+// newRig starts a proxy on a store in dir ("" means a new directory). flags override the default settings.
 func newRig(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	if dir == "" {

@@ -95,7 +95,7 @@ var errNoLesson = refusal(wire.None, http.StatusNotFound, "the lesson does not e
 // often. Writes of this server are visible at once, writes of other servers within a second.
 type bookCache struct {
 	mu   sync.Mutex
-	last *lesson.Book // nil: the next call of book reads the bank
+	last *lesson.Book // nil means the next call of book reads the bank
 	at   time.Time    // when last was read
 }
 

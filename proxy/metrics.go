@@ -146,7 +146,7 @@ func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply)
 		return
 	}
 	for kind, n := range map[string]int{"input": rep.Usage.Input, "output": rep.Usage.Output, "cached": rep.Usage.Cached} {
-		if n <= 0 { // -1: unknown
+		if n <= 0 { // -1 means unknown
 			continue
 		}
 		m.upstream.tokens.WithLabelValues(kind).Add(float64(n))

@@ -36,7 +36,7 @@ type Options struct {
 	Fleet   FleetKeys
 	Log     *slog.Logger
 	Metrics *Metrics
-	Tracer  *trace.Tracer // nil: no traces
+	Tracer  *trace.Tracer // nil means no traces
 
 	Bank      Bank                                     // lessons that agents write for themselves; nil means /v1/lessons belongs to the upstream
 	Consulted *Consulted                               // number of matches of each lesson

@@ -47,7 +47,7 @@ type outgoing struct {
 	inbound      *http.Request // the request as the server made it; net/http adds unannounced trailers here only
 	uncompressed bool          // ask the upstream for a reply without Content-Encoding
 	idle         time.Duration // limits.stream_idle_timeout
-	span         *trace.Span   // nil: the client's trace headers are forwarded unchanged
+	span         *trace.Span   // nil means the client's trace headers are forwarded unchanged
 
 	body     *payload // set by read and splice; nil means the body of the client is streamed
 	length   int64    // Content-Length for body; -1 when the client announced trailers

@@ -16,9 +16,9 @@ import (
 
 // reply is the part of the upstream's reply that a turn keeps.
 type reply struct {
-	status   int               // 0: no reply, and no answer of precept in its place
+	status   int               // 0 means no reply, and no answer of precept in its place
 	first    time.Time         // time at which the headers arrived
-	reader   *wire.ReplyReader // nil: the reply is forwarded unread
+	reader   *wire.ReplyReader // nil means the reply is forwarded unread
 	length   int64             // Content-Length, -1 unknown
 	received int64             // bytes
 	complete bool              // the last byte was received

@@ -25,7 +25,7 @@ type SessionQuery struct {
 	Tenant       string
 	Since, Until time.Time // bounds of the start
 	After        string    // Next of the previous list
-	Limit        int       // 0: DefaultRows; at most MaxRows
+	Limit        int       // 0 means DefaultRows; at most MaxRows
 	OldestFirst  bool      // by the start, from old to new
 	Session      string    // name or id of one session, or the id of a request or a response; all fields but Tenant are then ignored
 
@@ -251,7 +251,7 @@ type SampleQuery struct {
 	Agent   string        // the whole name
 	Session string        // a session's id
 	After   string
-	Limit   int // 0: DefaultRows; at most MaxRows
+	Limit   int // 0 means DefaultRows; at most MaxRows
 }
 
 // SampleItem is a sample in a list.

@@ -43,7 +43,7 @@ type epochs interface {
 // goroutine at a time delivers rows, deletes sessions or closes sessions.
 type shipper struct {
 	be      syncer
-	fleet   epochs // nil: this process owns the backend
+	fleet   epochs // nil means this process owns the backend
 	handoff *handoff
 	writer  *writer
 	deps    deps

@@ -47,7 +47,7 @@ type announcer interface {
 // the goroutine of the shipper and under its lock, so that no delivery runs meanwhile.
 type eraser struct {
 	be       deleter
-	fleet    announcer // nil: this process owns the backend
+	fleet    announcer // nil means this process owns the backend
 	sessions *sessions
 	changes  *changeQueue
 	touched  *touched

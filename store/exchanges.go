@@ -31,7 +31,7 @@ const (
 //
 // Without other replicas, half of the size is for the sessions that are still open; see openDocuments.
 type ExchangeCache struct {
-	open         *openDocuments // nil: other replicas write to the backend
+	open         *openDocuments // nil means other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
 	seed         maphash.Seed
 	life         time.Duration

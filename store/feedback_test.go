@@ -234,7 +234,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 		turn      int
 		signals   []detect.Signal
 		sentiment bool
-		want      float64 // -1: no reward
+		want      float64 // -1 means no reward
 	}{
 		"no signal":                          {2, nil, true, -1},
 		"a test run":                         {2, []detect.Signal{pass}, false, 1},

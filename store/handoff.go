@@ -22,7 +22,7 @@ const (
 // slower than the recorder, ready leaves memory, and the shipper reads the rows back from the outbox. next also has
 // the stubs, the records of turns in progress.
 type handoff struct {
-	outbox   *outbox.Outbox // nil: rows wait in memory alone
+	outbox   *outbox.Outbox // nil means rows wait in memory alone
 	deps     deps
 	maxBytes int64 // maximum size of the exchanges in memory
 

@@ -45,7 +45,7 @@ var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknogl
 // clock is the time of a rig: manual, or time.Now plus the time that the test added.
 type clock struct {
 	mu    sync.Mutex
-	at    time.Time // zero: time.Now
+	at    time.Time // zero means time.Now
 	ahead time.Duration
 }
 

@@ -89,7 +89,7 @@ type items struct {
 
 // unit is the record with the coins of several sessions, and its reward.
 type unit struct {
-	record  *session.Record // nil: not stored
+	record  *session.Record // nil means not stored
 	applied session.Applied
 	closed  bool
 }

@@ -24,9 +24,9 @@ type optouts struct {
 	marks   *optOutMarks
 	tally   *Tally
 	failed  func(step label.Step, err error)
-	clean   *redact.CleanTexts // nil: every text is scanned
+	clean   *redact.CleanTexts // nil means every text is scanned
 
-	rules    atomic.Pointer[sample.OptOut] // nil: nothing opted out
+	rules    atomic.Pointer[sample.OptOut] // nil means nothing opted out
 	personal atomic.Bool                   // also redact personal data, not only secrets
 }
 

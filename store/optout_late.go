@@ -17,7 +17,7 @@ type LateOptOut struct {
 	// judged reports that the present patterns judged every exchange of the session before the write, so that
 	// the exchanges that left the store name no opted-out path.
 	judged bool
-	rec    *session.Record // nil: the row is missing or cannot be read
+	rec    *session.Record // nil means the row is missing or cannot be read
 }
 
 // NewLateOptOut returns the opt-outs of a session with its row and all its stored exchanges.

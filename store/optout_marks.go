@@ -32,9 +32,9 @@ type optOutKeeper interface {
 // optOutMarks holds the marks of opted-out sessions. The goroutine of the shipper writes the marks to
 // the outbox and the fleet, and a request that begins a session looks for the mark of the session.
 type optOutMarks struct {
-	outbox *outbox.Outbox // nil: no marks
+	outbox *outbox.Outbox // nil means no marks
 	secret []byte
-	fleet  optOutKeeper // nil: this process owns the backend
+	fleet  optOutKeeper // nil means this process owns the backend
 
 	mu          sync.Mutex // guards the fields below
 	byName      map[uint64]outbox.Mark

@@ -29,7 +29,7 @@ const (
 // latePosts holds the posts that the backend could not take. The posts wait in the outbox, so that
 // a restart loses no post. The goroutine of the shipper delivers the posts.
 type latePosts struct {
-	outbox *outbox.Outbox // nil: no outbox; a post that the backend does not take fails
+	outbox *outbox.Outbox // nil means no outbox; a post that the backend does not take fails
 	now    func() time.Time
 	tombs  *tombstones
 
@@ -43,7 +43,7 @@ type latePosts struct {
 	// Only the shipper's goroutine uses the fields below.
 	due    time.Time // earliest next delivery
 	after  int64     // number of the last post that was tried
-	oldest time.Time // time of receipt of the oldest post; zero: unknown, or no post waits
+	oldest time.Time // time of receipt of the oldest post; zero means unknown, or no post waits
 }
 
 // LateTally counts late posts that were dropped, by reason.

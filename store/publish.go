@@ -25,7 +25,7 @@ const (
 // publisher writes decisions of turns to a shared backend before the client has the whole answer,
 // because the client's next request may reach another replica.
 type publisher struct {
-	be       batchWriter // nil: this process owns the backend
+	be       batchWriter // nil means this process owns the backend
 	optOuts  *optouts
 	changes  *changeQueue
 	state    *state

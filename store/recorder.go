@@ -23,7 +23,7 @@ type recorder struct {
 	tally     *Tally
 	state     *state
 	panicked  func(step label.Step, value any)
-	kept      func(x *sample.Exchange) // nil: not called
+	kept      func(x *sample.Exchange) // nil means not called
 	sentiment bool                     // the user's words count as a signal
 
 	redactor   *redact.Redactor // continues the placeholder numbers of the session of each exchange

@@ -34,7 +34,7 @@ type optOutFinder interface {
 type sessions struct {
 	live   *live
 	be     sessionFinder
-	fleet  optOutFinder // nil: this process owns the backend
+	fleet  optOutFinder // nil means this process owns the backend
 	marks  *optOutMarks
 	state  *state
 	now    func() time.Time

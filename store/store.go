@@ -93,7 +93,7 @@ type Store struct {
 }
 
 // Guard returns the store's panic guard. Other packages that work on the same sessions use the same guard, so
-// that all of them skip a session that the guard has set aside after repeated panics.
+// that all of them skip a session that the guard has set aside after a panic.
 func (s *Store) Guard() *guard.Guard { return s.guard }
 
 // Archive returns the read side of the store. reward is the active definition of the reward.

@@ -17,7 +17,7 @@ type batchWriter interface {
 // writer writes batches to the backend, without the content of deleted sessions.
 type writer struct {
 	be       batchWriter
-	cache    *ExchangeCache // nil: none
+	cache    *ExchangeCache // nil if none
 	feedback *feedbackWriter
 	tombs    *tombstones
 	guard    *guard.Guard

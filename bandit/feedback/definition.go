@@ -11,7 +11,7 @@ import (
 // the age at which a session closes. Rewards under different definitions are not comparable, so
 // each definition has its own counters.
 type Definition struct {
-	Tiers      []int // nil: all
+	Tiers      []int // nil means all
 	Sentiment  bool
 	CloseAfter time.Duration
 }

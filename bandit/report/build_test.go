@@ -27,7 +27,7 @@ type arm struct {
 	n1, n0       int     // sessions with a reward
 	y1, y0       float64 // shares of success
 	mute1, mute0 int     // closed sessions without a reward
-	day          int32   // 0: today
+	day          int32   // 0 means today
 	tier1        int     // tier of the rewards of injected sessions; 0 means 1
 	controlled   bool    // the sessions are control sessions
 }

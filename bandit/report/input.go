@@ -14,7 +14,7 @@ type Input struct {
 	RewardDefinition string
 	Elsewhere        []Counted
 	Counters         *trial.Counters // nil reads as empty; for a provisional report a Clone with the open sessions
-	Chooser          Chooser         // nil: no chooser
+	Chooser          Chooser         // nil means no chooser
 	Policy           Policy
 	Lessons          []Lesson // current or not; tested arms that are not listed get a row, too
 	// Archived reports whether the bank's archive has a lesson of the slug; nil means no archive.

@@ -215,7 +215,7 @@ func TestTableReturnsAWriteError(t *testing.T) {
 
 // The table names the holdout rule earn or fixed, and says nothing about the default rule prove.
 func TestTableNamesAnUnusualHoldoutRule(t *testing.T) {
-	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} { // "": no line
+	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} { // "" means no line
 		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
 		r := report.Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {

@@ -124,7 +124,7 @@ type ModelEffect struct {
 const seenDeviations = 1.2816
 
 // Seen reports whether the evidence of a lesson includes the model: with enough rewarded picks, and with
-// a probability of at least 90% that the effect on the model has the given sign (0: any effect).
+// a probability of at least 90% that the effect on the model has the given sign (0 means any effect).
 func (e *ModelEffect) Seen(sign float64) bool {
 	return e.Enough && (sign == 0 || sign*e.Shrunken >= seenDeviations*e.Spread)
 }

@@ -10,7 +10,7 @@ type Progress struct {
 	Reached   bool // the trial has the requested width or number of picks
 }
 
-// Progress returns the state of an arm whose trial ends at the half-width until (0: no limit by
+// Progress returns the state of an arm whose trial ends at the half-width until (0 means no limit by
 // width), or after the picks of a planned trial (empty: none). open is the number of rewarded picks
 // of the trial that are not in the counters yet.
 func (c *Counters) Progress(k Arm, until float64, planned string, open int64) (p Progress) {

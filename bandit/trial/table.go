@@ -71,7 +71,7 @@ type changing struct {
 	group  uint8
 	at     int64
 	packed []byte          // the bytes in the table
-	v      *[Columns]int64 // nil: unchanged
+	v      *[Columns]int64 // nil means unchanged
 }
 
 // Change calls f with a function that returns the values of a row for a change. The function adds a

@@ -27,7 +27,7 @@ const outputGrace = 2 * time.Second
 // receives, and precept exits with the status of the child.
 type child struct {
 	args     []string
-	env      []string // nil: the environment of precept
+	env      []string // nil means the environment of precept
 	in       io.Reader
 	out, err io.Writer
 }

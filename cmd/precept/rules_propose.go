@@ -27,7 +27,7 @@ import (
 type judgement struct {
 	section *rules.Section
 	text    string
-	row     *report.Row // nil: not measured
+	row     *report.Row // nil means not measured
 	rule    string      // rule by which the section can be removed; "" keeps the section
 	why     string      // reason for keeping the section
 }

@@ -20,7 +20,7 @@ type Likeness struct {
 
 // likeness is the part of a run for matches by likeness.
 type likeness struct {
-	book     *lesson.Book // nil: matches by likeness are not counted
+	book     *lesson.Book // nil means matches by likeness are not counted
 	sessions int          // captured sessions from which the thresholds are computed
 }
 

@@ -60,7 +60,7 @@ const (
 // An unresolvable reference or a broad trigger is a warning in a lesson that a person wrote, which has no
 // Approval.Source, and an error in a lesson that a program wrote.
 type Checks struct {
-	Now      time.Time                           // for expiry; zero: not checked
+	Now      time.Time                           // for expiry; zero means not checked
 	Resolve  func(Evidence) bool                 // reports whether a reference resolves; nil means not checked
 	Secrets  func(text string) []string          // names of the secrets and personal data in a text; nil means not checked
 	Backtest func(*Lesson) (fired, sessions int) // counts the captured sessions, and those in which the lesson would fire; nil means not checked

@@ -26,7 +26,7 @@ var errNoEvents = errors.New("the file system does not report changes")
 //
 // With the zero value, the directory is walked at each poll.
 type events struct {
-	kernel    *fsnotify.Watcher // nil: no events
+	kernel    *fsnotify.Watcher // nil means no events
 	folders   map[string]bool   // watched by kernel
 	roots     []root            // compared at each poll
 	dirty     bool              // a walk is due: the kernel reported a change, or may have missed a change before the watch began

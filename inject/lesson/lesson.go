@@ -107,7 +107,7 @@ type Lesson struct {
 	SuccessCount, FailureCount int // counts that the author claims; no decision uses the counts
 	Supersedes                 []string
 	Prevents                   []string  // further kinds and phrases of errors that the lesson prevents, in addition to its trigger
-	ExpiresAt                  time.Time // zero: never
+	ExpiresAt                  time.Time // zero means never
 	State                      State     // active in a person's file
 	Former                     State     // state before a pause or a retirement; empty in other states
 	BeforePause                State     // state before the pause of a lesson that was retired while paused; otherwise empty

@@ -23,7 +23,7 @@ type Texts struct {
 	entries  map[string]*entry // nil before the first load
 	archived map[string]bool   // slugs of archived lessons
 	unread   []Problem         // problems of the texts that could not be read
-	parsed   *Parsed           // nil: no other reader has the texts
+	parsed   *Parsed           // nil means no other reader has the texts
 
 	book     *Book // book of the present texts
 	problems []Problem

@@ -26,7 +26,7 @@ const (
 type Client struct {
 	URL   string // in the form of OPENAI_BASE_URL
 	Model string
-	Key   string // "": no key is sent
+	Key   string // "" means no key is sent
 	HTTP  *http.Client
 }
 

@@ -222,7 +222,7 @@ func isQuestion(v []byte) bool {
 }
 
 // afterPurpose returns the position after the colon in "secret for the webhook: ...", for a name that ends
-// at end. 0 means none.
+// at end. 0 if none.
 func afterPurpose(s []byte, end int) int {
 	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") && !startsWith(s, end, " per ") && !startsWith(s, end, " für ") && !startsWith(s, end, " pour ") && !startsWith(s, end, " para ") {
 		return 0

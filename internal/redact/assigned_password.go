@@ -86,7 +86,7 @@ func namesPass(v []byte) bool {
 }
 
 // afterUser returns the position of the password after a user's name at p: ID/PW: bob / x1y2z3. The
-// name of the password is at start. 0 means none.
+// name of the password is at start. 0 if none.
 func afterUser(s []byte, start, p int) int {
 	const maxLen = 32
 	p = skipMarks(s, p)

@@ -97,7 +97,7 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	return m.value(p, class, shape{})
 }
 
-// linkLen returns the length of the verb or sign between a name and its value at p; 0 means none.
+// linkLen returns the length of the verb or sign between a name and its value at p; 0 if none.
 func linkLen(s []byte, p int) int {
 	switch at(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
@@ -111,7 +111,7 @@ func linkLen(s []byte, p int) int {
 }
 
 // afterWords returns the position after the colon or the last verb of "token for the webhook: ..." and "token that I
-// got was ...", for a name that ends at end. 0 means none.
+// got was ...", for a name that ends at end. 0 if none.
 func (m *matcher) afterWords(end int) int {
 	s := m.s
 	p, colon := phraseEnd(s, end)

@@ -113,7 +113,7 @@ func quoteAt(s []byte, p int) int {
 
 // valueAfterType returns the position of the quoted value after a type, an index or a fallback
 // operator that follows a name at p: password: string = "x", password[32] = "x",
-// env['PASSWORD'] || 'x'. 0 means none.
+// env['PASSWORD'] || 'x'. 0 if none.
 func (m *matcher) valueAfterType(p int) int {
 	const maxLen = 40
 	s := m.s

@@ -18,7 +18,7 @@ func cell(s []byte, p int) int {
 }
 
 // valueAfterName returns the position of a password after the name s[start:end]: quoted as in SQL, after
-// "is", in a table, or directly after the name in settings. 0 means none.
+// "is", in a table, or directly after the name in settings. 0 if none.
 func (m *matcher) valueAfterName(start, end int) int {
 	const maxDistance = 40
 	s := m.s
@@ -80,7 +80,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 }
 
 // typedValue returns the position of the text that a script types into the field with the name s[start:end]:
-// getByLabel('Password').fill('...'), fill('#password', '...'). 0 means none.
+// getByLabel('Password').fill('...'), fill('#password', '...'). 0 if none.
 func typedValue(s []byte, start, end int) int {
 	const maxMarks = 3 // ends of the selector: "]')
 	p := end
@@ -102,7 +102,7 @@ func typedValue(s []byte, start, end int) int {
 }
 
 // afterShortName returns the position of the password after the name pw, pwd or pass that ends at end: "the pw is
-// ...", "pw ...". The word must look like a password. 0 means none.
+// ...", "pw ...". The word must look like a password. 0 if none.
 func afterShortName(s, name []byte, end int) int {
 	const maxLen, minLen = 64, 8
 	p := end + len(" is ")
@@ -122,7 +122,7 @@ func afterShortName(s, name []byte, end int) int {
 }
 
 // afterCipherType returns the position after the digit of the cipher type that a router writes between a name and its
-// value: password 7 .... 0 means none.
+// value: password 7 .... 0 if none.
 func afterCipherType(s []byte, end int) int {
 	if at(s, end) != ' ' || !isDigit(at(s, end+1)) || at(s, end+2) != ' ' {
 		return 0
@@ -140,7 +140,7 @@ func isStrongWord(s []byte, p int) bool {
 }
 
 // defaultOf returns the position of the default of the Terraform variable, or of the value of the Terraform
-// output, whose block starts at p. 0 means none.
+// output, whose block starts at p. 0 if none.
 func defaultOf(s []byte, p int) int {
 	const maxLen = 200
 	if !isQuote(at(s, p)) || !startsWith(s, p+1, " {") {

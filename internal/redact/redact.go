@@ -33,7 +33,7 @@ type Redactor struct {
 	counts       [kindCount]int
 	knownSecrets [][]byte    // secret values since Reset or Continue
 	secretTable  secretTable // index of knownSecrets
-	clean        *CleanTexts // nil: every text is scanned
+	clean        *CleanTexts // nil means every text is scanned
 }
 
 // New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards,

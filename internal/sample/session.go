@@ -20,7 +20,7 @@ type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
 	Ratings                 []Rating
-	Failing                 Failing // nil: only the agent's marks decide
+	Failing                 Failing // nil means only the agent's marks decide
 }
 
 // Rating is one feedback on a session.

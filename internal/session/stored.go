@@ -92,7 +92,7 @@ type StoredSample struct {
 
 // Applied is the reward of a session that the counters contain, with a version.
 type Applied struct {
-	Version  int64   // 0: not closed yet
+	Version  int64   // 0 means not closed yet
 	Rewarded bool    // a reward is applied
 	Reward   float64 // valid if Rewarded
 	Tier     int
@@ -116,7 +116,7 @@ type Settlement struct {
 type DeadLetter struct {
 	Tenant   string    `json:"-"`
 	ID       ID        `json:"-"`
-	Exchange string    `json:"exchange,omitempty"` // "": the session
+	Exchange string    `json:"exchange,omitempty"` // "" means the session
 	Step     string    `json:"step"`
 	Why      string    `json:"why"`
 	At       time.Time `json:"at"`
@@ -148,7 +148,7 @@ var ErrPlace = errors.New("the position in the list is unknown; start at the top
 
 // ListRange selects a part of a list.
 type ListRange struct {
-	Since, Until time.Time // Since <= when < Until; zero: no bound
+	Since, Until time.Time // Since <= when < Until; zero means no bound
 	After        string    // Page.Next of the page before; "" means from its start
 	Limit        int       // maximum number of entries
 	OldestFirst  bool      // of a list of sessions: from old to new; otherwise from new to old

@@ -25,7 +25,7 @@ func TestUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {
 		d         wire.Dialect
-		raw, want string // want: error, finish reason, completeness, and the input, cached and output tokens (-1: unknown)
+		raw, want string // want: error, finish reason, completeness, and the input, cached and output tokens (-1 means unknown)
 	}{
 		{wire.Chat, `{"error":{"code":7}}`, `"unknown error" "" false {-1 -1 -1}`},
 		{wire.Chat, `{"error":"busy"}`, `"busy" "" false {-1 -1 -1}`},

@@ -25,7 +25,7 @@ type ReplyReader struct {
 	tokens   tokens
 	items    replyItems
 	template template
-	unpack   *unpacker    // nil: the bytes of the reply are not compressed
+	unpack   *unpacker    // nil means the bytes of the reply are not compressed
 	unread   label.Reason // see Unread
 }
 

@@ -10,7 +10,7 @@ import (
 // tool result.
 type Edit struct {
 	Item  int // index in the list, or System
-	Block int // -1: the user's words; else the tool result: its index in content (messages API), 0 in other dialects
+	Block int // -1 means the user's words; else the tool result: its index in content (messages API), 0 in other dialects
 	Text  string
 }
 

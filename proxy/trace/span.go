@@ -44,7 +44,7 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 type Facts struct {
 	Request      Request
 	Reply        Reply
-	Conversation *Conversation // nil: the turn has no session, or opted out of learning
+	Conversation *Conversation // nil means the turn has no session, or opted out of learning
 	Skip         string        // reason for inserting nothing
 }
 

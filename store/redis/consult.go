@@ -42,7 +42,7 @@ func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]b
 			if err != nil {
 				continue
 			}
-			micros, _ := strconv.ParseInt(usec, 10, 64) // 0: the time is unknown
+			micros, _ := strconv.ParseInt(usec, 10, 64) // 0 means the time is unknown
 			out[slug] = bank.Consultation{Count: n, Last: time.UnixMicro(micros).UTC()}
 		}
 		return nil

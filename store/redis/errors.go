@@ -74,8 +74,8 @@ func isClassified(err error) bool {
 	return false
 }
 
-// classifyReply wraps an error reply of the server. In an error inside a script, the script's name may precede the
-// error code, so classifyReply also searches for the code inside the text.
+// classifyReply wraps an error reply of the server. In an error inside a script, the script's name precedes or follows
+// the error code, so classifyReply also searches for the code inside the text.
 func classifyReply(err error, text string) error {
 	has := func(words ...string) bool {
 		for _, w := range words {

@@ -31,7 +31,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes sessions of one keyspace that were last seen before a time ("": at any time), in one step.
+// forget deletes sessions of one keyspace that were last seen before a time ("" means at any time), in one step.
 // Then forget deletes the index entries of the sessions, which are in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, anys(ids)...)...).Int()
@@ -129,8 +129,8 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
 	return n, err
 }
 
-// sweep deletes the sessions that were last seen before a time ("": all sessions) in the keyspaces of list, in steps.
-// The context is checked between the steps.
+// sweep deletes the sessions that were last seen before a time ("" means all sessions) in the keyspaces of list, in
+// steps. The context is checked between the steps.
 func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {

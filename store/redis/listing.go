@@ -85,8 +85,8 @@ func mergeLists(lists [][]ref, count int, compare func(a, b place) int) (refs []
 }
 
 // newest returns a page of a list. numbers is the number of integers of a place in the list.
-// refsAfter returns at most count references that follow a place in the list ("": the first references); fewer than
-// count mean that no further reference exists. load returns the values of references.
+// refsAfter returns at most count references that follow a place in the list ("" means the first references); fewer
+// than count mean that no further reference exists. load returns the values of references.
 func newest[T any](ctx context.Context, s *Store, op string, within session.ListRange, numbers int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {

@@ -185,7 +185,7 @@ type breaker struct {
 
 	mu     sync.Mutex
 	failed int       // consecutive failures
-	until  time.Time // end of the open period; zero: closed
+	until  time.Time // end of the open period; zero means closed
 }
 
 // allow reports whether a call may go out. During a probe the breaker stays open for all other

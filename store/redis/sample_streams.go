@@ -52,8 +52,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns the next samples of a stream after a place ("": the beginning) up to the
-// place until ("": the end), and the place of the last of them. If last equals after, no sample follows.
+// SamplesAfter returns the next samples of a stream after a place ("" means the beginning) up to the
+// place until ("" means the end), and the place of the last of them. If last equals after, no sample follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {

@@ -127,9 +127,9 @@ func (m *merge) pop() (r ref, ok bool) {
 	return r, true
 }
 
-// walk calls fn with the values of a tenant ("": all tenants) in the order of their places. A walk over all tenants
-// reads one group of tenants after another, so that the memory does not grow with the number of tenants. The values
-// are then in the order of their places within each group only.
+// walk calls fn with the values of a tenant ("" means all tenants) in the order of their places. A walk over all
+// tenants reads one group of tenants after another, so that the memory does not grow with the number of tenants. The
+// values are then in the order of their places within each group only.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {
@@ -244,8 +244,8 @@ func bounds(since, until time.Time) (from, to int64) {
 // deletedAt is the time of a reference to a deleted session.
 const deletedAt = math.MinInt64
 
-// EachSample calls fn with the samples of a tenant ("": all tenants) with since <= CreatedAt <
-// until (zero: no bound). The samples of each tenant are in the order of their first write. Samples that
+// EachSample calls fn with the samples of a tenant ("" means all tenants) with since <= CreatedAt <
+// until (zero means no bound). The samples of each tenant are in the order of their first write. Samples that
 // are written meanwhile may be included. EachSample stops at an error of fn, and returns that error.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
@@ -298,9 +298,9 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 	return list, err
 }
 
-// EachSession calls fn with the sessions of a tenant ("": all tenants) with since <= Started < until (zero: no
-// bound), in the order of their first write, each with its settlement. EachSession stops at an error of fn,
-// and returns that error.
+// EachSession calls fn with the sessions of a tenant ("" means all tenants) with since <= Started < until (zero means
+// no bound), in the order of their first write, each with its settlement. EachSession stops at an error of fn, and
+// returns that error.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
 		s: s, op: "walk over sessions", load: s.readListed,

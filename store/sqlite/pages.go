@@ -60,7 +60,7 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any)
 	return len(doc)
 }
 
-// EachSample calls fn for the samples of a tenant ("": all tenants) with since <= CreatedAt < until (a
+// EachSample calls fn for the samples of a tenant ("" means all tenants) with since <= CreatedAt < until (a
 // zero time is no bound), in the order of their first write. Samples that are written during the walk
 // may be included. If fn returns an error, EachSample returns this error at once.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
@@ -86,8 +86,8 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return map[string]string{sampleStream: strconv.FormatInt(newest, 10)}, nil
 }
 
-// SamplesAfter returns the next samples after a position ("": from the first) up to the position until
-// ("": to the last), and the position of the last returned sample. If last equals after, no sample
+// SamplesAfter returns the next samples after a position ("" means from the first) up to the position until
+// ("" means to the last), and the position of the last returned sample. If last equals after, no sample
 // follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	from, end := int64(0), int64(math.MaxInt64)
@@ -125,7 +125,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession calls fn for the sessions of a tenant ("": all tenants) with since <= Started < until, each
+// EachSession calls fn for the sessions of a tenant ("" means all tenants) with since <= Started < until, each
 // with its settled state, in the order of their first mention. See EachSample.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`

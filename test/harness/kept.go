@@ -149,7 +149,7 @@ func Dump(t *testing.T, server *storetest.Redis) map[string]string {
 		page := server.Must(t, "SCAN", cursor, "COUNT", "1000").([]any)
 		cursor = page[0].(string)
 		for _, key := range page[1].([]any) {
-			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil: the key expired after SCAN
+			content, _ := server.Must(t, "DUMP", key.(string)).(string) // nil means the key expired after SCAN
 			all[key.(string)] = content + key.(string)
 		}
 	}

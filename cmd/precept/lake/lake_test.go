@@ -57,7 +57,7 @@ func (m *memoryStore) SamplesAfter(_ context.Context, stream, after, until strin
 	}
 	to := min(from+3, end)
 	for _, s := range m.streams[stream][from:to] {
-		if s.Sample.ID != "" { // "": the sample was deleted
+		if s.Sample.ID != "" { // "" means the sample was deleted
 			list = append(list, s)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 type Source interface {
 	// SampleStreams returns the position of the newest sample of each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
-	// SamplesAfter returns the next samples after the position after, up to the position until ("": to the end).
+	// SamplesAfter returns the next samples after the position after, up to the position until ("" means to the end).
 	// Deleted samples are left out. last is the position up to which SamplesAfter has read. At the end of the stream,
 	// last is equal to after.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)

@@ -43,7 +43,7 @@ type library struct {
 	faulty   atomic.Pointer[[]lesson.Problem] // the same files with their faults
 	unread   atomicText                       // the error and the remedy while the place of the lessons cannot be read
 
-	redis  *redis.Bank // nil: the lessons are files in a directory
+	redis  *redis.Bank // nil means the lessons are files in a directory
 	place  bank.Place
 	writer *bank.Bank
 	parsed *lesson.Parsed                  // shared by writer and the watcher

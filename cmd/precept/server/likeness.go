@@ -29,7 +29,7 @@ type likeness struct {
 	lessons *library
 	backend any // an Evidence, or a backend in memory
 	config  func() *configs.Config
-	read    atomic.Pointer[trafficRead] // nil: not read yet
+	read    atomic.Pointer[trafficRead] // nil means not read yet
 }
 
 // trafficRead is the traffic of the captured sessions, and the time at which they were read.

@@ -40,7 +40,7 @@ type Tools struct {
 	Now    func() time.Time
 	Random io.Reader // safe for concurrent use
 	// Damaged is called when a reader leaves out the content of a session, because one of its exchanges is damaged;
-	// nil: not called.
+	// nil means not called.
 	Damaged func(of session.Ref, err error)
 }
 
