@@ -194,27 +194,6 @@ func failures(tb testing.TB, n int) json.RawMessage {
 	return json.RawMessage(mustJSON(tb, obj{"messages": chat(story)}))
 }
 
-// The cost of a failed call is bounded, however many calls failed before.
-func TestCostOfAFailureIsBounded(t *testing.T) {
-	allocs := func(n int) float64 {
-		raw, runs := failures(t, n), 5
-		reqs := make([]*wire.Request, runs+1)
-		for i := range reqs {
-			reqs[i] = parse(t, wire.Chat, raw)
-		}
-		next := 0
-		return testing.AllocsPerRun(runs, func() {
-			if l := new(detect.Results).Loops(reqs[next], nil, nil); len(l) != 0 {
-				t.Errorf("got the loops %+v, want none", l)
-			}
-			next++
-		})
-	}
-	if few, many := allocs(100), allocs(200); many > 1.1*few {
-		t.Errorf("got %.0f allocations after 100 failures and %.0f after 200, want at most 10%% more", few, many)
-	}
-}
-
 func BenchmarkLoopsAfter200Failures(b *testing.B) {
 	raw := failures(b, 200)
 	for b.Loop() {
