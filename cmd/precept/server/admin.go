@@ -17,7 +17,6 @@ import (
 // openAdmin makes the admin server. Without a configured token, openAdmin reads the token of the
 // data directory or makes one, and the console shows a new token once.
 func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) error {
-	base := localURL(l.Addr())
 	if len(s.cfg.Admin.Tokens) == 0 {
 		token, created, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
 		if token == "" {
@@ -32,7 +31,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 			if err != nil {
 				place = "the token holds until precept stops"
 			}
-			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), place)
+			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(s.dashboardURL(localURL(l.Addr())), token), place)
 			s.showsLinks = true
 		}
 	}
@@ -64,6 +63,9 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	}
 	return nil
 }
+
+// dashboardURL returns the URL of the dashboard on the admin listener with the URL adminURL.
+func (s *Server) dashboardURL(adminURL string) string { return adminURL + s.cfg.Admin.BasePath }
 
 // erased empties the caches of the dashboard after a deletion. During the setup there is no dashboard yet.
 func (s *Server) erased() {

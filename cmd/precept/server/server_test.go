@@ -11,6 +11,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -41,6 +42,13 @@ func (c *console) contains(text string) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Contains(c.b.String(), text)
+}
+
+// String returns the whole output.
+func (c *console) String() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.b.String()
 }
 
 // times returns the number of occurrences of a text in the output.
@@ -215,13 +223,14 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 }
 
 // The first start prints the login link of the dashboard and the setting of agents; later starts print the address of
-// the dashboard without a token.
+// the dashboard without a token. Both addresses have the path prefix of admin.base_path.
 func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
-	source := flagSource(t, nil)
+	source := flagSource(t, map[string]string{"admin.base_path": "/tools/precept"})
 	cfg, err := source.Load()
 	if err != nil {
 		t.Fatal(err)
 	}
+	address := regexp.MustCompile(`dashboard: http://127\.0\.0\.1:\d+/tools/precept(/login\?token=\S+)? \(`)
 	for n, want := range []bool{true, false} {
 		var output console
 		s := server.New(server.Options{
@@ -236,8 +245,8 @@ func TestFirstStartPrintsDashboardAndAgentSetting(t *testing.T) {
 		if err := <-ended; err != nil {
 			t.Fatal(err)
 		}
-		if !output.contains("dashboard: http://127.0.0.1:") {
-			t.Errorf("start %d: the console lacks the address of the dashboard, want the address", n+1)
+		if !address.MatchString(output.String()) {
+			t.Errorf("start %d: the console lacks the address of the dashboard with its path prefix, want the address:\n%s", n+1, output.String())
 		}
 		for _, text := range []string{"/login?token=", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
 			if output.contains(text) != want {

@@ -127,7 +127,7 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
 	}
 	if !s.showsLinks && s.options.Ready == nil && s.cfg.Log.Format != "json" {
-		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", adminURL+s.cfg.Admin.BasePath)
+		fmt.Fprintf(s.options.Console, "dashboard: %s (`precept dashboard` prints the login link)\n", s.dashboardURL(adminURL))
 	}
 	if s.options.Ready == nil {
 		logAlways(ctx, s.log, s.options.Tools.Now(), "precept ready", "data", data, "admin", adminURL)
