@@ -135,7 +135,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 	}
 	judgeCtx, stop := context.WithCancel(ctx)
 	defer stop()
-	err = d.o.Source.EachSession(ctx, tenant, d.o.Select.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.readSession(judgeCtx, r) })
+	err = d.o.Source.EachSession(ctx, tenant, d.o.Select.Since, time.Time{}, func(r session.Row, a session.Applied) error { return w.readSession(judgeCtx, r, a) })
 	if err != nil && !errors.Is(err, errStopWalk) {
 		stop()
 	}

@@ -2,6 +2,7 @@ package distill_test
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -197,4 +198,40 @@ func (m *slowJudge) Judge(context.Context, *distill.Session, []*lesson.Lesson) (
 		return distill.Judgement{}, errors.Join(errors.New("too slow"), context.DeadlineExceeded)
 	}
 	return distill.Judgement{}, nil
+}
+
+// A run during a turn reads the session without the exchange of the turn: the store has the row already, and gets the
+// exchange after the reply. The next run reads the exchange.
+func TestExchangeAfterItsRowIsRead(t *testing.T) {
+	for name, closed := range map[string]bool{"open session": false, "continued after the close": true} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			var id session.ID
+			copy(id[:], "s               ")
+			write := func(turn int, data string, exchanges ...sample.Exchange) {
+				t.Helper()
+				row := session.Row{Tenant: "default", ID: id, Started: b.now, Seen: b.now.Add(time.Duration(turn) * time.Minute), Closed: closed, Data: []byte(data)}
+				if err := b.store.Write(t.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: exchanges}); err != nil {
+					t.Fatal(err)
+				}
+			}
+			exchange := func(turn int) sample.Exchange {
+				return sample.Exchange{
+					ID: fmt.Sprint("x", turn), Tenant: "default", Session: id.String(), Turn: turn, At: b.now, Outcome: sample.Complete,
+					New: []json.RawMessage{raw(map[string]any{"role": "user", "content": fmt.Sprint("Task ", turn)})},
+				}
+			}
+			judged := func() int {
+				t.Helper()
+				return b.distil(func(o *distill.Options) { o.Judge = &recordingJudge{} }).Judged
+			}
+			write(1, `{"turns":1,"replies":1}`, exchange(1))
+			equal(t, "judged sessions after the first turn", judged(), 1)
+			write(2, `{"turns":2,"replies":1}`)
+			equal(t, "judged sessions during the second turn", judged(), 0)
+			write(2, `{"turns":2,"replies":2}`, exchange(2))
+			equal(t, "judged sessions after the second turn", judged(), 1)
+			equal(t, "judged sessions without a further turn", judged(), 0)
+		})
+	}
 }

@@ -5,8 +5,10 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash/fnv"
 	"runtime/debug"
 	"slices"
+	"strconv"
 	"strings"
 
 	"precept/bandit/trial"
@@ -43,7 +45,7 @@ type judging struct {
 // mark is the note that one kind of judge stores about a session that it has read.
 type mark struct {
 	Hash     string    `json:"hash"`
-	Seen     int64     `json:"seen"`            // time of the newest request in microseconds
+	Row      string    `json:"row,omitempty"`   // rowDigest of the session
 	Cases    []string  `json:"cases,omitempty"` // short keys of what the session added to cases and lessons (addOnce)
 	Opinions Opinions  `json:"said,omitempty"`  // opinions of the judge about the lessons of the session
 	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
@@ -82,9 +84,19 @@ func (w *work) readNotes(ctx context.Context) error {
 	})
 }
 
-// readSession reads one session, unless its mark shows that the session is unchanged. An error ends the
-// walk over the sessions; a panic in the rules does not.
-func (w *work) readSession(ctx context.Context, r session.Row) error {
+// rowDigest returns a digest of what changes in the row of a session when a turn or its settlement is stored. The time
+// of the newest request is not enough: a replica may store the row while the upstream still answers, and the exchange
+// later.
+func rowDigest(r *session.Row, a *session.Applied) string {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
+	_, _ = h.Write(r.Data)
+	return strconv.FormatUint(h.Sum64(), 36)
+}
+
+// readSession reads one session, unless the session is closed and its mark shows that it is unchanged. An error ends
+// the walk over the sessions; a panic in the rules does not.
+func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied) error {
 	if err := ctx.Err(); err != nil {
 		return err
 	}
@@ -102,7 +114,8 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 	}
 	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
 	last := old[w.judgeName()]
-	if last.Seen == r.Seen.UnixMicro() && last.Hash != "" {
+	digest := rowDigest(&r, &a)
+	if r.Closed && last.Row == digest && last.Hash != "" { // Hash is empty after an error of the judge
 		w.summary.Unchanged++
 		return nil
 	}
@@ -115,7 +128,7 @@ func (w *work) readSession(ctx context.Context, r session.Row) error {
 		w.summary.Unchanged++
 		return nil
 	}
-	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Opinions: last.Opinions, Texts: last.Texts}
+	next := mark{Hash: hash, Row: digest, Cases: last.Cases, Opinions: last.Opinions, Texts: last.Texts}
 	switch {
 	case hash == last.Hash:
 		w.summary.Unchanged++
