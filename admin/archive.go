@@ -97,7 +97,7 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 // of deleted sessions.
 func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	n, err := s.options.Write.Forget.Forget(c.Request().Context(), tenant, session)
-	s.Erased() // also after an error, because a part may be deleted
+	s.Erased() // even after an error, because a part may be deleted
 	if err != nil {
 		err = echo.NewHTTPError(http.StatusServiceUnavailable,
 			"the data could not be deleted completely; try again: "+err.Error()).SetInternal(err)

@@ -17,7 +17,7 @@ const (
 type Holdout string
 
 // The holdout rules. Each rule reads only counters that replicas merge, so that every replica
-// withholds identically, also after a restart.
+// withholds identically, even after a restart.
 const (
 	Prove Holdout = "prove" // full share until the interval shows a positive effect or no material effect
 	Earn  Holdout = "earn"  // smaller share as soon as the model expects a positive effect: more reward, but wider intervals

@@ -92,7 +92,7 @@ func factsOf(cell string) (f [factCount]string) {
 }
 
 // Expected returns the expected reward of a session without a lesson by the published regression. ok
-// is false without a regression.
+// is false if no regression is published.
 func (c *Chooser) Expected(a *trial.Assignment) (y float64, ok bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

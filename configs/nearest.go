@@ -69,7 +69,7 @@ func isServiceLink(name string) bool {
 
 // nearestVariable returns the most likely correct name of a misspelt variable, both without PRECEPT_: the
 // name with the fewest different letters, a name with more or fewer words at the end, or the only name
-// with one more section at the start. The result is "" without such a name.
+// with one more section at the start. The result is "" if no name matches.
 func nearestVariable(name string, names []string) string {
 	upper := strings.TrimSuffix(strings.ToUpper(strings.ReplaceAll(name, "-", "_")), fileSuffix)
 	if near := spell.Nearest(upper, names); near != "" {

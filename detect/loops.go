@@ -189,7 +189,7 @@ func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back in
 	}
 	loop, ok := judgeStep(func(back int) *step {
 		switch {
-		case back == 0: // also when no visits are left
+		case back == 0: // no visits are needed
 			return s
 		case back > maxSteps:
 			return nil

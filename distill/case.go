@@ -274,7 +274,7 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// withWording returns the case with the words of its lesson; ok is false without words. With orgWords, the words
+// withWording returns the case with the words of its lesson; ok is false if there are none. With orgWords, the words
 // of the organisation replace the public words. A long phrase of public words remains the trigger, because the
 // phrase also matches other wordings of the error.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {

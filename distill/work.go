@@ -201,7 +201,7 @@ func (w *work) applyRules(s *Session, m *mark) {
 	}
 }
 
-// addToCase adds an occurrence in a session to its case. The session and each of its fixes count once, also if the
+// addToCase adds an occurrence in a session to its case. The session and each of its fixes count once, even if the
 // session continues and is read again.
 func (w *work) addToCase(c *Case, m *mark) {
 	first := m.addOnce(c.Key)

@@ -58,7 +58,7 @@ type Plan struct {
 	Lessons  []sample.Lesson // state of the lessons that matched in this turn, for the exchange
 	Picks    []trial.Pick    // the new picks, with their coins
 	Cut      []string        // slugs of the arms of the sections in Cuts
-	Loops    int             // loops found now, also if their warning is withheld
+	Loops    int             // loops found now, even if their warning is withheld
 	Spent    bool            // the matching stopped at its work limit, or the head is too long for the sections
 	Answered bool            // the plan inserts an answer to /lesson commands, or the information about them
 }

@@ -171,7 +171,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 			return nil
 		}
 	}
-	out := feedback.Reward(withoutLate(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
+	out := feedback.Reward(dropLateImplicit(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
 	rec.Assignment.Reward = c.name
 	if c.name == defaultReward {
 		rec.Assignment.Reward = ""

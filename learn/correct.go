@@ -110,7 +110,7 @@ func (c *closer) correct(ctx context.Context, ref session.Ref) *settling {
 		c.tools.failed(label.StepDecode, err)
 		return nil
 	}
-	counted, err := c.withoutLateFeedback(ctx, ref, entries, def.CloseAfter)
+	counted, err := c.dropLateFeedback(ctx, ref, entries, def.CloseAfter)
 	if err != nil {
 		return retry(err)
 	}
@@ -139,9 +139,9 @@ func decodeFrozen(frozen []byte, a *trial.Assignment) (feedback.Definition, erro
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// withoutLateFeedback is withoutLate for a session whose start is not loaded, and reads the start if any
+// dropLateFeedback is dropLateImplicit for a session whose start is not loaded, and reads the start if any
 // entry depends on the start.
-func (c *closer) withoutLateFeedback(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
+func (c *closer) dropLateFeedback(ctx context.Context, ref session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
 	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
 		return entries, nil
 	}
@@ -149,5 +149,5 @@ func (c *closer) withoutLateFeedback(ctx context.Context, ref session.Ref, entri
 	if err != nil || !ok {
 		return entries, err
 	}
-	return withoutLate(entries, row.Started, age), nil
+	return dropLateImplicit(entries, row.Started, age), nil
 }

@@ -75,7 +75,7 @@ func (p *provisional) addReward(rec *session.Record, entries []feedback.Entry) {
 	if rec == nil || rec.Unit.ID != "" { // the unit of the session counts the feedback
 		return
 	}
-	out := feedback.Reward(withoutLate(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
+	out := feedback.Reward(dropLateImplicit(entries, rec.Identity.Started, p.reward.CloseAfter), p.reward.Tiers)
 	p.beliefs.setProvisional(rec, out, rec.Identity.Started.Add(p.reward.CloseAfter))
 }
 
@@ -107,10 +107,10 @@ func (p *provisional) restore(ctx context.Context) {
 	}
 }
 
-// withoutLate returns the entries without implicit feedback after the closing age: the implicit reward of
-// a session is the reward at one fixed age, even if the agent continues for days. Feedback of people
+// dropLateImplicit returns the entries without the implicit feedback that is later than age after the start of the
+// session: the implicit reward is taken at one fixed age, even if the agent continues for days. Explicit feedback
 // counts at any time.
-func withoutLate(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
+func dropLateImplicit(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {
 		return entries
 	}

@@ -81,7 +81,7 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 const maxOpenCounted = 2000
 
 // CountOpen counts the open sessions of a tenant, or of all tenants for "", their inserted lessons and their matches.
-// The result is nil without open sessions.
+// The result is nil if no session is open.
 func CountOpen(ctx context.Context, backend interface {
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -170,7 +170,7 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 	if err != nil {
 		return nil
 	}
-	out := feedback.Reward(withoutLate(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
+	out := feedback.Reward(dropLateImplicit(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
 	return atClosing(c, rec, out)
 }
 

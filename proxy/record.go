@@ -215,7 +215,7 @@ func (t *turn) offer() {
 	defer t.abandonUnoffered()
 	t.end()
 	changed := t.change()
-	defer func() { // also when a step panics
+	defer func() { // even when a step panics
 		t.judgeUnoffered()
 		st.Release(t.session.Session, changed)
 		if t.session.Unit != nil {

@@ -95,7 +95,7 @@ func (c *upstreamConn) hasAnswer() bool {
 }
 
 // attempts counts the attempts of net/http to send one request. Several attempts may read the request's
-// body at once, also after RoundTrip has returned.
+// body at once, even after RoundTrip has returned.
 type attempts struct {
 	open      atomic.Int32 // attempts that may still read the body
 	bodies    []*payload   // returned to the pool when no attempt is left

@@ -83,7 +83,7 @@ func (p *Proxy) serveTurn(w *clientWriter, r *http.Request) error {
 	if err := t.read(); err != nil {
 		return err
 	}
-	// Record: after the client has the reply, also when the forwarding panics.
+	// Record: after the client has the reply, even when the forwarding panics.
 	defer t.record()
 
 	// Parse: the list of messages. A body that is not understood is forwarded unchanged.

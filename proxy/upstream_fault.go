@@ -68,7 +68,7 @@ type hop struct {
 	setting string // configuration key or environment variable with the address
 }
 
-// hops returns the upstream, and the proxy before it; via is nil without a proxy.
+// hops returns the upstream, and the proxy before it; via is nil if there is no proxy.
 func (t *target) hops() (up hop, via *hop) {
 	up = hop{"the upstream " + t.name + " (" + t.base.Host + ")", "upstreams." + t.name + ".url"}
 	if t.name == "default" {

@@ -15,7 +15,7 @@ type Account = outbox.Account
 // errOldSpool is the error for a data directory of an earlier release, which had no outbox.
 var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which moves the exchanges to the outbox") //nolint:gochecknoglobals // an error to compare with
 
-// Account returns the account as of now; ok is false without an outbox.
+// Account returns the account as of now; ok is false if there is no outbox.
 func (s *Store) Account() (a Account, ok bool) {
 	if s.shipper.handoff.outbox == nil {
 		return Account{Dropped: map[string]int64{}}, false

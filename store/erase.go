@@ -346,7 +346,7 @@ func (x *eraser) retain(ctx context.Context) {
 		return
 	}
 	pause, parked := maxRetainPause, parkedAge
-	x.nextRetain = now.Add(pause) // also if a deletion panics
+	x.nextRetain = now.Add(pause) // even if a deletion panics
 	if age > 0 {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)

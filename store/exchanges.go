@@ -179,7 +179,7 @@ func costOf(list []sample.Exchange) (n int64) {
 // Imported stores a batch of past exchanges in the backend. Readers of a session in the batch see the
 // exchanges at once, although they may have read the session before.
 func (s *Store) Imported(ctx context.Context, b session.Batch) error {
-	defer s.options.Exchanges.noteWritten(b.Exchanges, false) // also after an error: the end of ctx leaves the result open
+	defer s.options.Exchanges.noteWritten(b.Exchanges, false) // even after an error: the end of ctx leaves the result open
 	return s.options.Backend.Write(ctx, b)
 }
 

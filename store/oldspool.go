@@ -190,7 +190,7 @@ func (o *oldSpool) segment(path string) error {
 	return o.write(spoolPlace{n + 1, 0})
 }
 
-// spoolFrame reads the record at the start of b; size is 0 without a record.
+// spoolFrame reads the record at the start of b; size is 0 if there is no record.
 func spoolFrame(b []byte) (kind byte, payload []byte, size int) {
 	if len(b) < spoolHead || string(b[:len(spoolMark)]) != spoolMark {
 		return 0, nil, 0

@@ -37,7 +37,7 @@ type latePosts struct {
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
 	queue   []*keptPost
-	writing bool           // writeQueue runs; at most one such goroutine exists, also if the disk hangs
+	writing bool           // writeQueue runs; at most one such goroutine exists, even if the disk hangs
 	writes  sync.WaitGroup // the goroutine of writeQueue
 
 	// Only the shipper's goroutine uses the fields below.

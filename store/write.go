@@ -52,7 +52,7 @@ func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 		return nil
 	}
 	stored := false
-	defer func() { w.cache.noteWritten(b.Exchanges, stored) }() // also after an error: the end of ctx leaves the result open
+	defer func() { w.cache.noteWritten(b.Exchanges, stored) }() // even after an error: the end of ctx leaves the result open
 	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
 		err = w.writePieces(ctx, b)

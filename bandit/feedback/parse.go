@@ -227,7 +227,7 @@ func (r *reader) json(key string) json.RawMessage {
 	return b.Bytes()
 }
 
-// score returns the score; ok is false without a score.
+// score returns the score; ok is false if there is no score.
 func (r *reader) score() (float64, bool) {
 	raw := r.raw("score")
 	if raw == nil {

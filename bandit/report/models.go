@@ -75,8 +75,8 @@ func (v Verdict) sign() (sign float64, causal bool) {
 // listedModels is the number of models in a sentence.
 const listedModels = 4
 
-// OnModels describes the models that the verdict rests on: "proven on A, open on B". The text is empty without
-// a finding, or if no model is known.
+// OnModels describes the models that the verdict rests on: "proven on A, open on B". The text is empty if
+// the row has no finding or no model is known.
 func (r *Row) OnModels() string {
 	word := string(r.Verdict)
 	if _, causal := r.Verdict.sign(); !causal {

@@ -212,7 +212,7 @@ func (a *Assignment) addPick(d *Deltas, p *Pick, y float64, tier int) {
 }
 
 // Z weighs a centred reward by the inverse probability of the arm (Horvitz and Thompson 1952). The
-// mean of z is the effect of the injection for any centre. ok is false without a coin.
+// mean of z is the effect of the injection for any centre. ok is false if there is no coin.
 func Z(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false

@@ -91,7 +91,7 @@ func (a *Assignment) TrialEntries(session string, y float64) []Delta {
 	return d
 }
 
-// trialZ returns z of the pick's planned trial. ok is false without a coin, a reward or an outcome.
+// trialZ returns z of the pick's planned trial. ok is false if the pick has no coin, reward or outcome.
 func (p *Pick) trialZ(y float64) (z float64, ok bool) {
 	o, hasOutcome := NewEvaluation(p.Arm, p.Trial).OnOutcome()
 	if !hasOutcome {

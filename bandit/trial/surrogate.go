@@ -38,7 +38,7 @@ var surrogateFields = [surrogates]string{
 	"all.n1", "all.n0", "all.g", "all.gg", "all.m1", "all.m0", "all.d", "all.dd", "all.dg", "all.gr", "all.ggr", "all.yz", "all.zz",
 }
 
-// surrogate returns z of the surrogate of a closed pick. ok is false without a coin or a surrogate.
+// surrogate returns z of the surrogate of a closed pick. ok is false if the pick has no coin or surrogate.
 func (p *Pick) surrogate() (z float64, ok bool) {
 	var trouble, centre float64
 	for _, o := range [...]Outcome{Errors, Loops, Corrections} {

@@ -124,7 +124,7 @@ func (p *PhraseProposal) count(sessions []Captured) {
 }
 
 // span returns the words of a sentence from the first to the last shared word, at most maxPhraseWords. A single
-// shared word is returned with the next word. The result is empty without a shared word, or with a single
+// shared word is returned with the next word. The result is empty if there is no shared word, or only a
 // shared word at the end.
 func span(sentence string, shared []string) string {
 	words := strings.FieldsFunc(sentence, unicode.IsSpace)

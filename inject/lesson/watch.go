@@ -47,7 +47,7 @@ type Watcher struct {
 }
 
 // NewWatcher returns a watcher of a directory. The watcher calls onBook, on the goroutine of Run,
-// with each new book and the problems of the files, also if only the problems changed. A missing
+// with each new book and the problems of the files, even if only the problems changed. A missing
 // directory is an empty book until it appears.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *Watcher {
 	return &Watcher{

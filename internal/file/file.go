@@ -1,7 +1,7 @@
 // Package file reads regular files, replaces them atomically, and locks them against other
 // processes.
 //
-// The contract: while [Write] or [Replace] writes a file, and also after a crash, a reader sees either the
+// The contract: while [Write] or [Replace] writes a file, and even after a crash, a reader sees either the
 // old bytes or the new bytes. A failed write keeps the old bytes and leaves no other file. A lock ends with
 // its process, so no stale lock remains.
 package file

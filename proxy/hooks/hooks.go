@@ -83,7 +83,7 @@ func Claimed(service Service, h http.Header) bool {
 	return h.Get("Webhook-Signature") != "" || h.Get("X-Gitlab-Token") != ""
 }
 
-// signatureOfGitHub returns the signature of a delivery; ok is false without a signature.
+// signatureOfGitHub returns the signature of a delivery; ok is false if there is no signature.
 func signatureOfGitHub(h http.Header) (signature []byte, ok bool) {
 	text, ok := strings.CutPrefix(h.Get("X-Hub-Signature-256"), "sha256=")
 	if !ok {

@@ -29,7 +29,7 @@ func (b *Outbox) writeHint() {
 	_ = f.Close()
 }
 
-// readHint reads the copy of the account; ok is false without a copy.
+// readHint reads the copy of the account; ok is false if there is no copy.
 func (b *Outbox) readHint() (c counts, ok bool) {
 	f, err := os.Open(b.path + BallastSuffix)
 	if err != nil {

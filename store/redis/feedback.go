@@ -82,13 +82,13 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// FeedbackEntry returns the entry of a session with the given id; ok is false without such an entry.
+// FeedbackEntry returns the entry of a session with the given id; ok is false if there is none.
 func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
 	return s.feedbackEntry(ctx, func() string { return s.key(sessionLocation(tenant, id), "f:"+id.String()) }, entry)
 }
 
-// feedbackEntry returns the entry with the given id in the hash that key names. ok is false without such an
-// entry, and for an entry that is unreadable or has another id with an equal digest.
+// feedbackEntry returns the entry with the given id in the hash that key names. ok is false if the hash has
+// no such entry, and for an entry that is unreadable or has another id with an equal digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
 	text, err := ask(ctx, s, "entry of feedback", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()

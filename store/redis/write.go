@@ -61,7 +61,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 }
 
 // places reserves n places in the order of writes, which all tenants share, and returns the last place. A new
-// counter starts at the current time in microseconds, so that places rise also after Redis has lost the
+// counter starts at the current time in microseconds, so that places rise even after Redis has lost the
 // counter.
 func (s *Store) places(ctx context.Context, c client, n int) (end int64, err error) {
 	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()

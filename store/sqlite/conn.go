@@ -146,7 +146,7 @@ func (c *conn) script(text string) {
 	}
 }
 
-// rollback ends an open transaction, also after a failure.
+// rollback ends an open transaction, even after a failure.
 func (c *conn) rollback() error {
 	if c.db.AutocommitEnabled() {
 		return nil // SQLite itself rolls back after some failures
@@ -240,14 +240,14 @@ func (q rowQuery) scan(dest ...any) bool {
 	return false
 }
 
-// integer returns the integer in the first row of a query. The result is 0 without a row and for NULL.
+// integer returns the integer in the first row of a query. The result is 0 for NULL and if there is no row.
 func (c *conn) integer(query string, args ...any) (n int64) {
 	c.row(query, args...).scan(&n)
 	return n
 }
 
-// blob returns the blob in the first row of a query. The result is nil without a row, and not nil for an
-// empty blob.
+// blob returns the blob in the first row of a query. The result is nil if there is no row, and not nil
+// for an empty blob.
 func (c *conn) blob(query string, args ...any) (v []byte) {
 	if !c.row(query, args...).scan(&v) {
 		return nil

@@ -123,7 +123,7 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// FeedbackEntry returns the entry of a session with the given id; ok is false without such an entry.
+// FeedbackEntry returns the entry of a session with the given id; ok is false if there is none.
 func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (e feedback.Entry, ok bool, err error) {
 	list, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) []feedback.Entry {
 		return c.entries("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, hashKey(entry))
@@ -192,8 +192,8 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	})
 }
 
-// ParkedEntry returns the entry with the given id that is parked under a key; ok is false without such an
-// entry.
+// ParkedEntry returns the entry with the given id that is parked under a key; ok is false if there is
+// none.
 func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (e feedback.Entry, ok bool, err error) {
 	list, err := readTenant(ctx, s, tenant, func(c *conn, n int64) []feedback.Entry {
 		return c.entries("SELECT data FROM parked WHERE echo = ? AND k = ?", echoKey(n, key), hashKey(id))

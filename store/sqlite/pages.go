@@ -77,7 +77,7 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 const sampleStream = "samples"
 
 // SampleStreams returns the position of the newest sample, by the name of the stream. A reader passes
-// the position to SamplesAfter. Positions grow in the order of the writes, also after deletions.
+// the position to SamplesAfter. Positions grow in the order of the writes, even after deletions.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest, err := read(ctx, s, func(c *conn) int64 { return c.integer("SELECT max(rid) FROM samples") })
 	if err != nil || newest == 0 {
@@ -165,7 +165,7 @@ func (p *walkRange) bounds() (from, to int64) {
 
 // walk reads the rows of a table in pages, by the row number, which is the first column of the query. The
 // arguments of the query are the last row number, the highest row number of the step, the two times, the
-// tenant and the limit. A step examines at most walkRows rows, also if the query selects few of them.
+// tenant and the limit. A step examines at most walkRows rows, even if the query selects few of them.
 func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T

@@ -173,7 +173,7 @@ func dueOrder(t tester, s Store) {
 	equal(t, "due sessions after a later row", due(t, s, at(2), session.Row{}, 10), []session.Row{row(tenantA, 1, 50)})
 }
 
-// duePages tests pages of due sessions: each session is on one page, also if several sessions have the same start.
+// duePages tests pages of due sessions: each session is on one page, even if several sessions have the same start.
 func duePages(t tester, s Store) {
 	var rows []session.Row
 	for n := range 25 {

@@ -1,5 +1,5 @@
 // Package lake writes the samples of a store into a lake: Parquet files that are partitioned by date and
-// tenant, in a directory or in a bucket of S3. A sample id is written once, also after a crash of the
+// tenant, in a directory or in a bucket of S3. A sample id is written once, even after a crash of the
 // process at any point. To drain a store is to write all samples that the lake does not have.
 package lake
 
