@@ -84,6 +84,14 @@ func windowField(value string) g.Node {
 	}
 }
 
+// keptFields returns hidden fields for the keys that the query of the page has, so that a form keeps their values.
+func keptFields(f frame, keys ...string) g.Node {
+	return g.Map(keys, func(key string) g.Node {
+		value := f.query.Get(key)
+		return g.If(value != "", hiddenField(key, visible(value)))
+	})
+}
+
 // hiddenField returns a hidden field.
 func hiddenField(name, value string) g.Node {
 	return h.Input(h.Type("hidden"), h.Name(name), h.Value(value))

@@ -80,13 +80,28 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
+// inReport returns the address of another page whose figures are of the same sessions as those of this page: of the
+// same tenant and window, with or without open sessions.
+func (f frame) inReport(path string, query ...string) string {
+	return f.Link(path, append([]string{"window", f.query.Get("window"), "provisional", f.query.Get("provisional")}, query...)...)
+}
+
+// help returns the address of a page of the docs, such as EXPERIMENT#outcomes.
+func (f frame) help(page string) string {
+	name, anchor, found := strings.Cut(page, "#")
+	return f.Link("/help/"+name) + ifElse(found, "#"+anchor, "")
+}
+
 // With returns the address of this page with other values in the query. query holds keys and values; an empty value
 // removes its key. The address leads to the first page of rows, because another order or filter changes the rows of
 // each page.
 func (f frame) With(query ...string) string {
+	return f.samePage(append([]string{"page", "", "after", ""}, query...)...)
+}
+
+// samePage returns the address of this page with other values in the query, and with the same page of rows.
+func (f frame) samePage(query ...string) string {
 	q := maps.Clone(f.query)
-	q.Del("page")
-	q.Del("after")
 	for i := 0; i+1 < len(query); i += 2 {
 		q.Set(query[i], query[i+1])
 		if query[i+1] == "" {
@@ -96,31 +111,34 @@ func (f frame) With(query ...string) string {
 	return address(f.path, q)
 }
 
-// lesson returns the address of a lesson's page or action. A section of a rules file is a row of the page
-// of rules files.
+// lesson returns the address of a lesson's page or action, with the window of this page. A section of a rules file is a
+// row of the page of rules files.
 func (f frame) lesson(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
-		return f.Link("/rules") + "#" + sectionAnchor(slug)
+		return f.inReport("/rules") + "#" + sectionAnchor(slug)
 	}
-	return f.Link(joinPath("/lessons/", slug, action))
+	return f.inReport(joinPath("/lessons/", slug, action))
 }
 
-// session returns the address of a session's page or action.
-func (f frame) session(id string, action ...string) string {
-	return f.Link(joinPath("/sessions/", id, action))
-}
+// session returns the address of a session's page.
+func (f frame) session(id string) string { return f.Link(joinPath("/sessions/", id, nil)) }
 
 // rewarded returns the address of the rewarded sessions of a lesson in an arm, such as injected or withheld, in the
 // window of the page's report. An empty slug means any lesson.
 func (f frame) rewarded(slug, arm string, more ...string) string {
-	query := []string{"lesson", slug, "arm", arm, "min_reward", "0"}
+	return f.inWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, more...)...)
+}
+
+// inWindow returns the address of the list of sessions with filters, in the window of the page's report.
+func (f frame) inWindow(filters ...string) string {
+	var query []string
 	window := f.query.Get("window")
 	if slices.ContainsFunc(timeRanges(), func(r choice) bool { return r.Key == window }) {
 		query = append(query, "range", window)
 	} else if d, err := ParseWindow(window); err == nil && d > 0 && !f.page.Counted.At.IsZero() {
 		query = append(query, "since", f.page.Counted.At.Add(-d).UTC().Format(time.RFC3339))
 	}
-	return f.Link("/sessions", append(query, more...)...)
+	return f.Link("/sessions", append(query, filters...)...)
 }
 
 // arm returns n, the number of rewarded sessions of a lesson in an arm, as a link to these sessions. more
@@ -144,13 +162,17 @@ func joinPath(prefix, name string, action []string) string {
 	return strings.Join(append([]string{prefix + url.PathEscape(name)}, action...), "/")
 }
 
-// clear returns the address of this page without its query if the query has one of the keys, else an empty
-// string.
+// clear returns the address of this page without the filters keys and their saved view if the query has one of the
+// keys, else an empty string. The order, the tenant and other parameters stay.
 func (f frame) clear(keys ...string) string {
-	if f.has(keys...) {
-		return f.Link(f.path)
+	if !f.has(keys...) {
+		return ""
 	}
-	return ""
+	query := []string{"view", ""}
+	for _, key := range keys {
+		query = append(query, key, "")
+	}
+	return f.With(query...)
 }
 
 // has reports whether the query has one of the keys.

@@ -55,7 +55,7 @@ func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 			effectStat("together", together(&r.Global)),
 			statOf("treated", count(r.Global.NTreated), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanTreated, 3)), "").linked(f.rewarded("", store.FateTreated)),
 			statOf("control", count(r.Global.NControl), ifElse(e == nil, "", "mean reward "+fixed(r.Global.MeanControl, 3)), "").linked(f.rewarded("", store.FateControl)),
-			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.Link("/lessons", "verdict", "helps")),
+			statOf("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), "").linked(f.inReport("/lessons", "verdict", "helps")),
 		},
 		costs(f, &lately, p, m)...)
 }

@@ -90,12 +90,12 @@ func buttonOf(t term) g.Node {
 }
 
 // definition returns the box that opens at the button of a term.
-func definition(t term) g.Node {
+func definition(f frame, t term) g.Node {
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
 		h.Strong(g.Text(t.Name)),
 		g.If(t.Unit != "", g.Group{space(), h.Span(h.Class("unit"), g.Text("in "+t.Unit))}),
-		h.P(g.Text(t.Text+" "), h.A(h.Href("/help/"+t.More), g.Text("More"))),
+		h.P(g.Text(t.Text+" "), h.A(h.Href(f.help(t.More)), g.Text("More"))),
 	)
 }
 

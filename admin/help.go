@@ -39,25 +39,25 @@ func (s *Server) help(c echo.Context) error {
 	return s.show(c, pageContent{Title: "help", Main: func(f frame) g.Node {
 		return g.Group{
 			title("Help", quiet(g.Text("The documentation of this version, part of the binary."))),
-			filters("/help", "Documentation", f.clear("q"), wordField("Search the documentation", "q", words, "30", h.Type("search"))),
-			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return hits(words) }),
-			helpList(guides(), h.Class("guides")),
+			filters("/help", "Documentation", f.clear("q"), keptFields(f, "tenant"), wordField("Search the documentation", "q", words, "30", h.Type("search"))),
+			g.Iff(strings.TrimSpace(words) != "", func() g.Node { return hits(f, words) }),
+			helpList(f, guides(), h.Class("guides")),
 			h.P(
 				g.Text("The endpoints for programs are described in "), h.A(h.Href("/api/openapi.yaml"), g.Text("OpenAPI")),
 				g.Text(". Every number of the dashboard shows its definition on hover, tap or Enter, with a link "+
 					"to the matching section."),
 			),
-			folded("Decisions and their reasons", helpList(decisions)),
+			folded("Decisions and their reasons", helpList(f, decisions)),
 		}
 	}})
 }
 
 // helpList returns a list of links to pages, with their titles.
-func helpList(names []string, attributes ...g.Node) g.Node {
+func helpList(f frame, names []string, attributes ...g.Node) g.Node {
 	return h.Ul(g.Group(attributes), g.Map(names, func(name string) g.Node {
 		name = strings.TrimSuffix(name, ".md")
 		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no title, which a test finds
-		return h.Li(h.A(h.Href("/help/"+name), g.Text(titleOf(raw))))
+		return h.Li(h.A(h.Href(f.help(name)), g.Text(titleOf(raw))))
 	}))
 }
 
@@ -92,14 +92,14 @@ func contents(raw []byte) g.Node {
 }
 
 // hits returns the parts of the docs that contain all words.
-func hits(words string) g.Node {
+func hits(f frame, words string) g.Node {
 	var found g.Group
 	for _, name := range guides() {
 		raw, _ := docs.Pages.ReadFile(name + ".md") // a missing page has no parts
 		for _, p := range partsOf(raw) {
 			text := strings.ToLower(p.name + " " + p.text)
 			if !slices.ContainsFunc(strings.Fields(strings.ToLower(words)), func(w string) bool { return !strings.Contains(text, w) }) {
-				found = append(found, h.Li(h.A(h.Href("/help/"+name+"#"+p.anchor), g.Text(p.name)), h.Span(h.Class("quiet"), g.Text(" in "+titleOf(raw)))))
+				found = append(found, h.Li(h.A(h.Href(f.help(name+"#"+p.anchor)), g.Text(p.name)), h.Span(h.Class("quiet"), g.Text(" in "+titleOf(raw)))))
 			}
 		}
 	}
@@ -125,25 +125,25 @@ func (s *Server) helpPage(c echo.Context) error {
 	if err != nil {
 		return echo.ErrNotFound
 	}
-	body, err := readHelp(raw, path.Dir(name))
+	body, err := readHelp(raw, helpLinks{path.Dir(name), frameOf(c)})
 	if err != nil {
 		return fmt.Errorf("read the help page %s: %w", name, err)
 	}
-	return s.show(c, pageContent{Title: titleOf(raw), Main: func(frame) g.Node {
+	return s.show(c, pageContent{Title: titleOf(raw), Main: func(f frame) g.Node {
 		return g.Group{
-			h.P(h.Class("crumb"), h.A(h.Href("/help"), g.Text("Help"))),
+			h.P(h.Class("crumb"), h.A(h.Href(f.Link("/help")), g.Text("Help"))),
 			contents(raw),
 			h.Article(h.Class("doc"), body),
 		}
 	}})
 }
 
-// readHelp renders a page of the docs; dir is the directory of the page. Raw HTML is dropped, so that a page
+// readHelp renders a page of the docs. Raw HTML is dropped, so that a page
 // cannot add a script. A link to another page gets the address of that page under /help. A link to a file
 // that is not served becomes plain text.
-func readHelp(raw []byte, dir string) (g.Node, error) {
+func readHelp(raw []byte, links helpLinks) (g.Node, error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(
-		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(helpLinks(dir), 100)),
+		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links, 100)),
 	))
 	var b bytes.Buffer
 	if err := md.Convert(raw, &b); err != nil {
@@ -155,8 +155,11 @@ func readHelp(raw []byte, dir string) (g.Node, error) {
 	).Replace(b.String())), nil
 }
 
-// helpLinks resolves the links of a page. The value is the page's directory in the docs.
-type helpLinks string
+// helpLinks resolves the links of a page of the docs.
+type helpLinks struct {
+	dir   string // directory of the page in the docs
+	frame frame
+}
 
 // Transform implements goldmark's ASTTransformer: goldmark calls it with each parsed page.
 func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context) {
@@ -195,13 +198,13 @@ func (l helpLinks) served(target string) (string, bool) {
 		return target, true
 	}
 	file, anchor, _ := strings.Cut(target, "#")
-	file = path.Join(string(l), file)
+	file = path.Join(l.dir, file)
 	if _, err := fs.Stat(docs.Pages, file); err != nil || !fs.ValidPath(file) {
 		return "", false
 	}
-	file = "/help/" + strings.TrimSuffix(file, ".md")
+	page := strings.TrimSuffix(file, ".md")
 	if anchor != "" {
-		file += "#" + anchor
+		page += "#" + anchor
 	}
-	return file, true
+	return l.frame.help(page), true
 }

@@ -54,7 +54,7 @@ func layout(f frame) g.Node {
 			)),
 			h.P(h.ID("zone"), h.Class("quiet"), g.Text("Times are in UTC.")), // page.js shows the times and this line in the browser's zone
 		),
-		g.Map(glossary(), definition),
+		g.Map(glossary(), func(t term) g.Node { return definition(f, t) }),
 	)
 }
 
@@ -112,7 +112,7 @@ func top(f frame) g.Node {
 func failedPage(f frame) g.Node {
 	return g.Group{
 		title(f.page.Title),
-		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href("/help"), g.Text("Help")), g.Text(" has the documentation of this version.")),
+		h.P(g.Text("Go back, or choose a page above; "), h.A(h.Href(f.Link("/help")), g.Text("Help")), g.Text(" has the documentation of this version.")),
 	}
 }
 

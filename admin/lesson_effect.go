@@ -58,7 +58,7 @@ func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 		effectStat("effect", r),
 		statOf("injected", count(r.NInjected), mean(r.MeanInjected), "").linked(f.rewarded(r.Slug, store.FateInjected)),
 		statOf("withheld", count(r.NWithheld), mean(r.MeanWithheld), "").linked(f.rewarded(r.Slug, store.FateWithheld)),
-		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.Link("/sessions", "lesson", r.Slug, "arm", store.FateMatched)),
+		statOf("matched", count(r.Matched), count(r.Picked)+" picked", "").linked(f.inWindow("lesson", r.Slug, "arm", store.FateMatched)),
 	}
 	if e != nil {
 		out = append(out, statOf("p-helps", chance(r.PHelps), "a prediction, no proof", ""))

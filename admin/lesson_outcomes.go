@@ -13,7 +13,7 @@ import (
 
 // outcomeTable shows the effects of a lesson on the outcomes as rows of a forest plot, with explanations. A
 // fall of an outcome is good.
-func outcomeTable(r *report.Row) g.Node {
+func outcomeTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Outcomes))
 	for i := range r.Outcomes {
 		effects[i] = outcomeEffect(&r.Outcomes[i])
@@ -43,7 +43,7 @@ func outcomeTable(r *report.Row) g.Node {
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
 			g.Text(" An outcome of report.guardrails rises with the lesson. The verdict stays."))),
 		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session with a coin, rewarded or not. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
-			h.A(h.Href("/help/EXPERIMENT#outcomes"), g.Text("More"))),
+			h.A(h.Href(f.help("EXPERIMENT#outcomes")), g.Text("More"))),
 		scroll(labelledBy("outcomes"), h.Table(
 			h.Class("cards"),
 			columns(wordColumn(g.Text("Outcome")), wordColumn(g.Text("Verdict")), column(g.Text("Change, 95% at any time")), a.head("Points, or per cent")),
@@ -92,7 +92,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 		g.If(text != "", h.P(h.Strong(quoted(text)))),
 		h.P(h.Class("quiet"), g.Text("Effect on the reward in the sessions of one model, from 50 rewarded picks on. The intervals are for one look and widened for the number of models. "+
 			"A shrunken effect is moved towards the effect of the lesson. No verdict uses these effects. "),
-			h.A(h.Href("/help/EXPERIMENT#models"), g.Text("More"))),
+			h.A(h.Href(f.help("EXPERIMENT#models")), g.Text("More"))),
 		scroll(labelledBy("models"), h.Table(
 			h.Class("cards"),
 			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Seen by the verdict")), column(g.Text("Effect, points")), a.head("Points")),

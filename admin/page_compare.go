@@ -3,6 +3,7 @@ package admin
 import (
 	"errors"
 	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -85,13 +86,23 @@ func (v *compareView) html(f frame) g.Node {
 	}
 	return g.Group{
 		title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
-		v.form(f),
+		v.form(f), chips(f, comparedFilters(f)),
 		h.P(h.Class("warning"), g.Text("Exploratory: no coin assigns the "+c.By+"s, so a difference may come from different tasks. "+
 			"An interval has 95% confidence for one look.")),
 		scroll(labelled("Measures"), v.measures(f)),
 		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scroll(labelledBy("compare-lessons"), v.lessons(f)))),
 		quiet(g.Textf("From %s since ", countOf(c.Read, "session")), timeOf(c.Back), g.Text(".")),
 	}
+}
+
+// comparedFilters lists the filters of the list of sessions that the comparison uses, without those that its form has.
+// A named range replaces the keys since and until.
+func comparedFilters(f frame) []string {
+	without := []string{"range", "words", "tool", "error"}
+	if f.query.Get("range") != "" {
+		without = append(without, "since", "until")
+	}
+	return slices.DeleteFunc(sessionFilters(), func(key string) bool { return slices.Contains(without, key) })
 }
 
 // form returns the form that selects both sides.
@@ -104,6 +115,7 @@ func (v *compareView) form(f frame) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action("/compare"), h.Class("filters"), labelled("Select what to compare"),
 		g.If(f.query.Get("tenant") != "", hiddenField("tenant", f.Tenant)), hiddenField("by", v.c.By),
+		keptFields(f, comparedFilters(f)...),
 		choiceField("First", "a", all, v.c.A.Value), choiceField("Second", "b", all, v.c.B.Value), choiceField("Begun", "range", ranges, f.query.Get("range")),
 		h.Div(h.Class("field"), h.Button(h.Class("main"), g.Text("Compare"))),
 	)

@@ -5,6 +5,7 @@ import (
 	"context"
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/labstack/echo/v4"
@@ -118,8 +119,9 @@ func (v *lessonView) title() string {
 
 func (v *lessonView) html(f frame) g.Node {
 	return g.Group{
-		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/lessons")), g.Text("Lessons"))),
+		h.P(h.Class("crumb"), h.A(h.Href(f.inReport("/lessons")), g.Text("Lessons"))),
 		title(v.title(), v.about()),
+		windowNote(f),
 		v.cautionNote(),
 		v.newestDecision(f),
 		g.Iff(v.row != nil, func() g.Node {
@@ -127,12 +129,12 @@ func (v *lessonView) html(f frame) g.Node {
 		}),
 		g.Iff(v.lesson != nil && f.Acts, func() g.Node { return actionForms(f, v.lesson, v.row) }),
 		g.Iff(v.row != nil && len(v.row.Outcomes) > 0, func() g.Node {
-			return section("outcomes", "Outcomes of every session", outcomeTable(v.row))
+			return section("outcomes", "Outcomes of every session", outcomeTable(f, v.row))
 		}),
 		g.Iff(v.row != nil && len(v.row.Models.Effects) > 0, func() g.Node {
 			return section("models", "Models", modelTable(f, v.row))
 		}),
-		section("time", "Effect over time", lessonOverTime(v.row, v.truth, v.since), sources(v.row)),
+		section("time", "Effect over time", lessonOverTime(v.row, v.truth, v.since), sources(f, v.row)),
 		g.Iff(v.lesson != nil, func() g.Node { return g.Group{v.texts(), v.trigger(f)} }),
 		section("rewards", "Rewards with and without the lesson", v.stored.rewards(f, v.slug)),
 		g.Iff(v.row != nil && v.row.LOODelta != nil, func() g.Node {
@@ -148,11 +150,27 @@ func (v *lessonView) html(f frame) g.Node {
 }
 
 // sources describes the data behind the effect.
-func sources(r *report.Row) g.Node {
+func sources(f frame, r *report.Row) g.Node {
 	if r == nil || len(r.Sources()) == 0 {
 		return nil
 	}
-	return quiet(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href("/help/EXPERIMENT#narrower-intervals"), g.Text("More")))
+	return quiet(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.help("EXPERIMENT#narrower-intervals")), g.Text("More")))
+}
+
+// windowNote names the sessions that the figures of a page count, with a link to the figures of all closed sessions.
+// windowNote is nil if the figures are of all closed sessions.
+func windowNote(f frame) g.Node {
+	window, open := f.query.Get("window"), f.query.Get("provisional")
+	if d, err := ParseWindow(window); err != nil || d == 0 {
+		window = ""
+	}
+	provisional, _ := strconv.ParseBool(open)
+	if window == "" && !provisional {
+		return nil
+	}
+	text := ifElse(provisional, "The effects count open sessions, too", "The effects count closed sessions only") +
+		ifElse(window == "", ".", ", of the window "+visible(window)+".")
+	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.With("window", "", "provisional", "")), g.Text("Count all closed sessions")))
 }
 
 // about returns the line below the title.

@@ -133,14 +133,15 @@ func (v *lessonsView) html(f frame) g.Node {
 	return g.Group{
 		title("Lessons"),
 		filters(
-			"/lessons", "Filter lessons", f.clear("q", "verdict", "state", "zoom", "window", "old"),
-			hiddenField("tenant", f.Tenant), hiddenField("sort", v.filter.Sort),
+			"/lessons", "Filter lessons", f.clear("q", "verdict", "state", "zoom", "window", "old", "provisional"),
+			hiddenField("tenant", f.Tenant), keptFields(f, "sort"),
 			wordField("Name", "q", v.filter.Words, "16", h.Type("search")),
 			choiceField("Verdict", "verdict", verdicts(v.filter.Verdict), v.filter.Verdict),
 			choiceField("State", "state", anyOf(v.states...), v.filter.State),
 			choiceField("Scale", "zoom", zooms(), v.filter.Zoom),
 			windowField(f.query.Get("window")),
 			tickField("older texts", "old", "1", v.filter.Old),
+			tickField("with open sessions", "provisional", "true", v.counted.key.Provisional),
 		),
 		g.If(f.page.Problem == "", g.Map(doubts(&v.counted.report), problem)),
 		v.list(f),
@@ -156,7 +157,7 @@ func (v *lessonsView) list(f frame) g.Node {
 	case v.total > 0:
 		return empty("No lesson matches the filter", h.P(
 			g.Text("There "+plural(v.total, "is", "are")+" "+countOf(v.total, "lesson")+". "),
-			h.A(h.Href(f.Link("/lessons")), g.Text("Show all lessons.")),
+			h.A(h.Href(f.clear("q", "verdict", "state")), g.Text("Show all lessons.")),
 		))
 	default:
 		return g.Iff(f.page.Problem == "", noLessons)

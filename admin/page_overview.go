@@ -121,13 +121,13 @@ func (s *Server) openTasks(v *overviewView, f frame) (out []task) {
 		}
 	}
 	add(invalid, "A lesson has unreliable numbers", "lessons have unreliable numbers",
-		f.Link("/lessons", "verdict", "invalid"), "bad")
+		f.inReport("/lessons", "verdict", "invalid"), "bad")
 	if harm == 1 {
-		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.Link("/sessions", "lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
+		out = append(out, task{"The active lesson " + harmful + " harms", f.lesson(harmful), "bad", f.inWindow("lesson", harmful, "arm", store.FateInjected, "verdict", "poor")})
 	} else {
-		add(harm, "", "active lessons harm", f.Link("/lessons", "verdict", "harms"), "bad")
+		add(harm, "", "active lessons harm", f.inReport("/lessons", "verdict", "harms"), "bad")
 	}
-	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.Link("/lessons", "verdict", "caution"), "warn")
+	add(cautions, "The counts turned a lesson into a caution", "lessons became cautions by their counts", f.inReport("/lessons", "verdict", "caution"), "warn")
 	add(len(s.waiting()), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
 	return out
 }
@@ -141,7 +141,7 @@ func (v *overviewView) html(f frame) g.Node {
 		g.If(len(v.tenants) > 0, h.P(
 			h.Class("warning"), g.Text("This page shows the tenant "), quoted(f.Tenant), g.Text(". Other tenants have data:"),
 			g.Map(v.tenants, func(name string) g.Node {
-				return g.Group{space(), h.A(h.Href(f.Link("/", "tenant", name)), quoted(name))}
+				return g.Group{space(), h.A(h.Href(f.With("tenant", name)), quoted(name))}
 			}),
 		)),
 		g.If(!nothing, g.Map(doubts(&v.counted.report), problem)),
@@ -158,7 +158,7 @@ func (v *overviewView) html(f frame) g.Node {
 			if len(v.waiting) > 0 {
 				return v.openPage(f)
 			}
-			return firstPage(v.address)
+			return v.firstPage(f)
 		}),
 		g.Iff(!nothing, func() g.Node {
 			return g.Group{
@@ -197,15 +197,15 @@ func lessonLinks(f frame, summary string, list []*report.Row) g.Node {
 }
 
 // firstPage returns the overview before the first match: the base URL and the next steps.
-func firstPage(address string) g.Node {
-	base := cmp.Or(address, "http://127.0.0.1:8080") + "/v1"
+func (v *overviewView) firstPage(f frame) g.Node {
+	base := cmp.Or(v.address, "http://127.0.0.1:8080") + "/v1"
 	return empty(
 		"precept is ready",
 		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
 		h.Ol(
-			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start it with "), code("precept run -- AGENT"), g.Text(". Its sessions appear under "), h.A(h.Href("/sessions"), g.Text("Sessions")), g.Text(".")),
+			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start it with "), code("precept run -- AGENT"), g.Text(". Its sessions appear under "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(".")),
 			h.Li(g.Text("Give it lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change is in effect within two seconds.")),
-			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href("/help/SAMPLES#feedback"), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
+			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href(f.help("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
 		h.P(g.Text("For an example now, run "), code("precept demo"), g.Text(".")),
 	)
@@ -257,7 +257,7 @@ func (v *overviewView) effects(f frame) g.Node {
 		scroll(labelledBy("effects"), t.html(f, false)),
 		quiet(
 			g.If(len(v.rows) > overviewRows, g.Textf("The first %d of %d. ", overviewRows, len(v.rows))),
-			h.A(h.Href(f.Link("/lessons")), g.Text("All lessons, to sort and filter")),
+			h.A(h.Href(f.inReport("/lessons")), g.Text("All lessons, to sort and filter")),
 		),
 		g.Iff(len(v.waiting) > 0, func() g.Node {
 			return lessonLinks(f, countOf(len(v.waiting), "active lesson")+" with a match in open sessions only", v.waiting)

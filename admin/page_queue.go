@@ -190,7 +190,7 @@ func (x *queueItem) grounds(f frame) g.Node {
 		h.H3(g.Text("Triggers")), triggerList(x.lesson, "The lesson has no triggers."),
 		h.H3(g.Text("Checks")), checks,
 		h.H3(g.Text("Evidence")), x.evidenceList(f),
-		h.H3(g.Text("Backtest")), x.backtest.short(f.With("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
+		h.H3(g.Text("Backtest")), x.backtest.short(f.samePage("backtest", slug)+"#"+url.PathEscape(queueAnchor(slug))),
 	)
 }
 
@@ -272,7 +272,7 @@ func queueAnchor(slug string) string { return "candidate-" + slug }
 
 // button returns the form of one decision: a button with its keyboard shortcut.
 func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
-	return f.decision(x.lesson, a, f.With("backtest", ""), h.Button(
+	return f.decision(x.lesson, a, f.samePage("backtest", ""), h.Button(
 		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),
 		g.Text(name+" "), h.Kbd(g.Text(key)), h.Span(h.Class("hidden-text"), g.Text(" "+x.lesson.Slug)),
 	))

@@ -71,7 +71,8 @@ func (v *rulesView) html(f frame) g.Node {
 	}
 	return g.Group{
 		title("Rules", quiet(g.Text("The sections of CLAUDE.md, AGENTS.md and similar files that agents send, their tokens (estimates), and their effect. "),
-			h.A(h.Href(f.Link("/help/RULES")), g.Text("How to measure a section")), g.Text("."))),
+			h.A(h.Href(f.help("RULES")), g.Text("How to measure a section")), g.Text("."))),
+		windowNote(f),
 		files,
 		v.others(),
 		g.Iff(len(v.files) == 0 && len(v.registered) == 0 && f.page.Problem == "", func() g.Node {

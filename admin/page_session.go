@@ -106,6 +106,11 @@ func (v *sessionView) turns(f frame) g.Node {
 	)
 }
 
+// sameTurns returns the address of a session's page or action, with the turns that the page shows.
+func (f frame) sameTurns(id string, action ...string) string {
+	return f.Link(joinPath("/sessions/", id, action), "from", f.query.Get("from"))
+}
+
 // rateSession accepts a person's feedback from a session's page.
 func (s *Server) rateSession(c echo.Context) error {
 	id, kind := param(c, "session"), c.FormValue("type")
@@ -128,14 +133,14 @@ func (s *Server) rateSession(c echo.Context) error {
 	if done.Status == store.Ignored {
 		notice = "This session opted out, so your rating was not stored."
 	}
-	return s.seeOther(c, frameOf(c).session(id), notice)
+	return s.seeOther(c, frameOf(c).sameTurns(id), notice)
 }
 
 // forgetSession deletes a session if the checkbox of the form is ticked.
 func (s *Server) forgetSession(c echo.Context) error {
 	id, f := param(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
-		return s.seeOther(c, f.session(id), "Nothing was deleted: tick the box next to the button first.")
+		return s.seeOther(c, f.sameTurns(id), "Nothing was deleted: tick the box next to the button first.")
 	}
 	c.Set(detailKey, "session "+idOnly(id)+" deleted")
 	n, err := s.erase(c, tenantOf(c), id)

@@ -56,7 +56,7 @@ func (v *sessionsView) html(f frame) g.Node {
 	return g.Group{
 		title("Sessions", h.Form(
 			h.Method("get"), h.Action("/sessions"), h.Class("jump"), h.Role("search"), labelled("Open a session"),
-			hiddenField("tenant", f.Tenant),
+			hiddenField("tenant", f.Tenant), keptFields(f, "order"),
 			h.Label(h.For("session"), g.Text("Name or id"), h.Title("name or id of a session, or the id of a request or a response")), entry("session", v.query.Session, "22"), h.Button(g.Text("Find")),
 		)),
 		v.filters(f, clear),
@@ -64,7 +64,7 @@ func (v *sessionsView) html(f frame) g.Node {
 			h.Class("browse"),
 			v.sidebar(f),
 			h.Div(
-				v.chosen(f),
+				chips(f, sessionFilters()),
 				g.Iff(f.page.Err == nil, func() g.Node { return v.list(f, clear != "", searched) }),
 				v.pager(f, g.If(v.found.Read > 0, h.Span(
 					g.Textf("%d shown", len(v.found.Sessions)),
@@ -87,10 +87,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	}
 	return filters(
 		"/sessions", "Filter sessions", clear,
-		g.Map([]string{"order", "range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length"}, func(key string) g.Node {
-			value := f.query.Get(key)
-			return g.If(value != "", hiddenField(key, visible(value)))
-		}),
+		keptFields(f, "order", "view", "range", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length"),
 		g.If(!f.Viewer, g.Group{
 			wordField("Search words", "words", q.Text.Words, "26", h.Placeholder("in messages, calls and answers")),
 			wordField("Error text", "error", q.Text.Error, "16", h.Placeholder("ECONNREFUSED")),
@@ -178,7 +175,7 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 func (v *sessionsView) exports(f frame) g.Node {
 	about := map[string]string{"csv": "rows, for a spreadsheet", "jsonl": "rows, as JSON lines", "transcripts": "whole conversations, as JSON lines"}
 	q := url.Values{"tenant": {v.query.Tenant}}
-	for _, key := range sessionFilters() {
+	for _, key := range append(sessionFilters(), "session") {
 		if value := f.query.Get(key); value != "" {
 			q.Set(key, value)
 		}

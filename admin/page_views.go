@@ -39,14 +39,21 @@ func (v *viewsView) html(f frame) g.Node {
 	}
 }
 
-// open returns the address of the sessions of a view.
+// open returns the address of the sessions of a view, in the order of the present list.
 func (w *View) open(f frame) string {
 	q := w.filters()
 	q.Set("view", w.ID)
-	if t := f.query.Get("tenant"); t != "" {
-		q.Set("tenant", t)
+	return listOf(f, q)
+}
+
+// listOf returns the address of the list of sessions with filters, in the order of the present list.
+func listOf(f frame, filters url.Values) string {
+	for _, key := range []string{"tenant", "order"} {
+		if value := f.query.Get(key); value != "" {
+			filters.Set(key, value)
+		}
 	}
-	return address("/sessions", q)
+	return address("/sessions", filters)
 }
 
 // row returns the view as a row, with forms that rename and delete the view.
@@ -104,14 +111,14 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 			return g.Group{
 				g.Iff(changed, func() g.Node {
 					return h.Form(
-						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(current.ID)+"/update")), hidden,
+						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(current.ID)+"/update", "order", f.query.Get("order"))), hidden,
 						h.Button(g.Text("Update "), quoted(current.Name)),
 					)
 				}),
 				h.Details(
 					h.Class("save-view"), h.Summary(g.Text("Save this filter")),
 					h.Form(
-						h.Method("post"), h.Action(f.Link("/views")), hidden,
+						h.Method("post"), h.Action(f.Link("/views", "order", f.query.Get("order"))), hidden,
 						h.Label(h.For("view-name"), g.Text("Name")),
 						h.Input(h.ID("view-name"), h.Name("name"), h.MaxLength("80"), h.Required(), g.Attr("size", "16")),
 						h.Button(h.Class("main"), g.Text("Save")),
@@ -184,10 +191,7 @@ func (s *Server) viewFault(c echo.Context, err error) error {
 	form, _ := c.FormParams() // changeView has read the form
 	back := frameOf(c).Link("/views")
 	if q := filtersOf(form); len(q) > 0 {
-		if t := c.QueryParam("tenant"); t != "" {
-			q.Set("tenant", t)
-		}
-		back = address("/sessions", q)
+		back = listOf(frameOf(c), q)
 	}
 	text, _ := refused.Message.(string)
 	return s.seeOther(c, back, "Nothing was saved: "+text+".")

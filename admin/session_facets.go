@@ -139,10 +139,10 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// chosen returns one link for each active filter. A click on the link removes its filter.
-func (v *sessionsView) chosen(f frame) g.Node {
-	var chips g.Group
-	for _, key := range sessionFilters() {
+// chips returns one link for each active filter of keys. A click on the link removes its filter.
+func chips(f frame, keys []string) g.Node {
+	var links g.Group
+	for _, key := range keys {
 		value := f.query.Get(key)
 		if value == "" || key == "arm" && f.query.Get("lesson") != "" {
 			continue
@@ -154,13 +154,13 @@ func (v *sessionsView) chosen(f frame) g.Node {
 				name = "lesson " + arm
 			}
 		}
-		chips = append(chips, h.Li(h.A(
+		links = append(links, h.Li(h.A(
 			h.Href(without), labelled("Remove the filter "+name+" "+visible(short(value))), h.Class("chip"),
 			h.Span(h.Class("quiet"), g.Text(name+" ")), quoted(short(value)), g.Text(" ×"),
 		)))
 	}
-	if len(chips) == 0 {
+	if len(links) == 0 {
 		return nil
 	}
-	return h.Ul(h.Class("chips"), labelled("Active filters"), chips)
+	return h.Ul(h.Class("chips"), labelled("Active filters"), links)
 }

@@ -59,7 +59,7 @@ func rateForm(f frame, id string) g.Node {
 		return h.Button(h.Name("type"), h.Value(kind), g.Text(text))
 	}
 	return section("rate", "Your rating", h.Form(
-		h.Method("post"), h.Action(f.session(id, "rate")), h.Class("rate"), f.csrfInput(),
+		h.Method("post"), h.Action(f.sameTurns(id, "rate")), h.Class("rate"), f.csrfInput(),
 		h.Label(h.For("comment"), g.Text("Comment")),
 		h.Input(h.ID("comment"), h.Name("comment"), h.MaxLength("4096")),
 		h.Span(
@@ -145,7 +145,7 @@ func forgetForm(f frame, id string) g.Node {
 		quiet(g.Text("The record, turns, samples and feedback of the session are deleted, also from memory. The counters of "+
 			"the lessons still include the session, without its name. The deletion cannot be undone.")),
 		h.Form(
-			h.Method("post"), h.Action(f.session(id, "forget")), f.csrfInput(),
+			h.Method("post"), h.Action(f.sameTurns(id, "forget")), f.csrfInput(),
 			tick("I am sure", h.Name("sure"), h.Value("yes"), h.Required()),
 			h.Button(h.Class("danger"), g.Text("Delete this session")),
 		),
