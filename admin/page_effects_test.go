@@ -116,6 +116,11 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
 			"Not included: 1 session that closed while the reward was old.",
 		}},
+		"excluded sessions": {"/", admin.Prices{}, func(r *report.Report) {
+			r.Flow = report.Flow{Closed: 1204, InExperiment: 1180, Excluded: 24, ExcludedBy: []report.Excluded{{Reason: trial.ExcludedLate, Sessions: 20}, {Reason: trial.ExcludedTwin, Sessions: 4}}}
+		}, []string{
+			`Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4). <a href="/help/EXPERIMENT#sessions-outside-of-the-experiment">Reasons</a>`,
+		}},
 	} {
 		holds(t, name, onPage(t, c.target, func(f *wordSource, o *admin.Options) {
 			o.Program.Prices = func() admin.Prices { return c.prices }

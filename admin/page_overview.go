@@ -149,6 +149,9 @@ func (v *overviewView) html(f frame) g.Node {
 			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
 				countOf(e.Sessions, "session"), e.RewardDefinition))
 		}),
+		g.Iff(v.counted.report.Flow.Closed > 0, func() g.Node {
+			return quiet(g.Text(v.counted.report.FlowSentence()+". "), h.A(h.Href("/help/EXPERIMENT#sessions-outside-of-the-experiment"), g.Text("Reasons")))
+		}),
 		g.If(v.counted.report.Global.MeasuredRules > 0, quiet(g.Text(v.counted.report.Global.RulesNote()))),
 		g.Iff(v.counted.report.Open != nil, func() g.Node {
 			open := v.counted.report.Open

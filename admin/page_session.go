@@ -12,6 +12,7 @@ import (
 	h "maragu.dev/gomponents/html"
 
 	"precept/bandit/feedback"
+	"precept/bandit/report"
 	"precept/store"
 )
 
@@ -80,8 +81,8 @@ func (v *sessionView) notices() g.Node {
 	return g.Group{
 		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the coin decided at "+
 			"the beginning that the session gets no lesson."))),
-		g.If(v.session.SessionItem.Excluded, warning("This session is outside of the experiment: its record could not be "+
-			"read in time.")),
+		g.If(v.session.SessionItem.Excluded, warning("This session is outside of the experiment. "+
+			report.ExclusionCause(v.session.ExcludedFor))),
 		g.If(v.session.SessionItem.Refused, warning("The upstream refused this session's changed request; its later "+
 			"requests went out unchanged.")),
 		g.If(len(v.session.OptedOut) > 0, warning(count(len(v.session.OptedOut))+

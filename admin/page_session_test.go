@@ -7,6 +7,7 @@ import (
 
 	"precept/admin"
 	"precept/bandit/feedback"
+	"precept/bandit/trial"
 	"precept/internal/sample"
 	"precept/store"
 )
@@ -109,7 +110,8 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"named":                {func(s *store.Transcript) { s.Name = "ci-42" }, []string{"<h1>ci-42</h1>"}},
 		"blank name":           {func(s *store.Transcript) { s.Name = " \t" }, []string{"<h1>s-1</h1>"}},
 		"control":              {func(s *store.Transcript) { s.Control = true }, []string{"Control session"}},
-		"excluded":             {func(s *store.Transcript) { s.Excluded = true }, []string{"outside of the experiment"}},
+		"excluded":             {func(s *store.Transcript) { s.Excluded = true }, []string{"outside of the experiment. An earlier release excluded the session"}},
+		"twin":                 {func(s *store.Transcript) { s.Excluded, s.ExcludedFor = true, trial.ExcludedTwin }, []string{"outside of the experiment. Another conversation had an equal history"}},
 		"refused":              {func(s *store.Transcript) { s.Refused = true }, []string{"refused this session"}},
 		"two turns opted out":  {func(s *store.Transcript) { s.OptedOut = []int{2, 3} }, []string{"2 of its turns opted out"}},
 		"one turn opted out":   {func(s *store.Transcript) { s.OptedOut = []int{2} }, []string{"1 of its turns opted out"}},
@@ -177,11 +179,13 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 			`href="/sessions/s-1"`, strings.Repeat("a", 48) + "…<", `<td data-label="Loops">0</td>`, `<td data-label="Reward" class="">–<small>unrated</small></td>`,
 			"!outside of the experiment", "!control<", "!hit", "<span>1 shown</span>", "!Newest</a>", "!Older</a>", "!Clear", "!the sessions one by one",
 		}},
-		"a loop":   {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
-		"good":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00<small>good</small></td>`}},
-		"poor":     {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="bad">–<small>poor</small></td>`}},
-		"control":  {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
-		"excluded": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Excluded = true }, []string{"outside of the experiment"}},
+		"a loop":  {"/sessions", func(l *store.SessionList) { l.Sessions[0].Loops = 1 }, []string{`<td data-label="Loops" class="warn">1</td>`}},
+		"good":    {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict, l.Sessions[0].Reward = sample.Good, new(1.0) }, []string{`class="good">1.00<small>good</small></td>`}},
+		"poor":    {"/sessions", func(l *store.SessionList) { l.Sessions[0].Verdict = sample.Poor }, []string{`class="bad">–<small>poor</small></td>`}},
+		"control": {"/sessions", func(l *store.SessionList) { l.Sessions[0].Control = true }, []string{`<span class="slug control">control</span>`}},
+		"excluded": {"/sessions", func(l *store.SessionList) {
+			l.Sessions[0].Excluded, l.Sessions[0].ExcludedFor = true, trial.ExcludedLate
+		}, []string{`title="The store did not answer in time, so`, "outside of the experiment"}},
 		"lessons": {"/sessions", func(l *store.SessionList) {
 			l.Sessions[0].Injected, l.Sessions[0].Withheld = []string{"a"}, []string{"b"}
 		}, []string{

@@ -11,6 +11,7 @@ import (
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
 
+	"precept/bandit/report"
 	"precept/store"
 )
 
@@ -283,6 +284,6 @@ func lessonsOf(x *store.SessionItem) g.Node {
 		some(x.Withheld, h.Span, func(slug string) g.Node {
 			return h.Span(h.Class("slug ghost"), h.Title("withheld by the coin"), quoted(slug))
 		}),
-		g.If(x.Excluded, h.Span(h.Class("quiet"), g.Text("outside of the experiment"))),
+		g.If(x.Excluded, h.Span(h.Class("quiet"), h.Title(report.ExclusionCause(x.ExcludedFor)), g.Text("outside of the experiment"))),
 	}
 }

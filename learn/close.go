@@ -160,7 +160,7 @@ func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 			c.tools.failed(label.StepClose, err)
 			return nil
 		}
-		rec.Assignment = trial.Assignment{Excluded: true} // the unit has the assignment
+		rec.Assignment = trial.MemberOf()
 	}
 	var entries []feedback.Entry
 	var state int64

@@ -195,17 +195,18 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 	same(t, "definition", r.Definition(), "verifier@1h0m0s")
 }
 
-func TestExcludedSessionContributesNothing(t *testing.T) {
+// An excluded session counts once, by its reason. Feedback changes nothing.
+func TestExcludedSessionContributesOnlyItsReason(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	a := picked(true)
-	a.Excluded = true
+	a.Exclude(trial.ExcludedLate)
 	id := r.played("s", a)
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.age()
 	r.postFeedback(tenantA, id, score("b", 2, 0))
 	r.record()
-	same(t, "counters", r.counters(tenantA), none)
+	same(t, "counters", r.counters(tenantA), `[{"Key":{"Scope":"r:user\u003everifier\u003eimplicit@1h0m0s|","Field":"excluded.late","Day":0},"Value":1000000}]`)
 	same(t, "reward", r.applied(id).Reward, 0)
 	same(t, "version", r.applied(id).Version, 2)
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"precept/bandit/feedback"
+	"precept/bandit/trial"
 	"precept/detect"
 	"precept/internal/sample"
 	"precept/internal/session"
@@ -84,7 +85,7 @@ func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Tr
 		Thread:   session.Thread{Turns: len(list)},
 		State:    session.State{Closed: true},
 	}
-	rec.Assignment.Excluded = true
+	rec.Assignment.Exclude(trial.ExcludedImport)
 	for i := range kept {
 		rec.Facts.Add(&kept[i])
 	}

@@ -164,7 +164,8 @@ func (l *Learner) deltasIfClosed(ctx context.Context, c *bandit.Chooser, row *se
 		return nil
 	}
 	if rec.Unit.ID != "" { // the unit is counted
-		return nil
+		member := trial.MemberOf()
+		return member.Closing()
 	}
 	entries, err := l.open.backend.Feedback(ctx, row.Tenant, row.ID)
 	if err != nil {

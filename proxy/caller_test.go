@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bandit/trial"
 	"precept/internal/session"
 )
 
@@ -58,8 +59,8 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		if i%2 > 0 {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
-		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded {
-			t.Fatalf("a task that two sessions gave has the unit %q, want none; excluded: %t, want true", sub.Unit.ID, sub.Assignment.Excluded)
+		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded || sub.Assignment.ExcludedFor != trial.ExcludedTwin {
+			t.Fatalf("a task that two sessions gave has the unit %q, want none; excluded: %t for %q, want true for %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, lessons := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)

@@ -50,6 +50,8 @@ type SessionItem struct {
 	Length  string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
 	Cost    *float64 `json:"cost"`           // by the key prices, for the model; null: the model has no price
 	Whole   bool     `json:"-"`              // tools, kinds and tags are of all turns
+
+	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // reason of the exclusion; empty: not excluded, or excluded by an older release
 }
 
 // hasFate reports whether a lesson has a fate in the session (see Fates). An empty slug means any lesson, and an empty
@@ -145,7 +147,7 @@ func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *sessio
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
 		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
 		Matched: append([]string{}, rec.Lessons.Matched...), Injected: []string{}, Withheld: []string{},
-		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.State.Refused,
+		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, ExcludedFor: rec.Assignment.ExcludedFor, Refused: rec.State.Refused,
 		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
 	}
 	s.archive.addFacts(&x, rec)
@@ -161,6 +163,7 @@ func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *sessio
 	if u != nil && u.record != nil {
 		assignment = &u.record.Assignment
 		x.Control, x.Excluded = assignment.Control, x.Excluded || assignment.Excluded
+		x.ExcludedFor = cmp.Or(x.ExcludedFor, assignment.ExcludedFor)
 		if !applied.Rewarded {
 			applied, x.Closed = u.applied, x.Closed || u.closed || u.applied.Version > 0
 		}

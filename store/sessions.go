@@ -6,6 +6,7 @@ import (
 	"slices"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/internal/label"
 	"precept/internal/session"
 )
@@ -167,7 +168,8 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	switch {
 	case ses.Record.State.StandIn && !rec.State.StandIn:
 		ses.Record.Adopt(rec)
-		ses.Record.Assignment.Excluded, ses.Record.State.Dirty = true, true
+		ses.Record.Assignment.Exclude(trial.ExcludedLate)
+		ses.Record.State.Dirty = true
 	case rec.State.StandIn && !ses.Record.State.StandIn:
 	case rec.Thread.Turns > ses.Record.Thread.Turns || rec.Thread.Turns == ses.Record.Thread.Turns && rec.Identity.Seen.After(ses.Record.Identity.Seen):
 		ses.Record.Adopt(rec)
@@ -194,7 +196,8 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	unit.unsure.Store(false)
 	if unit.Record.State.StandIn && !rec.State.StandIn {
 		unit.Record.Adopt(rec)
-		unit.Record.Assignment.Excluded, unit.Record.State.Dirty, unit.Record.OptOut.Kept = true, true, true
+		unit.Record.Assignment.Exclude(trial.ExcludedLate)
+		unit.Record.State.Dirty, unit.Record.OptOut.Kept = true, true
 		return
 	}
 	unit.Record.Join(rec)

@@ -33,6 +33,7 @@ func Build(in Input) Report {
 	b.alarm = b.alarmLevel(rows)
 	r.SRM, r.Reporting = check(coinsLog(g.Strata), b.alarm), reporting(g, b.alarm)
 	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
+	r.Flow = flow(g)
 	b.claim, b.nextClaim = b.claims(rows)
 	b.trials, r.PlannedTrials = b.plannedTrials(rows)
 	b.observed = b.outcomes(rows)

@@ -44,6 +44,7 @@ type Report struct {
 	PlannedTrials    PlannedTrials `json:"looks"`          // planned trials of all lessons
 	Open             *Open         `json:"open,omitempty"` // sessions that do not count yet
 	Lessons          []Row         `json:"lessons"`
+	Flow             Flow          `json:"flow"` // all sessions, in the experiment and excluded
 }
 
 // Open describes the open sessions of the tenant, which the report does not include.

@@ -178,6 +178,9 @@ func (t table) head(r Report) {
 			e.RewardDefinition,
 		)
 	}
+	if text := r.FlowSentence(); text != "" {
+		t.sentence("%s", text)
+	}
 	if r.Open != nil {
 		t.sentence("%s `precept report --provisional` includes open sessions.", r.Open)
 	}
@@ -371,6 +374,9 @@ func (t table) foot(r Report, shown []Row) {
 			"WARNING: sessions with lessons and sessions without lessons differ in how many have a reward, or in the source of the reward, more than chance explains (e-value %.3g).",
 			r.Reporting.EValue,
 		)
+	}
+	for _, text := range r.Flow.Groups() {
+		t.sentence("%s", text)
 	}
 	t.sentence("rewarded: %d of %d treated sessions, %d of %d control sessions",
 		r.Reporting.RewardedTreated, r.Reporting.AssignedTreated, r.Reporting.RewardedControl, r.Reporting.AssignedControl)

@@ -1,6 +1,7 @@
 package trial
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 )
@@ -95,13 +96,15 @@ type Assignment struct {
 	Picks    []Pick     `json:"p,omitempty"`
 	At       int64      `json:"at,omitempty"`    // start of the session, in seconds since 1970
 	Day      int32      `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
-	Excluded bool       `json:"ex,omitempty"`    // outside of the experiment (late look-up); a reason that only treated sessions can meet must not set this field
+	Excluded bool       `json:"ex,omitempty"`    // outside of the experiment; Exclude sets the field
 	Rules    bool       `json:"rul,omitempty"`   // a section under measurement was in a request before the control coin; the session is in no comparison of treated and control
 	Refused  bool       `json:"rf,omitempty"`    // the upstream refused a changed request; the session stays in the experiment
 	Uncut    bool       `json:"unc,omitempty"`   // the upstream refused a request without sections of rules files; the session stays in the arms of the sections
 	First    *AtClosing `json:"first,omitempty"` // reward at the closing; later feedback does not change this field
 	Graded   bool       `json:"gr,omitempty"`    // closed by a release that counts graded rewards, late rewards and surrogates; a correction of an earlier session must not remove what was never added
 	Reward   string     `json:"rw,omitempty"`    // definition of reward at the closing; empty for the default definition
+
+	ExcludedFor ExclusionReason `json:"exf,omitempty"` // set with Excluded; empty in a record of an earlier release
 }
 
 // AtClosing is the reward of a session at the moment of the closing.
@@ -188,6 +191,7 @@ func (a *Assignment) Merge(b *Assignment, aIsOlder bool) {
 		out.Category, out.Day, out.At, out.Tools, out.Model = other.Category, other.Day, other.At, other.Tools, other.Model
 	}
 	out.Excluded, out.Rules = a.Excluded || b.Excluded, a.Rules || b.Rules
+	out.ExcludedFor = cmp.Or(base.ExcludedFor, other.ExcludedFor)
 	out.Refused, out.Uncut = a.Refused || b.Refused, a.Uncut || b.Uncut
 	*a = out
 }

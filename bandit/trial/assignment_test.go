@@ -1,6 +1,7 @@
 package trial_test
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -110,7 +111,11 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := anyAssignment(t), anyAssignment(t)
 		a.Decided, b.Decided = rapid.Bool().Draw(t, "a decided"), rapid.Bool().Draw(t, "b decided")
-		a.Excluded, b.Excluded = rapid.Bool().Draw(t, "a excluded"), rapid.Bool().Draw(t, "b excluded")
+		for _, x := range []*trial.Assignment{&a, &b} {
+			if reason := rapid.SampledFrom([]trial.ExclusionReason{"", trial.ExcludedLate, trial.ExcludedTwin}).Draw(t, "excluded for"); reason != "" {
+				x.Exclude(reason)
+			}
+		}
 		first := rapid.Bool().Draw(t, "a first")
 		x, y := a.Clone(), b.Clone()
 		x.Merge(&b, first)
@@ -130,6 +135,9 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 		}
 		if x.Excluded != (a.Excluded || b.Excluded) || x.Refused != (a.Refused || b.Refused) {
 			t.Fatalf("the merged assignment is %+v, want Excluded and Refused if either side has them", x)
+		}
+		if want := cmp.Or(head.ExcludedFor, other.ExcludedFor); x.ExcludedFor != want {
+			t.Fatalf("the merged assignment is excluded for %q, want %q", x.ExcludedFor, want)
 		}
 		if head.Category == "" && (x.Category != other.Category || x.Day != other.Day || x.At != other.At) || head.Category != "" && x.Day != head.Day {
 			t.Fatalf("got category and day of %+v, want those of the earlier of %+v and %+v", x, head, other)

@@ -18,10 +18,10 @@ func (d *Deltas) Add(scope, field string, day int32, v float64) {
 
 // Closing returns the additions of a session at the closing, rewarded or not: matches, picks and
 // coins. The ratio of the coins reveals a broken assignment, so the ratio must not depend on
-// rewards.
+// rewards. An excluded session adds its reason alone.
 func (a *Assignment) Closing() []Delta {
 	if a.Excluded {
-		return nil
+		return a.closeExcluded()
 	}
 	var d Deltas
 	d.Add("", fClosed, a.Day, 1)

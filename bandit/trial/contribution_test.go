@@ -166,8 +166,11 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 		t.Errorf("the unknown tier 99: got told1.0 = %v, want 1", of(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))
 	}
 	a.Excluded = true
-	if a.Closing() != nil || a.Contribution(1, 1) != nil {
-		t.Errorf("an excluded session: got the deltas %v and %v, want none", a.Closing(), a.Contribution(1, 1))
+	if a.Contribution(1, 1) != nil {
+		t.Errorf("an excluded session: got the deltas %v of a reward, want none", a.Contribution(1, 1))
+	}
+	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.One}}; !reflect.DeepEqual(a.Closing(), want) {
+		t.Errorf("an excluded session: got the deltas %v at the closing, want only the reason: %v", a.Closing(), want)
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
 		t.Errorf("a session without a decision: got the deltas %v, want 2", got)

@@ -34,6 +34,7 @@ const (
 	fCached       = "cached"    // cached input tokens of these sessions
 	fRefused      = "refused"   // with suffix 0 or 1: closed sessions with a refused request, withheld and injected
 	fOutside      = "beside"    // global: closed sessions with a match that a measured section keeps out of the comparison
+	fExcluded     = "excluded." // global, with the reason: closed sessions outside of the experiment
 	fSuccess      = "success"   // rewarded injected sessions with a reward of at least .5
 	fFailure      = "failure"   // rewarded injected sessions with a reward below .5
 	fBetter       = "better"    // sum of max(0, y-off) over injected sessions
@@ -106,10 +107,12 @@ const (
 	iWorse
 	iRewarded
 	iSumY
-	iSpent   // withheld: sessions, input, cached; then injected
-	iRefused = iSpent + 6
-	iOutside = iRefused + 2
-	overalls = iOutside + 1
+	iSpent    // withheld: sessions, input, cached; then injected
+	iRefused  = iSpent + 6
+	iOutside  = iRefused + 2
+	iMembers  = iOutside + 1
+	iExcluded = iMembers + 1 // by reason, in the order of ExclusionReasons
+	overalls  = iExcluded + exclusionReasons
 )
 
 const (
@@ -162,10 +165,14 @@ func table() map[string]place {
 		fSuccess: {overall, iSuccess}, fFailure: {overall, iFailure}, fBetter: {overall, iBetter},
 		fWorse: {overall, iWorse}, fOutside: {overall, iOutside},
 		FieldRewarded: {overall, iRewarded}, fSumY: {overall, iSumY},
+		fExcluded + string(ExcludedMember): {overall, iMembers},
 
 		fEmaxUp: {maximum, iEmaxUp}, fEmaxDown: {maximum, iEmaxDown},
 		fProvenAt: {maximum, iProvenAt},
 		fOutUp:    {maximum, iOutUp}, fOutDown: {maximum, iOutDown}, fIdleAt: {maximum, iIdleAt},
+	}
+	for i, why := range ExclusionReasons() {
+		t[fExcluded+string(why)] = place{overall, iExcluded + i}
 	}
 	for arm := range 2 {
 		b := strconv.Itoa(arm)

@@ -39,10 +39,13 @@ type Proof struct {
 
 // AllSessions are the counts of all sessions of a tenant, with and without a match.
 type AllSessions struct {
-	Rewarded int64     // sessions with a reward
-	SumY     float64   // sum of rewards
-	Outside  int64     // closed sessions with a match and a measured section of a rules file: outside of the comparison
-	Any      []Stratum // coin "any pick was injected", by the probability of none
+	Rewarded int64                   // sessions with a reward
+	SumY     float64                 // sum of rewards
+	Outside  int64                   // closed sessions with a match and a measured section of a rules file: outside of the comparison
+	Closed   int64                   // closed sessions in the experiment
+	Members  int64                   // closed sessions that count with their unit
+	Excluded [exclusionReasons]int64 // closed sessions outside of the experiment, in the order of ExclusionReasons
+	Any      []Stratum               // coin "any pick was injected", by the probability of none
 }
 
 // Stratum holds the coins with one probability of withholding.
@@ -126,6 +129,10 @@ func (s *sums) stats(day int32) Stats {
 		Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 	}
 	out.Spent, out.Refused = [2]Spending{spending(overall[iSpent : iSpent+3]), spending(overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
+	out.All.Closed, out.All.Members = max(0, whole(total[iClosed])), n(iMembers)
+	for i := range out.All.Excluded {
+		out.All.Excluded[i] = n(iExcluded + i)
+	}
 	s.addRows(&out)
 	for _, d := range out.Days {
 		if int64(d.Day) > int64(day)-rateWindow {

@@ -178,8 +178,12 @@ func TestCounterNamesAreFixed(t *testing.T) {
 		idle.Add(a.Contribution(float64(i/2%2), 1))
 	}
 	addPlain(idle.Maxima(time.Unix(1, 0)))
+	for _, why := range []trial.ExclusionReason{trial.ExcludedTwin, trial.ExcludedLate, trial.ExcludedKeys, trial.ExcludedUnknown, trial.ExcludedMember} {
+		addPlain((&trial.Assignment{Excluded: true, ExcludedFor: why}).Closing())
+	}
 	const want = "a0@ a1@ added any.a0@ any.a1@ any.heard0.0@ any.heard0.1@ any.heard0.2@ any.heard0.3@ any.heard1.0@ any.heard1.1@ any.heard1.2@ any.heard1.3@ " +
 		"any.told0.0@ any.told0.1@ any.told0.2@ any.told0.3@ any.told1.0@ any.told1.1@ any.told1.2@ any.told1.3@ better billed0 billed1 cached0 cached1 closed emax+ emax- " +
+		"excluded.late excluded.member excluded.secret excluded.twin excluded.unknown " +
 		"failure heard0.0@ heard0.1@ heard0.2@ heard0.3@ heard1.0@ heard1.1@ heard1.2@ heard1.3@ " +
 		"idle_at input0 input1 kept0 kept1 m0 m1 matched n n0 n1 nu out+ out- picked proven_at read0 read1 refused0 refused1 s0 s1 spent0 spent1 success sumy told tokens " +
 		"told0.0@ told0.1@ told0.2@ told0.3@ told1.0@ told1.1@ told1.2@ told1.3@ w+1 w+2 w+3 w+4 w+5 w+6 w-1 w-2 w-3 w-4 w-5 w-6 worse y0 y0@ y1 y1@ z zz"

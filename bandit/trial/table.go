@@ -8,7 +8,7 @@ import (
 )
 
 // Columns is the number of values in a row of a Table.
-const Columns = coinSums
+const Columns = max(coinSums, overalls)
 
 // Table holds rows of integers in order, packed into bytes. Most rows of most lessons have few values
 // other than 0, and small values: unpacked, the evidence of one session of one lesson takes 1,700 bytes

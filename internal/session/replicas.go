@@ -3,6 +3,7 @@ package session
 import (
 	"maps"
 
+	"precept/bandit/trial"
 	"precept/internal/wire"
 )
 
@@ -60,7 +61,9 @@ func (r *Record) Adopt(n *Record) {
 	}
 	r.State.Placeholders = highest
 	r.State.Refused, r.State.Uncut, r.State.StandIn = n.State.Refused, n.State.Uncut, n.State.StandIn
-	r.Assignment.Excluded = r.Assignment.Excluded || r.State.Doubted
+	if r.State.Doubted {
+		r.Assignment.Exclude(trial.ExcludedTwin)
+	}
 }
 
 // merge adds the coins and picks of n, the record of another replica. The caller locks the record.

@@ -167,8 +167,8 @@ func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
 		here, there := recordOf("s"), recordOf("s")
 		here.State.Doubted, there.State.Doubted = doubted[0], doubted[1]
-		if here.Adopt(there); !here.State.Doubted || !here.Assignment.Excluded {
-			t.Errorf("doubted %v before Adopt: got doubted %v and excluded %v, want both true", doubted, here.State.Doubted, here.Assignment.Excluded)
+		if here.Adopt(there); !here.State.Doubted || !here.Assignment.Excluded || here.Assignment.ExcludedFor != trial.ExcludedTwin {
+			t.Errorf("doubted %v before Adopt: got doubted %v and excluded %v for %q, want both true for %q", doubted, here.State.Doubted, here.Assignment.Excluded, here.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 	}
 }

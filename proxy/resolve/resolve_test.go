@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/internal/label"
 	"precept/internal/session"
 	"precept/internal/wire"
@@ -212,6 +213,33 @@ func TestLateBackendExcludesTheSession(t *testing.T) {
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
 		t.Errorf("a session with a late backend is excluded: %v, stand-in: %v, want true for both; the reasons are %v, want %v", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StandIn, res.Excluded, label.ExcludedLate)
 	}
+}
+
+// The record of an excluded session has the reason, and the record of an excluded run has the reason, too.
+func TestExcludedRecordHasItsReason(t *testing.T) {
+	check := func(name string, rec *session.Record, want label.Reason) {
+		t.Helper()
+		if a := &rec.Assignment; !a.Excluded || a.ExcludedFor != trial.ExclusionReason(want) {
+			t.Errorf("%s: got excluded %v for %q, want true for %q", name, a.Excluded, a.ExcludedFor, want)
+		}
+	}
+	c := newClient(t)
+	c.store.away = true
+	late := c.turn(first, firstAnswer, "Precept-Session", "mine", "Precept-Run", "nightly")
+	check("a late backend", late.Session.Record, label.ExcludedLate)
+	check("the run at a late backend", late.Unit.Record, label.ExcludedLate)
+	c = newClient(t)
+	c.unsure = true
+	unsure := c.turn(first, firstAnswer, "Precept-Run", "nightly")
+	check("an unsure salt", unsure.Session.Record, label.ExcludedKeys)
+	check("the run at an unsure salt", unsure.Unit.Record, label.ExcludedKeys)
+	c = newClient(t)
+	one, other := c.turn(first, firstAnswer), c.turn(first, firstAnswer)
+	if c.turn(second, "done"); one.Session == other.Session {
+		t.Fatal("two conversations with equal words have one session, want two")
+	}
+	check("the first of two equal histories", one.Session.Record, label.ExcludedTwin)
+	check("the second of two equal histories", other.Session.Record, label.ExcludedTwin)
 }
 
 // A conversation without a name continues at a replica whose store does not answer in time.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
@@ -89,7 +90,10 @@ func (s *search) findLost() bool {
 	if ses := s.res.Session; ses != nil {
 		s.res.Moved = true
 		ses.Record.Mutex.Lock()
-		ses.Record.Assignment.Excluded, ses.Record.State.Dirty = ses.Record.Assignment.Excluded || !ses.Record.State.Closed, true
+		if !ses.Record.State.Closed {
+			ses.Record.Assignment.Exclude(trial.ExcludedLate)
+		}
+		ses.Record.State.Dirty = true
 		ses.Record.Mutex.Unlock()
 	}
 	return true
@@ -164,12 +168,11 @@ func (s *search) begin() bool {
 		return false
 	}
 	uncertain := s.uncertain || s.lost && res.Thread.New
-	rec.Assignment.Excluded = uncertain || s.q.Unsure
 	switch {
 	case uncertain:
-		s.exclude(label.ExcludedLate)
+		s.exclude(rec, label.ExcludedLate)
 	case s.q.Unsure:
-		s.exclude(label.ExcludedKeys)
+		s.exclude(rec, label.ExcludedKeys)
 	}
 	rec.State.StandIn = uncertain
 	rec.OptOut.NoLearn = !s.q.Learn
@@ -235,16 +238,20 @@ func (s *search) excludeTwins() {
 		changed := store.Unchanged
 		ses.Record.Mutex.Lock()
 		if unnamed := ses.Record.Identity.Method == session.ByNew || ses.Record.Identity.Method == session.ByEcho; unnamed && ses.Record.Unit.ID == "" && !ses.Record.State.Closed && !ses.Record.Assignment.Excluded {
-			ses.Record.Assignment.Excluded, ses.Record.State.Doubted, ses.Record.State.Dirty = true, true, true
+			ses.Record.State.Doubted, ses.Record.State.Dirty = true, true
 			changed = store.Decided
-			s.exclude(label.ExcludedTwin)
+			s.exclude(ses.Record, label.ExcludedTwin)
 		}
 		ses.Record.Mutex.Unlock()
 		s.r.store.Release(ses, changed)
 	}
 }
 
-func (s *search) exclude(why label.Reason) { s.res.Excluded = append(s.res.Excluded, why) }
+// exclude takes a session out of the experiment. The caller locks a shared record.
+func (s *search) exclude(rec *session.Record, why label.Reason) {
+	rec.Assignment.Exclude(trial.ExclusionReason(why))
+	s.res.Excluded = append(s.res.Excluded, why)
+}
 
 // optedOut reports whether a turn of the session opted out. The history then has keys of the turn that opted out, and
 // these keys must not be kept.

@@ -3,6 +3,7 @@ package resolve
 import (
 	"cmp"
 
+	"precept/bandit/trial"
 	"precept/internal/label"
 	"precept/internal/session"
 	"precept/store"
@@ -74,8 +75,8 @@ func (s *search) callingSession(rec *session.Record) *store.Session {
 		return s.pinLearning(id)
 	}
 	if !rec.Assignment.Excluded {
-		rec.Assignment.Excluded, rec.State.Doubted = true, true
-		s.exclude(label.ExcludedTwin)
+		rec.State.Doubted = true
+		s.exclude(rec, label.ExcludedTwin)
 	}
 	return nil
 }
@@ -111,7 +112,12 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 		return true
 	}
 	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.begun)
-	rec.Assignment.Excluded = uncertain || s.q.Unsure
+	switch {
+	case uncertain:
+		rec.Assignment.Exclude(trial.ExcludedLate)
+	case s.q.Unsure:
+		rec.Assignment.Exclude(trial.ExcludedKeys)
+	}
 	rec.State.StandIn = uncertain
 	res.Unit = st.Add(rec)
 	return res.Unit != nil

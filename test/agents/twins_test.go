@@ -15,7 +15,8 @@ import (
 
 // Fifty conversations begin with equal words. Half of them remain equal byte for byte, so precept cannot distinguish
 // them, and excludes them from the experiment. The others call a tool with different arguments. All conversations get
-// the lesson in each request, and all get feedback. The report counts only the distinguished half.
+// the lesson in each request, and all get feedback. The report counts only the distinguished half, and counts the other
+// half as excluded, before and after a restart.
 func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex
@@ -35,7 +36,8 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 			strings.Count(string(body), `"role":"tool"`), `{"command":"cat `+who+`"}`)
 	}))
 	t.Cleanup(up.Close)
-	p := harness.Start(t, t.TempDir(), append(harness.Always(&harness.Model{Server: up}, harness.LessonDir(t)), "--reward-close-after", "5s")...)
+	dir, flags := t.TempDir(), append(harness.Always(&harness.Model{Server: up}, harness.LessonDir(t)), "--reward-close-after", "5s")
+	p := harness.Start(t, dir, flags...)
 	names := make([]string, 2*n)
 	var wg, answered sync.WaitGroup
 	answered.Add(2 * n)
@@ -80,6 +82,14 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 		}
 	}
 	reported(t, p, "?provisional=true", n)
+	for _, p := range []func() *harness.Process{func() *harness.Process { return p }, func() *harness.Process { p.Stop(); return harness.Start(t, dir, flags...) }} {
+		const want = `"flow":{"closed":50,"in_experiment":25,"excluded":25,"excluded_by":[{"reason":"twin","sessions":25}],`
+		p, body := p(), ""
+		harness.Eventually(t, "a report with "+want, func() bool {
+			_, body = harness.Get(t, p.Admin+"/api/report", "e2e-token")
+			return strings.Contains(body, want)
+		})
+	}
 }
 
 // postNamed sends a request of a client, and returns the session of the response.

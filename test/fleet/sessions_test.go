@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bandit/trial"
 	"precept/inject/bank/banktest"
 	"precept/internal/session"
 	"precept/store/redis"
@@ -343,8 +344,9 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		return strings.Count(model.last("nameless"), lesson) == 1
 	})
 	rec := waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
-	if rec.State.StandIn || !rec.Assignment.Excluded || len(rec.Lessons.Blocks) != 1 {
-		t.Errorf("the session that moved: stand-in %v, want false; excluded %v, want true; %d blocks, want 1", rec.State.StandIn, rec.Assignment.Excluded, len(rec.Lessons.Blocks))
+	if rec.State.StandIn || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
+		t.Errorf("the session that moved: stand-in %v, want false; excluded %v for %q, want true for %q; %d blocks, want 1",
+			rec.State.StandIn, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
 	}
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {

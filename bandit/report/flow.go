@@ -1,0 +1,131 @@
+package report
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"precept/bandit/trial"
+)
+
+// Flow counts all closed sessions of the tenant, whatever Report.Window is, as the flow diagram of a trial does. The
+// sum of Treated, Control, MeasuredRules and Unmatched is InExperiment.
+type Flow struct {
+	Closed        int64      `json:"closed"` // sum of in_experiment and excluded; a run counts once, and a session with its sub-agents counts once
+	InExperiment  int64      `json:"in_experiment"`
+	Excluded      int64      `json:"excluded"`
+	ExcludedBy    []Excluded `json:"excluded_by"`      // reasons with sessions, the most frequent first
+	Treated       int64      `json:"treated"`          // sessions with a match that may get lessons
+	Control       int64      `json:"control"`          // sessions with a match that get no lessons
+	MeasuredRules int64      `json:"n_measured_rules"` // sessions with a match and a measured section of a rules file
+	Unmatched     int64      `json:"unmatched"`        // sessions without a match
+	Rewarded      int64      `json:"rewarded"`         // part of in_experiment
+	Unrewarded    int64      `json:"unrewarded"`       // part of in_experiment
+	Members       int64      `json:"members"`          // further closed sessions, each counted with its run or parent session
+}
+
+// Excluded is the number of the sessions that one reason excluded from the experiment.
+type Excluded struct {
+	Reason   trial.ExclusionReason `json:"reason"` // twin, late, secret or unknown
+	Sessions int64                 `json:"sessions"`
+}
+
+// flow returns the counts of the sessions of a tenant.
+func flow(s trial.Stats) Flow {
+	f := Flow{InExperiment: s.All.Closed, ExcludedBy: []Excluded{}, MeasuredRules: s.All.Outside, Members: s.All.Members}
+	for i, reason := range trial.ExclusionReasons() {
+		if n := s.All.Excluded[i]; n > 0 {
+			f.Excluded += n
+			f.ExcludedBy = append(f.ExcludedBy, Excluded{reason, n})
+		}
+	}
+	slices.SortStableFunc(f.ExcludedBy, func(x, y Excluded) int { return cmp.Compare(y.Sessions, x.Sessions) })
+	f.Closed = f.InExperiment + f.Excluded
+	for _, c := range s.Strata {
+		f.Treated += c.Assigned[1]
+		f.Control += c.Assigned[0]
+	}
+	f.Unmatched = max(0, f.InExperiment-f.Treated-f.Control-f.MeasuredRules)
+	f.Rewarded = min(s.All.Rewarded, f.InExperiment)
+	f.Unrewarded = f.InExperiment - f.Rewarded
+	return f
+}
+
+// ExclusionPhrase returns a reason of exclusion in two or three words.
+func ExclusionPhrase(reason trial.ExclusionReason) string {
+	phrase, _ := exclusionWords(reason)
+	return phrase
+}
+
+// ExclusionCause returns the cause of an exclusion in a sentence about one session.
+func ExclusionCause(reason trial.ExclusionReason) string {
+	_, cause := exclusionWords(reason)
+	return cause
+}
+
+// exclusionWords holds the words for each reason. EXPERIMENT.md explains the reasons under these phrases.
+func exclusionWords(reason trial.ExclusionReason) (phrase, cause string) {
+	switch reason {
+	case trial.ExcludedTwin:
+		return "equal histories", "Another conversation had an equal history at the same time, so a request may have reached the wrong session."
+	case trial.ExcludedLate:
+		return "late look-up", "The store did not answer in time, so earlier decisions about the session were unknown."
+	case trial.ExcludedKeys:
+		return "unknown keys", "The replica did not know the keys of the fleet, so the coins of the other replicas were unknown."
+	case trial.ExcludedImport:
+		return "imported", "The conversation was imported."
+	case trial.ExcludedMember:
+		return "member of a run", "The run or the parent session counts once for all its sessions."
+	case trial.ExcludedUnknown:
+	}
+	return "unknown reason", "An earlier release excluded the session and stored no reason."
+}
+
+// FlowSentence returns the numbers of closed and of excluded sessions in a sentence, "" before the first closing.
+func (r *Report) FlowSentence() string {
+	f, title, closed := &r.Flow, "Sessions", "closed"
+	if f.Closed == 0 {
+		return ""
+	}
+	if r.Window != "" {
+		title = "Sessions of all time"
+	}
+	if r.Provisional {
+		closed = "closed or open"
+	}
+	text := fmt.Sprintf("%s: %s %s, %s in the experiment, %s excluded", title, grouped(f.Closed), closed, grouped(f.InExperiment), grouped(f.Excluded))
+	if len(f.ExcludedBy) == 0 {
+		return text
+	}
+	var reasons []string
+	for _, e := range f.ExcludedBy {
+		reasons = append(reasons, ExclusionPhrase(e.Reason)+" "+grouped(e.Sessions))
+	}
+	return text + " (" + strings.Join(reasons, ", ") + ")"
+}
+
+// Groups returns the sessions of the experiment by group, and the sessions that count with their run, in sentences.
+func (f *Flow) Groups() (list []string) {
+	if f.InExperiment > 0 {
+		text := fmt.Sprintf("in the experiment: %s treated, %s control, ", grouped(f.Treated), grouped(f.Control))
+		if f.MeasuredRules > 0 {
+			text += grouped(f.MeasuredRules) + " with a measured section, "
+		}
+		list = append(list, text+fmt.Sprintf("%s without a match; with a reward: %s", grouped(f.Unmatched), grouped(f.Rewarded)))
+	}
+	if f.Members > 0 {
+		list = append(list, "further sessions, each counted with its run or parent session: "+grouped(f.Members))
+	}
+	return list
+}
+
+// grouped formats a count with commas between the thousands.
+func grouped(n int64) string {
+	text := strconv.FormatInt(n, 10)
+	for i := len(text) - 3; i > 0; i -= 3 {
+		text = text[:i] + "," + text[i:]
+	}
+	return text
+}

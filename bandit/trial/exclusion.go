@@ -1,0 +1,49 @@
+package trial
+
+import "slices"
+
+// ExclusionReason is the reason for which a session is outside of the experiment.
+type ExclusionReason string
+
+// The reasons. The counters of a tenant hold the first four of them.
+const (
+	ExcludedTwin    ExclusionReason = "twin"    // another session has an equal history
+	ExcludedLate    ExclusionReason = "late"    // the store did not return the earlier decision in time
+	ExcludedKeys    ExclusionReason = "secret"  // the replica does not know the keys of the fleet
+	ExcludedUnknown ExclusionReason = "unknown" // the record has no reason: an earlier release wrote the record
+
+	ExcludedImport ExclusionReason = "import" // an imported conversation: no request of the conversation could get a lesson
+	ExcludedMember ExclusionReason = "member" // the unit of the session has the coins, and counts once for all its sessions
+)
+
+// exclusionReasons is the number of the reasons that the counters hold.
+const exclusionReasons = 4
+
+// ExclusionReasons returns the reasons that the counters hold.
+func ExclusionReasons() [exclusionReasons]ExclusionReason {
+	return [exclusionReasons]ExclusionReason{ExcludedTwin, ExcludedLate, ExcludedKeys, ExcludedUnknown}
+}
+
+// Exclude takes the session out of the experiment. An earlier reason stays. A reason that only
+// treated sessions can meet must not exclude a session.
+func (a *Assignment) Exclude(why ExclusionReason) {
+	if !a.Excluded {
+		a.Excluded, a.ExcludedFor = true, why
+	}
+}
+
+// MemberOf returns the assignment of a session that shares the coins of a unit. Only the assignment
+// of the unit adds to the counters of lessons.
+func MemberOf() Assignment { return Assignment{Excluded: true, ExcludedFor: ExcludedMember} }
+
+// closeExcluded returns the additions of an excluded session at the closing: its reason. A reason of
+// a newer release counts as unknown.
+func (a *Assignment) closeExcluded() []Delta {
+	why, known := a.ExcludedFor, ExclusionReasons()
+	if why != ExcludedMember && !slices.Contains(known[:], why) {
+		why = ExcludedUnknown
+	}
+	var d Deltas
+	d.Add("", fExcluded+string(why), 0, 1)
+	return d
+}

@@ -1,0 +1,34 @@
+package trial_test
+
+import (
+	"encoding/json"
+	"testing"
+
+	"precept/bandit/trial"
+)
+
+// The closing of an excluded session counts its reason. The first reason stays. A record without a reason, and a
+// reason of a newer release, count as unknown.
+func TestExcludedSessionCountsItsReason(t *testing.T) {
+	read := func(text string) (a trial.Assignment) {
+		if err := json.Unmarshal([]byte(text), &a); err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	twice := sampleAssignment()
+	twice.Exclude(trial.ExcludedTwin)
+	twice.Exclude(trial.ExcludedLate)
+	c := trial.NewCounters()
+	for _, a := range []trial.Assignment{twice, read(`{"ex":true,"exf":"late"}`), read(`{"ex":true,"exf":"secret"}`), read(`{"ex":true}`), read(`{"ex":true,"exf":"newer"}`), trial.MemberOf(), {}} {
+		c.Add(a.Closing())
+	}
+	got := c.Global().All
+	want := trial.AllSessions{Closed: 1, Members: 1}
+	for i, why := range trial.ExclusionReasons() {
+		want.Excluded[i] = map[trial.ExclusionReason]int64{trial.ExcludedTwin: 1, trial.ExcludedLate: 1, trial.ExcludedKeys: 1, trial.ExcludedUnknown: 2}[why]
+	}
+	if got.Closed != want.Closed || got.Members != want.Members || got.Excluded != want.Excluded {
+		t.Errorf("got the counts %+v, want %+v", got, want)
+	}
+}

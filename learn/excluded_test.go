@@ -1,0 +1,103 @@
+package learn_test
+
+import (
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/bandit/report"
+	"precept/bandit/trial"
+	"precept/internal/session"
+	"precept/learn"
+	"precept/store"
+	"precept/store/storetest"
+)
+
+// playFlow plays nine sessions: five excluded sessions, a member of a run, and three sessions of the experiment.
+func (r *rig) playFlow() {
+	for name, why := range map[string]trial.ExclusionReason{
+		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",
+	} {
+		var a trial.Assignment
+		a.Exclude(why)
+		r.postFeedback(tenantA, r.played(name, a), score("a", 1, 1))
+	}
+	member, ok := r.Acquire(r.ctx(), tenantA, r.played("member", trial.Assignment{}))
+	if member == nil {
+		r.t.Fatalf("Acquire: got no session, uncertain %v, want the session", ok)
+	}
+	member.Record.Mutex.Lock()
+	member.Record.Unit.ID, member.Record.State.Dirty = sessionOf("run").String(), true
+	member.Record.Mutex.Unlock()
+	r.Release(member, store.Decided)
+
+	r.postFeedback(tenantA, r.played("injected", picked(true)), score("a", 1, 1))
+	control := picked(false)
+	control.Control, control.Picks = true, nil
+	r.played("control", control)
+	r.played("unmatched", trial.Assignment{Decided: true})
+	r.record()
+}
+
+// The report counts each closed session once: in the experiment, excluded for a reason, or with its run. A second
+// replica that closes the same sessions, late feedback and a restart change no count.
+func TestReportCountsExcludedSessionsOnce(t *testing.T) {
+	t.Parallel()
+	want := report.Flow{
+		Closed: 8, InExperiment: 3, Excluded: 5,
+		ExcludedBy: []report.Excluded{{Reason: trial.ExcludedLate, Sessions: 2}, {Reason: trial.ExcludedTwin, Sessions: 1}, {Reason: trial.ExcludedKeys, Sessions: 1}, {Reason: trial.ExcludedUnknown, Sessions: 1}},
+		Treated:    1, Control: 1, Unmatched: 1, Rewarded: 1, Unrewarded: 2, Members: 1,
+	}
+	check := func(t *testing.T, when string, r *rig) {
+		t.Helper()
+		same(t, when, asText(t, r.reported(learn.ReportQuery{}).Flow), asText(t, want))
+		stored := map[string]float64{}
+		for _, why := range []string{"late", "member", "secret", "twin", "unknown"} {
+			stored[why] = r.counter("", "excluded."+why)
+		}
+		same(t, when+": stored counters", fmt.Sprint(stored), "map[late:2 member:1 secret:1 twin:1 unknown:1]")
+	}
+	t.Run("SQLite", func(t *testing.T) {
+		t.Parallel()
+		r := newRig(t, nil)
+		r.playFlow()
+		r.clk.add(time.Minute)
+		same(t, "before the closing", r.reported(learn.ReportQuery{}).Flow.Closed, 0)
+		same(t, "provisional", asText(t, r.reported(learn.ReportQuery{Provisional: true}).Flow), asText(t, want))
+		r.age()
+		check(t, "after the closing", r)
+		r.closeDue(r.ctx())
+		r.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))
+		r.record()
+		check(t, "after late feedback", r)
+		r = r.reopen(nil)
+		r.age()
+		check(t, "after a restart", r)
+	})
+	t.Run("Redis", func(t *testing.T) {
+		t.Parallel()
+		server := storetest.StartRedis(t)
+		one := newRig(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+		other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+		one.playFlow()
+		one.clk.add(closeAge + time.Minute)
+		first := true
+		one.be.hook = func(op string) {
+			if op == "settle" && first {
+				first = false
+				other.closeDue(t.Context())
+			}
+		}
+		one.closeDue(t.Context())
+		check(t, "after two closings", one)
+		check(t, "after two closings, at the other replica", other)
+		other.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))
+		one.clk.add(time.Hour)
+		one.closeDue(t.Context())
+		one.resettle(t.Context())
+		check(t, "after late feedback", one)
+		other.stop()
+		check(t, "after a restart", openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db"))))
+	})
+}
