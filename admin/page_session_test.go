@@ -145,6 +145,9 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 				{Slug: "e", State: "not_picked", Why: "slots"},
 				{Slug: "f", State: "not_picked", Why: "rank"},
 				{Slug: "g", State: "not_picked"},
+				{Slug: "rule:AGENTS.md#Own", State: "withheld", Propensity: 0.5, Turn: 4},
+				{Slug: "rule:AGENTS.md#Cut", State: "withheld", Propensity: 0.5, Turn: 4, Shared: true},
+				{Slug: "rule:AGENTS.md#Kept", State: "injected", Propensity: 0.5, Turn: 4, Shared: true},
 			}
 		}, []string{
 			`>a</a> <strong>injected</strong><small>turn 2; the probability of injection was 0.90</small>`,
@@ -152,6 +155,9 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			`>h</a> <strong>injected</strong><small>keyword "push it" in the words; turn 2;`,
 			`>c</a> <strong>control</strong><small>matched; the coin made the session a control session`,
 			`>d</a> <strong>not picked</strong><small>matched; no room for its text (inject.budget_bytes)</small>`,
+			"<small>the coin cut a section of a rules file; turn 4; the section stays with the probability 0.50</small>",
+			"<small>the coin cut a section of a rules file; the sessions of the run share the coin; the section stays with the probability 0.50</small>",
+			"<small>requests of the run keep a section of a rules file; the sessions of the run share the coin; the section stays",
 			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {

@@ -92,8 +92,9 @@ func reasonOf(x *store.Fate) string {
 		by, matched = x.By+"; ", "matched by "+x.By
 	}
 	if trial.Arm(x.Slug).IsRule() {
-		kept := fmt.Sprintf("a section of a rules file; turn %d; the section stays with the probability %.2f", x.Turn, x.Propensity)
-		return ifElse(x.State == store.FateInjected, "the request kept "+kept, "the coin cut "+kept)
+		place := ifElse(x.Shared, "the sessions of the run share the coin", fmt.Sprintf("turn %d", x.Turn))
+		kept := fmt.Sprintf("a section of a rules file; %s; the section stays with the probability %.2f", place, x.Propensity)
+		return ifElse(x.State == store.FateInjected, ifElse(x.Shared, "requests of the run keep ", "the request kept ")+kept, "the coin cut "+kept)
 	}
 	switch x.State {
 	case store.FateInjected:

@@ -2,6 +2,7 @@ package store_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -126,5 +127,38 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	for _, x := range list.Sessions {
 		same(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
 		same(t, "verdict on a session", x.Verdict, sample.Poor)
+	}
+}
+
+// A transcript of a session of a run has the lessons that matched in the session, and no picks of other sessions of the
+// run. Measured sections of rules files are marked as shared: the run does not store which session sent them.
+func TestTranscriptOfARunsSessionHasNoPicksOfOtherSessions(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	run := session.RunKey(tenantA, "nightly")
+	r.writeSessions(3, func(i int, rec *session.Record) {
+		if i == 0 {
+			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 2
+			rec.Assignment.Picks = []trial.Pick{
+				{Slug: "a", Arm: "a@1", Injected: true}, {Slug: "b", Arm: "b@1"}, {Slug: "rule:AGENTS.md#Search", Arm: "rule:AGENTS.md#Search@x"},
+			}
+			return
+		}
+		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
+		rec.Lessons.Matched = [][]string{{"a"}, {"b"}}[i-1]
+	})
+	for name, want := range map[string]string{
+		"s1": "a injected false, rule:AGENTS.md#Search withheld true", "s2": "b withheld false, rule:AGENTS.md#Search withheld true",
+	} {
+		tr, err := r.archive.Transcript(t.Context(), tenantA, name, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var fates []string
+		for _, x := range tr.Fates {
+			fates = append(fates, fmt.Sprint(x.Slug, " ", x.State, " ", x.Shared))
+		}
+		same(t, "lessons on the page of session "+name, strings.Join(fates, ", "), want)
+		same(t, "picks of the run", len(tr.Picks), 3)
 	}
 }

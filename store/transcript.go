@@ -26,7 +26,7 @@ type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`
 	Picks     []PickItem `json:"picks"`      // picked lessons; for a session of a unit, the picks of all sessions of the unit
-	Fates     []Fate     `json:"lessons"`    // state of each lesson that matched, was picked in the unit, or nearly matched
+	Fates     []Fate     `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured section of a rules file
 	TurnItems []TurnItem `json:"transcript"` // exchanges, oldest first
 	From      int        `json:"from"`       // number of exchanges before the first exchange of transcript
 	Next      int        `json:"next"`       // from of the next query; equal to Exchanges at the end
@@ -67,6 +67,7 @@ type Fate struct {
 	By         string  `json:"by,omitempty"`         // triggers of the match, by the present text of the lesson; empty if unknown
 	Propensity float64 `json:"propensity,omitempty"` // injected and withheld: probability of injection
 	Turn       int     `json:"turn,omitempty"`
+	Shared     bool    `json:"shared,omitempty"` // section of a rules file in a request of this session or of another session of its unit
 }
 
 // The states of a Fate in addition to FateInjected, FateWithheld and FateControl. No query selects them.
@@ -76,9 +77,9 @@ const (
 )
 
 // fatesOf returns the state of each lesson that matched in a session, then the state of each other pick of the
-// assignment. A session that shares the assignment of its unit has other picks: the picks of the unit's other
-// sessions, and the measured sections of rules files.
-func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
+// assignment. In a unit the sessions share the assignment, and a pick of a lesson that did not match in the session
+// belongs to another session. The assignment does not name the sessions with a measured section of a rules file.
+func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
 		f := Fate{Slug: slug, State: NotPicked}
@@ -96,9 +97,13 @@ func fatesOf(x *SessionItem, a *trial.Assignment) []Fate {
 		out = append(out, f)
 	}
 	for i := range a.Picks {
-		if p := &a.Picks[i]; !slices.Contains(x.Matched, p.Slug) {
-			out = append(out, fateOf(p))
+		p := &a.Picks[i]
+		if slices.Contains(x.Matched, p.Slug) || shared && !p.Arm.IsRule() {
+			continue
 		}
+		f := fateOf(p)
+		f.Shared = shared
+		out = append(out, f)
 	}
 	return out
 }
@@ -177,11 +182,11 @@ func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcri
 	if err != nil {
 		return Transcript{}, nil, err
 	}
-	assignment := &rec.Assignment
+	assignment, shared := &rec.Assignment, false
 	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
-		assignment = &u.record.Assignment
+		assignment, shared = &u.record.Assignment, true
 	}
-	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: picks(assignment), Fates: fatesOf(&x, assignment), OptedOut: append([]int{}, rec.OptOut.Turns...)}
+	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: picks(assignment), Fates: fatesOf(&x, assignment, shared), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, nil, err
