@@ -287,9 +287,9 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 		}
 		next := openRig(t, dir, r.clock, nil)
 		defer next.kill()
-		next.wait(2 * time.Second)
+		next.deliverAll()
 		next.offer("s", turns+1)
-		next.wait(2 * time.Second)
+		next.deliverAll()
 		account := next.balancedAccount(true)
 		complete, incomplete := next.outcomes("s", "open")
 		if account.Stored != complete || account.Incomplete != incomplete || account.Spooled != 0 {

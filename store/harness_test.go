@@ -382,6 +382,14 @@ func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 // deliver writes everything queued to the backend.
 func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
 
+// deliverAll advances the clock, with a delivery every second, until the outbox is empty, for at most five minutes of the
+// clock. Each delivery has a time limit, so a busy machine needs several deliveries of a large queue.
+func (r *rig) deliverAll() {
+	for n := 0; n == 0 || n < 300 && r.balancedAccount(true).Spooled+r.store.Tally.Pending.Load() > 0; n++ {
+		r.wait(time.Second)
+	}
+}
+
 // wait advances the clock, with a delivery every second.
 func (r *rig) wait(d time.Duration) {
 	for ; d > 0; d -= time.Second {

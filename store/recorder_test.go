@@ -90,7 +90,7 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 	same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 1)
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), int64(n))
-	r.deliver()
+	r.deliverAll()
 	same(t, "stored exchanges", r.exchanges(idOf("s")), n)
 	sameAccount(t, "account", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + 1 full", n+1, n))
 	r.checkMemoryIsFree()
