@@ -17,9 +17,10 @@ import (
 	"precept/store/storetest"
 )
 
+// openBank opens a bank whose calls may take longTimeout.
 func openBank(t *testing.T, url string) *redis.Bank {
 	t.Helper()
-	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Timeout: shortTimeout})
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Timeout: longTimeout})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -16,13 +16,15 @@ import (
 	"precept/store/storetest"
 )
 
-// shortTimeout is the timeout of openImpatient, and of the lessons' client.
-const shortTimeout = 300 * time.Millisecond
+const (
+	shortTimeout = 300 * time.Millisecond // timeout of openImpatient
+	longTimeout  = 20 * time.Second       // timeout of openPatient and openBank, for a busy machine
+)
 
 // openPatient opens a store whose calls may take 20 seconds.
 func openPatient(t *testing.T, url string) *redis.Store {
 	t.Helper()
-	return openWithTimeout(t, url, 20*time.Second)
+	return openWithTimeout(t, url, longTimeout)
 }
 
 // openImpatient opens a store whose calls may take 300 ms.
