@@ -88,6 +88,16 @@ func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	return found, ok
 }
 
+// byLogin returns the holder of the token of a login; ok is false if the token was removed since.
+func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, ok bool) {
+	for i := range a.holders {
+		if want := proofOf(cookie, a.holders[i].sum); subtle.ConstantTimeCompare(want[:], proof[:]) == 1 {
+			found, ok = a.holders[i], true
+		}
+	}
+	return found, ok
+}
+
 // isOwnHost reports whether a Host header names this server. The port is ignored, because containers map
 // ports, and an attacker by DNS rebinding controls a name and no port.
 func (a *access) isOwnHost(host string) bool {

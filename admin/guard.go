@@ -106,7 +106,10 @@ func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	if !ok {
 		return nil, holder{}, false
 	}
-	h, ok := a.byDigest(sess.token)
+	h, ok := a.byLogin(cookie.Value, sess.proof)
+	if ok {
+		s.sessions.use(sess)
+	}
 	return sess, h, ok
 }
 

@@ -89,6 +89,10 @@ func (s *Server) login(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	if err := s.sessions.save(); err != nil {
+		s.log(c).Warn("a login cannot be stored and ends at the next restart; check the space and the permissions of data_dir",
+			"file", sessionsFile, "error", err)
+	}
 	c.SetCookie(s.cookie(c, id, int(sessionAge.Seconds())))
 	return s.redirect(c, c.FormValue("next"))
 }
@@ -96,6 +100,13 @@ func (s *Server) login(c echo.Context) error {
 func (s *Server) logout(c echo.Context) error {
 	if cookie, err := c.Cookie(cookieName); err == nil {
 		s.sessions.end(cookie.Value)
+		if removed, err := s.sessions.saveOrRemove(); removed {
+			s.log(c).Warn("a logout cannot be stored, so the stored logins were deleted, and all browsers log in again after a restart; "+
+				"check the space of data_dir", "file", sessionsFile, "error", err)
+		} else if err != nil {
+			s.log(c).Error("a logout cannot be stored: until the restart the login is refused, and then the login works again; "+
+				"delete the file before the restart, and check the permissions of data_dir", "file", sessionsFile, "error", err)
+		}
 	}
 	c.SetCookie(s.cookie(c, "", -1))
 	return s.redirect(c, "/login")

@@ -20,6 +20,7 @@ func New(o Options) (*Server, error) {
 	if err := s.SetAccess(o.Access); err != nil {
 		return nil, err
 	}
+	s.openSessions()
 	var err error
 	if s.audit, err = openAudit(o.DataDir); err != nil {
 		o.Log.Error("the audit log cannot be read", "file", auditFile, "error", err)

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"crypto/hmac"
 	"crypto/sha256"
 	"crypto/subtle"
 	"encoding/hex"
@@ -24,51 +25,85 @@ const (
 	maxSessions = 1000 // logged-in browsers
 )
 
-// session is a logged-in browser.
+// session is the logged-in browser of one request. All fields are computed from the cookie of the request.
 type session struct {
-	csrf   string
-	token  [sha256.Size]byte // digest of the login token: removing the token ends the session
+	id    [sha256.Size]byte // digest of the cookie's value
+	csrf  string            // HMAC of a constant, keyed by the cookie's value
+	proof [sha256.Size]byte // copy of login.proof
+}
+
+// login is the login of a browser. The lock of sessions guards the fields.
+type login struct {
+	proof  [sha256.Size]byte // proofOf the login token: removing the token ends the login
+	used   time.Time         // time of the last use, at most usedEvery old; the time of the login at first
 	until  time.Time
-	notice notice // result of the last action, for the next page; guarded by the lock of sessions
+	notice notice // result of the last action, for the next page
+}
+
+const (
+	usedEvery  = 10 * time.Minute // minimum time between two updates of login.used
+	clockSlack = time.Minute      // a correction of the clock that ends no login
+)
+
+// alive reports whether a login is valid at the time now. A login from the future is not: the clock was set back since,
+// and the age of the login is unknown.
+func (x *login) alive(now time.Time) bool {
+	return !now.After(x.until) && !x.used.After(now.Add(clockSlack)) && !x.until.After(now.Add(sessionAge+clockSlack))
+}
+
+// proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof does
+// not permit to guess the token.
+func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
+	m := hmac.New(sha256.New, []byte(cookie))
+	m.Write([]byte("token "))
+	m.Write(token[:])
+	m.Sum(proof[:0])
+	return proof
+}
+
+// csrfOf returns the CSRF token of a login with a cookie.
+func csrfOf(cookie string) string {
+	m := hmac.New(sha256.New, []byte(cookie))
+	m.Write([]byte("csrf"))
+	return hex.EncodeToString(m.Sum(nil))
 }
 
 // notice is the result of an action, with the address of its lesson.
 type notice struct{ text, href string }
 
-// sessions holds the logged-in browsers, in memory only, so that people log in again after a restart.
+// sessions holds the logged-in browsers, in memory and in a file, so that their logins outlive a restart.
 type sessions struct {
 	random io.Reader
 	now    func() time.Time
+	path   string     // file of the logins; empty: in memory only
+	saving sync.Mutex // one write of the file at a time; taken before mu
 
 	mu   sync.Mutex
-	byID map[[sha256.Size]byte]*session // key: the digest of the cookie's value
+	byID map[[sha256.Size]byte]*login // key: the digest of the cookie's value
 }
 
 func newSessions(random io.Reader, now func() time.Time) *sessions {
-	return &sessions{random: random, now: now, byID: map[[sha256.Size]byte]*session{}}
+	return &sessions{random: random, now: now, byID: map[[sha256.Size]byte]*login{}}
 }
 
-// create adds a session for a login with the token of this digest, and returns the value of its cookie.
+// create adds a login with the token of this digest in memory, and returns the value of its cookie.
 func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	id, err := randomHex(s.random)
-	if err != nil {
-		return "", err
-	}
-	csrf, err := randomHex(s.random)
 	if err != nil {
 		return "", err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.makeRoom()
-	s.byID[sha256.Sum256([]byte(id))] = &session{csrf: csrf, token: token, until: s.now().Add(sessionAge)}
+	now := s.now()
+	s.byID[sha256.Sum256([]byte(id))] = &login{proof: proofOf(id, token), used: now, until: now.Add(sessionAge)}
 	return id, nil
 }
 
-// makeRoom removes expired sessions. If maxSessions remain, makeRoom removes the session that expires first.
+// makeRoom removes expired logins. If maxSessions remain, makeRoom removes the login that expires first.
 func (s *sessions) makeRoom() {
 	now := s.now()
-	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, sess *session) bool { return now.After(sess.until) })
+	maps.DeleteFunc(s.byID, func(_ [sha256.Size]byte, x *login) bool { return !x.alive(now) })
 	if len(s.byID) >= maxSessions {
 		delete(s.byID, slices.MinFunc(slices.Collect(maps.Keys(s.byID)), func(a, b [sha256.Size]byte) int {
 			return s.byID[a].until.Compare(s.byID[b].until)
@@ -76,36 +111,60 @@ func (s *sessions) makeRoom() {
 	}
 }
 
-// get returns the session of a cookie's value; ok is false for an unknown or expired session.
-func (s *sessions) get(id string) (*session, bool) {
+// get returns the session of a cookie's value; ok is false for an unknown or expired login.
+func (s *sessions) get(cookie string) (*session, bool) {
+	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sess, ok := s.byID[sha256.Sum256([]byte(id))]
-	if !ok || s.now().After(sess.until) {
+	x, ok := s.byID[id]
+	if !ok || !x.alive(s.now()) {
 		return nil, false
 	}
-	return sess, true
+	return &session{id, csrfOf(cookie), x.proof}, true
 }
 
-func (s *sessions) end(id string) {
+// use stores the time of a use of a session, at most once in usedEvery. A failed write is not reported: a login and a
+// logout report the failure.
+func (s *sessions) use(sess *session) {
+	now := s.now()
+	s.mu.Lock()
+	x, ok := s.byID[sess.id]
+	due := ok && now.Sub(x.used) >= usedEvery
+	if due {
+		x.used = now
+	}
+	s.mu.Unlock()
+	if due {
+		_ = s.save()
+	}
+}
+
+// end removes the login of a cookie's value from memory.
+func (s *sessions) end(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	delete(s.byID, sha256.Sum256([]byte(id)))
+	delete(s.byID, sha256.Sum256([]byte(cookie)))
 }
 
 // keepNotice stores a notice for the next page of a browser.
 func (s *sessions) keepNotice(sess *session, n notice) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	sess.notice = n
+	if x := s.byID[sess.id]; x != nil {
+		x.notice = n
+	}
 }
 
 // notice returns the notice for a browser's next page, and removes it.
 func (s *sessions) notice(sess *session) notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	pending := sess.notice
-	sess.notice = notice{}
+	x := s.byID[sess.id]
+	if x == nil { // the browser has logged out meanwhile
+		return notice{}
+	}
+	pending := x.notice
+	x.notice = notice{}
 	return pending
 }
 

@@ -1,0 +1,167 @@
+package admin
+
+import (
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"time"
+
+	"precept/internal/file"
+)
+
+// sessionsFile is the name of the file in the data directory with the logins of browsers.
+const sessionsFile = "admin-sessions.json"
+
+const (
+	maxSessionsBytes = 1 << 20 // bytes of the file; maxSessions logins have a quarter
+	asideSuffix      = ".corrupt"
+)
+
+// storedLogins is the content of the file. The file permits neither to log in nor to guess a token: it has the digest
+// of each cookie, and HMACs that are keyed by the cookie.
+type storedLogins struct {
+	Version int           `json:"version"`
+	Logins  []storedLogin `json:"logins"`
+}
+
+type storedLogin struct {
+	Cookie  string    `json:"cookie_sha256"`
+	Proof   string    `json:"token_hmac"`
+	Used    time.Time `json:"used"`
+	Expires time.Time `json:"expires"`
+}
+
+// errCorrupt is the error of a file of logins that has another content than save writes.
+var errCorrupt = errors.New("the file is damaged")
+
+// open reads the logins of the file path, and keeps all changes in this file from then on. open returns the number of
+// logins from the future, which are ignored. After an error all browsers log in again; a damaged file is renamed.
+func (s *sessions) open(path string) (future int, err error) {
+	s.path = path
+	stored, err := readLogins(path)
+	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return 0, nil
+	case errors.Is(err, errCorrupt):
+		return 0, errors.Join(err, os.Rename(path, path+asideSuffix))
+	case err != nil:
+		return 0, err
+	}
+	now := s.now()
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	for id, x := range stored {
+		switch {
+		case x.alive(now):
+			s.byID[id] = x
+		case !now.After(x.until):
+			future++
+		}
+	}
+	return future, nil
+}
+
+// readLogins returns the logins of a file, by the digests of their cookies.
+func readLogins(path string) (map[[32]byte]*login, error) {
+	if err := file.Regular(path); err != nil {
+		return nil, err
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close() //nolint:errcheck // nothing was written
+	text, err := io.ReadAll(io.LimitReader(f, maxSessionsBytes+1))
+	if err != nil {
+		return nil, err
+	}
+	var stored storedLogins
+	switch {
+	case len(text) > maxSessionsBytes:
+		return nil, fmt.Errorf("%w: more than %d bytes", errCorrupt, maxSessionsBytes)
+	case json.Unmarshal(text, &stored) != nil:
+		return nil, fmt.Errorf("%w: no JSON of logins", errCorrupt)
+	case stored.Version != 1:
+		return nil, fmt.Errorf("%w: version %d is unknown", errCorrupt, stored.Version)
+	case len(stored.Logins) > maxSessions:
+		return nil, fmt.Errorf("%w: more than %d logins", errCorrupt, maxSessions)
+	}
+	out := make(map[[32]byte]*login, len(stored.Logins))
+	for i, l := range stored.Logins {
+		id, err := hex.DecodeString(l.Cookie)
+		proof, proofErr := hex.DecodeString(l.Proof)
+		if err != nil || proofErr != nil || len(id) != 32 || len(proof) != 32 {
+			return nil, fmt.Errorf("%w: login %d has no digests of 32 bytes", errCorrupt, i+1)
+		}
+		out[[32]byte(id)] = &login{proof: [32]byte(proof), used: l.Used, until: l.Expires}
+	}
+	return out, nil
+}
+
+// save writes all logins to the file. The requests of other browsers do not wait for the disk.
+func (s *sessions) save() error {
+	if s.path == "" {
+		return nil
+	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	return s.write()
+}
+
+// saveOrRemove writes all logins to the file. If the write fails, saveOrRemove removes the file, so that no login that
+// has ended is valid after a restart. removed reports that there is no file any more.
+func (s *sessions) saveOrRemove() (removed bool, err error) {
+	if s.path == "" {
+		return false, nil
+	}
+	s.saving.Lock()
+	defer s.saving.Unlock()
+	if err = s.write(); err == nil {
+		return false, nil
+	}
+	gone := os.Remove(s.path)
+	return gone == nil || errors.Is(gone, fs.ErrNotExist), err
+}
+
+// write writes all logins to the file. The caller holds saving, so that an older list never replaces a newer list.
+func (s *sessions) write() error {
+	stored := storedLogins{Version: 1, Logins: []storedLogin{}}
+	now := s.now()
+	s.mu.Lock()
+	for id, x := range s.byID {
+		if x.alive(now) {
+			stored.Logins = append(stored.Logins, storedLogin{hex.EncodeToString(id[:]), hex.EncodeToString(x.proof[:]), x.used.UTC(), x.until.UTC()})
+		}
+	}
+	s.mu.Unlock()
+	text, err := json.Marshal(stored)
+	if err != nil {
+		return err
+	}
+	return file.Write(s.path, 0o600, text, []byte("\n"))
+}
+
+// openSessions reads the logins of the data directory.
+func (s *Server) openSessions() {
+	o := &s.options
+	if o.DataDir == "" {
+		return
+	}
+	future, err := s.sessions.open(filepath.Join(o.DataDir, sessionsFile))
+	switch {
+	case errors.Is(err, errCorrupt):
+		o.Log.Warn("the stored logins are damaged, so all browsers log in again; the file was renamed: delete the renamed file",
+			"file", sessionsFile+asideSuffix, "error", err)
+	case err != nil:
+		o.Log.Warn("the stored logins cannot be read, so all browsers log in again; make the file readable, or delete the file",
+			"file", sessionsFile, "error", err)
+	case future > 0:
+		o.Log.Warn("stored logins are from the future and were ignored, so their browsers log in again; check the clock of the machine",
+			"file", sessionsFile, "count", future)
+	}
+}
