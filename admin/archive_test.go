@@ -126,9 +126,9 @@ func messageJSON(role, text string) json.RawMessage {
 	return b
 }
 
-// addHostileSession writes a session with a block, a withheld lesson, a failed call, a loop, an error and
+// addSessionWithMarkup writes a session with a block, a withheld lesson, a failed call, a loop, an error and
 // hostile text in every field.
-func (k *sessionStore) addHostileSession(t *testing.T) sessionpkg.ID {
+func (k *sessionStore) addSessionWithMarkup(t *testing.T) sessionpkg.ID {
 	t.Helper()
 	id := k.addSession(t, "tale", 3, func(r *sessionpkg.Record, ex []sample.Exchange) {
 		r.Identity.Agent, r.Identity.Model, r.Lessons.Loops.Count = "<b>coder</b>", hostile, 1

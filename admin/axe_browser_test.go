@@ -39,7 +39,7 @@ func axeScript(t *testing.T) string {
 func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Helper()
 	k := newSessionStore(t, time.Now())
-	id := k.addHostileSession(t)
+	id := k.addSessionWithMarkup(t)
 	for i := range 12 {
 		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, func(r *sessionpkg.Record, _ []sample.Exchange) {
 			r.Identity.Agent = ifElse(i%2 == 0, "reviewer-of-the-nightly-build", "coder")

@@ -22,8 +22,8 @@ func attr(n *html.Node, key string) string {
 	return ""
 }
 
-// wordsOf returns the text of an element.
-func wordsOf(n *html.Node) string {
+// nodeText returns the text of an element.
+func nodeText(n *html.Node) string {
 	var b strings.Builder
 	for d := range n.Descendants() {
 		if d.Type == html.TextNode {
@@ -70,12 +70,12 @@ func barriers(page []*html.Node) (out []string) {
 				out = append(out, fmt.Sprintf("%s of <%s> names the id %q, which the page does not have", key, n.Data, to))
 			}
 		}
-		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || wordsOf(n) != ""
+		named := attr(n, "aria-label") != "" || attr(n, "aria-labelledby") != "" || nodeText(n) != ""
 		switch n.Data {
 		case "h1", "h2", "h3":
 			newLevel := int(n.Data[1] - '0')
 			if newLevel > level+1 {
-				out = append(out, fmt.Sprintf("%s %q follows a heading of level %d", n.Data, wordsOf(n), level))
+				out = append(out, fmt.Sprintf("%s %q follows a heading of level %d", n.Data, nodeText(n), level))
 			}
 			level = newLevel
 			if newLevel == 1 {
@@ -97,7 +97,7 @@ func barriers(page []*html.Node) (out []string) {
 			}
 		case "th":
 			if attr(n, "scope") == "" {
-				out = append(out, fmt.Sprintf("the heading %q has no scope", wordsOf(n)))
+				out = append(out, fmt.Sprintf("the heading %q has no scope", nodeText(n)))
 			}
 		case "nav", "aside", "section":
 			if attr(n, "aria-label") == "" && attr(n, "aria-labelledby") == "" && attr(n, "class") != "pair" && attr(n, "class") != "" {
@@ -220,7 +220,7 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 				fields[attr(n, "name")] = attr(n, "value")
 			case n.Data == "option" && slices.ContainsFunc(n.Attr, func(a html.Attribute) bool { return a.Key == "selected" }):
 				fields[attr(n.Parent, "name")] = attr(n, "value")
-			case n.Data == "a" && wordsOf(n) == "Clear":
+			case n.Data == "a" && nodeText(n) == "Clear":
 				clear = attr(n, "href")
 			}
 		}
@@ -261,5 +261,5 @@ func TestEmptySessionListNamesProxyAddress(t *testing.T) {
 		o.Address.Data = "http://10.0.0.7:9999"
 		f.list.Sessions, f.list.Read = nil, 0
 	})
-	holds(t, "a list without sessions", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
+	checkPage(t, "a list without sessions", page, "No session yet", "<code>OPENAI_BASE_URL=http://10.0.0.7:9999/v1</code>")
 }

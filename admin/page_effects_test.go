@@ -49,7 +49,7 @@ func TestOverviewListsTasksForThePerson(t *testing.T) {
 		"two wait":        {nil, 2, false, []string{">2 lessons wait for approval<"}},
 		"a bad figure":    {nil, 0, true, []string{`<li class="bad"><a href="#health">Store: down<`}},
 	} {
-		holds(t, name, onPage(t, "/", func(f *wordSource, _ *admin.Options) {
+		checkPage(t, name, onPage(t, "/", func(f *wordSource, _ *admin.Options) {
 			f.report.Lessons, f.book = c.rows, waits(c.waits)
 			f.figures = []admin.Figure{{Name: "Store", Value: "down", Bad: c.bad}}
 		}), c.wantText...)
@@ -67,10 +67,10 @@ func TestOverviewBeforeTheFirstClosingListsMatchesOfOpenSessions(t *testing.T) {
 			f.report.Lessons = []report.Row{{Slug: "a", Arm: "a@1", State: "active"}, {Slug: "b", Arm: "b@1", State: "active"}}
 		})
 	}
-	holds(t, "with a match", page(map[trial.Arm]int{"a@1": 40}), "40 sessions are open and do not count yet. Sessions with an inserted lesson: 31.",
+	checkPage(t, "with a match", page(map[trial.Arm]int{"a@1": 40}), "40 sessions are open and do not count yet. Sessions with an inserted lesson: 31.",
 		"The first session closes at 2026-05-02 07:30 UTC and then counts (reward.close_after = 24h).", `<a href="/lessons/a">a</a>, 40 open sessions`,
 		`<a href="/?provisional=true">`, "precept report --provisional", "!No lesson has matched", "!precept is ready", `!href="/lessons/b"`)
-	holds(t, "without a match", page(nil), "No lesson has matched", "precept is ready", "precept lessons approve SLUG")
+	checkPage(t, "without a match", page(nil), "No lesson has matched", "precept is ready", "precept lessons approve SLUG")
 }
 
 // The overview of a tenant without data links the tenants with data.
@@ -81,8 +81,8 @@ func TestOverviewOfATenantWithoutDataLinksOtherTenants(t *testing.T) {
 			o.Program.Tenants = func(context.Context) ([]string, error) { return []string{"team-b", "default", "team-a"}, nil }
 		})
 	}
-	holds(t, "without data", page(0), "This page shows the tenant default. Other tenants have data:", `<a href="/?tenant=team-a">team-a</a> <a href="/?tenant=team-b">team-b</a>`)
-	holds(t, "with data", page(3), "!Other tenants have data")
+	checkPage(t, "without data", page(0), "This page shows the tenant default. Other tenants have data:", `<a href="/?tenant=team-a">team-a</a> <a href="/?tenant=team-b">team-b</a>`)
+	checkPage(t, "with data", page(3), "!Other tenants have data")
 }
 
 // The figures on top cover the last seven days and proven lessons; money is shown if a price is
@@ -122,7 +122,7 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 			`Sessions: 1,204 closed, 1,180 in the experiment, 24 excluded (late look-up 20, equal histories 4). <a href="/help/EXPERIMENT#sessions-outside-of-the-experiment">Reasons</a>`,
 		}},
 	} {
-		holds(t, name, onPage(t, c.target, func(f *wordSource, o *admin.Options) {
+		checkPage(t, name, onPage(t, c.target, func(f *wordSource, o *admin.Options) {
 			o.Program.Prices = func() admin.Prices { return c.prices }
 			r := report.Report{GeneratedAt: f.generated}
 			r.SRM.OK, r.Reporting.OK = true, true
@@ -143,12 +143,12 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 // A page without a report states the reason and shows no guessed numbers.
 func TestPagesWithoutReportStateTheReason(t *testing.T) {
 	for _, target := range []string{"/", "/lessons", "/lessons/word"} {
-		holds(t, target, onPage(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
+		checkPage(t, target, onPage(t, target, func(f *wordSource, _ *admin.Options) { f.fail = true }),
 			"The report cannot be read", "!The coins deviate", "!No lesson has matched", "!No open task: no fault", "!proven helps")
 	}
-	holds(t, "no lessons", onPage(t, "/lessons", func(f *wordSource, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
+	checkPage(t, "no lessons", onPage(t, "/lessons", func(f *wordSource, _ *admin.Options) { f.report.Lessons = nil }), "No lesson has matched yet")
 	for n, want := range map[int]string{1: "There is 1 lesson. ", 2: "There are 2 lessons. "} {
-		holds(t, want, onPage(t, "/lessons?q=nothing", func(f *wordSource, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
+		checkPage(t, want, onPage(t, "/lessons?q=nothing", func(f *wordSource, _ *admin.Options) { f.report.Lessons = f.report.Lessons[:n] }), want, "No lesson matches")
 	}
 }
 
@@ -235,21 +235,21 @@ func TestLessonPageShowsOnlyKnownFacts(t *testing.T) {
 			w.row = &f.report.Lessons[0]
 			c.change(&w)
 		})
-		holds(t, name, page, c.wantText...)
+		checkPage(t, name, page, c.wantText...)
 	}
 	tried := func(b backtest.Result) string {
 		return onPage(t, "/lessons/word?backtest=1", func(f *wordSource, _ *admin.Options) { f.backtest = b })
 	}
-	holds(t, "fired", tried(backtest.Result{
+	checkPage(t, "fired", tried(backtest.Result{
 		Sessions: 40, Fired: 3, Words: []backtest.Word{{Word: "flaky", Sessions: 3}}, Silent: []string{"never"}, Examples: []string{"s-9"},
 	}), "<strong>3</strong> of the <strong>40</strong>", "flaky</th><td>3</td>", "never</th><td>0</td>", `href="/sessions?session=s-9"`, "There are no near misses", "!>Try the lesson")
-	holds(t, "near", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
+	checkPage(t, "near", tried(backtest.Result{Near: backtest.Near{Sessions: 1, Why: []backtest.Word{{Word: "not its tool", Sessions: 1}}}}),
 		"<strong>1</strong> other the lesson nearly fired", "not its tool</th><td>1</td>", "!There are no near misses", "!Examples:")
-	holds(t, "likeness", tried(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
+	checkPage(t, "likeness", tried(backtest.Result{Like: backtest.Like{Captured: 200, Sessions: 2, Examples: []backtest.LikeExample{
 		{Session: "s-8", Sentence: "it is shaky", Words: []string{"shaky"}, Score: 0.71, Threshold: 0.6},
 	}}}), "<strong>2</strong> other sessions", "nothing is injected", "it is shaky", "<td>0.71</td><td>0.60</td>", `href="/sessions?session=s-8"`)
-	holds(t, "too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
-	holds(t, "unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
+	checkPage(t, "too few sessions for likeness", tried(backtest.Result{Like: backtest.Like{Captured: 199}}), "there are 199 captured sessions", "!By likeness")
+	checkPage(t, "unreadable sessions", onPage(t, "/lessons/word?backtest=1", func(_ *wordSource, o *admin.Options) { o.Read.Survey = failingSessions{} }),
 		"The captured sessions cannot be read: no disk.", "!would have fired")
 }
 
@@ -343,7 +343,7 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 		"page after the last": {"/queue?page=9", plain, []string{"1 to 2 of 2"}},
 		"empty queue":         {"/queue", func(f *wordSource, _ *lesson.Lesson, _ *admin.Options) { f.book = lesson.NewBook(nil) }, []string{"The queue is empty", "!to decide"}},
 	} {
-		holds(t, name, queue(c.target, c.change), c.wantText...)
+		checkPage(t, name, queue(c.target, c.change), c.wantText...)
 	}
 	page := queue("/queue", plain)
 	if early, late := indexOf(page, `id="candidate-early"`), indexOf(page, `id="candidate-late"`); early > late {

@@ -56,7 +56,7 @@ func TestSamplesPageShowsPreviewsAndExports(t *testing.T) {
 			}}}}
 			c.change(&f.samples)
 		})
-		holds(t, name, page, c.wantText...)
+		checkPage(t, name, page, c.wantText...)
 	}
 }
 
@@ -104,6 +104,6 @@ func TestHealthColoursOnlyProblems(t *testing.T) {
 				return h
 			}
 		})
-		holds(t, name, page, c.wantText...)
+		checkPage(t, name, page, c.wantText...)
 	}
 }

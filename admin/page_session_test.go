@@ -41,7 +41,7 @@ func TestOnlyUnusualTurnsAreMarked(t *testing.T) {
 		" · 12 345 tokens in (7 cached), 9 out":          func(x *store.TurnItem) { x.Input, x.Cached, x.Output = 12345, 7, 9 },
 		" · gpt · 1.25 s</span>":                         func(*store.TurnItem) {},
 	} {
-		holds(t, want, sessionWith(t, func(s *store.Transcript) { change(&s.TurnItems[0]) }), want)
+		checkPage(t, want, sessionWith(t, func(s *store.Transcript) { change(&s.TurnItems[0]) }), want)
 	}
 }
 
@@ -76,7 +76,7 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		`<details><summary>` + long[:90] + `…</summary><pre dir="auto">` + long: {Kind: "user", Text: long + "x"},
 	} {
 		page := sessionWith(t, func(s *store.Transcript) { s.TurnItems[0].Entries = []store.Entry{e} })
-		holds(t, e.Kind, page, want)
+		checkPage(t, e.Kind, page, want)
 		if folded := strings.Contains(want, "<summary>"); strings.Contains(page, "<summary>") != folded {
 			t.Errorf("the entry of kind %q is folded: %v, want %v", e.Kind, !folded, folded)
 		}
@@ -161,7 +161,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
-		holds(t, name, sessionWith(t, c.change), c.wantText...)
+		checkPage(t, name, sessionWith(t, c.change), c.wantText...)
 	}
 }
 
@@ -223,7 +223,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"empty store":  {"/sessions?agent=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"No session is in this time range", "!None of the 0", "!shown"}},
 		"unknown name": {"/sessions?session=x", func(l *store.SessionList) { *l = store.SessionList{} }, []string{"No session has this name or id", "!None of the 0"}},
 	} {
-		holds(t, name, list(c.target, c.change), c.wantText...)
+		checkPage(t, name, list(c.target, c.change), c.wantText...)
 	}
 }
 
@@ -253,6 +253,6 @@ func TestSessionPageLinksSamplesTextTagsAndIds(t *testing.T) {
 		s.TurnItems[0].ID, s.TurnItems[0].RequestID, s.TurnItems[0].Response = "x-1", "req_1", "resp_1"
 	})
 	for _, want := range []string{"/samples?session=s-1", "/api/export/sessions?format=transcripts&session=s-1", "/sessions?tag=team%3Ablue", "req_1", "resp_1", "x-1"} {
-		holds(t, want, page, want)
+		checkPage(t, want, page, want)
 	}
 }

@@ -143,24 +143,24 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
 		t.Error("inUse returns " + got + " for unchanged filters, want false")
 	}
-	if got := await(t, b, refreshed); got != "main" {
+	if got := evalPromise(t, b, refreshed); got != "main" {
 		t.Errorf("the id of the main part after a refresh is %q, want \"main\", because a new part replaces the old", got)
 	}
 	f.sessions.mu.Lock()
 	clear(f.sessions.byID)
 	f.sessions.mu.Unlock()
 	const staleText = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
-	if got := await(t, b, staleText); !strings.Contains(got, "login has expired") {
+	if got := evalPromise(t, b, staleText); !strings.Contains(got, "login has expired") {
 		t.Errorf("without a login the notice is %q, want \"login has expired\"", got)
 	}
 	server.Close()
-	if got := await(t, b, staleText); !strings.Contains(got, "precept does not answer") {
+	if got := evalPromise(t, b, staleText); !strings.Contains(got, "precept does not answer") {
 		t.Errorf("without a server the notice is %q, want \"precept does not answer\"", got)
 	}
 }
 
-// await evaluates a promise to a string.
-func await(t *testing.T, b *tab, expression string) string {
+// evalPromise evaluates a promise to a string.
+func evalPromise(t *testing.T, b *tab, expression string) string {
 	t.Helper()
 	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
 	if err != nil {

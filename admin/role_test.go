@@ -18,7 +18,7 @@ const viewerToken = "only-to-look-at-the-numbers"
 func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 	t.Helper()
 	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := k.addHostileSession(t)
+	id := k.addSessionWithMarkup(t)
 	lib, keeper := newFakeLibrary(t), &fakeKeeper{}
 	f := newStoreFixture(t, k, func(o *Options) {
 		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper

@@ -16,7 +16,7 @@ import (
 
 // slowCounter computes the numbers 1, 2, and so on, each after a delay.
 type slowCounter struct {
-	takes time.Duration
+	delay time.Duration
 	made  atomic.Int64 // number of computed values
 	fails atomic.Bool
 }
@@ -26,7 +26,7 @@ func (counter *slowCounter) compute(ctx context.Context, key string) (int64, err
 		panic("planned")
 	}
 	select {
-	case <-time.After(counter.takes):
+	case <-time.After(counter.delay):
 	case <-ctx.Done():
 		return 0, ctx.Err()
 	}
@@ -36,12 +36,12 @@ func (counter *slowCounter) compute(ctx context.Context, key string) (int64, err
 	return counter.made.Add(1), nil
 }
 
-// withShared runs a test in its own synctest bubble, with a shared cache and its worker. The key of the pinned
+// withSharedCache runs a test in its own synctest bubble, with a shared cache and its worker. The key of the pinned
 // value is "first".
-func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
+func withSharedCache(t *testing.T, takes time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		counter := &slowCounter{takes: takes}
+		counter := &slowCounter{delay: takes}
 		s := newSharedCache(time.Now, counter.compute, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
 		ctx, cancel := context.WithCancel(t.Context())
 		var worker sync.WaitGroup
@@ -59,7 +59,7 @@ func withShared(t *testing.T, takes time.Duration, test func(t *testing.T, count
 // Concurrent calls of get share one computation. Once a value exists, get waits for at most patience, and
 // reports an old value as old.
 func TestConcurrentPagesShareOneComputation(t *testing.T) {
-	withShared(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		var all sync.WaitGroup
 		for range 50 {
@@ -99,7 +99,7 @@ func TestConcurrentPagesShareOneComputation(t *testing.T) {
 
 // A value that is computed quickly is never stale.
 func TestFastComputationIsNeverStale(t *testing.T) {
-	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
@@ -113,7 +113,7 @@ func TestFastComputationIsNeverStale(t *testing.T) {
 // The worker recomputes the pinned value every minute or two. An hour after the last request of another value,
 // the worker no longer recomputes that value. The number of values is bounded.
 func TestWorkerRecomputesThePinnedValue(t *testing.T) {
-	withShared(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
 			t.Errorf("before the first computation: got the error %v, want %v", err, errComputing)
@@ -143,7 +143,7 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 
 // clear removes the stored values. A computation that runs during the deletion stores nothing.
 func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
-	withShared(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
 			t.Fatalf("before clear: got value %d, error %v, want 1 and no error", n, err)
@@ -165,7 +165,7 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 // After expire, the next request gets a new value, even if a computation ran during the deletion. A value that no page
 // asks for is removed.
 func TestExpireMakesValuesOld(t *testing.T) {
-	withShared(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		_, _, _ = s.get(t.Context(), "first", 0)
 		_, _, _ = s.get(t.Context(), "unused", 0)
@@ -195,7 +195,7 @@ func TestExpireMakesValuesOld(t *testing.T) {
 
 // A value is removed after the time unused without a request, even the pinned value.
 func TestUnusedValueIsRemoved(t *testing.T) {
-	withShared(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, time.Millisecond, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		s.mu.Lock()
 		s.unused = 5 * time.Minute
@@ -212,7 +212,7 @@ func TestUnusedValueIsRemoved(t *testing.T) {
 
 // While maxShared computations are pending, get of another key returns an error at once.
 func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
-	withShared(t, time.Hour, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, time.Hour, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		for i := range maxShared {
 			_, _, _ = s.get(t.Context(), strings.Repeat("x", i+1), time.Millisecond)
@@ -226,7 +226,7 @@ func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
 
 // get returns an error or a panic of the computation as an error, until a later computation succeeds.
 func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
-	withShared(t, time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
+	withSharedCache(t, time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
 			t.Errorf("a panic gives the error %v, want an error that names the panic", err)
@@ -243,7 +243,7 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 		}
 		ctx, cancel := context.WithCancel(t.Context())
 		cancel()
-		counter.takes = time.Hour
+		counter.delay = time.Hour
 		if _, _, err := s.get(ctx, "long", 0); !errors.Is(err, context.Canceled) {
 			t.Errorf("a canceled call gives the error %v, want %v", err, context.Canceled)
 		}

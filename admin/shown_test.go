@@ -30,8 +30,8 @@ func onPage(t *testing.T, target string, change func(*wordSource, *admin.Options
 	return strings.ReplaceAll(html.UnescapeString(main), "\u202f", " ")
 }
 
-// holds checks that a page contains each of the texts, but does not contain a text with a leading !.
-func holds(t *testing.T, what, page string, wanted ...string) {
+// checkPage checks that a page contains each of the texts, but does not contain a text with a leading !.
+func checkPage(t *testing.T, what, page string, wanted ...string) {
 	t.Helper()
 	for _, want := range wanted {
 		text, not := strings.CutPrefix(want, "!")

@@ -18,7 +18,7 @@ import (
 // over a real store.
 func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
-	id := k.addHostileSession(t)
+	id := k.addSessionWithMarkup(t)
 	for i := range 60 {
 		k.addSession(t, fmt.Sprint("other-", i), 1+i%3, nil)
 	}
@@ -70,7 +70,7 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 // Samples open in place, and the links of the export carry the selection.
 func TestBrowserSamplesOpenInPlace(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
-	k.addHostileSession(t)
+	k.addSessionWithMarkup(t)
 	k.addSession(t, "other", 2, nil)
 	f := newStoreFixture(t, k, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
@@ -107,7 +107,7 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 // PRECEPT_VIEWS, the name of a directory, the test writes pictures of the pages.
 func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
-	id := k.addHostileSession(t)
+	id := k.addSessionWithMarkup(t)
 	for i := range 12 {
 		s := k.addSession(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
 		if i%3 == 0 {

@@ -19,7 +19,7 @@ import (
 // /api/sessions and /api/samples apply their filters, and refuse an invalid filter with status 400.
 func TestSessionsAPIFiltersAndReportsFaults(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	sessions.addHostileSession(t)
+	sessions.addSessionWithMarkup(t)
 	for _, name := range []string{"a", "bb", "ccc"} {
 		sessions.addSession(t, name, 1, nil)
 	}
@@ -84,7 +84,7 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 // Hostile content never becomes markup on the pages of sessions, samples and health, and hidden characters are shown.
 func TestHostileContentIsShownAsText(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := sessions.addHostileSession(t)
+	id := sessions.addSessionWithMarkup(t)
 	f := newStoreFixture(t, sessions, nil)
 	for _, target := range []string{
 		"/sessions", "/sessions/" + id.String(), "/sessions?words=" + url.QueryEscape("<script>"), "/samples", "/samples?lesson=" + url.QueryEscape(hostile), "/health",
@@ -150,7 +150,7 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 // audited.
 func TestSessionActionsNeedCSRFAndAreAudited(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := sessions.addHostileSession(t)
+	id := sessions.addSessionWithMarkup(t)
 	dir := t.TempDir()
 	f := newStoreFixture(t, sessions, func(o *Options) { o.DataDir = dir })
 	cookie, csrf := f.browser(t)
@@ -248,7 +248,7 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 // POST /api/feedback of the admin listener accepts one feedback entry, in the format of the data listener (the proxy).
 func TestFeedbackAPITakesOneEntry(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := sessions.addHostileSession(t)
+	id := sessions.addSessionWithMarkup(t)
 	f := newStoreFixture(t, sessions, nil)
 	post := func(text string) *http.Response {
 		return f.do(t, http.MethodPost, "/api/feedback", func(r *http.Request) {
@@ -298,7 +298,7 @@ func TestHealthPageShowsFaultsAndNoSecret(t *testing.T) {
 // term.
 func TestGlossaryButtonsNameATerm(t *testing.T) {
 	sessions := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
-	id := sessions.addHostileSession(t)
+	id := sessions.addSessionWithMarkup(t)
 	f := newStoreFixture(t, sessions, nil)
 	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
 		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {

@@ -20,7 +20,7 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 		k := lesson("a")
 		k.Confidence = confidence
 		p := c.Posterior(k)
-		if !close6(p.Mean, want) || !close6(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
+		if !almostEqual(p.Mean, want) || !almostEqual(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
 			t.Errorf("confidence %v: got the belief %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
 		}
 	}
@@ -127,7 +127,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 		weight float64
 	}{{0, 7, 1}, {7, 7, 0.5}, {14, 7, 0.25}, {14, 14, 0.5}, {-5, 7, 1}, {14, 0, 0.25}, {14, math.NaN(), 0.25}, {1000, 7, 0}, {200, 200, 0.5}} {
 		want, _, _, _ := seen{n1: 100 * k.weight, s1: 50 * k.weight}.solve(bandit.DefaultPriors(), 0.01)
-		if got := at(k.day, k.half); !close6(got, want) {
+		if got := at(k.day, k.half); !almostEqual(got, want) {
 			t.Errorf("day %d, half-life %v: got the mean %v, want %v", k.day, k.half, got, want)
 		}
 	}
@@ -151,7 +151,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 		c.Today(time.Unix(today*86_400, 0))
 		left := math.Exp2(-age / want)
 		mean, _, _, _ := seen{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
-		if got := c.Posterior(lesson("a")).Mean; !close6(got, mean) {
+		if got := c.Posterior(lesson("a")).Mean; !almostEqual(got, mean) {
 			t.Errorf("%v sessions a day: got the mean %v, want %v", rate, got, mean)
 		}
 	}
@@ -183,7 +183,7 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 		{"newcomer", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
 		{"its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
-		if got := c.Posterior(k.c).Mean; !close6(got, k.want) {
+		if got := c.Posterior(k.c).Mean; !almostEqual(got, k.want) {
 			t.Errorf("%s: got the mean %v, want %v", k.what, got, k.want)
 		}
 	}
@@ -195,7 +195,7 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 	second.addTo(c, "old@2", 5)
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
-	if !close6(third, own/2) {
+	if !almostEqual(third, own/2) {
 		t.Errorf("third text: got the mean %v, want %v, half of the second text's own mean", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
@@ -206,7 +206,7 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 // The priors of Refit move towards the effect of forty equal lessons. The chooser uses the priors after SetPriors.
 func TestRefitFollowsTheLessons(t *testing.T) {
 	c := bandit.New()
-	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {
+	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !almostEqual(p.T02, 0.0016) || !almostEqual(p.W2, 0.01) {
 		t.Errorf("without lessons: got the priors %+v, want version 1 and the default priors", p)
 	}
 	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.One), delta("few@1", "s1", 0, 4*trial.One)})
@@ -247,7 +247,7 @@ func TestResidualVarianceFollowsTheRewards(t *testing.T) {
 		t.Errorf("binary rewards: got a variance of %v, want 0.24", got)
 	}
 	add(900, "graded", 1)
-	if got := c.Refit().Sigma2; !close6(got, 0.02) {
+	if got := c.Refit().Sigma2; !almostEqual(got, 0.02) {
 		t.Errorf("graded rewards: got a variance of %v, want 0.02", got)
 	}
 }

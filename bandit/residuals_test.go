@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// close6 reports whether two numbers differ by less than a millionth.
-func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
+// almostEqual reports whether two numbers differ by less than a millionth.
+func almostEqual(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func key(scope, field string, day int32) trial.Key {
 	return trial.Key{Scope: scope, Field: field, Day: day}
@@ -21,8 +21,8 @@ func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: key(scope, field, day), Value: v}
 }
 
-// of returns the value of one delta, or 0 if ds has no such delta.
-func of(ds []trial.Delta, scope, field string, day int32) float64 {
+// deltaValue returns the value of one delta, or 0 if ds has no such delta.
+func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
 			return float64(d.Value) / trial.One
@@ -65,12 +65,12 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 		{"not@1", "su", 20000, 1 - 0.6 - del - m},
 		{string(trial.LoopArm), "s1", 20000, 0.41},
 	} {
-		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
+		if got := deltaValue(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("scope %q, field %s: got %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {
-		if got := of(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
+		if got := deltaValue(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
 			t.Errorf("got the value %v for %v, the delta of the trial; want equal values", got, d)
 		}
 	}
@@ -81,11 +81,11 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 		}
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
-	if of(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
+	if deltaValue(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
 		t.Error("the reward 0.3: got no count in the field graded, want 1")
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
-	if got := of(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
+	if got := deltaValue(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
 		t.Errorf("a match in a control session: got the residual %v, want %v", got, 1-0.6-0.02)
 	}
 	if got := bandit.Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
@@ -150,7 +150,7 @@ func TestCloneIsIndependent(t *testing.T) {
 	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
 		t.Error("a clone: got another belief about an edited lesson than with its earlier text as the parent, want equal beliefs")
 	}
-	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {
+	if got := c.MeanAt(lesson("in"), 20000); !almostEqual(got, 0.01) {
 		t.Errorf("before the first session: got the mean %v, want the prior mean 0.01", got)
 	}
 	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {

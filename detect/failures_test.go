@@ -8,10 +8,10 @@ import (
 
 // The output of a command shows a failure although the exit code is missing, hidden by a pipe, or inside other text.
 func TestFailureIsFoundInTheOutput(t *testing.T) {
-	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
+	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
 		{
-			"tsc in a pipe to head", "bash", mk("npx tsc --noEmit 2>&1 | head -20"),
+			"tsc in a pipe to head", "bash", command("npx tsc --noEmit 2>&1 | head -20"),
 			"lib/cart.ts(12,9): error TS2322: Type 'string' is not assignable to type 'number'.\nlib/cart.ts(19,3): error TS2304: Cannot find name 'total'.",
 			0, detect.Error, "text:tsc",
 		},
@@ -21,106 +21,106 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 			0, detect.Error, "text:",
 		},
 		{
-			"pytest in a pipe to tail", "bash", mk("pytest -q | tail -3"),
+			"pytest in a pipe to tail", "bash", command("pytest -q | tail -3"),
 			"FAILED tests/test_cart.py::test_total - assert 3 == 4\n1 failed, 7 passed in 0.12s", 0,
 			detect.Error, "text:test-fail",
 		},
 		{
-			"npm in a pipe to grep", "bash", mk("npm run build 2>&1 | grep -i err"),
+			"npm in a pipe to grep", "bash", command("npm run build 2>&1 | grep -i err"),
 			"npm error code 2\nnpm error path /srv/app", 0, detect.Error, "text:npm",
 		},
 		{
-			"make masked by true", "bash", mk("make all || true"),
+			"make masked by true", "bash", command("make all || true"),
 			"cc -c cart.c\nmake: *** [Makefile:4: cart.o] Error 1", 0, detect.Error, "text:make",
 		},
 		{
-			"eslint masked by echo", "bash", mk("npx eslint . ; echo done"),
+			"eslint masked by echo", "bash", command("npx eslint . ; echo done"),
 			"/srv/app/cart.js\n  3:1  error  'x' is not defined  no-undef\n\n✖ 1 problem (1 error, 0 warnings)\n\ndone",
 			0, detect.Error, "text:eslint",
 		},
 		{
-			"node ended by an exception", "bash", mk("node app.js 2>&1 | head -30"),
+			"node ended by an exception", "bash", command("node app.js 2>&1 | head -30"),
 			"node:internal/modules/cjs/loader:936\n  throw err;\n  ^\n\nError: Cannot find module './cart'\n    at Module._resolve (node:internal)\n\nNode.js v22.1.0",
 			0, detect.Error, "text:node",
 		},
 		{
-			"traceback at the end", "bash", mk("python app.py 2>&1 | tail -4"),
+			"traceback at the end", "bash", command("python app.py 2>&1 | tail -4"),
 			"starting\nTraceback (most recent call last):\n  File \"/srv/app.py\", line 3, in <module>\n    cart.total()\nAttributeError: 'NoneType' object has no attribute 'total'",
 			0, detect.Error, "text:traceback",
 		},
 		{
-			"log line with a colour", "bash", mk("npm start"),
+			"log line with a colour", "bash", command("npm start"),
 			"> app@1.0.0 start\n\n\x1b[32minfo\x1b[39m: listening\n\x1b[31merror\x1b[39m: Failed to open the database",
 			0, detect.Error, "text:error-line",
 		},
 		{
-			"command not found", "bash", mk("gradel build"), "bash: gradel: command not found", 0,
+			"command not found", "bash", command("gradel build"), "bash: gradel: command not found", 0,
 			detect.Error, "",
 		},
 		{
-			"grep on a missing file", "bash", mk("grep -n total carts.go"),
+			"grep on a missing file", "bash", command("grep -n total carts.go"),
 			"grep: carts.go: No such file or directory", 0, detect.Error, "text:shell",
 		},
 		{
-			"grep that find runs", "bash", mk("find . -name c.go -exec grep total {} +"),
+			"grep that find runs", "bash", command("find . -name c.go -exec grep total {} +"),
 			"grep: ./c.go: Permission denied", 0, detect.Error, "text:shell",
 		},
 		{
-			"a search program that is not installed", "bash", mk("rg total"), "/bin/sh: 1: rg: not found", 0,
+			"a search program that is not installed", "bash", command("rg total"), "/bin/sh: 1: rg: not found", 0,
 			detect.Error, "text:shell",
 		},
 		{
-			"docker without a daemon", "bash", mk("docker ps"),
+			"docker without a daemon", "bash", command("docker ps"),
 			"Cannot connect to the Docker daemon at unix:///var/run/docker.sock. Is the docker daemon running?",
 			0, detect.Error, "text:shell",
 		},
 		{
-			"cd into a missing folder", "bash", mk("cd nowhere && npm test"),
+			"cd into a missing folder", "bash", command("cd nowhere && npm test"),
 			"(eval):cd:1: no such file or directory: nowhere", 0, detect.Error, "",
 		},
 		{
-			"cargo", "bash", mk("cargo build 2>&1 | tail"),
+			"cargo", "bash", command("cargo build 2>&1 | tail"),
 			"error[E0425]: cannot find value `total` in this scope\nerror: could not compile `shop` (bin) due to 1 previous error",
 			0, detect.Error, "text:",
 		},
 		{
-			"gcc", "bash", mk("gcc -c cart.c"),
+			"gcc", "bash", command("gcc -c cart.c"),
 			"cart.c:7:12: error: 'total' undeclared\ncart.c: In function 'main':", 0, detect.Error,
 			"text:compiler",
 		},
 		{
-			"go build", "bash", mk("go build ./..."),
+			"go build", "bash", command("go build ./..."),
 			"# shop/cart\ncart/cart.go:9:2: undefined: total", 0, detect.Error, "text:go-build",
 		},
 		{
-			"git", "bash", mk("git push origin main"),
+			"git", "bash", command("git push origin main"),
 			"To example.org:shop.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'example.org:shop.git'",
 			0, detect.Error, "text:",
 		},
 		{
-			"jest", "bash", mk("npx jest 2>&1 | tail -5"),
+			"jest", "bash", command("npx jest 2>&1 | tail -5"),
 			"Tests:       1 failed, 8 passed, 9 total\nSnapshots:   0 total\nTime:        1.2 s", 0,
 			detect.Error, "text:jest",
 		},
 		{
-			"timeout in the first line", "bash", mk("pip install -r requirements.txt"),
+			"timeout in the first line", "bash", command("pip install -r requirements.txt"),
 			"Command timed out after 120s\nCollecting flask", 0, detect.Error, "text:timeout",
 		},
 		{
-			"a JSON result and a note of the harness", "terminal", mk("sh b.sh"),
+			"a JSON result and a note of the harness", "terminal", command("sh b.sh"),
 			`{"output": "no rule", "exit_code": 3, "error": null}` + "\n\n[Tool loop warning: it has failed 2 times]",
 			0, detect.Error, "",
 		},
 		{
-			"escaped line feeds", "bash", mk("sh b.sh"),
+			"escaped line feeds", "bash", command("sh b.sh"),
 			`building demo\nerror: no rule to make target demo\n\nExit code: 3`, 0, detect.Error,
 			"",
 		},
 		{
-			"several lines as a JSON string", "bash", mk("sh b.sh"),
+			"several lines as a JSON string", "bash", command("sh b.sh"),
 			`"building demo\nno rule to make target\nExit code: 3"`, 0, detect.Error, "",
 		},
-		{"one line as a JSON string", "bash", mk("sh b.sh"), `"sh: 1: cc: not found\n"`, 0, detect.Error, ""},
+		{"one line as a JSON string", "bash", command("sh b.sh"), `"sh: 1: cc: not found\n"`, 0, detect.Error, ""},
 		{
 			"an error message with exit code 0", "run_code", `{"code":"main()"}`,
 			"exitcode: 0 (execution succeeded)\nCode output: Error: Cannot open prices.csv\n", 0,
@@ -131,7 +131,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 
 // Results that only mention errors are no failures.
 func TestMentionOfErrorsIsNoFailure(t *testing.T) {
-	mk := func(cmd string) string { return `{"command":"` + cmd + `"}` }
+	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{
 		{
 			"source file", "read", `{"path":"cart.ts"}`,
@@ -144,43 +144,43 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"source by sed", "bash", mk("sed -n 1,5p cart.go"),
+			"source by sed", "bash", command("sed -n 1,5p cart.go"),
 			"if err != nil {\n\treturn fmt.Errorf(\\\"error: %w\\\", err)\n}\npanic: not reached",
 			0, detect.OK, "",
 		},
 		{
-			"grep for a line with \\n and error", "bash", mk("grep -n total a.c"),
+			"grep for a line with \\n and error", "bash", command("grep -n total a.c"),
 			`7: puts("total\nerror: none\n")`, 0, detect.OK, "",
 		},
 		{
-			"grep for errors", "bash", mk("grep -rn 'error TS' logs | head"),
+			"grep for errors", "bash", command("grep -rn 'error TS' logs | head"),
 			"logs/a.log:3: lib/cart.ts(12,9): error TS2322: Type\nlogs/a.log:9: npm error code 2",
 			0, detect.OK, "",
 		},
 		{
-			"grep without file names in a log", "bash", mk("grep -h Cannot ci.log"),
+			"grep without file names in a log", "bash", command("grep -h Cannot ci.log"),
 			"Cannot connect to the Docker daemon at unix:///var/run/docker.sock", 0, detect.OK, "",
 		},
 		{
-			"grep with file names", "bash", mk("grep -rn cannot notes"),
+			"grep with file names", "bash", command("grep -rn cannot notes"),
 			"notes/a.md:3: ls: cannot access 'x': No such file or directory", 0, detect.OK, "",
 		},
 		{
-			"the last line of a log", "bash", mk("tail -1 ci.log"),
+			"the last line of a log", "bash", command("tail -1 ci.log"),
 			"make.sh: line 3: gcc: command not found", 0, detect.OK, "",
 		},
 		{
-			"git diff", "bash", mk("git diff"),
+			"git diff", "bash", command("git diff"),
 			"diff --git a/cart.go b/cart.go\n--- a/cart.go\n+++ b/cart.go\n@@ -1 +1 @@\n-panic: x\n+Error: y",
 			0, detect.OK, "",
 		},
 		{
-			"test names", "bash", mk("go test -v ./..."),
+			"test names", "bash", command("go test -v ./..."),
 			"=== RUN   TestErrorIsReported\n--- PASS: TestErrorIsReported (0.00s)\n=== RUN   TestFailedLogin\n--- PASS: TestFailedLogin (0.00s)\nPASS\nok  \tshop/cart\t0.003s",
 			0, detect.OK, "",
 		},
 		{
-			"pytest passes", "bash", mk("pytest"),
+			"pytest passes", "bash", command("pytest"),
 			"tests/test_errors.py::test_error PASSED\nERROR    root:cart.py:9 boom\n===== 8 passed, 1 warning in 0.31s =====",
 			0, detect.OK, "",
 		},
@@ -199,7 +199,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "",
 		},
 		{
-			"grep finds nothing", "bash", mk("grep -n total cart.go"),
+			"grep finds nothing", "bash", command("grep -n total cart.go"),
 			"(no output)\n\nCommand exited with code 1", 1, detect.OK, "nothing-found",
 		},
 		{
@@ -248,16 +248,16 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			detect.OK, "",
 		},
 		{
-			"pip warns", "bash", mk("pip install flask"),
+			"pip warns", "bash", command("pip install flask"),
 			"Collecting flask\nSuccessfully installed flask-3.0\nWARNING: Running pip as the root user",
 			0, detect.OK, "",
 		},
 		{
-			"broken pipe", "bash", mk("grep -r x . | head -1"),
+			"broken pipe", "bash", command("grep -r x . | head -1"),
 			"./a.go:x\ngrep: write error: Broken pipe", 0, detect.OK, "",
 		},
 		{
-			"a caught exception", "bash", mk("python run.py"),
+			"a caught exception", "bash", command("python run.py"),
 			"Traceback (most recent call last):\n  File \"a.py\", line 1\nValueError: x\nretrying\nconnected\nread 10 rows\nread 20 rows\nall rows read",
 			0, detect.OK, "",
 		},
@@ -266,7 +266,7 @@ func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 			0, detect.OK, "matches",
 		},
 		{
-			"the last lines of several logs", "bash", mk("for f in *.log; do tail -1 $f; done"),
+			"the last lines of several logs", "bash", command("for f in *.log; do tail -1 $f; done"),
 			"Error: x\nFAIL", 0, detect.OK, "",
 		},
 		{

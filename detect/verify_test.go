@@ -8,63 +8,63 @@ import (
 
 // Test, lint and build runs have an outcome. Other commands have none, and neither have runs that did not start.
 func TestVerificationRunsAreRecognisedAndJudged(t *testing.T) {
-	mk := func(cmd string) string { return jsonArgs("command", cmd) }
+	command := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, c := range []struct {
 		name, args, text string
 		kind             string
 		passed           bool
 	}{
-		{"go test passes", mk("go test ./..."), "ok  \tshop/cart\t0.003s", "test", true},
+		{"go test passes", command("go test ./..."), "ok  \tshop/cart\t0.003s", "test", true},
 		{
-			"go test fails", mk("cd shop && go test ./..."),
+			"go test fails", command("cd shop && go test ./..."),
 			"--- FAIL: TestTotal (0.00s)\nFAIL\tshop/cart\t0.004s\nFAIL", "test", false,
 		},
-		{"pytest passes", mk("python -m pytest -q"), "8 passed in 0.10s", "test", true},
+		{"pytest passes", command("python -m pytest -q"), "8 passed in 0.10s", "test", true},
 		{
-			"pytest fails", mk("uv run pytest"),
+			"pytest fails", command("uv run pytest"),
 			"FAILED tests/test_a.py::test_b\n==== 1 failed, 2 passed in 0.1s ====", "test", false,
 		},
-		{"jest passes", mk("CI=1 npx jest"), "Tests:       9 passed, 9 total", "test", true},
-		{"npm lint fails", mk("npm run lint"), "npm error code 1", "lint", false},
+		{"jest passes", command("CI=1 npx jest"), "Tests:       9 passed, 9 total", "test", true},
+		{"npm lint fails", command("npm run lint"), "npm error code 1", "lint", false},
 		{
-			"npm test fails", mk("npm test -- --watch=false"),
+			"npm test fails", command("npm test -- --watch=false"),
 			"Tests: 1 failed, 2 total\n\nCommand exited with code 1", "test", false,
 		},
 		{
-			"cargo build fails", mk("cargo build"),
+			"cargo build fails", command("cargo build"),
 			"error[E0425]: cannot find value `x`\nerror: could not compile `a`", "build", false,
 		},
-		{"cargo clippy passes", mk("cargo clippy"), "Finished dev", "lint", true},
-		{"make fails", mk("make"), "make: *** [all] Error 2", "build", false},
-		{"make check passes", mk("make check"), "all fine", "lint", true},
-		{"tsc passes without output", mk("npx tsc --noEmit"), "(no output)", "build", true},
-		{"eslint fails", mk("npx eslint ."), "✖ 2 problems (1 error, 1 warning)", "lint", false},
-		{"ruff fails", mk("ruff check ."), "Found 3 errors.", "lint", false},
-		{"ruff passes", mk("ruff check ."), "All checks passed!", "lint", true},
+		{"cargo clippy passes", command("cargo clippy"), "Finished dev", "lint", true},
+		{"make fails", command("make"), "make: *** [all] Error 2", "build", false},
+		{"make check passes", command("make check"), "all fine", "lint", true},
+		{"tsc passes without output", command("npx tsc --noEmit"), "(no output)", "build", true},
+		{"eslint fails", command("npx eslint ."), "✖ 2 problems (1 error, 1 warning)", "lint", false},
+		{"ruff fails", command("ruff check ."), "Found 3 errors.", "lint", false},
+		{"ruff passes", command("ruff check ."), "All checks passed!", "lint", true},
 		{
-			"mypy fails", mk("mypy src"), "Found 2 errors in 1 file (checked 8 source files)", "build",
+			"mypy fails", command("mypy src"), "Found 2 errors in 1 file (checked 8 source files)", "build",
 			false,
 		},
 		{
 			"pytest fails with an exit code", jsonArgs("cmd", "pytest"),
 			"Process exited with code 1\nOutput:\nsome words", "test", false,
 		},
-		{"in a pipe to tail, with a summary", mk("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
-		{"build and test count as a test", mk("npm run build && npm test"), "ok\n<exit>", "test", true},
-		{"gradle wrapper fails", mk("./gradlew test"), "BUILD FAILED in 3s", "test", false},
+		{"in a pipe to tail, with a summary", command("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
+		{"build and test count as a test", command("npm run build && npm test"), "ok\n<exit>", "test", true},
+		{"gradle wrapper fails", command("./gradlew test"), "BUILD FAILED in 3s", "test", false},
 		{
-			"in a pipe to head, without a summary", mk("pytest | head -1"), "==== test session starts ====", "",
+			"in a pipe to head, without a summary", command("pytest | head -1"), "==== test session starts ====", "",
 			false,
 		},
-		{"missing program", mk("pytest"), "bash: pytest: command not found", "", false},
+		{"missing program", command("pytest"), "bash: pytest: command not found", "", false},
 		{
-			"missing program by exit code 127", mk("pytest"), "sh: pytest\n\nCommand exited with code 127", "",
+			"missing program by exit code 127", command("pytest"), "sh: pytest\n\nCommand exited with code 127", "",
 			false,
 		},
-		{"refused", mk("pytest"), "exec command rejected by user", "", false},
-		{"list of a test folder", mk("ls tests"), "test_a.py", "", false},
-		{"print of a test configuration", mk("cat pytest.ini"), "[pytest]", "", false},
-		{"go run", mk("go run ."), "FAIL", "", false},
+		{"refused", command("pytest"), "exec command rejected by user", "", false},
+		{"list of a test folder", command("ls tests"), "test_a.py", "", false},
+		{"print of a test configuration", command("cat pytest.ini"), "[pytest]", "", false},
+		{"go run", command("go run ."), "FAIL", "", false},
 	} {
 		kind, passed, ok := detect.Verification("bash", c.args, c.text)
 		if kind != c.kind || passed != c.passed || ok != (c.kind != "") {

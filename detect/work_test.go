@@ -15,14 +15,14 @@ import (
 // toolCall is a call of a tool with its result.
 type toolCall struct{ tool, args, result string }
 
-// inShell returns a shell call with its output.
-func inShell(command, output string) toolCall {
+// shellCall returns a shell call with its output.
+func shellCall(command, output string) toolCall {
 	args, _ := json.Marshal(map[string]string{"command": command})
 	return toolCall{"bash", string(args), output}
 }
 
-// workOf returns as text the references of the last result: the commits, branches and pull requests of the agent.
-func workOf(t *testing.T, calls ...toolCall) []string {
+// workRefs returns as text the references of the last result: the commits, branches and pull requests of the agent.
+func workRefs(t *testing.T, calls ...toolCall) []string {
 	t.Helper()
 	messages := []map[string]any{{"role": "user", "content": "fix it"}}
 	for i, c := range calls {
@@ -61,45 +61,45 @@ func TestWorkOfToolResults(t *testing.T) {
 		call toolCall
 		want []string
 	}{
-		"commit":                {inShell("git commit -m x", "[main 3f2a9c1] x\n 1 file changed"), []string{"commit 3f2a9c1", "branch main"}},
-		"first commit":          {inShell("git add . && git commit -m x", "[main (root-commit) 3f2a9c1] x"), []string{"commit 3f2a9c1", "branch main"}},
-		"commit without branch": {inShell("git commit -m x", "[detached HEAD 3f2a9c1] x"), []string{"commit 3f2a9c1"}},
-		"cherry-pick":           {inShell("git -C /src cherry-pick abc1234", "[fix/x 3f2a9c1] x"), []string{"commit 3f2a9c1", "branch fix/x"}},
+		"commit":                {shellCall("git commit -m x", "[main 3f2a9c1] x\n 1 file changed"), []string{"commit 3f2a9c1", "branch main"}},
+		"first commit":          {shellCall("git add . && git commit -m x", "[main (root-commit) 3f2a9c1] x"), []string{"commit 3f2a9c1", "branch main"}},
+		"commit without branch": {shellCall("git commit -m x", "[detached HEAD 3f2a9c1] x"), []string{"commit 3f2a9c1"}},
+		"cherry-pick":           {shellCall("git -C /src cherry-pick abc1234", "[fix/x 3f2a9c1] x"), []string{"commit 3f2a9c1", "branch fix/x"}},
 		"commit in a JSON result": {
 			toolCall{"exec_command", `{"cmd":"git commit -m x"}`, `{"output":"[main 3f2a9c1] x\n 1 file changed\n","metadata":{"exit_code":0}}`},
 			[]string{"commit 3f2a9c1", "branch main"},
 		},
-		"quiet commit with rev-parse": {inShell("git commit -qm x && git rev-parse HEAD", fullHash+"\n"), []string{"commit " + fullHash}},
-		"quiet commit with a log":     {inShell("git commit -qm x; git log --oneline -3", "3f2a9c1 x\nabcdef0 older"), []string{"commit 3f2a9c1"}},
+		"quiet commit with rev-parse": {shellCall("git commit -qm x && git rev-parse HEAD", fullHash+"\n"), []string{"commit " + fullHash}},
+		"quiet commit with a log":     {shellCall("git commit -qm x; git log --oneline -3", "3f2a9c1 x\nabcdef0 older"), []string{"commit 3f2a9c1"}},
 		"push": {
-			inShell("git push", "To github.com:Acme/Shop.git\n   1a2b3c4..3f2a9c1  main -> main\n"),
+			shellCall("git push", "To github.com:Acme/Shop.git\n   1a2b3c4..3f2a9c1  main -> main\n"),
 			[]string{"commit 3f2a9c1 acme/shop", "branch main acme/shop"},
 		},
 		"push of a new branch": {
-			inShell("git push -u origin fix/x", "remote: \nremote: Create a pull request for 'fix/x' on GitHub by visiting:\nremote:      https://github.com/acme/shop/pull/new/fix/x\nremote: \nTo https://user:token@github.com/acme/shop.git\n * [new branch]      fix/x -> fix/x\nbranch 'fix/x' set up to track 'origin/fix/x'."),
+			shellCall("git push -u origin fix/x", "remote: \nremote: Create a pull request for 'fix/x' on GitHub by visiting:\nremote:      https://github.com/acme/shop/pull/new/fix/x\nremote: \nTo https://user:token@github.com/acme/shop.git\n * [new branch]      fix/x -> fix/x\nbranch 'fix/x' set up to track 'origin/fix/x'."),
 			[]string{"branch fix/x acme/shop"},
 		},
 		"forced push": {
-			inShell("git push -f", "To ssh://git@gitlab.example.org:2222/acme/team/shop.git\n + 1a2b3c4...3f2a9c1 fix/x -> fix/x (forced update)"),
+			shellCall("git push -f", "To ssh://git@gitlab.example.org:2222/acme/team/shop.git\n + 1a2b3c4...3f2a9c1 fix/x -> fix/x (forced update)"),
 			[]string{"commit 3f2a9c1 acme/team/shop", "branch fix/x acme/team/shop"},
 		},
 		"push to GitLab": {
-			inShell("git push", "remote: \nremote: View merge request for fix/x:\nremote:   https://gitlab.com/acme/shop/-/merge_requests/12\nremote: \nTo gitlab.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x"),
+			shellCall("git push", "remote: \nremote: View merge request for fix/x:\nremote:   https://gitlab.com/acme/shop/-/merge_requests/12\nremote: \nTo gitlab.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x"),
 			[]string{"pull_request 12 acme/shop", "commit 3f2a9c1 acme/shop", "branch fix/x acme/shop"},
 		},
-		"porcelain push":        {inShell("git push --porcelain", "To github.com:acme/shop.git\n \trefs/heads/fix/x:refs/heads/fix/x\t1a2b3c4..3f2a9c1\nDone"), []string{"commit 3f2a9c1 acme/shop", "branch fix/x acme/shop"}},
-		"rejected push":         {inShell("git push", "To github.com:acme/shop.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push"), nil},
-		"pull and push":         {inShell("git pull && git push", "From github.com:acme/shop\n   1111111..2222222  other      -> origin/other\nTo github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  main -> main"), []string{"commit 3f2a9c1 acme/shop", "branch main acme/shop"}},
-		"pushed tag":            {inShell("git push --tags", "To github.com:acme/shop.git\n * [new tag]         v1 -> v1"), nil},
-		"new branch":            {inShell("git checkout -b fix/x", "Switched to a new branch 'fix/x'"), []string{"branch fix/x"}},
-		"pull request":          {inShell("gh pr create --fill --body 'see https://github.com/acme/shop/pull/9'", "\nCreating pull request for fix/x into main in acme/shop\n\nhttps://github.com/acme/shop/pull/12\n"), []string{"pull_request 12 acme/shop"}},
-		"merge":                 {inShell("gh pr merge 12 --squash", "✓ Squashed and merged pull request acme/shop#12 (Fix the door)"), []string{"pull_request 12 acme/shop"}},
-		"merge in a repository": {inShell("gh pr merge 12 -R acme/shop --auto", ""), nil},
-		"merge by number":       {inShell("gh pr merge 12 -R acme/shop", "merged"), []string{"pull_request 12 acme/shop"}},
-		"view":                  {inShell("gh pr view", "title:\tFix\nstate:\tOPEN\nurl:\thttps://github.com/acme/shop/pull/12\n--\nreplaces https://github.com/acme/shop/pull/9"), []string{"pull_request 12 acme/shop"}},
-		"view as JSON":          {inShell("gh pr view --json number,url,headRefName", `{"headRefName":"fix/x","number":12,"url":"https://github.com/acme/shop/pull/12"}`), []string{"pull_request 12 acme/shop", "branch fix/x acme/shop"}},
-		"merge request":         {inShell("glab mr create --fill", "!12 Fix (fix/x)\n https://gitlab.com/acme/team/shop/-/merge_requests/12"), []string{"pull_request 12 acme/team/shop"}},
-		"hub":                   {inShell("hub pull-request -m x", "https://github.com/acme/shop/pull/12"), []string{"pull_request 12 acme/shop"}},
+		"porcelain push":        {shellCall("git push --porcelain", "To github.com:acme/shop.git\n \trefs/heads/fix/x:refs/heads/fix/x\t1a2b3c4..3f2a9c1\nDone"), []string{"commit 3f2a9c1 acme/shop", "branch fix/x acme/shop"}},
+		"rejected push":         {shellCall("git push", "To github.com:acme/shop.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push"), nil},
+		"pull and push":         {shellCall("git pull && git push", "From github.com:acme/shop\n   1111111..2222222  other      -> origin/other\nTo github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  main -> main"), []string{"commit 3f2a9c1 acme/shop", "branch main acme/shop"}},
+		"pushed tag":            {shellCall("git push --tags", "To github.com:acme/shop.git\n * [new tag]         v1 -> v1"), nil},
+		"new branch":            {shellCall("git checkout -b fix/x", "Switched to a new branch 'fix/x'"), []string{"branch fix/x"}},
+		"pull request":          {shellCall("gh pr create --fill --body 'see https://github.com/acme/shop/pull/9'", "\nCreating pull request for fix/x into main in acme/shop\n\nhttps://github.com/acme/shop/pull/12\n"), []string{"pull_request 12 acme/shop"}},
+		"merge":                 {shellCall("gh pr merge 12 --squash", "✓ Squashed and merged pull request acme/shop#12 (Fix the door)"), []string{"pull_request 12 acme/shop"}},
+		"merge in a repository": {shellCall("gh pr merge 12 -R acme/shop --auto", ""), nil},
+		"merge by number":       {shellCall("gh pr merge 12 -R acme/shop", "merged"), []string{"pull_request 12 acme/shop"}},
+		"view":                  {shellCall("gh pr view", "title:\tFix\nstate:\tOPEN\nurl:\thttps://github.com/acme/shop/pull/12\n--\nreplaces https://github.com/acme/shop/pull/9"), []string{"pull_request 12 acme/shop"}},
+		"view as JSON":          {shellCall("gh pr view --json number,url,headRefName", `{"headRefName":"fix/x","number":12,"url":"https://github.com/acme/shop/pull/12"}`), []string{"pull_request 12 acme/shop", "branch fix/x acme/shop"}},
+		"merge request":         {shellCall("glab mr create --fill", "!12 Fix (fix/x)\n https://gitlab.com/acme/team/shop/-/merge_requests/12"), []string{"pull_request 12 acme/team/shop"}},
+		"hub":                   {shellCall("hub pull-request -m x", "https://github.com/acme/shop/pull/12"), []string{"pull_request 12 acme/shop"}},
 		"code that commits": {
 			toolCall{"python", `{"code":"import subprocess\nprint(subprocess.run(\"git commit -m x\", shell=True))"}`, "[main 3f2a9c1] x"},
 			[]string{"commit 3f2a9c1", "branch main"},
@@ -126,17 +126,17 @@ func TestWorkOfToolResults(t *testing.T) {
 		},
 		"a tool of git": {toolCall{"mcp__git__git_commit", `{"repo_path":"/src","message":"x"}`, "Changes committed successfully with hash " + fullHash}, []string{"commit " + fullHash}},
 
-		"a log":             {inShell("git log --oneline -3", "3f2a9c1 x\nabcdef0 y"), nil},
-		"a log of a branch": {inShell("git commit -qm x; git log --oneline origin/main", "3f2a9c1 x"), nil},
-		"a file":            {inShell("cat notes.txt", "[main 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12"), nil},
+		"a log":             {shellCall("git log --oneline -3", "3f2a9c1 x\nabcdef0 y"), nil},
+		"a log of a branch": {shellCall("git commit -qm x; git log --oneline origin/main", "3f2a9c1 x"), nil},
+		"a file":            {shellCall("cat notes.txt", "[main 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12"), nil},
 		"a file named git":  {toolCall{"read_file", `{"path":"git commit.md"}`, "[main 3f2a9c1] x"}, nil},
-		"a list":            {inShell("gh pr list", "12\tFix\tfix/x\tOPEN"), nil},
+		"a list":            {shellCall("gh pr list", "12\tFix\tfix/x\tOPEN"), nil},
 		"another list":      {toolCall{"github_list_pull_requests", `{"owner":"acme","repo":"shop"}`, `[{"number":12,"html_url":"https://github.com/acme/shop/pull/12"}]`}, nil},
-		"nothing to commit": {inShell("git commit -m x", "On branch main\nnothing to commit, working tree clean"), nil},
-		"a fetch":           {inShell("git fetch", "From github.com:acme/shop\n   1111111..2222222  main -> origin/main"), nil},
+		"nothing to commit": {shellCall("git commit -m x", "On branch main\nnothing to commit, working tree clean"), nil},
+		"a fetch":           {shellCall("git fetch", "From github.com:acme/shop\n   1111111..2222222  main -> origin/main"), nil},
 		"a local file":      {toolCall{"create_file", `{"path":"a.txt","content":"x"}`, `{"ok":true,"id":"` + fullHash + `","commit":null}`}, nil},
 	} {
-		if got := workOf(t, k.call); !slices.Equal(got, k.want) {
+		if got := workRefs(t, k.call); !slices.Equal(got, k.want) {
 			t.Errorf("%s: got the references %q, want %q", name, got, k.want)
 		}
 	}
@@ -145,19 +145,19 @@ func TestWorkOfToolResults(t *testing.T) {
 // The output of git log right after a quiet commit is the commit of the agent. After another command, the output is no
 // work of the agent.
 func TestLogAfterCommitShowsTheCommit(t *testing.T) {
-	log := inShell("git log -1 --format=%H", fullHash)
-	if got := workOf(t, inShell("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {
+	log := shellCall("git log -1 --format=%H", fullHash)
+	if got := workRefs(t, shellCall("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {
 		t.Errorf("git log after a commit: got the references %q, want the commit %s", got, fullHash)
 	}
-	if got := workOf(t, inShell("git status", "clean"), log); got != nil {
+	if got := workRefs(t, shellCall("git status", "clean"), log); got != nil {
 		t.Errorf("git log after git status: got the references %q, want none", got)
 	}
 }
 
 // A refused call has no references, even if the result contains the line of a commit.
 func TestRefusedCallShowsNoWork(t *testing.T) {
-	refused := inShell("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
-	if got := workOf(t, refused); got != nil {
+	refused := shellCall("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
+	if got := workRefs(t, refused); got != nil {
 		t.Errorf("a refused commit: got the references %q, want none", got)
 	}
 }
@@ -168,7 +168,7 @@ func TestWorkReturnsABoundedNumberOfReferences(t *testing.T) {
 	for i := range 20_000 {
 		fmt.Fprintf(&b, "[main %07x] x\n", 0xabc0000+i)
 	}
-	if got := workOf(t, inShell("git commit -m x", b.String())); len(got) != 32 {
+	if got := workRefs(t, shellCall("git commit -m x", b.String())); len(got) != 32 {
 		t.Errorf("got %d references, want 32", len(got))
 	}
 }
@@ -180,7 +180,7 @@ func FuzzWork(f *testing.F) {
 	f.Add("create_pull_request", "", `{"html_url":"https://github.com/acme/shop/pull/12"}`)
 	f.Fuzz(func(t *testing.T, tool, command, result string) {
 		args, _ := json.Marshal(map[string]string{"command": command})
-		for _, text := range workOf(t, toolCall{tool, string(args), result}) {
+		for _, text := range workRefs(t, toolCall{tool, string(args), result}) {
 			if strings.ContainsAny(text, "\x00\n\r\t") || len(text) > 600 {
 				t.Errorf("the reference %q has %d bytes, want no control characters and at most 600 bytes", text, len(text))
 			}

@@ -102,7 +102,7 @@ func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 		b := newBench(t, bank.Limits{TenantHour: 1000})
 		answers := judgeByWords{}
 		for i, a := range chunk {
-			d := advised(a.title, a.advice...)
+			d := draftWithAdvice(a.title, a.advice...)
 			d.Slug, d.Errors = fmt.Sprintf("attempt%d", i), []string{fmt.Sprintf("deployment %d has failed", i)}
 			for _, b.caller = range []string{"one", "two"} {
 				task := fmt.Sprintf("Task %d of caller %s.", i, b.caller)

@@ -62,7 +62,7 @@ func (s *server) judgeEmptySession(ctx context.Context, t *testing.T, change fun
 	return got, waits, err
 }
 
-var skip = reply{200, "", completionOf(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
+var skip = reply{200, "", chatCompletion(`{"outcome":"skip","reason":"r"}`)} //nolint:gochecknoglobals // immutable
 
 // After a transient error the client sends the request again, after the wait that the server asks for, within limits.
 // The client returns a permanent error at once.
@@ -88,9 +88,9 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 		"years":                          {[]reply{retryAfterReply(429, "1e9"), skip}, "[1s]", ""},
 		"negative seconds":               {[]reply{retryAfterReply(429, "-7"), skip}, "[1s]", ""},
 		"no number":                      {[]reply{retryAfterReply(429, "soon"), skip}, "[1s]", ""},
-		"an answer without JSON":         {[]reply{{200, "", completionOf("hm")}}, "[1s]", "no JSON object"},
-		"braces the wrong way":           {[]reply{{200, "", completionOf("} {")}}, "[1s]", "no JSON object"},
-		"another type":                   {[]reply{{200, "", completionOf(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
+		"an answer without JSON":         {[]reply{{200, "", chatCompletion("hm")}}, "[1s]", "no JSON object"},
+		"braces the wrong way":           {[]reply{{200, "", chatCompletion("} {")}}, "[1s]", "no JSON object"},
+		"another type":                   {[]reply{{200, "", chatCompletion(`{"outcome":7}`)}}, "[1s]", "cannot be used"},
 		"a redirect":                     {[]reply{{307, "Location: http://other.example/", ""}, skip}, "[]", `redirects to "http://other.example/"`},
 		"304":                            {[]reply{{304, "", "hm"}, skip}, "[]", "answers 304: hm"},
 		"404 with a Location":            {[]reply{{404, "Location: http://other.example/", "hm"}, skip}, "[]", "answers 404: hm"},
@@ -117,7 +117,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 // A request has the schema of the answer in response_format. After a refusal of response_format, the prompt has the
 // schema. A configured key is sent in the header Authorization.
 func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
-	s := &server{replies: []reply{{400, "", "bad"}, {200, "", completionOf(`{"outcome":"success","reason":"r"}`)}, {200, "", completionOf(noLessons)}}}
+	s := &server{replies: []reply{{400, "", "bad"}, {200, "", chatCompletion(`{"outcome":"success","reason":"r"}`)}, {200, "", chatCompletion(noLessons)}}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, nil); err != nil {
 		t.Fatal(err)
 	}

@@ -26,16 +26,16 @@ func TestRunOnDiskEqualsRunInMemory(t *testing.T) {
 	}
 	scene := func(b *bench) (results []any) {
 		writeLesson(t, b, "old-advice")
-		answer := routine("success", goodLesson)
+		answer := validJudge("success", goodLesson)
 		for _, part := range []string{"first", "second"} {
 			for _, tenant := range []string{"default", "red"} {
-				b.of(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+				b.tenantSession(tenant, part+tenant, nil, user("Find hotels, "+part), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 			}
-			b.of("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
+			b.tenantSession("default", "continued", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, []event{user("Run the benchmark."), agent("It ran."), user("Again, " + part)}[:len(part)-3]...)
 			results = append(results, string(raw(b.distil())), string(raw(b.distil())))
 			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			for range 2 {
-				sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Tenant = "default" })
+				sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Tenant = "default" })
 				opinions, failed := distill.ReadOpinions(t.Context(), b.store, "default")
 				results = append(results, string(raw(sum)), err, opinions, failed, len(s.requests))
 			}

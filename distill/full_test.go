@@ -34,14 +34,14 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		n++
 		title := []string{"Warm the cache", "Pin the page", "Close the dialog", "Name the region"}[n/2%4]
-		return 200, nil, routine("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a run begins","advice":["Do so."],"error_patterns":[],"keywords":["run %d of it"]}]}`, title, n))(a)
+		return 200, nil, validJudge("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a run begins","advice":["Do so."],"error_patterns":[],"keywords":["run %d of it"]}]}`, title, n))(a)
 	}}
-	sum, _, err := judged(t, b, s)
+	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Proposed != 3 || sum.Stopped == "" {
 		t.Fatalf("the run at the quota ends with %+v and the error %v, want 3 proposed drafts, a reason in Stopped and no error", sum, err)
 	}
 	b.now = b.now.Add(2 * time.Hour)
-	sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 1 })
+	sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 1 })
 	if err != nil || sum.Judged != 1 || sum.Proposed+sum.Merged != 1 || sum.Stopped != "" {
 		t.Fatalf("the run two hours later ends with %+v and the error %v, want 1 judged session, 1 proposed or merged draft, no Stopped and no error", sum, err)
 	}

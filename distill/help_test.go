@@ -65,11 +65,11 @@ func (b *bench) clock() time.Time { return b.now }
 // session stores a conversation. A second conversation with the same name replaces or continues the first.
 func (b *bench) session(name string, events ...event) session.ID {
 	b.Helper()
-	return b.of("default", name, nil, events...)
+	return b.tenantSession("default", name, nil, events...)
 }
 
-// of stores a conversation of a tenant, in the way of session, with the lessons that the session received.
-func (b *bench) of(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
+// tenantSession stores a conversation of a tenant, in the way of session, with the lessons that the session received.
+func (b *bench) tenantSession(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
 	b.Helper()
 	var id session.ID
 	copy(id[:], fmt.Sprintf("%-16s", name))

@@ -28,8 +28,8 @@ func (j judgeByWords) Judge(_ context.Context, s *distill.Session, _ []*lesson.L
 	return distill.Judgement{}, nil
 }
 
-// drafted returns a draft with a slug and keywords.
-func drafted(slug string, keywords ...string) distill.Draft {
+// newDraft returns a draft with a slug and keywords.
+func newDraft(slug string, keywords ...string) distill.Draft {
 	return distill.Draft{
 		Slug: slug, Title: "Take care of " + strings.ReplaceAll(slug, "-", " ") + ".", Applies: "It is done.", Advice: []string{"Do it with care."}, Keywords: keywords, Outcome: "mixed",
 	}
@@ -69,9 +69,9 @@ var errDead = errors.New("the process is dead")
 // that was not interrupted. A third run changes nothing.
 func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 	judge := judgeByWords{
-		"Find hotels, one.":   {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
-		"Sleep here, two.":    {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
-		"Whence I am, three.": {Drafts: []distill.Draft{drafted("name-the-region", "which region")}},
+		"Find hotels, one.":   {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("pin-the-page", "page moves")}, Opinions: distill.Opinions{"old-advice": "followed"}},
+		"Sleep here, two.":    {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}, Opinions: distill.Opinions{"old-advice": "ignored"}},
+		"Whence I am, three.": {Drafts: []distill.Draft{newDraft("name-the-region", "which region")}},
 	}
 	for name, j := range map[string]distill.Judge{"rules": nil, "judge": judge} {
 		t.Run(name, func(t *testing.T) {
@@ -101,7 +101,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 						events = []event{user(task), call("book_room", `{"day":"Thursday"}`, `{"error":"day must be an ISO date"}`), call("book_room", `{"day":"2031-05-08"}`, `{"ok":true}`)}
 					}
 					b.caller = fmt.Sprint("caller-", i)
-					b.of("default", fmt.Sprint("s", i), injected("old-advice"), events...)
+					b.tenantSession("default", fmt.Sprint("s", i), injected("old-advice"), events...)
 				}
 				return b
 			}

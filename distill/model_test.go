@@ -65,8 +65,8 @@ func (s *scripted) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	_, _ = io.WriteString(w, text)
 }
 
-// completionOf wraps an answer into a chat completion.
-func completionOf(content string) string {
+// chatCompletion wraps an answer into a chat completion.
+func chatCompletion(content string) string {
 	return string(raw(map[string]any{
 		"choices": []any{map[string]any{"finish_reason": "stop", "message": map[string]any{"content": content}}},
 		"usage":   map[string]any{"prompt_tokens": 900, "completion_tokens": 100},
@@ -78,24 +78,24 @@ const (
 	noLessons  = `{"lessons":[]}`
 )
 
-// routine returns a function that gives a valid answer to each of the three questions to a judge: the effect of the
+// validJudge returns a function that gives a valid answer to each of the three questions to a judge: the effect of the
 // lessons that the session received, the outcome of the session, and new lessons.
-func routine(outcome, lessons string) func(a judgeRequest) string {
+func validJudge(outcome, lessons string) func(a judgeRequest) string {
 	return func(a judgeRequest) string {
 		switch {
 		case strings.Contains(a.System, "what became of it in this run"):
-			return completionOf(`{"lessons":[{"slug":"old-advice","opinion":"followed"},{"slug":"never-shown","opinion":"followed"}]}`)
+			return chatCompletion(`{"lessons":[{"slug":"old-advice","opinion":"followed"},{"slug":"never-shown","opinion":"followed"}]}`)
 		case strings.Contains(a.System, "Say how it ended"):
-			return completionOf(`{"outcome":"` + outcome + `","reason":"r"}`)
+			return chatCompletion(`{"outcome":"` + outcome + `","reason":"r"}`)
 		default:
-			return completionOf(lessons)
+			return chatCompletion(lessons)
 		}
 	}
 }
 
-// judged runs the distiller once with a scripted judge on the stored sessions. judged returns the summary of the
+// runJudge runs the distiller once with a scripted judge on the stored sessions. runJudge returns the summary of the
 // run, the waits before retries, and the error of the run.
-func judged(t *testing.T, b *bench, s *scripted, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
+func runJudge(t *testing.T, b *bench, s *scripted, change ...func(*distill.Options)) (distill.Summary, []time.Duration, error) {
 	t.Helper()
 	server := httptest.NewServer(s)
 	defer server.Close()
@@ -124,11 +124,11 @@ func storeBenchmarkRun(b *bench) {
 func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
-	b.of("default", "one", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, event{say: "system: SECRET-SYSTEM-PROMPT"},
+	b.tenantSession("default", "one", []sample.Lesson{{Slug: "old-advice", State: "injected"}}, event{say: "system: SECRET-SYSTEM-PROMPT"},
 		user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
-	answer := routine("success", goodLesson)
+	answer := validJudge("success", goodLesson)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{PerInput: 10, PerOut: 100} })
+	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{PerInput: 10, PerOut: 100} })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestJudgePromptIsStructuredAndExcludesBlocks(t *testing.T) {
 		t.Errorf("the note of the session is %s, error %v, want the opinion followed on old-advice and none on never-shown", data, err)
 	}
 	if n := len(s.requests); n > 0 {
-		_, _, _ = judged(t, b, s)
+		_, _, _ = runJudge(t, b, s)
 		equal(t, "requests after a second run", len(s.requests), n)
 	}
 }
@@ -162,9 +162,9 @@ func TestJudgedLessonHasTheSectionsOfAIP11(t *testing.T) {
 	} {
 		b := newBench(t)
 		storeBenchmarkRun(b)
-		answer := routine("success", strings.Replace(goodLesson, `"keywords"`, `"counter_example":"`+counter+`","keywords"`, 1))
+		answer := validJudge("success", strings.Replace(goodLesson, `"keywords"`, `"counter_example":"`+counter+`","keywords"`, 1))
 		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-		if _, _, err := judged(t, b, s); err != nil {
+		if _, _, err := runJudge(t, b, s); err != nil {
 			t.Fatal(err)
 		}
 		l := b.lesson("warm-the-cache-before-you-measure")
@@ -189,8 +189,8 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 	} {
 		b := newBench(t)
 		storeBenchmarkRun(b)
-		answer := routine("success", strings.NewReplacer(`"error_patterns":[]`, `"error_patterns":[`+c.errors+`]`, `"keywords":["run the benchmark"]`, `"keywords":[]`).Replace(goodLesson))
-		sum, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
+		answer := validJudge("success", strings.NewReplacer(`"error_patterns":[]`, `"error_patterns":[`+c.errors+`]`, `"keywords":["run the benchmark"]`, `"keywords":[]`).Replace(goodLesson))
+		sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -212,7 +212,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	for i := range 6 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Run the benchmark, number %d.", i)), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 	}
-	answer := routine("success", noLessons)
+	answer := validJudge("success", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		switch {
 		case strings.Contains(a.User, "number 2"):
@@ -222,7 +222,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 		}
 		return 200, nil, answer(a)
 	}}
-	sum, _, err := judged(t, b, s)
+	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
 		t.Fatalf("the run ends with %+v and the error %v, want 5 judged sessions, 1 failed session and no error", sum, err)
 	}
@@ -234,7 +234,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 			t.Errorf("request %d has no response_format, want one", i)
 		}
 	}
-	if again, _, err := judged(t, b, s); err != nil || again.Judged+again.Failed != 0 {
+	if again, _, err := runJudge(t, b, s); err != nil || again.Judged+again.Failed != 0 {
 		t.Errorf("the next run ends with %+v and the error %v, want no judged and no failed session", again, err)
 	}
 }
@@ -256,9 +256,9 @@ func writeLesson(t *testing.T, b *bench, slug string) {
 // If the answers of a judge are invalid, the session fails, and the next run judges the session again. If a retry
 // succeeds, the answer to the retry counts. Harmful drafts are refused, and every proposed lesson is quarantined.
 func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
-	good := routine("failure", goodLesson)
+	good := validJudge("failure", goodLesson)
 	lessons := func(text string) func(int, judgeRequest) (int, map[string]string, string) {
-		answer := routine("failure", text)
+		answer := validJudge("failure", text)
 		return func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }
 	}
 	harmfulDraft := func(title, advice string) string {
@@ -280,12 +280,12 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 	}{
 		"invalid JSON, then good": {func(n int, a judgeRequest) (int, map[string]string, string) {
 			if n == 1 {
-				return 200, nil, completionOf(`{"outcome": "fail`)
+				return 200, nil, chatCompletion(`{"outcome": "fail`)
 			}
 			return 200, nil, good(a)
 		}, 1, 0, 0, time.Second, false},
 		"invalid JSON only": {func(int, judgeRequest) (int, map[string]string, string) {
-			return 200, nil, completionOf("I think it went well.")
+			return 200, nil, chatCompletion("I think it went well.")
 		}, 0, 1, 0, time.Second, false},
 		"no chat completion": {func(int, judgeRequest) (int, map[string]string, string) { return 200, nil, "<html>hello" }, 0, 1, 0, time.Second, false},
 		"no choices":         {func(int, judgeRequest) (int, map[string]string, string) { return 200, nil, `{"choices":[]}` }, 0, 1, 0, time.Second, false},
@@ -296,13 +296,13 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			return 200, nil, `{"choices":[{"message":{"refusal":"I cannot"}}]}`
 		}, 0, 1, 0, time.Second, false},
 		"an unknown outcome": {func(int, judgeRequest) (int, map[string]string, string) {
-			return 200, nil, completionOf(`{"outcome":"splendid"}`)
+			return 200, nil, chatCompletion(`{"outcome":"splendid"}`)
 		}, 0, 1, 0, 0, false},
 		"a fence around the JSON": {func(_ int, a judgeRequest) (int, map[string]string, string) {
 			var m map[string]any
 			_ = json.Unmarshal([]byte(good(a)), &m)
 			content := m["choices"].([]any)[0].(map[string]any)["message"].(map[string]any)["content"].(string)
-			return 200, nil, completionOf("Here it is:\n```json\n" + content + "\n```")
+			return 200, nil, chatCompletion("Here it is:\n```json\n" + content + "\n```")
 		}, 1, 0, 0, 0, false},
 		"429 with Retry-After": {func(n int, a judgeRequest) (int, map[string]string, string) {
 			if n == 1 {
@@ -337,7 +337,7 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			b := newBench(t)
 			storeBenchmarkRun(b)
 			s := &scripted{answer: c.answer}
-			sum, waits, err := judged(t, b, s)
+			sum, waits, err := runJudge(t, b, s)
 			if (err != nil) != c.fails {
 				t.Fatalf("the run ended with the error %v, want an error: %t", err, c.fails)
 			}
@@ -357,7 +357,7 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			}
 			if c.failed > 0 { // the next run judges the session again
 				s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, good(a) }
-				again, _, err := judged(t, b, s)
+				again, _, err := runJudge(t, b, s)
 				equal(t, "proposed drafts and error of the next run", []any{again.Proposed, err}, []any{1, nil})
 			}
 		})
@@ -370,13 +370,13 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	for i := range 5 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 	}
-	answer := routine("success", noLessons)
+	answer := validJudge("success", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
+	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
 	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
 		t.Fatalf("the first run ends with %+v and the error %v, want 2 judged sessions, a reason in Stopped and no error", sum, err)
 	}
-	sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
+	sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
 	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
 		t.Fatalf("the second run ends with %+v and the error %v, want 3 judged and 2 unchanged sessions and no error", sum, err)
 	}
@@ -389,8 +389,8 @@ func TestUnresolvedSessionGivesOneLessonAtMost(t *testing.T) {
 	for outcome, want := range map[string]int{"unresolved": 1, "impossible": 0, "skip": 0, "failure": 2, "success": 2} {
 		b := newBench(t)
 		storeBenchmarkRun(b)
-		answer := routine(outcome, two)
-		sum, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
+		answer := validJudge(outcome, two)
+		sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }})
 		if err != nil || sum.Proposed != want {
 			t.Errorf("outcome %s: got %d proposed drafts, refusals %v and error %v, want %d drafts and no error", outcome, sum.Proposed, sum.Refused, err, want)
 		}
@@ -409,14 +409,14 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	for _, words := range []string{"One thing", "THE POISON", "Another thing"} {
 		b.session(words, user(words), call("bash", `{"command":"make"}`, "ok"))
 	}
-	answer := routine("success", noLessons)
+	answer := validJudge("success", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 		if strings.Contains(a.User, "POISON") {
 			return 500, nil, "out of memory"
 		}
 		return 200, nil, answer(a)
 	}}
-	sum, _, err := judged(t, b, s)
+	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
 		t.Errorf("the run ends with %+v and the error %v, want 2 judged sessions, 1 failed session and no error", sum, err)
 	}
@@ -424,7 +424,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 		b.session(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
 	}
 	n := len(s.requests)
-	if _, _, err = judged(t, b, s); err == nil || len(s.requests)-n > 15 {
+	if _, _, err = runJudge(t, b, s); err == nil || len(s.requests)-n > 15 {
 		t.Errorf("a judge that always fails got %d requests and the run ends with error %v, want at most 15 requests and an error", len(s.requests)-n, err)
 	}
 }
@@ -437,8 +437,8 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 	words := []string{"measure the disk", "measure the query", "measure the query"}
 	for i := range titles {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
-		answer := routine("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a","advice":["Do."],"error_patterns":[],"keywords":[%q]}]}`, titles[i], words[i]))
-		if _, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}); err != nil {
+		answer := validJudge("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a","advice":["Do."],"error_patterns":[],"keywords":[%q]}]}`, titles[i], words[i]))
+		if _, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -483,7 +483,7 @@ func TestJudgeRedirectIsNotFollowed(t *testing.T) {
 		s := &scripted{answer: func(int, judgeRequest) (int, map[string]string, string) {
 			return code, map[string]string{"Location": other.URL + "/v1/chat/completions"}, ""
 		}}
-		sum, _, err := judged(t, b, s)
+		sum, _, err := runJudge(t, b, s)
 		if text := fmt.Sprint(sum, err); !strings.Contains(text, "is not followed") || reached.Load() != 0 {
 			t.Errorf("redirect %d: the run ends with %s, want \"is not followed\"; the target got %d requests, want 0", code, text, reached.Load())
 		}
@@ -500,13 +500,13 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	}
 	b.session("failed", user("Run it twice."), ran("make rows", "make: *** [rows] Error 2", 2), calm)
 	b.session("corrected", user("Run it again."), calm, agent("I ran the bench."), user("No, that's wrong, I asked for the tests."))
-	answer := routine("skip", noLessons)
+	answer := validJudge("skip", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
+	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || sum.Untroubled != 38 || len(s.requests) != 2 {
 		t.Errorf("got %d requests to the judge, %d untroubled sessions and error %v, want 2 requests, 38 sessions and no error", len(s.requests), sum.Untroubled, err)
 	}
-	again, _, err := judged(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
+	again, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || again.Unchanged != 40 {
 		t.Errorf("the second run ends with %+v and the error %v, want 40 unchanged sessions", again, err)
 	}
@@ -550,9 +550,9 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 			}
 			b.session("quay", user("Run the quay."), ran("make quay", "make: quay target failed badly", 2))
 			draft := fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"It fails.","advice":["Do it."],"error_patterns":[%q],"keywords":[],"counter_example":"","same_as":""}]}`, c.title, c.pattern)
-			answer := routine("failure", draft)
+			answer := validJudge("failure", draft)
 			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-			sum, _, err := judged(t, b, s)
+			sum, _, err := runJudge(t, b, s)
 			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(b.slugs()) == 1) || !strings.Contains(text, c.refused) {
 				t.Errorf("got the lessons %v, the refusals %s and the error %v, want a refusal with %q (empty: one lesson)", b.slugs(), text, err, c.refused)
 			}
@@ -568,9 +568,9 @@ func TestDraftOfAModelIsTestedWithoutTemplates(t *testing.T) {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Please solve this issue: run ", i, tail)), ran("make rows", "make: rows target failed badly", 2))
 	}
 	b.session("quay", user("Check the quay gate."), ran("make quay", "make: quay target failed badly", 2))
-	answer := routine("failure", `{"lessons":[{"title":"Mend the rows.","applies_when":"It fails.","advice":["Do it."],"error_patterns":[],"keywords":["check the quay gate"],"counter_example":"","same_as":""}]}`)
+	answer := validJudge("failure", `{"lessons":[{"title":"Mend the rows.","applies_when":"It fails.","advice":["Do it."],"error_patterns":[],"keywords":["check the quay gate"],"counter_example":"","same_as":""}]}`)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	sum, _, err := judged(t, b, s)
+	sum, _, err := runJudge(t, b, s)
 	if err != nil || len(b.slugs()) != 1 {
 		t.Errorf("got the lessons %v, the refusals %v and the error %v, want one lesson", b.slugs(), sum.Refused, err)
 	}
@@ -585,16 +585,16 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	lessons := first
 	s := &scripted{}
 	s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) {
-		return 200, nil, routine("failure", lessons)(a)
+		return 200, nil, validJudge("failure", lessons)(a)
 	}
-	if _, _, err := judged(t, b, s); err != nil {
+	if _, _, err := runJudge(t, b, s); err != nil {
 		t.Fatal(err)
 	}
 	const slug = "mend-the-rows-target-before-you-build"
 	b.lesson(slug)
 	b.session("two", user("Build the rows once more."), ran("make rows", "make: rows target failed badly", 2))
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
-	sum, _, err := judged(t, b, s)
+	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.lesson(slug).Evidence) != 2 {
 		t.Errorf("the run ends with %+v and the error %v, the lessons are %v; want one merged draft, and one lesson with evidence of two sessions", sum, err, b.slugs())
 	}
@@ -610,9 +610,9 @@ func TestPromptIsEqualForAllSessions(t *testing.T) {
 	for i := range 3 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprintf("Build quay %d.", i)), ran("make quay", fmt.Sprintf("make: quay %d failed badly", i), 2))
 	}
-	answer := routine("failure", noLessons)
+	answer := validJudge("failure", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	if _, _, err := judged(t, b, s); err != nil {
+	if _, _, err := runJudge(t, b, s); err != nil {
 		t.Fatal(err)
 	}
 	sessions := map[string]int{} // by prompt

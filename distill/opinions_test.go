@@ -16,15 +16,15 @@ func TestOpinionsAreSummedByText(t *testing.T) {
 	writeLesson(t, b, "old-advice")
 	injected := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}
 	addSession := func(name string, turns int) {
-		b.of("default", name, injected, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
+		b.tenantSession("default", name, injected, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
 	}
 	judgeOpinion := func(opinion string, change ...func(*distill.Options)) {
 		t.Helper()
-		answer := routine("success", noLessons)
+		answer := validJudge("success", noLessons)
 		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 			return 200, nil, strings.ReplaceAll(answer(a), `\"followed\"`, `\"`+opinion+`\"`)
 		}}
-		if _, _, err := judged(t, b, s, change...); err != nil {
+		if _, _, err := runJudge(t, b, s, change...); err != nil {
 			t.Fatal(err)
 		}
 	}

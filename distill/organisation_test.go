@@ -18,7 +18,7 @@ func lessonText(t *testing.T, tenants int, message string) string {
 	t.Helper()
 	b := newBench(t)
 	for i := 1; i < tenants; i++ {
-		b.of(fmt.Sprint("tenant-", i), "other", nil, user("Hello."))
+		b.tenantSession(fmt.Sprint("tenant-", i), "other", nil, user("Hello."))
 	}
 	b.session("one", user("Ship the change."), refused("ship_change", `{"change":"C"}`, message), accepted("ship_change", `{"change":"C","window":"next"}`))
 	b.distil()
@@ -157,7 +157,7 @@ func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 		for tenants := range 2 {
 			b := newBench(t)
 			if tenants > 0 {
-				b.of("another", "other", nil, user("Hello."))
+				b.tenantSession("another", "other", nil, user("Hello."))
 			}
 			b.session("one", append([]event{user("Ship it.")}, c.events...)...)
 			b.distil()
@@ -176,7 +176,7 @@ func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), accepted("ship_change", `{"change":"C","window":"next"}`)}
 	b.session("one", event...)
 	b.distil(func(o *distill.Options) { o.Bank = fullBank{b.bank} })
-	b.of("another", "two", nil, user("Hello."))
+	b.tenantSession("another", "two", nil, user("Hello."))
 	b.distil()
 	if l := b.lesson("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
 		t.Errorf("the lesson has the word train of the organisation, want public words only:\n%s", l.Raw)

@@ -45,9 +45,9 @@ func TestParallelJudgingGivesTheSequentialResult(t *testing.T) {
 			open--
 			mu.Unlock()
 			lesson := fmt.Sprintf(`{"lessons":[{"title":"Take care of thing %c.","applies_when":"It is run.","advice":["Do %c."],"error_patterns":[],"keywords":["thing %c of the bench"]}]}`, number[0], number[0], number[0])
-			return 200, nil, routine("success", lesson)(a)
+			return 200, nil, validJudge("success", lesson)(a)
 		}
-		sum, _, err := judged(t, b, &scripted{answer: answer}, func(o *distill.Options) { o.Parallel = parallel })
+		sum, _, err := runJudge(t, b, &scripted{answer: answer}, func(o *distill.Options) { o.Parallel = parallel })
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -75,15 +75,15 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
 	}
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
-		return 200, nil, routine("success", noLessons)(a)
+		return 200, nil, validJudge("success", noLessons)(a)
 	}}
 	capped := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
-	sum, _, err := judged(t, b, s, capped)
+	sum, _, err := runJudge(t, b, s, capped)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.requests) != 2*sum.Judged {
 		t.Errorf("the run ends with %+v and the error %v after %d requests; want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests for each judged session", sum, err, len(s.requests))
 	}
 	before := sum.Judged
-	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
+	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
 		t.Errorf("the next run ends with %+v and the error %v after %d requests in total, want %d judged sessions and 40 requests", sum, err, len(s.requests), 20-before)
 	}
 
@@ -95,16 +95,16 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 		if n > 10 {
 			return 401, nil, "no"
 		}
-		return 200, nil, routine("success", noLessons)(a)
+		return 200, nil, validJudge("success", noLessons)(a)
 	}}
-	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
+	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
 		t.Errorf(`the run with a 401 ends with %+v and the error %v, want at most 5 judged sessions and an error with "distill.api_key"`, sum, err)
 	}
 }
 
 // The budget ends a run also if the judge's server reports no token usage or an impossible one.
 func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
-	answer := routine("success", noLessons)
+	answer := validJudge("success", noLessons)
 	for name, usage := range map[string]string{
 		"nothing":  `{}`,
 		"too much": `{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}`,
@@ -117,7 +117,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
 			return 200, nil, strings.Replace(answer(a), `{"completion_tokens":100,"prompt_tokens":900}`, usage, 1)
 		}}
-		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
+		sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
 			t.Errorf("usage %s: the run ends with %+v and the error %v, want 1 to 4 judged sessions, a reason in Stopped, at least 1,000 tokens and no error", name, sum, err)
 		}

@@ -25,11 +25,11 @@ func draftReasons(t *testing.T, advice []string) []string {
 		if _, err := fmt.Sscanf(after, "%d", &i); err != nil {
 			t.Error(err)
 		}
-		return 200, nil, routine("failure", string(raw(map[string]any{"lessons": []any{map[string]any{
+		return 200, nil, validJudge("failure", string(raw(map[string]any{"lessons": []any{map[string]any{
 			"title": fmt.Sprintf("Avoid way%d of a sealed order%d.", i, i), "applies_when": "An order is sealed.", "advice": []string{advice[i]}, "error_patterns": []string{fmt.Sprintf("order is sealed in case%d", i)}, "keywords": []string{},
 		}}})))(a)
 	}}
-	sum, _, err := judged(t, b, s)
+	sum, _, err := runJudge(t, b, s)
 	if err != nil || len(sum.Drafts) != len(advice) {
 		t.Fatalf("the run ends with %+v and the error %v, want %d drafts, one for each session", sum, err, len(advice))
 	}
@@ -108,8 +108,8 @@ func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
 func TestTriggerWithAPersonIsDropped(t *testing.T) {
 	b := newBench(t)
 	storeBenchmarkRun(b)
-	answer := routine("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
-	sum, _, err := judged(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
+	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
+	sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
 	if err != nil || sum.Proposed != 1 {
 		t.Fatalf("the run ends with %+v and the error %v, want one proposed draft", sum, err)
 	}

@@ -35,25 +35,25 @@ func proposeDrafts(b *bench, drafts []distill.Draft, change ...func(*distill.Opt
 // triggers alone, are not enough.
 func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 	with := func(d distill.Draft, change func(d *distill.Draft)) distill.Draft { change(&d); return d }
-	first := drafted("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
+	first := newDraft("warm-the-disk-cache-before-measure-twice", "cold cache", "disk is slow", "bench begins")
 	for _, c := range []struct {
 		name   string
 		second distill.Draft
 		merged bool
 	}{
-		{"the same name", drafted("warm-the-disk-cache-before-measure-twice", "another thing"), true},
-		{"half of the triggers, and three words of seven", drafted("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near"), true},
-		{"half of the triggers, and one word", drafted("warm-soup-needs-salt-now", "cold cache", "lunch is near"), false},
-		{"all triggers, and another name", drafted("name-the-region", "cold cache", "disk is slow", "bench begins"), false},
-		{"a third of the triggers, and three words of seven", drafted("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near", "noon has come"), false},
-		{"three words of five, and one trigger of three", drafted("warm-disk-cache", "cold cache", "lunch is near", "noon has come"), true},
-		{"three words of five, and no trigger", drafted("warm-disk-cache", "lunch is near"), false},
-		{"two words of five, and one trigger of three", drafted("warm-disk", "cold cache", "lunch is near", "noon has come"), false},
-		{"triggers in other letters and blanks", drafted("warm-disk-cache-before-lunch-today", "Cold  Cache", "lunch is near"), true},
-		{"words that every name has", drafted("use-the-lunch-before-and-after", "cold cache", "disk is slow"), false},
-		{"the opposite outcome", with(drafted("warm-disk-cache", "cold cache", "disk is slow"), func(d *distill.Draft) { d.Outcome = "success" }), false},
-		{"one word and the same tool", with(drafted("warm-soup-needs-salt-now", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), true},
-		{"no word and the same tool", with(drafted("name-that-region", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), false},
+		{"the same name", newDraft("warm-the-disk-cache-before-measure-twice", "another thing"), true},
+		{"half of the triggers, and three words of seven", newDraft("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near"), true},
+		{"half of the triggers, and one word", newDraft("warm-soup-needs-salt-now", "cold cache", "lunch is near"), false},
+		{"all triggers, and another name", newDraft("name-the-region", "cold cache", "disk is slow", "bench begins"), false},
+		{"a third of the triggers, and three words of seven", newDraft("warm-disk-cache-before-lunch-today", "cold cache", "lunch is near", "noon has come"), false},
+		{"three words of five, and one trigger of three", newDraft("warm-disk-cache", "cold cache", "lunch is near", "noon has come"), true},
+		{"three words of five, and no trigger", newDraft("warm-disk-cache", "lunch is near"), false},
+		{"two words of five, and one trigger of three", newDraft("warm-disk", "cold cache", "lunch is near", "noon has come"), false},
+		{"triggers in other letters and blanks", newDraft("warm-disk-cache-before-lunch-today", "Cold  Cache", "lunch is near"), true},
+		{"words that every name has", newDraft("use-the-lunch-before-and-after", "cold cache", "disk is slow"), false},
+		{"the opposite outcome", with(newDraft("warm-disk-cache", "cold cache", "disk is slow"), func(d *distill.Draft) { d.Outcome = "success" }), false},
+		{"one word and the same tool", with(newDraft("warm-soup-needs-salt-now", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), true},
+		{"no word and the same tool", with(newDraft("name-that-region", "cold cache"), func(d *distill.Draft) { d.Tools = []string{"run_bench"} }), false},
 	} {
 		b := newBench(t)
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
@@ -73,7 +73,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 // A lesson counts each of its sessions once, and references at most 50 sessions. This holds for several runs of the
 // distiller, with the rules and with a model as the judge.
 func TestEvidenceIsBoundedAndCounted(t *testing.T) {
-	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{drafted("warm-the-cache", "cold cache")}} {
+	for name, judge := range map[string]distill.Judge{"rules": nil, "model": everyRun{newDraft("warm-the-cache", "cold cache")}} {
 		b := newBench(t)
 		n := 0
 		check := func(when string, total int) {
@@ -111,7 +111,7 @@ func (e everyRun) Judge(context.Context, *distill.Session, []*lesson.Lesson) (di
 func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 	for _, active := range []bool{false, true} {
 		b := newBench(t)
-		one, two := drafted("warm-the-cache", "cold cache"), drafted("never-touch-it", "cold cache")
+		one, two := newDraft("warm-the-cache", "cold cache"), newDraft("never-touch-it", "cold cache")
 		one.Outcome, two.Outcome = "success", "failure"
 		sum := proposeDrafts(b, []distill.Draft{one})[0]
 		equal(t, "contradictions of the first draft", sum.Contradictions, 0)
@@ -151,7 +151,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		"approved": {act(lesson.Approve), ""},
 	} {
 		b := newBench(t)
-		d := drafted("warm-the-cache", "cold cache")
+		d := newDraft("warm-the-cache", "cold cache")
 		proposeDrafts(b, []distill.Draft{d})
 		if err := c.do(t.Context(), b.bank, d.Slug); err != nil {
 			t.Fatalf("%s: the decision of the person fails with %v, want no error", name, err)
@@ -169,7 +169,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
 			t.Errorf(`%s: got the drafts %+v and the log %q, want the draft refused for %q and the log %q`, name, sum.Drafts, b.log(), c.refused, log)
 		}
-		b.of("red", "theirs", nil, user("Once more."))
+		b.tenantSession("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
 			o.Judge, o.Select.Tenant = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}}, "red"
 		})
@@ -206,7 +206,7 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 	}
 
 	b := newBench(t)
-	drafts := []distill.Draft{drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache"), drafted("warm-the-cache", "cold cache")}
+	drafts := []distill.Draft{newDraft("warm-the-cache", "cold cache"), newDraft("warm-the-cache", "cold cache"), newDraft("warm-the-cache", "cold cache")}
 	auto := func(o *distill.Options) { o.Auto = true }
 	proposeDrafts(b, drafts[:1], auto)
 	for _, a := range []lesson.Action{lesson.Approve, lesson.Pause} {
@@ -239,13 +239,13 @@ func TestTriggerThatMatchesManyErrorsIsDropped(t *testing.T) {
 // lists at most 500 drafts.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b := newBench(t)
-	proposeDrafts(b, []distill.Draft{drafted("warm-the-cache", "cold cache")})
+	proposeDrafts(b, []distill.Draft{newDraft("warm-the-cache", "cold cache")})
 	b.session("many", user("All of it."))
 	store := b.store.(*memory)
 	notes, log := len(store.sessionNotes), b.log()
-	answers := distill.Judgement{Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}
+	answers := distill.Judgement{Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}
 	for i := range 501 {
-		answers.Drafts = append(answers.Drafts, drafted(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
+		answers.Drafts = append(answers.Drafts, newDraft(fmt.Sprintf("thing%d-comes-first%d", i, i), fmt.Sprint("thing number ", i)))
 	}
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })

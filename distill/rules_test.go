@@ -400,7 +400,7 @@ func TestInjectedWordsInErrorsReachNoLesson(t *testing.T) {
 func TestTenantsLearnSeparately(t *testing.T) {
 	b := newBench(t)
 	for _, tenant := range []string{"red", "blue"} {
-		b.of(tenant, "s-"+tenant, nil, user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+		b.tenantSession(tenant, "s-"+tenant, nil, user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	}
 	b.distil()
 	list := b.lessons()

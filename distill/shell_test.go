@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// wordList returns the call of a command that the agent sends as a list of words.
-func wordList(output string, code int, words ...string) event {
+// argvCall returns the call of a command that the agent sends as a list of words.
+func argvCall(output string, code int, words ...string) event {
 	args, _ := json.Marshal(map[string]any{"command": words})
 	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
 }
@@ -29,10 +29,10 @@ func TestCommandLineIsReducedToItsCommand(t *testing.T) {
 		{"a private variable", "", []event{ran("helm lint", "error: the chart version is not a valid version", 1), ran("W77812_TOKEN=1 helm lint", "ok", 0)}},
 		{"a runner in front", "use-poetry-run-mypy-instead-of-mypy", []event{ran("mypy .", "error: no module with that name was found in this environment", 1), ran("poetry run mypy .", "ok", 0)}},
 		{"a list of words", "run-npm-view-with-prefer-offline", []event{
-			wordList("error: the registry cannot be reached from this network", 1, "npm", "view"), wordList("ok", 0, "npm", "view", "--prefer-offline"),
+			argvCall("error: the registry cannot be reached from this network", 1, "npm", "view"), argvCall("ok", 0, "npm", "view", "--prefer-offline"),
 		}},
 		{"a shell in a list of words", "use-tsx-instead-of-ts-node", []event{
-			wordList("error: cannot use import statement outside of a module", 1, "bash", "-lc", "ts-node W77812.ts"), wordList("ok", 0, "bash", "-lc", "tsx W77812.ts"),
+			argvCall("error: cannot use import statement outside of a module", 1, "bash", "-lc", "ts-node W77812.ts"), argvCall("ok", 0, "bash", "-lc", "tsx W77812.ts"),
 		}},
 		{"quotes and a pipe", "run-gh-pr-with-json", []event{
 			ran(`gh pr "view" 12 | head -n 3`, "error: the output is not machine readable without a format option", 1), ran(`gh pr 'view' 12 --json | head -n 3`, "ok", 0),

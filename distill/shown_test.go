@@ -12,9 +12,9 @@ func judgePromptOf(t *testing.T, events ...event) string {
 	t.Helper()
 	b := newBench(t)
 	b.session("one", events...)
-	answer := routine("skip", noLessons)
+	answer := validJudge("skip", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-	if sum, _, err := judged(t, b, s); err != nil || sum.Judged != 1 || len(s.requests) != 1 {
+	if sum, _, err := runJudge(t, b, s); err != nil || sum.Judged != 1 || len(s.requests) != 1 {
 		t.Fatalf("the run ends with %+v and the error %v after %d requests, want one judged session and one request", sum, err, len(s.requests))
 	}
 	run, _, ok := strings.Cut(strings.TrimPrefix(s.requests[0].User, "<run>\n"), "\n</run>")
@@ -88,9 +88,9 @@ func TestInvalidPartsOfAnAnswerAreIgnored(t *testing.T) {
 	} {
 		b := newBench(t)
 		storeBenchmarkRun(b)
-		answer := routine(c.outcome, c.lessons)
+		answer := validJudge(c.outcome, c.lessons)
 		s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
-		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Failed = func(string, error) {} })
+		sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Failed = func(string, error) {} })
 		if got := strings.Join(b.slugs(), " "); err != nil || got != c.want || sum.Failed != c.failed {
 			t.Errorf("%s: got lessons %q, %d failed sessions, error %v, want lessons %q, %d failed sessions and no error", c.name, got, sum.Failed, err, c.want, c.failed)
 		}

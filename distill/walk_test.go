@@ -40,7 +40,7 @@ func TestRunReadsClosedAndChangedSessionsOnly(t *testing.T) {
 	b := newBench(t)
 	writeLesson(t, b, "old-advice")
 	b.agent = "writer"
-	b.of("default", "one", append(injected("old-advice", "old-advice", "gone"), sample.Lesson{Slug: "another", State: "withheld"}), user("Task one."))
+	b.tenantSession("default", "one", append(injected("old-advice", "old-advice", "gone"), sample.Lesson{Slug: "another", State: "withheld"}), user("Task one."))
 	b.session("two", user("Task two."))
 	var open, empty session.ID
 	copy(open[:], "open            ")
@@ -104,7 +104,7 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 	} {
 		b := newBench(t)
 		for i := range 6 {
-			b.of([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
+			b.tenantSession([]string{"blue", "red"}[i/3], fmt.Sprint("s", i), nil, user(fmt.Sprint("Task ", i)))
 		}
 		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, c.budget })
 		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.reason) || (sum.Stopped == "") != (c.reason == "") || sum.Tokens != int64(15*c.judged) {
@@ -117,7 +117,7 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 func TestRunForSomeTenantsReadsNoOther(t *testing.T) {
 	b := newBench(t)
 	for _, tenant := range []string{"blue", "green", "red"} {
-		b.of(tenant, tenant, nil, user("Task of "+tenant))
+		b.tenantSession(tenant, tenant, nil, user("Task of "+tenant))
 	}
 	distilTenants := func(names ...string) distill.Summary {
 		return b.distil(func(o *distill.Options) { o.Judge, o.Select.Tenants = &recordingJudge{}, append([]string{}, names...) })
@@ -160,7 +160,7 @@ func (f panickingBank) Propose(ctx context.Context, p bank.Proposal) (bank.Resul
 // on three sessions in a row or on all sessions.
 func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 	b := newBench(t)
-	judge := judgeByWords{"Task 1": {Drafts: []distill.Draft{drafted("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{drafted("warm-the-cache", "cold cache")}}}
+	judge := judgeByWords{"Task 1": {Drafts: []distill.Draft{newDraft("break-the-bank", "some bank")}}, "Task 2": {Drafts: []distill.Draft{newDraft("warm-the-cache", "cold cache")}}}
 	for i := range 4 {
 		b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)))
 	}

@@ -56,7 +56,7 @@ type agent struct {
 	items   int
 }
 
-func (a *agent) user(words string, reminds bool) {
+func (a *agent) addUser(words string, reminds bool) {
 	a.users++
 	a.history = append(a.history, entry{kind: "user", text: words, number: a.users, reminds: reminds})
 }
@@ -74,7 +74,7 @@ func (a *agent) addCall(cmd string) string {
 	return id
 }
 
-func (a *agent) result(id, out string, failed bool) {
+func (a *agent) addResult(id, out string, failed bool) {
 	a.history = append(a.history, entry{kind: "result", text: out, id: id, failed: failed})
 }
 
@@ -353,8 +353,8 @@ func addsOnly(body, more []byte) bool {
 	return true
 }
 
-// replied ends the turn with a complete reply.
-func (r *testSession) replied() { r.rec.AddReply(&wire.Reply{Complete: true}) }
+// endTurn ends the turn with a complete reply.
+func (r *testSession) endTurn() { r.rec.AddReply(&wire.Reply{Complete: true}) }
 
 // restart replaces the session with a copy that was decoded from its record, as in another process.
 func (r *testSession) restart() {
@@ -381,7 +381,7 @@ func (r *testSession) restore(data []byte) {
 // upstream returns all text of the newest request to the model, without JSON escapes.
 func (r *testSession) upstream() string { return strings.Join(r.sent, "\n") }
 
-func book(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
+func newBook(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
 
 // activeLesson returns an active lesson with one keyword.
 func activeLesson(slug, keyword, advice string) *lesson.Lesson {

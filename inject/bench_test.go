@@ -17,10 +17,10 @@ func BenchmarkPlan(b *testing.B) {
 		all = append(all, activeLesson(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("phrase number %d", i), "Look twice."))
 	}
 	for _, form := range []wireForm{plainChat, claude, responses} {
-		r := newTestSession(b, form, injectAll(), book(all...), "s")
-		r.a.user("phrase number 7", false)
+		r := newTestSession(b, form, injectAll(), newBook(all...), "s")
+		r.a.addUser("phrase number 7", false)
 		r.send()
-		r.replied()
+		r.endTurn()
 		r.callOnce("make first", "phrase number 8", true)
 		r.send()
 		if len(r.rec.Lessons.Blocks) != 2 {
@@ -28,11 +28,11 @@ func BenchmarkPlan(b *testing.B) {
 		}
 		for i := range 130 {
 			id := r.a.addCall(fmt.Sprint("step ", i))
-			r.a.result(id, strings.Repeat("one more line of what it said\n", 64), false)
+			r.a.addResult(id, strings.Repeat("one more line of what it said\n", 64), false)
 		}
-		r.replied()
+		r.endTurn()
 		r.send()
-		r.replied()
+		r.endTurn()
 		r.callOnce("make last", "nothing", true)
 		body := r.a.body()
 		data, err := r.rec.Encode()

@@ -18,7 +18,7 @@ func similarBook(declaresLike bool) *lesson.Book {
 	}
 	l := activeLesson("caches", "cache entries are stale", "Name who invalidates a cache.")
 	l.Trigger.Like = declaresLike
-	return book(l).WithLikeness(traffic, 0.005)
+	return newBook(l).WithLikeness(traffic, 0.005)
 }
 
 // injectByLikeness returns a configuration that injects matches by likeness as well.
@@ -32,7 +32,7 @@ const similarWords = "why do stale entries stay in the cache?"
 
 func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
 	r := newTestSession(t, plainChat, injectByLikeness(), similarBook(true), "s")
-	r.a.user(similarWords, false)
+	r.a.addUser(similarWords, false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Fatalf("injected is %q, want caches~like; the request has %q, want caches", p.Injected, insertedSlugs(&p))
@@ -40,9 +40,9 @@ func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
 	if arm := p.Picks[0].Arm; arm.Slug() != "caches~like" || trial.LessonSlug(arm.Slug()) != "caches" || p.Lessons[0].Slug != "caches~like" {
 		t.Errorf("the arm is %q and the lessons are %+v, want caches~like", arm, p.Lessons)
 	}
-	r.replied()
+	r.endTurn()
 	r.a.addAnswer("ok")
-	r.a.user("some cache entries are stale", false)
+	r.a.addUser("some cache entries are stale", false)
 	if p := r.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
 		t.Errorf("after a match by likeness the plan is %+v, want no match and the block of caches", p)
 	}
@@ -50,7 +50,7 @@ func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
 
 func TestExactMatchKeepsItsArm(t *testing.T) {
 	r := newTestSession(t, plainChat, injectByLikeness(), similarBook(true), "s")
-	r.a.user("the cache entries are stale", false)
+	r.a.addUser("the cache entries are stale", false)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
 		t.Errorf("the plan is %+v, want the lesson caches injected with its plain arm", p)
 	}
@@ -62,7 +62,7 @@ func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
 		declaresLike bool
 	}{"match.like is not on": {injectAll(), true}, "the lesson does not declare like": {injectByLikeness(), false}} {
 		r := newTestSession(t, plainChat, c.cfg, similarBook(c.declaresLike), "s")
-		r.a.user(similarWords, false)
+		r.a.addUser(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
 			t.Errorf("%s: the plan is %+v, want no match and no edit", name, p)
 		}
@@ -71,11 +71,11 @@ func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
 
 func TestLessonThatMatchedByMeaningIsInsertedAtTheNextTurn(t *testing.T) {
 	r := newTestSession(t, claude, injectByLikeness(), similarBook(true), "s")
-	r.a.user("go", false)
+	r.a.addUser("go", false)
 	if p := r.send(); len(p.Matched) != 0 {
 		t.Fatalf("the first turn has %+v, want no match", p)
 	}
-	r.replied()
+	r.endTurn()
 	r.callOnce("list", "3 files", false)
 	l, _ := r.book.Get("caches")
 	r.meaning = []lesson.Resemblance{{Lesson: l, Score: 0.8, Threshold: 0.5}}
@@ -86,9 +86,9 @@ func TestLessonThatMatchedByMeaningIsInsertedAtTheNextTurn(t *testing.T) {
 
 func TestLikenessReachesErrorsWithoutAKind(t *testing.T) {
 	r := newTestSession(t, claude, injectByLikeness(), similarBook(true), "s")
-	r.a.user("go", false)
+	r.a.addUser("go", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	r.callOnce("refresh", "Error: 3 stale entries in the cache", true)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches~like"}) {
 		t.Errorf("the plan after the error is %+v, want caches~like injected", p)

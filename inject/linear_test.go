@@ -24,8 +24,8 @@ type shape struct {
 	body    func(n int) string
 }
 
-// many joins n copies of piece with commas. In each copy, the number of the copy replaces %d.
-func many(n int, piece string) string {
+// repeatNumbered joins n copies of piece with commas. In each copy, the number of the copy replaces %d.
+func repeatNumbered(n int, piece string) string {
 	var b strings.Builder
 	for i := range n {
 		if i > 0 {
@@ -57,9 +57,9 @@ func calls(d wire.Dialect, n int, id string, alone bool) string {
 		}
 		return results
 	}
-	list := before + "," + open + many(n, call) + end + "," + wrap(many(n, result))
+	list := before + "," + open + repeatNumbered(n, call) + end + "," + wrap(repeatNumbered(n, result))
 	if alone {
-		list = before + "," + many(n, open+call+end+","+wrap(result))
+		list = before + "," + repeatNumbered(n, open+call+end+","+wrap(result))
 		list = strings.ReplaceAll(list, "make ", "make all #") // each call is different, with a long common prefix
 	}
 	return `{"` + key + `":[` + list + `]}`
@@ -67,7 +67,7 @@ func calls(d wire.Dialect, n int, id string, alone bool) string {
 
 func shapes() []shape {
 	chat := func(name, format string) shape {
-		return shape{name, wire.Chat, func(n int) string { return `{"messages":[` + many(n, format) + `]}` }}
+		return shape{name, wire.Chat, func(n int) string { return `{"messages":[` + repeatNumbered(n, format) + `]}` }}
 	}
 	text := func(name, piece string) shape {
 		return shape{name, wire.Chat, func(n int) string {
@@ -92,22 +92,22 @@ func shapes() []shape {
 		text("reminders", `<system-reminder>x</system-reminder>`),
 		text("openings of reminders", `<system-reminder><environment_context>[LOOP DETECTED]`),
 		{"parts", wire.Chat, func(n int) string {
-			return `{"messages":[{"role":"user","content":[` + many(n, `{"type":"text","text":"alpha %d"}`) + `]}]}`
+			return `{"messages":[{"role":"user","content":[` + repeatNumbered(n, `{"type":"text","text":"alpha %d"}`) + `]}]}`
 		}},
 		{"other parts", wire.Messages, func(n int) string {
-			return `{"messages":[{"role":"user","content":[` + many(n, `{"type":"image","source":{"a":[[[%d]]]}}`) + `,{"type":"text","text":"alpha"}]}]}`
+			return `{"messages":[{"role":"user","content":[` + repeatNumbered(n, `{"type":"image","source":{"a":[[[%d]]]}}`) + `,{"type":"text","text":"alpha"}]}]}`
 		}},
 		{"nested parts", wire.Chat, func(n int) string {
-			return `{"messages":[{"role":"user","content":[{"type":"image","x":` + strings.Repeat("[", 200) + many(20*n, "1") + strings.Repeat("]", 200) + `},{"type":"text","text":"alpha"}]}]}`
+			return `{"messages":[{"role":"user","content":[{"type":"image","x":` + strings.Repeat("[", 200) + repeatNumbered(20*n, "1") + strings.Repeat("]", 200) + `},{"type":"text","text":"alpha"}]}]}`
 		}},
 		{"tools", wire.Chat, func(n int) string {
-			return `{"messages":[{"role":"user","content":"alpha beta"}],"tools":[` + many(n, `{"type":"function","function":{"name":"t%d"}}`) + `]}`
+			return `{"messages":[{"role":"user","content":"alpha beta"}],"tools":[` + repeatNumbered(n, `{"type":"function","function":{"name":"t%d"}}`) + `]}`
 		}},
 		{"keys", wire.Chat, func(n int) string {
-			return `{` + many(n, `"key%d":1`) + `,"messages":[{"role":"user","content":"alpha"}]}`
+			return `{` + repeatNumbered(n, `"key%d":1`) + `,"messages":[{"role":"user","content":"alpha"}]}`
 		}},
 		{"large arguments", wire.Chat, func(n int) string {
-			return `{"messages":[` + many(4, `{"role":"assistant","tool_calls":[{"id":"c%d","function":{"name":"sh","arguments":"{\"command\":[`+many(n, `{}`)+`]}"}}]},{"role":"tool","tool_call_id":"c%d","content":"Exit code 1"}`) + `]}`
+			return `{"messages":[` + repeatNumbered(4, `{"role":"assistant","tool_calls":[{"id":"c%d","function":{"name":"sh","arguments":"{\"command\":[`+repeatNumbered(n, `{}`)+`]}"}}]},{"role":"tool","tool_call_id":"c%d","content":"Exit code 1"}`) + `]}`
 		}},
 	}
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {

@@ -16,11 +16,11 @@ const loopMark = "[LOOP DETECTED]"
 func TestLoopHasTwoWarnings(t *testing.T) {
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newTestSession(t, form, injectAll(), book(), "s")
-			r.a.user("build", false)
+			r := newTestSession(t, form, injectAll(), newBook(), "s")
+			r.a.addUser("build", false)
 			r.send()
 			for i := range 5 {
-				r.replied()
+				r.endTurn()
 				r.callOnce("make", "it", true)
 				p := r.send()
 				r.restart()
@@ -40,11 +40,11 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 }
 
 func TestLoopRetryCountsOnce(t *testing.T) {
-	r := newTestSession(t, claude, injectAll(), book(), "s")
-	r.a.user("build", false)
+	r := newTestSession(t, claude, injectAll(), newBook(), "s")
+	r.a.addUser("build", false)
 	r.send()
 	for range 2 {
-		r.replied()
+		r.endTurn()
 		r.callOnce("make", "it", true)
 		r.send()
 	}
@@ -57,21 +57,21 @@ func TestLoopRetryCountsOnce(t *testing.T) {
 
 func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 	for _, form := range forms() {
-		r := newTestSession(t, form, injectAll(), book(), "s")
-		r.a.user("build", false)
+		r := newTestSession(t, form, injectAll(), newBook(), "s")
+		r.a.addUser("build", false)
 		r.send()
-		r.replied()
+		r.endTurn()
 		r.callOnce("make", "omega", true)
 		r.send()
-		r.replied()
-		r.book = book(activeLesson("fix", "omega", "Look.")) // a new lesson
+		r.endTurn()
+		r.book = newBook(activeLesson("fix", "omega", "Look.")) // a new lesson
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
 			t.Errorf("%s: the edits are %+v, want two at one item, the first with the prefix %q", form, p.Edits, loopMark)
 			continue
 		}
-		r.replied()
+		r.endTurn()
 		r.restart()
 		r.callOnce("ls", "x", false)
 		again := r.send()
@@ -90,11 +90,11 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon, cfg.Bandit.Control = c.epsilon, c.control
-			r := newTestSession(t, plainChat, cfg, book(), "s")
-			r.a.user("build", false)
+			r := newTestSession(t, plainChat, cfg, newBook(), "s")
+			r.a.addUser("build", false)
 			r.send()
 			for i, command := range []string{"make", "make", "make", "make", "test", "test"} {
-				r.replied()
+				r.endTurn()
 				r.callOnce(command, "it", true)
 				p := r.send()
 				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1 || i == 5) {
@@ -112,7 +112,7 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 }
 
 func TestLoopIsFoundInProviderHistory(t *testing.T) {
-	r := newTestSession(t, responses, injectAll(), book(), "s")
+	r := newTestSession(t, responses, injectAll(), newBook(), "s")
 	r.plan([]byte(`{"model":"m","input":"build"}`))
 	for i := range 4 {
 		id := fmt.Sprint("call_", i)
@@ -130,14 +130,14 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 }
 
 func TestParallelLoopNamesTheFailingCall(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(), "s")
-	r.a.user("build", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
+	r.a.addUser("build", false)
 	r.send()
 	for range 2 {
-		r.replied()
+		r.endTurn()
 		bad, good := r.a.addCall("make"), r.a.addCall("cat x")
-		r.a.result(bad, "Error: it failed\nExit code 2", true)
-		r.a.result(good, "text", false)
+		r.a.addResult(bad, "Error: it failed\nExit code 2", true)
+		r.a.addResult(good, "text", false)
 		r.send()
 	}
 	var warned []string

@@ -16,8 +16,8 @@ func aboutErrors(slug, pattern string) *lesson.Lesson {
 	return l
 }
 
-// outcomesAtClosing returns the outcomes of the pick of a slug as the closing of the session would find them.
-func (r *testSession) outcomesAtClosing(t *testing.T, slug string) trial.Watch {
+// outcomesAtClose returns the outcomes of the pick of a slug as the closing of the session would find them.
+func (r *testSession) outcomesAtClose(t *testing.T, slug string) trial.Watch {
 	t.Helper()
 	a := r.rec.Assignment.Clone()
 	a.Observe(r.rec.Thread.Tally)
@@ -43,8 +43,8 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 		for arm, epsilon := range []float64{0, 1} {
 			cfg := injectAll()
 			cfg.Bandit.Epsilon = epsilon
-			r := newTestSession(t, form, cfg, book(aboutErrors("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
-			r.a.user("build", false)
+			r := newTestSession(t, form, cfg, newBook(aboutErrors("wait", "omega lock"), activeLesson("other", "nothing", "Look.")), "s")
+			r.a.addUser("build", false)
 			r.send()
 			r.answered(100, 10)
 			step := func(cmd, out string, failed bool) {
@@ -56,19 +56,19 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 				r.answered(200, 20)
 			}
 			step("make", "omega lock", true) // the pick
-			if w := r.outcomesAtClosing(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
+			if w := r.outcomesAtClose(t, "wait"); !w.Outcomes.Has(trial.Recurrence) || w.Recurred || w.After[trial.Errors] != 0 || w.After[trial.Turns] != 0 || w.After[trial.Tokens] != 220 {
 				t.Errorf("%s: the outcomes at the pick are %+v, want 220 tokens and zeros", form, w)
 			}
 			step("make x", "the sky is blue", true)
-			if w := r.outcomesAtClosing(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
+			if w := r.outcomesAtClose(t, "wait"); w.Recurred || w.After[trial.Errors] != 1 {
 				t.Errorf("%s: the outcomes after another error are %+v, want 1 error and no recurrence", form, w)
 			}
 			step("ls", "fine", false)
 			step("make y", "omega lock", true)
 			r.a.addAnswer("done")
-			r.a.user("No, that is wrong. Undo it.", false)
+			r.a.addUser("No, that is wrong. Undo it.", false)
 			r.send()
-			seen[arm] = r.outcomesAtClosing(t, "wait")
+			seen[arm] = r.outcomesAtClose(t, "wait")
 			if got, want := seen[arm].After, [trial.OutcomeCount]int64{
 				trial.Recurrence: 1, trial.Errors: 2, trial.Loops: 0, trial.Corrections: 1, trial.Turns: 4, trial.Tokens: 880, trial.Seconds: 12_000,
 			}; got != want {
@@ -84,19 +84,19 @@ func TestOutcomesAreMeasuredAlikeInBothArms(t *testing.T) {
 // A session is observed to its end, even after the upstream refused a request with a block. Without the later failures
 // of such sessions, the lesson would seem better than it is.
 func TestRefusedSessionsAreObserved(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(aboutErrors("wait", "omega lock")), "s")
-	r.a.user("build", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(aboutErrors("wait", "omega lock")), "s")
+	r.a.addUser("build", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	r.callOnce("make", "omega lock", true)
 	r.send()
 	New(injectAll()).RecordRefusal(r.rec)
 	for range 2 {
-		r.replied()
+		r.endTurn()
 		r.callOnce("make", "omega lock", true)
 		r.plan(r.a.body())
 	}
-	if w := r.outcomesAtClosing(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
+	if w := r.outcomesAtClose(t, "wait"); !w.Recurred || w.After[trial.Errors] != 2 || w.After[trial.Loops] == 0 {
 		t.Errorf("the outcomes of the refused session are %+v, want a recurrence, 2 errors and a loop", w)
 	}
 }
@@ -106,16 +106,16 @@ func TestRefusedSessionsAreObserved(t *testing.T) {
 func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	distilled := activeLesson("distilled", "omega", "Look.")
 	distilled.Approval.Source = "distill"
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("plain", "omega", "Look."), distilled), "s")
-	r.a.user("omega", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("plain", "omega", "Look."), distilled), "s")
+	r.a.addUser("omega", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	r.callOnce("make", "error: omega", true)
 	r.send()
-	if w := r.outcomesAtClosing(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
+	if w := r.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
 		t.Errorf("a lesson about words has the outcomes %+v, want 1 error and no recurrence", w)
 	}
-	if w := r.outcomesAtClosing(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
+	if w := r.outcomesAtClose(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
 		t.Errorf("a distilled lesson has the outcomes %+v, want a recurrence", w)
 	}
 }

@@ -31,8 +31,8 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
 	for _, form := range forms() {
 		t.Run(string(form), func(t *testing.T) {
-			r := newTestSession(t, form, injectAll(), book(activeLesson("deploy", "deploy", "Ask first.")), "s")
-			r.a.user("please deploy it", false)
+			r := newTestSession(t, form, injectAll(), newBook(activeLesson("deploy", "deploy", "Ask first.")), "s")
+			r.a.addUser("please deploy it", false)
 			p := r.send()
 			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(insertedSlugs(&p), p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
 				t.Fatalf("the plan is %+v, want one edit with the lesson deploy and no skip", p)
@@ -48,23 +48,23 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 }
 
 func TestLessonMatchesOncePerSession(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
+	r.a.addUser("deploy", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	r.a.addAnswer("ok")
-	r.a.user("deploy again", false)
+	r.a.addUser("deploy again", false)
 	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"deploy"}) {
 		t.Errorf("the second plan is %+v, want no match and one edit, the earlier block of deploy", p)
 	}
 }
 
 func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool results only
-	r := newTestSession(t, claude, injectAll(), book(activeLesson("deploy", "deploy", "x")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, claude, injectAll(), newBook(activeLesson("deploy", "deploy", "x")), "s")
+	r.a.addUser("deploy", false)
 	r.send()
 	for i := range 10 {
-		r.replied()
+		r.endTurn()
 		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword is in a result that is not an error
 		if p := r.send(); len(p.Edits) != 1 {
 			t.Fatalf("turn %d: got %d edits, want 1, the earlier block", i, len(p.Edits))
@@ -77,14 +77,14 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	for _, form := range []wireForm{plainChat, partsChat, claude, responses} {
-		r := newTestSession(t, form, injectAll(), book(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-		r.a.user("Please solve this issue: rename alpha"+tail, false)
+		r := newTestSession(t, form, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
+		r.a.addUser("Please solve this issue: rename alpha"+tail, false)
 		if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) || len(p.Edits) != 1 || p.Edits[0].Block != -1 {
 			t.Errorf("%s: the plan is %+v, want the lesson on-request before the message", r.a.dialect(), p)
 		}
-		r.replied()
+		r.endTurn()
 		r.a.addAnswer("It is renamed.")
-		r.a.user("<user_message>\nrun omega\n</user_message>", false)
+		r.a.addUser("<user_message>\nrun omega\n</user_message>", false)
 		if p := r.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
 			t.Errorf("%s: got the matches %q in the second turn, want on-template", r.a.dialect(), p.Matched)
 		}
@@ -94,10 +94,10 @@ func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
 // If a harness wrote the newest words, the request of a person before these words is matched without its template.
 func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
-	r.a.user("Please solve this issue: rename alpha"+tail, false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
+	r.a.addUser("Please solve this issue: rename alpha"+tail, false)
 	r.a.addAnswer("First I read the file.")
-	r.a.user("Now proceed and carry out this plan.", false)
+	r.a.addUser("Now proceed and carry out this plan.", false)
 	if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
 		t.Errorf("got the matches %q, want on-request", p.Matched)
 	}
@@ -105,21 +105,21 @@ func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 
 // A message of a template without a request matches no lesson.
 func TestTemplateWithoutRequestMatchesNoLesson(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("on-template", "omega", "y")), "s")
-	r.a.user("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-template", "omega", "y")), "s")
+	r.a.addUser("This is the Qwen Code. We are setting up the context for our chat.\nThe folder is omega.", false)
 	if p := r.send(); len(p.Matched) > 0 || len(p.Edits) > 0 {
 		t.Errorf("the plan is %+v, want no match and no edit", p)
 	}
 }
 
 func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
-	b := book(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
+	b := newBook(activeLesson("on-words", "alpha", "x"), activeLesson("on-error", "omega", "y"))
 	r := newTestSession(t, claude, injectAll(), b, "s")
-	r.a.user("go", false)
+	r.a.addUser("go", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	r.callOnce("make", "omega", true)
-	r.a.user("and alpha", false)
+	r.a.addUser("and alpha", false)
 	p := r.send()
 	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
 		t.Fatalf("the plan is %+v, want two edits with the lessons on-error and on-words", p)
@@ -132,13 +132,13 @@ func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
 }
 
 func TestParallelResultsKeepTheirPlaces(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("on-error", "omega", "y")), "s")
-	r.a.user("go", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-error", "omega", "y")), "s")
+	r.a.addUser("go", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	one, two := r.a.addCall("a"), r.a.addCall("b")
-	r.a.result(one, "all is well", false)
-	r.a.result(two, "Error: omega failed\nExit code 1", true)
+	r.a.addResult(one, "all is well", false)
+	r.a.addResult(two, "Error: omega failed\nExit code 1", true)
 	p := r.send()
 	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
 		t.Fatalf("the edits are %+v, want one, of item 4", p.Edits)
@@ -149,11 +149,11 @@ func TestParallelResultsKeepTheirPlaces(t *testing.T) {
 }
 
 func TestOnlyNewestMessageGetsABlock(t *testing.T) {
-	b := book(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
+	b := newBook(activeLesson("old", "alpha", "x"), activeLesson("new", "beta", "y"))
 	r := newTestSession(t, plainChat, injectAll(), b, "s")
-	r.a.user("alpha", false)
+	r.a.addUser("alpha", false)
 	r.a.addAnswer("ok")
-	r.a.user("beta", false)
+	r.a.addUser("beta", false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"new"}) {
 		t.Errorf("the plan is %+v, want a block at the newest message only", p)
@@ -161,20 +161,20 @@ func TestOnlyNewestMessageGetsABlock(t *testing.T) {
 }
 
 func TestSentMessageGetsNoLaterBlock(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
+	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
 		t.Errorf("the skip is %q, want %q", p.Skip, SkipNoMatch)
 	}
-	r.book = book(activeLesson("deploy", "deploy", "x")) // a new lesson
+	r.book = newBook(activeLesson("deploy", "deploy", "x")) // a new lesson
 	if p := r.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
 		t.Errorf("the plan of a retry is %+v, want no edits", p)
 	}
-	r.replied()
+	r.endTurn()
 	if p := r.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
 		t.Errorf("the plan of a repeat is %+v, want no edits", p)
 	}
-	r.a.user("hurry", false)
+	r.a.addUser("hurry", false)
 	if p := r.send(); len(p.Edits) != 0 {
 		t.Errorf("the plan of the next turn is %+v, want no edits", p)
 	}
@@ -185,12 +185,12 @@ func TestManyMatchesStayWithinBounds(t *testing.T) { // fifty lessons match
 	for i := range 50 {
 		all = append(all, activeLesson(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
 	}
-	r := newTestSession(t, plainChat, injectAll(), book(all...), "s")
+	r := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for range 4 {
-		r.a.user("deploy", false)
+		r.a.addUser("deploy", false)
 		r.send()
 		r.withinBounds(injectAll())
-		r.replied()
+		r.endTurn()
 		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Assignment.Picks); n != 3 {
@@ -209,11 +209,11 @@ func TestLaterLessonsUseTheRemainingSlots(t *testing.T) {
 	for i := range 9 {
 		all = append(all, activeLesson(fmt.Sprint("l", i), fmt.Sprint("word", i), "Do so."))
 	}
-	r := newTestSession(t, plainChat, injectAll(), book(all...), "s")
+	r := newTestSession(t, plainChat, injectAll(), newBook(all...), "s")
 	for i := range 9 {
-		r.a.user(fmt.Sprint("word", i), false)
+		r.a.addUser(fmt.Sprint("word", i), false)
 		r.send()
-		r.replied()
+		r.endTurn()
 		r.a.addAnswer("ok")
 	}
 	if n := len(r.rec.Lessons.Blocks); n != 6 {
@@ -234,27 +234,27 @@ func TestSkipReasonIsReported(t *testing.T) {
 		{"the lesson matched and does not fit", "deploy", SkipNotPicked, tight},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := newTestSession(t, plainChat, c.cfg, book(activeLesson("a", "deploy", "x")), "s")
+			r := newTestSession(t, plainChat, c.cfg, newBook(activeLesson("a", "deploy", "x")), "s")
 			for range 2 { // the next turn has the same reason
-				r.a.user(c.words, false)
+				r.a.addUser(c.words, false)
 				if p := r.send(); p.Skip != c.want {
 					t.Errorf("the skip is %q, want %q", p.Skip, c.want)
 				}
-				r.replied()
+				r.endTurn()
 				r.a.addAnswer("ok")
 				c.words = "go on"
 			}
 		})
 	}
 	t.Run("the provider has the block", func(t *testing.T) {
-		r := newTestSession(t, responses, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+		r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 		storedTurnBody := func(words string) []byte {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + words + `"}]}`)
 		}
 		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
 			t.Fatalf("the plan has the skip %q, want an inserted block", p.Skip)
 		}
-		r.replied()
+		r.endTurn()
 		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
 			t.Errorf("the skip is %q, want %q", p.Skip, SkipEarlier)
 		}
@@ -264,8 +264,8 @@ func TestSkipReasonIsReported(t *testing.T) {
 func TestWithheldLessonKeepsItsSlot(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Epsilon = 1
-	r := newTestSession(t, plainChat, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "deploy", "y")), "s")
+	r.a.addUser("deploy", false)
 	p := r.send()
 	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.Lessons.BlockBytes == 0 {
 		t.Errorf("the plan is %+v with %d bytes charged, want a and b withheld, no edit and a charge", p, r.rec.Lessons.BlockBytes)
@@ -278,8 +278,8 @@ func TestWithheldLessonKeepsItsSlot(t *testing.T) {
 func TestControlSessionGetsNoLesson(t *testing.T) {
 	cfg := injectAll()
 	cfg.Bandit.Control = 1
-	r := newTestSession(t, plainChat, cfg, book(activeLesson("a", "deploy", "x")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, cfg, newBook(activeLesson("a", "deploy", "x")), "s")
+	r.a.addUser("deploy", false)
 	p := r.send()
 	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
 		t.Errorf(`the plan is %+v, want skip %q, no edit, no pick and the lesson as "control"`, p, SkipControl)
@@ -287,16 +287,16 @@ func TestControlSessionGetsNoLesson(t *testing.T) {
 }
 
 func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(), "s")
-	r.a.user("short", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(), "s")
+	r.a.addUser("short", false)
 	r.send()
 	got := r.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
 		t.Errorf(`the assignment is %+v, want the category "coder|some-model|s" and the day %d`, got, trial.Day(noon))
 	}
-	r.replied()
+	r.endTurn()
 	r.a.addAnswer("ok")
-	r.a.user(strings.Repeat("long ", 1000), false)
+	r.a.addUser(strings.Repeat("long ", 1000), false)
 	r.send()
 	if r.rec.Assignment.Category != got.Category {
 		t.Errorf("after the second turn the category is %q, want %q", r.rec.Assignment.Category, got.Category)
@@ -315,30 +315,30 @@ func TestFamilyStripsVersionAndProvider(t *testing.T) {
 }
 
 func TestInjectOffSkipsTheRequest(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	r.claim.InjectOff = true
-	r.a.user("deploy", false)
+	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
 		t.Errorf("the plan is %+v, want skip %q and no edit", p, SkipOff)
 	}
 	r.claim.InjectOff = false
-	r.replied()
+	r.endTurn()
 	r.a.addAnswer("ok")
-	r.a.user("deploy", false)
+	r.a.addUser("deploy", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
 		t.Errorf("the plan of the next turn is %+v, want one edit, of item 3", p)
 	}
 }
 
 func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
+	r.a.addUser("deploy", false)
 	r.send()
 	r.in.RecordRefusal(r.rec)
 	r.restart()
 	r.sent = nil // the upstream received the turn without the block
 	r.a.addAnswer("ok")
-	r.a.user("again", false)
+	r.a.addUser("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
 		t.Errorf("the plan is %+v and the assignment %+v, want skip %q, no edit, and a refused, not excluded assignment with one pick",
 			p, r.rec.Assignment, SkipRefused)
@@ -346,9 +346,9 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 }
 
 func TestExcludedSessionGetsNoLesson(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
 	r.rec.Assignment.Excluded = true
-	r.a.user("deploy", false)
+	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
 		t.Errorf("the plan is %+v, want skip %q, no edit and no match", p, SkipExcluded)
 	}
@@ -356,33 +356,33 @@ func TestExcludedSessionGetsNoLesson(t *testing.T) {
 
 // A session that becomes excluded keeps its earlier blocks, byte for byte, and gets no new block.
 func TestExcludedSessionKeepsItsBlocks(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "again", "y")), "s")
+	r.a.addUser("deploy", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	r.rec.Assignment.Excluded = true
 	r.a.addAnswer("ok")
-	r.a.user("again", false)
+	r.a.addUser("again", false)
 	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Lessons.Blocks) != 1 {
 		t.Errorf("the plan is %+v with %d blocks, want the earlier block only", p, len(r.rec.Lessons.Blocks))
 	}
 }
 
 func TestCompactionBringsLessonsBack(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
+	r.a.addUser("deploy", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	r.callOnce("make", "omega", true)
 	if p := r.send(); !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) {
 		t.Fatalf("the plan is %+v, want the blocks of a and b", p)
 	}
-	r.replied()
-	r.book = book(activeLesson("a", "deploy", "another text"))
+	r.endTurn()
+	r.book = newBook(activeLesson("a", "deploy", "another text"))
 	r.a.history, r.sent = nil, nil
-	r.a.user("What was done so far?", false)
+	r.a.addUser("What was done so far?", false)
 	r.a.addAnswer("A summary.")
-	r.a.user("Go on.", false)
+	r.a.addUser("Go on.", false)
 	p := r.send()
 	if !slices.Equal(insertedSlugs(&p), []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
 		t.Fatalf("the plan after the compaction is %+v, want two edits with a and b, and no new pick", p)
@@ -395,7 +395,7 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 	if !strings.Contains(r.upstream(), `  | x\n`) {
 		t.Errorf("the request is\n%s\nwant the earlier text x of lesson a", r.upstream())
 	}
-	r.replied()
+	r.endTurn()
 	r.callOnce("make", "x", false)
 	if p := r.send(); len(p.Edits) != 2 {
 		t.Errorf("the next plan is %+v, want the two blocks", p)
@@ -404,21 +404,21 @@ func TestCompactionBringsLessonsBack(t *testing.T) {
 }
 
 func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
-	r := newTestSession(t, plainChat, injectAll(), book(activeLesson("a", "deploy", "x")), "s")
-	r.a.user("deploy", false)
+	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
+	r.a.addUser("deploy", false)
 	r.send()
-	r.replied()
+	r.endTurn()
 	main, seenMain := r.a, r.sent
 	r.a, r.sent = &agent{form: plainChat}, nil
-	r.a.user("a task of a sub-agent", false)
+	r.a.addUser("a task of a sub-agent", false)
 	for i := range 5 {
 		r.send()
-		r.replied()
+		r.endTurn()
 		r.callOnce(fmt.Sprint(i), "x", false)
 	}
 	r.a, r.sent = main, seenMain
 	r.a.addAnswer("ok")
-	r.a.user("go on", false)
+	r.a.addUser("go on", false)
 	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
 		t.Errorf("the edits of the main agent are %+v, want one, of item 1", p.Edits)
 	}
@@ -429,7 +429,7 @@ func TestSubAgentUnderTheSameNameKeepsTheMainBlock(t *testing.T) {
 // with the full list holds all blocks.
 func TestDeltaInsertsOnce(t *testing.T) {
 	cfg := injectAll()
-	r := newTestSession(t, responses, cfg, book(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
+	r := newTestSession(t, responses, cfg, newBook(activeLesson("a", "deploy", "x"), activeLesson("b", "omega", "y")), "s")
 	delta := func(list string) []byte {
 		return []byte(`{"model":"m","previous_response_id":"resp_1","input":` + list + `}`)
 	}
@@ -471,15 +471,15 @@ func TestPublishedHarmMakesALessonACaution(t *testing.T) {
 		better, worse float64
 		want          bool
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
-		r := newTestSession(t, plainChat, injectAll(), book(l), "s")
+		r := newTestSession(t, plainChat, injectAll(), newBook(l), "s")
 		r.beliefs = published{bandit.New(), c.better, c.worse}
-		r.a.user("deploy", false)
+		r.a.addUser("deploy", false)
 		r.send()
 		if got := strings.Contains(r.upstream(), "Cautions"); got != c.want {
 			t.Errorf("%v sessions above expectation and %v below: caution %v, want %v", c.better, c.worse, got, c.want)
 		}
 	}
-	off := Config{NoCautions: true}.Present(l, book(l).Text(l), published{bandit.New(), 4, 5})
+	off := Config{NoCautions: true}.Present(l, newBook(l).Text(l), published{bandit.New(), 4, 5})
 	if off.Caution || strings.Contains(string(off.Arm), "caution") {
 		t.Errorf("with inject.cautions off the lesson is shown as %+v, want advice", off)
 	}
@@ -496,7 +496,7 @@ func (p published) Published(trial.Arm) (better, worse float64) { return p.bette
 func TestTrialLessonNamesItsParentArm(t *testing.T) {
 	old, l := activeLesson("old", "unused", "x"), activeLesson("new", "deploy", "y")
 	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
-	r := newTestSession(t, plainChat, injectAll(), book(old, l), "s")
+	r := newTestSession(t, plainChat, injectAll(), newBook(old, l), "s")
 	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
@@ -506,7 +506,7 @@ func TestTrialLessonNamesItsParentArm(t *testing.T) {
 
 func TestNoBookNoLessons(t *testing.T) {
 	r := newTestSession(t, plainChat, injectAll(), nil, "s")
-	r.a.user("deploy", false)
+	r.a.addUser("deploy", false)
 	if p := r.send(); p.Skip != SkipNoMatch {
 		t.Errorf("the plan without a book is %+v, want skip %q", p, SkipNoMatch)
 	}

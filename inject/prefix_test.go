@@ -24,7 +24,7 @@ func manyLessons(edition string) *lesson.Book {
 		}
 		all = append(all, l)
 	}
-	return book(all...)
+	return newBook(all...)
 }
 
 // The main property: in any conversation, the messages that the upstream received in one turn are a
@@ -45,30 +45,30 @@ func TestPrefixStaysInEveryTurn(t *testing.T) {
 		r := newTestSession(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
 		words := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
 		cmd := rapid.SampledFrom([]string{"make", "make", "make", "go test ./...", "cat x"})
-		r.a.user("do "+words.Draw(t, "words"), true)
+		r.a.addUser("do "+words.Draw(t, "words"), true)
 		r.send()
 		for range rapid.IntRange(5, 25).Draw(t, "turns") {
 			switch rapid.SampledFrom([]string{"call", "call", "call", "parallel", "user", "interrupt", "retry", "repeat", "restart", "edit"}).Draw(t, "step") {
 			case "call":
-				r.replied()
+				r.endTurn()
 				r.callOnce(cmd.Draw(t, "cmd"), words.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
 			case "parallel":
-				r.replied()
+				r.endTurn()
 				a, b := r.a.addCall(cmd.Draw(t, "cmd")), r.a.addCall(cmd.Draw(t, "cmd"))
-				r.a.result(a, "bash: "+words.Draw(t, "words")+": command not found\nExit code 127", true)
-				r.a.result(b, "ok", false)
+				r.a.addResult(a, "bash: "+words.Draw(t, "words")+": command not found\nExit code 127", true)
+				r.a.addResult(b, "ok", false)
 			case "user":
-				r.replied()
+				r.endTurn()
 				r.a.addAnswer("Done.")
-				r.a.user(words.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
+				r.a.addUser(words.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
 			case "interrupt": // no reply, and more words of the user
 				if form == claude {
 					continue // the block would go into the same message, which would change sent bytes
 				}
-				r.a.user("and "+words.Draw(t, "words"), false)
+				r.a.addUser("and "+words.Draw(t, "words"), false)
 			case "retry": // the same again
 			case "repeat":
-				r.replied()
+				r.endTurn()
 			case "restart":
 				r.restart()
 			case "edit":
@@ -86,7 +86,7 @@ func (r *testSession) callOnce(cmd, word string, fails bool) {
 	if fails {
 		out = "Error: " + word + " failed\nExit code 2"
 	}
-	r.a.result(id, out, fails)
+	r.a.addResult(id, out, fails)
 }
 
 // withinBounds checks the limits of the lessons of a session.

@@ -39,8 +39,8 @@ func TestOtherMatchesNeverChangeALine(t *testing.T) {
 			l.Advice = fmt.Sprint("Number ", i, ". ") + long[:600+40*i]
 			list = append(list, l)
 		}
-		r := newTestSession(t, plainChat, injectAll(), book(list...), fmt.Sprint("s", n))
-		r.a.user("deploy", false)
+		r := newTestSession(t, plainChat, injectAll(), newBook(list...), fmt.Sprint("s", n))
+		r.a.addUser("deploy", false)
 		p := r.send()
 		for _, e := range p.Edits {
 			if len(e.Text) > defaultBudget {

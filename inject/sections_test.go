@@ -22,8 +22,8 @@ const (
 // rulesFile is a prompt with both sections.
 const rulesFile = "You are an agent.\nInstructions from: /shop/AGENTS.md\n# Shop\nA shop.\n\n" + testSection + "\n" + style + "\n## Last\nx"
 
-// measured returns a registry with sections under measurement since noon.
-func measured(t *testing.T, texts ...string) *rules.Registry {
+// registryMeasuring returns a registry with sections under measurement since noon.
+func registryMeasuring(t *testing.T, texts ...string) *rules.Registry {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), rules.RegistryName)
 	err := rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) {
@@ -112,7 +112,7 @@ func cutBy(r *sectionRun) string {
 }
 
 func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
-	registry := measured(t, testSection, style)
+	registry := registryMeasuring(t, testSection, style)
 	prompts := map[string]int{}
 	for i := range 200 {
 		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
@@ -137,8 +137,8 @@ func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
 	}
 }
 
-// cutting returns a session that loses both sections.
-func cutting(t *testing.T, registry *rules.Registry) *sectionRun {
+// newCutRun returns a session that loses both sections.
+func newCutRun(t *testing.T, registry *rules.Registry) *sectionRun {
 	t.Helper()
 	for i := range 100 {
 		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
@@ -151,7 +151,7 @@ func cutting(t *testing.T, registry *rules.Registry) *sectionRun {
 }
 
 func TestSectionsThatMayNotBeCutStay(t *testing.T) {
-	registry := measured(t, testSection, style)
+	registry := registryMeasuring(t, testSection, style)
 	fresh := func(name string) *sectionRun { return newSectionRun(t, name, 0, registry) }
 	for _, c := range []struct {
 		name   string
@@ -169,7 +169,7 @@ func TestSectionsThatMayNotBeCutStay(t *testing.T) {
 			return r
 		}, rulesFile, 0},
 		{"the client turned the cuts off", func() *sectionRun {
-			r := cutting(t, registry)
+			r := newCutRun(t, registry)
 			r.claim.RulesOff = true
 			return r
 		}, rulesFile, 2},
@@ -186,16 +186,16 @@ func TestSectionsThatMayNotBeCutStay(t *testing.T) {
 		{"the head is too long", func() *sectionRun { return fresh("x") }, rulesFile + strings.Repeat("\nx", rules.MaxHead/2), 0},
 		{"the sections are the whole message", func() *sectionRun { return fresh("x") }, testSection + "\n" + style, 0},
 		{"the upstream refused the cuts", func() *sectionRun {
-			r := cutting(t, registry)
+			r := newCutRun(t, registry)
 			r.in.RecordRefusedCuts(r.rec)
 			return r
 		}, rulesFile, 2},
 		{"the upstream refused the changed request", func() *sectionRun {
-			r := cutting(t, registry)
+			r := newCutRun(t, registry)
 			r.in.RecordRefusal(r.rec)
 			return r
 		}, rulesFile, 2},
-		{"the text occurs twice later", func() *sectionRun { return cutting(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
+		{"the text occurs twice later", func() *sectionRun { return newCutRun(t, registry) }, rulesFile + "\n" + testSection + "\n" + style, 2},
 	} {
 		r := c.run()
 		got, _ := r.send(c.prompt, "a", "b", "c")
@@ -206,7 +206,7 @@ func TestSectionsThatMayNotBeCutStay(t *testing.T) {
 }
 
 func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
-	registry := measured(t, testSection, style)
+	registry := registryMeasuring(t, testSection, style)
 	for i := range 20 {
 		run := session.NewRun("default", session.Claim{}, "run", session.KeyOf("default", session.SpaceName, fmt.Sprint("run", i)), noon)
 		one, two := newSectionRun(t, fmt.Sprint("one", i), 0, registry), newSectionRun(t, fmt.Sprint("two", i), 0, registry)
@@ -219,8 +219,8 @@ func TestSessionsOfARunShareTheCoinsOfSections(t *testing.T) {
 }
 
 func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
-	registry := measured(t, testSection, style)
-	r := cutting(t, registry)
+	registry := registryMeasuring(t, testSection, style)
+	r := newCutRun(t, registry)
 	before := cutBy(r)
 	for i := range registry.Sections {
 		registry.Sections[i].State = rules.Stopped
@@ -234,7 +234,7 @@ func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
 }
 
 func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
-	registry := measured(t, testSection, style)
+	registry := registryMeasuring(t, testSection, style)
 	user := func(text string) []byte {
 		return append(wire.AppendString([]byte(`{"input":[{"role":"user","content":`), text), "}]}"...)
 	}
@@ -258,7 +258,7 @@ func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
 }
 
 func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
-	r := cutting(t, measured(t, testSection, style))
+	r := newCutRun(t, registryMeasuring(t, testSection, style))
 	before := cutBy(r)
 	r.rec.Assignment.Excluded = true
 	if got, p := r.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
@@ -269,7 +269,7 @@ func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
 // A session with a section under measurement is marked (Assignment.Rules), with and without control. A marked session
 // is in no comparison of treated and control.
 func TestSessionWithAMeasuredSectionIsMarked(t *testing.T) {
-	registry := measured(t, testSection)
+	registry := registryMeasuring(t, testSection)
 	for _, control := range []float64{0, 1} {
 		with, without := newSectionRun(t, "x", control, registry), newSectionRun(t, "x", control, registry)
 		with.send(rulesFile, "a")

@@ -33,11 +33,11 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 		}
 	})
 	for i := range learn.CloseBatch {
-		r.begin(tenantA, fmt.Sprint("s", i), picked(true))
+		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 	}
 	r.clk.add(time.Second)
-	r.begin(tenantA, "last", picked(true))
-	r.age()
+	r.beginSession(tenantA, "last", picked(true))
+	r.advancePastClose()
 	same(t, "version of the last session", r.applied(last).Version, 1)
 	same(t, "closed sessions", r.Learner.Tally.Closed.Load(), 1)
 	same(t, "sessions set aside", r.Store.Tally.SetAside.Load(), learn.CloseBatch)
@@ -49,8 +49,8 @@ func TestPanicDuringTheStopIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &panickingStep{step: "correct", id: sessionOf("s")}
 	r := newRig(t, func(o *options) { o.Hooks.Before = p.before })
-	id := r.played("s", picked(true))
-	r.age()
+	id := r.addSession("s", picked(true))
+	r.advancePastClose()
 	r.postFeedback(tenantA, id, score("late", 1, 1))
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestPanicDuringTheStopIsRecorded(t *testing.T) {
 func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.played("s", picked(true))
+	r.addSession("s", picked(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		r.closeDue(r.ctx())
 		same(t, "calls of the backend's Unsampled", r.calls("unsampled"), want)
@@ -82,7 +82,7 @@ func TestRewardReadAtTheCloseCountsForThePriors(t *testing.T) {
 	r.Beliefs(tenantA)
 	r.RefitAfter(tenantA, 2)
 	for i, fitted := range []bool{false, true, false} {
-		id := r.begin(tenantA, fmt.Sprint("s", i), picked(true))
+		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.Deliver(r.ctx())
 		r.postFeedback(tenantA, id, score("a", 1, 1))
 		r.clk.add(closeAge + time.Second)

@@ -72,7 +72,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 		for range sessions {
 			name := fmt.Sprint("s", n)
 			n++
-			id := r.begin(tenantA, name, picked(n%2 == 0))
+			id := r.beginSession(tenantA, name, picked(n%2 == 0))
 			for turn := 1; turn <= turns; turn++ {
 				if !r.Offer(store.Turn{Exchange: step(name, turn, turns, r.clk.now(), judged), Size: 1000}) {
 					b.Fatal("Offer refused the turn, want the turn accepted")

@@ -23,8 +23,8 @@ import (
 func TestSessionClosesAtAFixedAge(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	rewarded := r.played("rewarded", picked(true))
-	silent := r.played("silent", picked(false))
+	rewarded := r.addSession("rewarded", picked(true))
+	silent := r.addSession("silent", picked(false))
 	r.postFeedback(tenantA, rewarded, score("f1", 1, 1))
 	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
 		r.clk.add(step)
@@ -54,10 +54,10 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 	r := newRig(t, func(o *options) { o.Content.Keep = false })
 	const n = learn.CloseBatch + 30
 	for i := range n {
-		r.begin(tenantA, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
+		r.beginSession(tenantA, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
 	}
 	r.record()
-	r.age()
+	r.advancePastClose()
 	same(t, "closed sessions in the counters", r.counter("", "closed"), float64(n))
 	same(t, "closed sessions in the tally", r.Learner.Tally.Closed.Load(), int64(n))
 }
@@ -65,11 +65,11 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 func TestSamplesComeBeforeCounters(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("a", picked(true))
+	id := r.addSession("a", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.be.takeCalls()
 	r.be.failNext("samples", 1, errDown)
-	r.age()
+	r.advancePastClose()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "settle") {
 		t.Errorf("after a failed write of samples: got the calls %v, want no settle", calls)
 	}
@@ -106,9 +106,9 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 	for _, step := range []string{"samples", "settle"} {
 		for _, restart := range []bool{false, true} {
 			r := newRig(t, nil)
-			id := r.played("s", picked(true))
+			id := r.addSession("s", picked(true))
 			r.be.failNext(step, 1, errDown)
-			r.age()
+			r.advancePastClose()
 			ses, _ := r.Acquire(r.ctx(), tenantA, id)
 			ses.Record.Mutex.Lock()
 			ses.Record.Thread.Turns++
@@ -154,14 +154,14 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			early := newRig(t, nil)
-			id := early.played("s", picked(true))
+			id := early.addSession("s", picked(true))
 			for _, e := range c.entries {
 				early.postFeedback(tenantA, id, e)
 			}
-			early.age()
+			early.advancePastClose()
 			late := newRig(t, nil)
-			late.played("s", picked(true))
-			late.age()
+			late.addSession("s", picked(true))
+			late.advancePastClose()
 			for _, e := range c.entries {
 				late.postFeedback(tenantA, id, e)
 				late.record()
@@ -186,9 +186,9 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 func TestOnlyConfiguredTiersCount(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
-	r.age()
+	r.advancePastClose()
 	if a := r.applied(id); a.Rewarded || a.Version != 1 {
 		t.Errorf("feedback of a tier that is not configured: got %+v, want no reward and version 1", a)
 	}
@@ -201,9 +201,9 @@ func TestExcludedSessionContributesOnlyItsReason(t *testing.T) {
 	r := newRig(t, nil)
 	a := picked(true)
 	a.Exclude(trial.ExcludedLate)
-	id := r.played("s", a)
+	id := r.addSession("s", a)
 	r.postFeedback(tenantA, id, score("a", 1, 1))
-	r.age()
+	r.advancePastClose()
 	r.postFeedback(tenantA, id, score("b", 2, 0))
 	r.record()
 	same(t, "counters", r.counters(tenantA), `[{"Key":{"Scope":"r:user\u003everifier\u003eimplicit@1h0m0s|","Field":"excluded.late","Day":0},"Value":1000000}]`)
@@ -216,12 +216,12 @@ func TestExcludedSessionContributesOnlyItsReason(t *testing.T) {
 func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", trial.Assignment{Day: 1})
+	id := r.addSession("s", trial.Assignment{Day: 1})
 	ses, _ := r.Acquire(r.ctx(), tenantA, id)
 	ses.Record.Mutex.Lock()
 	ses.Record.Assignment = picked(false)
 	ses.Record.Mutex.Unlock()
-	r.age()
+	r.advancePastClose()
 	same(t, "picked", r.counter("look-twice@0123456789ab", "picked"), 1)
 	ses.Record.Mutex.Lock()
 	ses.Record.Assignment.Picks[0].Injected = true
@@ -243,8 +243,8 @@ func TestCorrectionsAreRetried(t *testing.T) {
 	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t, nil)
-			id := r.played("s", picked(true))
-			r.age()
+			id := r.addSession("s", picked(true))
+			r.advancePastClose()
 			r.postFeedback(tenantA, id, score("a", 1, 1))
 			r.be.failNext(op, 3, errDown)
 			for range 3 {
@@ -264,11 +264,11 @@ func TestClosingIsRetried(t *testing.T) {
 	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t, nil)
-			id := r.played("s", picked(true))
+			id := r.addSession("s", picked(true))
 			r.postFeedback(tenantA, id, score("a", 1, 1)) // a session without feedback closes without reading feedback
 			r.record()
 			r.be.failNext(op, 2, errDown)
-			r.age()
+			r.advancePastClose()
 			r.closeDue(r.ctx())
 			same(t, "version during the failure", r.applied(id).Version, 0)
 			r.closeDue(r.ctx())
@@ -287,7 +287,7 @@ func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	if err := r.be.Write(r.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
 		t.Fatal(err)
 	}
-	r.age()
+	r.advancePastClose()
 	same(t, "version", r.applied(id).Version, 1)
 	sameList(t, "failures", r.failed(), []string{"decode"})
 	r.closeDue(r.ctx())
@@ -297,7 +297,7 @@ func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 func TestRunClosesDueSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Reward.CloseAfter = time.Second })
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.clk.add(2 * time.Second)
 	ctx, cancel := context.WithCancel(r.ctx())
@@ -331,7 +331,7 @@ func TestCloseTickIsBounded(t *testing.T) {
 func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	a := picked(false)
 	a.Reward = r.Definition()
@@ -348,7 +348,7 @@ func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 			t.Errorf("the settlement of the other replica: got %v, error %v, want accepted", done, err)
 		}
 	}
-	r.age()
+	r.advancePastClose()
 	same(t, "sessions closed by this replica", r.Learner.Tally.Closed.Load(), 0)
 	r.record()
 	same(t, "version", r.applied(id).Version, 2)
@@ -362,9 +362,9 @@ func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
-	r.age()
+	r.advancePastClose()
 	same(t, "reward", r.applied(id).Reward, 1.0)
 	e := score("b", 2, .25)
 	r.postFeedback(tenantA, id, e) // stored, not applied
@@ -389,7 +389,7 @@ func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 		}
 	}
 	r.postFeedback(tenantA, id, e)
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	same(t, "applied reward", r.applied(id).Reward, .5)
 	r = r.reopen(nil)
 	r.closeDue(r.ctx())
@@ -407,8 +407,8 @@ func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
-	r.age()
+	id := r.addSession("s", picked(true))
+	r.advancePastClose()
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r = r.reopen(nil)
 	r.be.failNext("unsettled", 1, errDown)
@@ -454,7 +454,7 @@ func TestTallyCountsTheSessionsOfARunWithoutTheRun(t *testing.T) {
 			r.postFeedback(tenantA, id, score("f1", 1, 1))
 		}
 		for range 3 {
-			r.age()
+			r.advancePastClose()
 		}
 		if late {
 			r.postFeedback(tenantA, id, score("f1", 1, 1))

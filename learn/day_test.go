@@ -153,8 +153,8 @@ func (d *day) open(i int) *rig {
 // at plans an event for a step of the day.
 func (d *day) at(step int, e dayEvent) { d.events[step] = append(d.events[step], e) }
 
-// cut reports whether a replica has no connection to Redis in a step.
-func cut(replica, step int) bool {
+// isDisconnected reports whether a replica has no connection to Redis in a step.
+func isDisconnected(replica, step int) bool {
 	return replica == partitioned && step >= cutFrom && step < cutUntil
 }
 
@@ -234,7 +234,7 @@ func (d *day) happen(step int, e dayEvent) {
 	if e.y < 0 {
 		at = (int(e.home) + 1 + at%(dayReplicas-1)) % dayReplicas
 	}
-	if cut(at, step) {
+	if isDisconnected(at, step) {
 		at = (partitioned + 1) % dayReplicas
 	}
 	if e.y < 0 {
@@ -287,7 +287,7 @@ func (d *day) step(step int) {
 			}
 			d.actions[i] = nil
 			r.record()
-			if r == d.single || step%3 == i%3 && !cut(i, step) {
+			if r == d.single || step%3 == i%3 && !isDisconnected(i, step) {
 				r.closeDue(d.t.Context())
 			}
 			if r != d.single {
@@ -297,7 +297,7 @@ func (d *day) step(step int) {
 		})
 	}
 	all.Wait()
-	if i := step / 6 % dayReplicas; step%6 == 3 && !cut(i, step) {
+	if i := step / 6 % dayReplicas; step%6 == 3 && !isDisconnected(i, step) {
 		d.restarts++
 		d.fleet[i].stop()
 		d.fleet[i] = d.open(i)
@@ -357,7 +357,7 @@ func (d *day) finishWork() {
 		for _, r := range append(slices.Clone(d.fleet), d.single) {
 			r.record()
 			r.closeDue(d.t.Context())
-			r.resettle(d.t.Context())
+			r.recomputeRewards(d.t.Context())
 		}
 	}
 }

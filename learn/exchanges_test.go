@@ -32,7 +32,7 @@ func (r *rig) offerTurns(from, to int) {
 	for turn := from; turn <= to; turn++ {
 		for _, name := range []string{"a", "b", "c"} {
 			if turn == 1 {
-				r.begin(tenantA, name, picked(true))
+				r.beginSession(tenantA, name, picked(true))
 			}
 			if !r.Offer(store.Turn{Exchange: step(name, turn, last, r.clk.now(), turn%2 == 0), Size: 1000}) {
 				r.t.Fatal("Offer refused the turn, want the turn accepted")
@@ -62,7 +62,7 @@ func TestClosingTakesExchangesFromMemory(t *testing.T) {
 	r := newRig(t, withCache(t, 1<<20))
 	r.offerTurns(1, 6)
 	r.be.takeCalls()
-	r.age()
+	r.advancePastClose()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
 		t.Errorf("closing made the calls %q, want samples and no read of exchanges", calls)
 	}
@@ -77,7 +77,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	t.Parallel()
 	plain := newRig(t, nil)
 	plain.offerTurns(1, 6)
-	plain.age()
+	plain.advancePastClose()
 	want := plain.samplesText()
 	for name, k := range map[string]struct {
 		size       int64
@@ -112,7 +112,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 			r = k.disturb(r)
 			r.offerTurns(4, 6)
 			r.clk.add(2 * time.Second) // past the delay of a retry
-			r.age()
+			r.advancePastClose()
 			same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), k.fromMemory)
 			same(t, "samples", r.samplesText(), want)
 		})

@@ -21,9 +21,9 @@ func (r *rig) playFlow() {
 	} {
 		var a trial.Assignment
 		a.Exclude(why)
-		r.postFeedback(tenantA, r.played(name, a), score("a", 1, 1))
+		r.postFeedback(tenantA, r.addSession(name, a), score("a", 1, 1))
 	}
-	member, ok := r.Acquire(r.ctx(), tenantA, r.played("member", trial.Assignment{}))
+	member, ok := r.Acquire(r.ctx(), tenantA, r.addSession("member", trial.Assignment{}))
 	if member == nil {
 		r.t.Fatalf("Acquire: got no session, uncertain %v, want the session", ok)
 	}
@@ -32,11 +32,11 @@ func (r *rig) playFlow() {
 	member.Record.Mutex.Unlock()
 	r.Release(member, store.Decided)
 
-	r.postFeedback(tenantA, r.played("injected", picked(true)), score("a", 1, 1))
+	r.postFeedback(tenantA, r.addSession("injected", picked(true)), score("a", 1, 1))
 	control := picked(false)
 	control.Control, control.Picks = true, nil
-	r.played("control", control)
-	r.played("unmatched", trial.Assignment{Decided: true})
+	r.addSession("control", control)
+	r.addSession("unmatched", trial.Assignment{Decided: true})
 	r.record()
 }
 
@@ -65,14 +65,14 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		r.clk.add(time.Minute)
 		same(t, "before the closing", r.reported(learn.ReportQuery{}).Flow.Closed, 0)
 		same(t, "provisional", asText(t, r.reported(learn.ReportQuery{Provisional: true}).Flow), asText(t, want))
-		r.age()
+		r.advancePastClose()
 		check(t, "after the closing", r)
 		r.closeDue(r.ctx())
 		r.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))
 		r.record()
 		check(t, "after late feedback", r)
 		r = r.reopen(nil)
-		r.age()
+		r.advancePastClose()
 		check(t, "after a restart", r)
 	})
 	t.Run("Redis", func(t *testing.T) {
@@ -95,7 +95,7 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		other.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))
 		one.clk.add(time.Hour)
 		one.closeDue(t.Context())
-		one.resettle(t.Context())
+		one.recomputeRewards(t.Context())
 		check(t, "after late feedback", one)
 		other.stop()
 		check(t, "after a restart", openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db"))))

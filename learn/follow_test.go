@@ -125,13 +125,13 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	mean := func(tenant string) float64 { return b.Beliefs(tenant).Posterior(looked).Mean }
 	playRewarded := func(tenant, name string, y float64) {
 		t.Helper()
-		id := a.begin(tenant, name, picked(true))
+		id := a.beginSession(tenant, name, picked(true))
 		if !a.Offer(store.Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
 			t.Fatal("Offer refused the turn, want the turn accepted")
 		}
 		a.record()
 		a.postFeedback(tenant, id, score("f"+name, 1, y))
-		a.resettle(a.ctx())
+		a.recomputeRewards(a.ctx())
 	}
 	rises := func(what, tenant string, from float64) {
 		t.Helper()
@@ -152,7 +152,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 
 	of := tenantA
 	m.counters.Store(&of)
-	a.age() // the counters of this replica change, and cannot be read
+	a.advancePastClose() // the counters of this replica change, and cannot be read
 	eventually(t, "the panic of the counters", func() bool { return slices.Contains(b.failed(), "panic follow") })
 	playRewarded(otherTenant, "other", 1)
 	rises("a reward of another tenant", otherTenant, otherPrior)

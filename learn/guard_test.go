@@ -128,7 +128,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				r := newRig(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := r.startWorkers()
 				for _, name := range []string{"bad", "good"} {
-					id := r.begin(tenantA, name, picked(true))
+					id := r.beginSession(tenantA, name, picked(true))
 					for turn := 1; turn <= 2; turn++ {
 						x := exchange(tenantA, name, turn, r.clk.now())
 						begun := r.Begin(x)
@@ -173,13 +173,13 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				o.Backend.(*faulty).backend = &panickingBackend{backend: o.Backend.(*faulty).backend, what: what, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
-				id := r.begin(tenantA, name, picked(true))
+				id := r.beginSession(tenantA, name, picked(true))
 				r.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, name), ID: id, At: r.clk.now()})
 				r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 3, Feeling: detect.Approval, Rule: "r"}}})
 			}
 			r.record()
-			r.age()
-			r.age()
+			r.advancePastClose()
+			r.advancePastClose()
 			if !r.applied(good).Rewarded || len(r.samplesOf(good)) != 1 {
 				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
@@ -275,7 +275,7 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 	p := &panickingStep{step: "close", id: bad}
 	hook := func(o *options) { o.Hooks.Before = p.before }
 	r := newRig(t, hook)
-	r.played("bad", picked(true))
+	r.addSession("bad", picked(true))
 	r.clk.add(closeAge + time.Second)
 	for start := 1; start <= 5; start++ {
 		r.Guard().Readmit(r.ctx(), r.be)
@@ -306,7 +306,7 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	ctx, cancel := context.WithCancel(r.ctx())
 	recorded, forgotten := make(chan error, 1), make(chan error, 1)
 	go func() { recorded <- r.Store.Run(ctx) }()

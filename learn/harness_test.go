@@ -311,15 +311,15 @@ func (r *rig) reopen(change func(o *options)) *rig {
 // record writes the queue and applies corrections: the work of the short tick.
 func (r *rig) record() {
 	r.Deliver(r.ctx())
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 }
 
-func (r *rig) resettle(ctx context.Context) { r.Correct(ctx) }
+func (r *rig) recomputeRewards(ctx context.Context) { r.Correct(ctx) }
 
 func (r *rig) closeDue(ctx context.Context) { r.CloseDue(ctx) }
 
-// age advances the clock until all sessions are due, and closes them: the work of the long tick.
-func (r *rig) age() {
+// advancePastClose advances the clock until all sessions are due, and closes them: the work of the long tick.
+func (r *rig) advancePastClose() {
 	r.clk.add(closeAge + time.Second)
 	r.record()
 	r.closeDue(r.ctx())
@@ -327,8 +327,8 @@ func (r *rig) age() {
 
 func (r *rig) ctx() context.Context { return r.t.Context() }
 
-// begin makes a session with an assignment, as a first request does.
-func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
+// beginSession makes a session with an assignment, as a first request does.
+func (r *rig) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
@@ -339,10 +339,10 @@ func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	return id
 }
 
-// played makes a session with an assignment and one turn, and writes both to the database.
-func (r *rig) played(name string, a trial.Assignment) session.ID {
+// addSession makes a session with an assignment and one turn, and writes both to the database.
+func (r *rig) addSession(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
-	id := r.begin(tenantA, name, a)
+	id := r.beginSession(tenantA, name, a)
 	if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 100}) {
 		r.t.Fatal("Offer refused the turn, want the turn accepted")
 	}

@@ -95,7 +95,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	if strings.Contains(string(onDisk(t, r.dir)), "amy@example.com") {
 		t.Error("the files contain the mail address of the transcript, want the address redacted")
 	}
-	r.age()
+	r.advancePastClose()
 	same(t, "counters of a session without a coin", r.counters(tenantA), none)
 
 	r2 := newRig(t, func(o *options) { o.Content.Keep = false })

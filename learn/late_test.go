@@ -11,8 +11,8 @@ import (
 	"precept/store"
 )
 
-// events returns the ids of the exchanges in the samples, each id once.
-func events(list []sample.Sample) (ids []string) {
+// exchangeIDs returns the ids of the exchanges in the samples, each id once.
+func exchangeIDs(list []sample.Sample) (ids []string) {
 	for _, m := range list {
 		of, _ := m.Meta["source_event_ids"].([]any)
 		for _, id := range of {
@@ -28,9 +28,9 @@ func events(list []sample.Sample) (ids []string) {
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
-	r.age()
+	r.advancePastClose()
 	first := r.samplesOf(id)
 	same(t, "samples of the first day", len(first), 1)
 	before := r.counters(tenantA)
@@ -41,10 +41,10 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		r.Offer(store.Turn{Exchange: x, Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: detect.Rejection, Rule: "tests"}}})
 		r.record()
 		r.closeDue(r.ctx())
-		r.resettle(r.ctx())
+		r.recomputeRewards(r.ctx())
 		same(t, "unsampled exchanges", r.unsampled(), 0)
 		list := r.samplesOf(id)
-		same(t, "exchanges in samples", len(events(list)), day)
+		same(t, "exchanges in samples", len(exchangeIDs(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
 			t.Errorf("day %d: the sample %s of the first day is missing, want the sample kept", day, first[0].ID)
 		}
@@ -57,22 +57,22 @@ func TestLateTurnsGetSamples(t *testing.T) {
 func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(tenantA, "s", picked(true))
+	id := r.beginSession(tenantA, "s", picked(true))
 	offerSignal := func(turn int, f detect.Feeling) {
 		r.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
 		r.record()
 	}
 	offerSignal(1, detect.Approval)
-	r.age()
+	r.advancePastClose()
 	same(t, "the reward at the closing", r.applied(id).Reward, 1)
 	r.clk.add(time.Hour)
 	offerSignal(2, detect.Rejection)
 	r.closeDue(r.ctx())
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	same(t, "the reward after a later implicit rejection", r.applied(id).Reward, 1)
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 	r.postFeedback(tenantA, id, score("f1", 1, 0.25))
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
 }
 
@@ -81,7 +81,7 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.clk.add(closeAge + time.Second)
 	r.offer("s", 2)
 	r.closeDue(r.ctx())
@@ -94,7 +94,7 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	r.record()
 	r.closeDue(r.ctx())
 	same(t, "version after the exchange is stored", r.applied(id).Version, 1)
-	same(t, "exchanges in samples", len(events(r.samplesOf(id))), 2)
+	same(t, "exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
@@ -105,7 +105,7 @@ func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	r.offer("lost", 1)
 	r.record()
 	r = r.reopen(nil)
-	r.age()
+	r.advancePastClose()
 	same(t, "samples", len(r.samplesOf(sessionOf("lost"))), 1)
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 	sameList(t, "failures", r.failed(), nil)
@@ -116,8 +116,8 @@ func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
-	r.age()
+	id := r.addSession("s", picked(true))
+	r.advancePastClose()
 	x := exchange(tenantA, "s", 2, r.clk.now())
 	x.New = nil
 	x.Reply = sample.Reply{ID: "chatcmpl-2", Calls: []sample.Call{{ID: "c1", Name: "paint", Args: "{}"}}}
@@ -125,7 +125,7 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	r.record()
 	r.clk.add(closeAge)
 	r.closeDue(r.ctx())
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	list := r.samplesOf(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
 		t.Errorf("got samples %+v, want one of the family %s", list, sample.IntentResolution)
@@ -137,26 +137,26 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 func TestStopBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
-	r.age()
+	id := r.addSession("s", picked(true))
+	r.advancePastClose()
 	r.offer("s", 2)
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "exchanges in samples", len(events(r.samplesOf(id))), 2)
+	same(t, "exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
 }
 
 // A webhook event after the closing gives the session a reward, and a later event replaces the reward.
 func TestLateWebhookEventsCorrectTheSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
-	r.age()
+	id := r.addSession("s", picked(true))
+	r.advancePastClose()
 	event := func(name string, minute int, y float64) {
 		e := score(name, minute, y)
 		e.Stage, e.Rater = feedback.StageEnd, "github"
 		r.postFeedback(tenantA, id, e)
-		r.resettle(r.ctx())
+		r.recomputeRewards(r.ctx())
 	}
 	same(t, "rewarded at the close", r.applied(id).Rewarded, false)
 	event("merged", 2, 1)

@@ -91,12 +91,12 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
 		a := sessions[i]
-		ids[i] = r.begin(tenant, fmt.Sprint("s", i), a)
+		ids[i] = r.beginSession(tenant, fmt.Sprint("s", i), a)
 	}
 	r.record()
 	for i := range len(log) + 1 {
 		if i == closing {
-			r.age()
+			r.advancePastClose()
 		}
 		if i == len(log) {
 			break
@@ -104,10 +104,10 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine
 		r.Store.Touch(tenant, ids[log[i].session]) // touched more often than needed
 		r.postFeedback(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
-			r.resettle(r.ctx())
+			r.recomputeRewards(r.ctx())
 		}
 	}
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 }
 
 // inMemory returns the counters and beliefs of a tenant in memory as text, without the values that depend on the order

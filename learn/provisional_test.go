@@ -19,21 +19,21 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	mean := func() float64 { return r.Beliefs(tenantA).Posterior(looked).Mean }
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	prior := mean()
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	up := mean()
 	if up <= prior {
 		t.Fatalf("after a success: got mean %v, want more than %v", up, prior)
 	}
 	same(t, "counters of an open session", r.counters(tenantA), none)
 	r.postFeedback(tenantA, id, score("f2", 2, 0))
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	if down := mean(); down >= prior {
 		t.Fatalf("after a failure: got mean %v, want less than %v", down, prior)
 	}
-	r.age()
+	r.advancePastClose()
 	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 	closed := mean()
 	again := openRig(t, r.dir, r.clk, nil)
@@ -47,9 +47,9 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	want := r.Beliefs(tenantA).Posterior(looked)
 	r.clk.add(time.Minute)
 	again := openRig(t, r.dir, r.clk, nil)
@@ -59,7 +59,7 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 		t.Errorf("after a restart the belief is %+v, want %+v", got, want)
 	}
 	same(t, "recalled", again.Restored(), true)
-	r.age() // the other replica closes the session
+	r.advancePastClose() // the other replica closes the session
 	same(t, "open sessions with a reward, before this replica knows", again.OpenRewards(), 1)
 	r.clk.add(time.Minute)
 	again.closeDue(again.ctx())
@@ -89,11 +89,11 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 			t.Errorf("%s: got belief %+v at one replica and %+v at the other, want equal beliefs", when, x, y)
 		}
 	}
-	id := a.played("s", picked(true))
+	id := a.addSession("s", picked(true))
 	prior := beliefs(b)
 	beliefs(a)                                     // a replica follows the tenants that its requests use
 	b.postFeedback(tenantA, id, score("f1", 1, 1)) // a replica that does not serve the session receives the feedback
-	b.resettle(b.ctx())
+	b.recomputeRewards(b.ctx())
 	rewarded := beliefs(b)
 	if rewarded.Mean <= prior.Mean {
 		t.Fatalf("after a success: got mean %v, want more than %v", rewarded.Mean, prior.Mean)
@@ -101,7 +101,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	follow(a)
 	checkEqual("when the other follows")
 	a.postFeedback(tenantA, id, score("f2", 2, 0))
-	a.resettle(a.ctx())
+	a.recomputeRewards(a.ctx())
 	var both sync.WaitGroup
 	for range 2 { // a reader of the report also follows, and counts no session twice
 		both.Go(func() { follow(b) })
@@ -111,7 +111,7 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	if beliefs(b).Mean >= prior.Mean {
 		t.Errorf("after a failure: got mean %v, want less than %v", beliefs(b).Mean, prior.Mean)
 	}
-	a.age()
+	a.advancePastClose()
 	b.clk.add(closeAge + time.Second)
 	follow(b)
 	same(t, "open sessions", b.OpenRewards(), 0)

@@ -19,14 +19,14 @@ func (r *rig) playSessions(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
 		injected := i%5 > 0
-		id := r.begin(tenantA, fmt.Sprint("s", i), picked(injected))
+		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(injected))
 		y := float64(i % 2)
 		if injected && i%3 == 0 {
 			y = 1
 		}
 		r.postFeedback(tenantA, id, score("a", 1, y))
 	}
-	r.age()
+	r.advancePastClose()
 }
 
 // refit plays n sessions. The last session makes the learner fit the priors again.
@@ -140,9 +140,9 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	open := r.played("open", picked(true))
-	r.played("silent", picked(false))
-	other := r.begin("other", "s", picked(true))
+	open := r.addSession("open", picked(true))
+	r.addSession("silent", picked(false))
+	other := r.beginSession("other", "s", picked(true))
 	r.postFeedback(tenantA, open, score("a", 1, 1))
 	r.postFeedback("other", other, score("a", 1, 1))
 	r.clk.add(time.Minute)
@@ -171,7 +171,7 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	provisional := counts(row(rep))
 	same(t, "matched, in a second provisional report", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
 	same(t, "matched, without open sessions, afterwards", row(r.reported(learn.ReportQuery{})).Matched, 0)
-	r.age()
+	r.advancePastClose()
 	same(t, "counts after the closing", counts(row(r.reported(learn.ReportQuery{}))), provisional)
 	same(t, "counts of a provisional report after the closing", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)

@@ -20,7 +20,7 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	score := func(id string, y float64) feedback.Entry {
 		return feedback.Entry{ID: id, At: one.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
 	}
-	id := one.played("s", trial.Assignment{Decided: true, Day: 22740})
+	id := one.addSession("s", trial.Assignment{Decided: true, Day: 22740})
 	one.postFeedback(tenantA, id, score("e", 1))
 	one.record()
 	one.clk.add(closeAge + time.Minute)
@@ -37,7 +37,7 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	}
 	version := one.applied(id).Version
 	one.be.takeCalls()
-	one.resettle(t.Context())
+	one.recomputeRewards(t.Context())
 	for _, op := range one.be.takeCalls() {
 		if op == "write" || op == "settle" {
 			t.Errorf("the second replica calls %q, want no write and no settlement", op)
@@ -47,7 +47,7 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	other.postFeedback(tenantA, id, score("late", 0)) // found by the search for unsettled sessions
 	one.clk.add(time.Hour)
 	one.closeDue(t.Context())
-	one.resettle(t.Context())
+	one.recomputeRewards(t.Context())
 	same(t, "settlements after late feedback", one.applied(id).Version, version+1)
 }
 
@@ -58,7 +58,7 @@ func TestOneReplicaPreparesADueSession(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one := newRig(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
 	other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-	first := one.played("first", trial.Assignment{Decided: true, Day: 22740})
+	first := one.addSession("first", trial.Assignment{Decided: true, Day: 22740})
 	one.clk.add(closeAge + time.Second)
 	other.be.takeCalls()
 	other.closeDue(t.Context())
@@ -70,7 +70,7 @@ func TestOneReplicaPreparesADueSession(t *testing.T) {
 	one.closeDue(t.Context())
 	same(t, "settlements of the first session", one.applied(first).Version, 1)
 
-	second := one.played("second", trial.Assignment{Decided: true, Day: 22740})
+	second := one.addSession("second", trial.Assignment{Decided: true, Day: 22740})
 	one.stop()
 	one.clk.add(closeAge + time.Minute)
 	other.closeDue(t.Context())

@@ -13,9 +13,9 @@ import (
 func TestTenantsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", picked(true))
+	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
-	r.age()
+	r.advancePastClose()
 	learned := func() string { n, _ := r.Beliefs(tenantA).Baseline("coder"); return fmt.Sprint(n) }
 	before := learned()
 	for i := range 20_000 {
@@ -43,12 +43,12 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 func TestIdleTenantIsEvicted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	closed := r.played("closed", picked(true))
+	closed := r.addSession("closed", picked(true))
 	r.postFeedback(tenantA, closed, score("f1", 1, 1))
-	r.age()
-	open := r.played("open", picked(true))
+	r.advancePastClose()
+	open := r.addSession("open", picked(true))
 	r.postFeedback(tenantA, open, score("f2", 1, 1))
-	r.resettle(r.ctx())
+	r.recomputeRewards(r.ctx())
 	before := r.Beliefs(tenantA).Posterior(looked)
 	r.clk.add(learn.TenantIdle / 2)
 	r.Tidy(r.ctx())
@@ -99,7 +99,7 @@ func TestEachTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	for range 100 {
 		r.clk.add(learn.CorrectEvery)
 		r.Tidy(r.ctx())
-		r.resettle(r.ctx())
+		r.recomputeRewards(r.ctx())
 	}
 	same(t, "tenants checked by 100 runs of the search", r.CheckedSince(begin), 0)
 	sameList(t, "calls of the backend", r.be.takeCalls(), nil)

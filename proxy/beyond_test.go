@@ -32,8 +32,8 @@ func (l *lockedBuffer) String() string {
 	return l.b.String()
 }
 
-// itemsOfTurn returns the items that turn n adds to a conversation: a call, and its result of size bytes.
-func itemsOfTurn(path string, n, size int) string {
+// turnItems returns the items that turn n adds to a conversation: a call, and its result of size bytes.
+func turnItems(path string, n, size int) string {
 	out := strings.Repeat("x", size)
 	switch path {
 	case "/v1/messages":
@@ -71,7 +71,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 					all := injectAll()
 					maps.Copy(all, flags)
 					var log lockedBuffer
-					r := newRig(t, up, "", bookOf(t, "one: alpha", "two: beta"), all)
+					r := newRig(t, up, "", newBook(t, "one: alpha", "two: beta"), all)
 					r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 					key := map[string]string{"/v1/responses": "input"}[path]
 					if key == "" {
@@ -90,7 +90,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 						} else {
 							before = unclosed
 						}
-						list += itemsOfTurn(path, n, 3000)
+						list += turnItems(path, n, 3000)
 					}
 					r.send(t, "POST", path, header, `{"max_tokens":9,"`+key+`":[`+list+`,{"role":"user","content":"now beta"}]}`)
 					if got := string(up.last(t).body); strings.Contains(got, "- [two]") || strings.Count(got, "- [one]") != 1 {
@@ -114,8 +114,8 @@ func TestLongRequestOfAnUnknownConversationIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
-	sent := `{"messages":[{"role":"user","content":"do alpha"}` + itemsOfTurn(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnItems(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
 	res, _ := r.send(t, "POST", chatPath, nil, sent)
 	if got := string(up.last(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
 		t.Errorf("a request beyond the limit has session %q, want none; its body is changed: %t, want false", res.Header.Get("Precept-Session"), got != sent)
@@ -134,13 +134,13 @@ func TestCompressedConversationBeyondTheLimitKeepsItsBlock(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	list := `{"role":"user","content":"do alpha"}`
 	for ; n < 3; n++ {
 		r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, zipped(`{"messages":[`+list+`]}`))
 		if got := string(up.last(t).body); strings.Count(got, "- [one]") != 1 {
 			t.Fatalf("turn %d has %d blocks, want 1", n, strings.Count(got, "- [one]"))
 		}
-		list += itemsOfTurn(chatPath, n, 9000)
+		list += turnItems(chatPath, n, 9000)
 	}
 }

@@ -17,7 +17,7 @@ const block = `Lessons from past experience:\n(Advice from earlier runs, not a r
 // with the error. All other bytes are the client's. ^ marks the place of the block.
 func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`
 	input := strings.Replace(part, "text", "input_text", 1)
 	for _, c := range []struct{ name, path, body string }{
@@ -65,7 +65,7 @@ func TestListIsAPrefixOnEveryAPI(t *testing.T) {
 func twelveTurns(t *testing.T, s *speaker, named bool) {
 	t.Helper()
 	up := newUpstream(t, model(t))
-	book := bookOf(t, "start: the build", "middle: no rule to make", "late: deploy it")
+	book := newBook(t, "start: the build", "middle: no rule to make", "late: deploy it")
 	dir := t.TempDir()
 	r := newRig(t, up, dir, book, injectAll())
 	h := bearer("k", "User-Agent", "test/1")
@@ -148,7 +148,7 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 // detects loops from the calls in the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
 	s := newSpeaker("responses", "do alpha")
 	h := bearer("k")
 	first, call, list := s.sendNext(t, r, h)
@@ -207,7 +207,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	}
 	result := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: no rule to make"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: no rule to make"), injectAll())
 	list := []obj{{"role": "user", "content": "go"}}
 	for i := range 3 {
 		a, b := fmt.Sprintf("call_%d_aaaaaaaaaaaaaaaaaaaa", i), fmt.Sprintf("call_%d_bbbbbbbbbbbbbbbbbbbb", i)
@@ -240,7 +240,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 // its block keeps its place in each turn.
 func TestToolsInTheListMakeNoSideRequest(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}
 	list := `{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait","parameters":{}}]},` +
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"do alpha"}]}`

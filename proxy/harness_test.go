@@ -253,8 +253,8 @@ func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
 	return got
 }
 
-// bookOf returns a book with one lesson for each "slug: keyword".
-func bookOf(t testing.TB, lessons ...string) *lesson.Book {
+// newBook returns a book with one lesson for each "slug: keyword".
+func newBook(t testing.TB, lessons ...string) *lesson.Book {
 	t.Helper()
 	var all []*lesson.Lesson
 	for _, l := range lessons {

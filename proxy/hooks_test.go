@@ -51,7 +51,7 @@ func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
 	r := newRig(t, newUpstream(t, nil), "", nil, flags)
-	r.addWork(t, named("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
+	r.addWork(t, sessionHeader("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
 	merged := hookPayload(t, "github_pull_request_merged.json")
 	for _, k := range []struct {
 		name, secret, event, id, payload string
@@ -82,7 +82,7 @@ func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
 	r := newRig(t, newUpstream(t, nil), "", nil, flags)
-	r.addWork(t, named("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	r.addWork(t, sessionHeader("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	token := http.Header{"X-Gitlab-Token": {"s3cret"}, "X-Gitlab-Event": {"Pipeline Hook"}}
 	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
 		if res, body := r.send(t, "POST", path, token, hookPayload(t, "gitlab_pipeline.json")); res.StatusCode != want {
@@ -111,7 +111,7 @@ func TestWebhookBelongsToTheTenantOfItsSecret(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})
-	r.addWork(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if code, a := r.deliver(t, "s3cret", "pull_request", "1", hookPayload(t, "github_pull_request_merged.json")); code != 200 || a.Status != "ignored" {
 		t.Errorf("a merge of a commit of another tenant: got status code %d, answer %+v, want 200 and the status ignored", code, a)
 	}

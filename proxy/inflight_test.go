@@ -12,9 +12,9 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// waitingUpstream returns an upstream that answers no request before answer is called. The channel arrived gets the
+// newBlockedUpstream returns an upstream that answers no request before answer is called. The channel arrived gets the
 // body of each request at its arrival.
-func waitingUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
+func newBlockedUpstream(t *testing.T) (up *upstream, arrived chan string, answer func()) {
 	t.Helper()
 	arrived, next := make(chan string, 64), make(chan struct{})
 	up = &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -33,10 +33,10 @@ func waitingUpstream(t *testing.T) (up *upstream, arrived chan string, answer fu
 // While the bodies in memory reach limits.inspect_total_bytes, further bodies are forwarded unchanged. When the bodies
 // are released, requests get lessons again.
 func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
-	up, arrived, answer := waitingUpstream(t)
+	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_total_bytes"] = "7MiB"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	long := `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`
 	var all sync.WaitGroup
 	sendBody := func(body io.Reader) string {
@@ -81,10 +81,10 @@ func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
 // A compressed body counts with its uncompressed size until the answer begins: a few hundred compressed bytes may
 // occupy megabytes.
 func TestCompressedBodiesCountUncompressed(t *testing.T) {
-	up, arrived, answer := waitingUpstream(t)
+	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	packed := func(n int) string {
 		var b strings.Builder
 		z := gzip.NewWriter(&b)
@@ -135,7 +135,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 // A request beyond limits.requests is refused in the shape of its API with Retry-After. Health checks and accepted
 // requests are served.
 func TestTooManyRequestsAreRefused(t *testing.T) {
-	up, arrived, answer := waitingUpstream(t)
+	up, arrived, answer := newBlockedUpstream(t)
 	r := newRig(t, up, "", nil, map[string]string{"limits.requests": "3"})
 	const body = `{"messages":[{"role":"user","content":"hi"}]}`
 	var all sync.WaitGroup

@@ -107,7 +107,7 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 // With learn: off, a key's requests get lessons, and nothing is stored.
 func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), withKeys(t))
+	r := newRig(t, up, "", newBook(t, "one: alpha"), withKeys(t))
 	r.chat(t, bearer("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
 		t.Errorf("the upstream got %s, want lesson one", up.last(t).body)

@@ -33,7 +33,7 @@ func (l *lateIndex) FindEcho(ctx context.Context, tenant string, keys []session.
 // session of the first turn again, with the block of that turn.
 func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
-	book, dir := bookOf(t, "one: build"), t.TempDir()
+	book, dir := newBook(t, "one: build"), t.TempDir()
 	up := newUpstream(t, callingModel())
 	r := newRig(t, up, dir, book, flags)
 	a := newAgent("Fix the build.")
@@ -42,7 +42,7 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
 		t.Fatalf("the first turn is %s at the upstream, want lesson one", up.last(t).body)
 	}
-	a.next(callOf(t, reply), "ls", "x")
+	a.addCall(firstCallID(t, reply), "ls", "x")
 	r.stop()
 
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
@@ -60,14 +60,14 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	if n := testutil.ToFloat64(excluded); n != 1 {
 		t.Errorf("the metric counts %v excluded sessions with the reason late, want 1", n)
 	}
-	a.next(callOf(t, reply), "ls", "x")
+	a.addCall(firstCallID(t, reply), "ls", "x")
 	late.away.Store(false)
 	for turn := range 2 {
 		res, reply = r.send(t, "POST", chatPath, nil, a.body())
 		if got := res.Header.Get("Precept-Session"); got != first || bytes.Count(up.last(t).body, []byte("[one]")) != 1 {
 			t.Errorf("turn %d has session %s and %d lessons at the upstream, want session %s and 1 lesson: %s", turn+3, got, bytes.Count(up.last(t).body, []byte("[one]")), first, up.last(t).body)
 		}
-		a.next(callOf(t, reply), "ls", "x")
+		a.addCall(firstCallID(t, reply), "ls", "x")
 	}
 	if n := testutil.ToFloat64(excluded); n != 1 {
 		t.Errorf("the metric counts %v excluded sessions with the reason late, want 1", n)

@@ -33,8 +33,8 @@ func (a *agent) body() string {
 	return string(b)
 }
 
-// next appends the call of the model and the result of the tool.
-func (a *agent) next(callID, command, result string) {
+// addCall appends the call of the model and the result of the tool.
+func (a *agent) addCall(callID, command, result string) {
 	a.list = append(a.list,
 		obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"id": callID, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}}},
 		obj{"role": "tool", "tool_call_id": callID, "content": result})
@@ -54,8 +54,8 @@ func callingModel() http.HandlerFunc {
 	}
 }
 
-// callOf returns the ID of the first tool call in a reply.
-func callOf(t *testing.T, reply []byte) string {
+// firstCallID returns the ID of the first tool call in a reply.
+func firstCallID(t *testing.T, reply []byte) string {
 	t.Helper()
 	id, err := findCall(reply)
 	if err != nil {
@@ -64,7 +64,8 @@ func callOf(t *testing.T, reply []byte) string {
 	return id
 }
 
-// findCall is like callOf, but returns an error. Goroutines call findCall, because a goroutine must not end the test.
+// findCall is like firstCallID, but returns an error. Goroutines call findCall, because a goroutine must not end the
+// test.
 func findCall(reply []byte) (string, error) {
 	var r struct {
 		Choices []struct {
@@ -81,8 +82,8 @@ func findCall(reply []byte) (string, error) {
 	return r.Choices[0].Message.ToolCalls[0].ID, nil
 }
 
-// listOfBody returns the messages of a request body as raw JSON, without the closing bracket of the list.
-func listOfBody(t *testing.T, body []byte) string {
+// messagesJSON returns the messages of a request body as raw JSON, without the closing bracket of the list.
+func messagesJSON(t *testing.T, body []byte) string {
 	t.Helper()
 	var r struct{ Messages json.RawMessage }
 	if err := json.Unmarshal(body, &r); err != nil {
@@ -98,7 +99,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
 			up := newUpstream(t, callingModel())
-			book := bookOf(t, "start: the build", "middle: no rule to make", "late: deploy it")
+			book := newBook(t, "start: the build", "middle: no rule to make", "late: deploy it")
 			dir := t.TempDir()
 			r := newRig(t, up, dir, book, injectAll())
 			header := http.Header{"Authorization": {"Bearer k"}, "User-Agent": {"test/1"}}
@@ -122,7 +123,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 				if got := res.Header.Get("Precept-Session"); got != session {
 					t.Fatalf("turn %d is in session %s, want %s", turn, got, session)
 				}
-				list := listOfBody(t, up.last(t).body)
+				list := messagesJSON(t, up.last(t).body)
 				if !strings.HasPrefix(list, previous) {
 					t.Fatalf("turn %d: the list at the upstream is\n%s\nwant a list that begins with the list of the turn before:\n%s", turn, list, previous)
 				}
@@ -131,7 +132,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 				if turn >= 4 && turn <= 6 {
 					result = "make: *** No rule to make target 'x'.  Stop.\nExit code 2"
 				}
-				a.next(callOf(t, reply), map[bool]string{true: "make x", false: fmt.Sprintf("cat f%d", turn)}[turn >= 4 && turn <= 6], result)
+				a.addCall(firstCallID(t, reply), map[bool]string{true: "make x", false: fmt.Sprintf("cat f%d", turn)}[turn >= 4 && turn <= 6], result)
 			}
 			for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 				if n := strings.Count(previous, want); n != 1 {
@@ -153,19 +154,19 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 		_, _ = io.WriteString(w, chatReply("chatcmpl-same", "the same"))
 	})
 	r := newRig(t, up, "", nil, nil)
-	sendWords := func(words string) string {
+	sendMessage := func(words string) string {
 		res, _ := r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, words))
 		return res.Header.Get("Precept-Session")
 	}
-	if a, b := sendWords("hi"), sendWords("hi"); a == b || !strings.HasPrefix(a, "s_") {
+	if a, b := sendMessage("hi"), sendMessage("hi"); a == b || !strings.HasPrefix(a, "s_") {
 		t.Errorf("two equal first requests have the sessions %s and %s, want two names that begin with s_", a, b)
 	}
 	for i := range 100 { // the retry may arrive while the proxy still records the failed request
 		words := fmt.Sprint("hi ", i)
 		fail.Store(true)
-		a := sendWords(words)
+		a := sendMessage(words)
 		fail.Store(false)
-		if b := sendWords(words); a != b {
+		if b := sendMessage(words); a != b {
 			t.Fatalf("attempt %d: the retry of a failed first request is in session %s, want %s", i, b, a)
 		}
 	}
@@ -187,7 +188,7 @@ func TestRejectedInjectionCostsOneRetry(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("c", "ok"))
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	header := http.Header{"Precept-Session": {"s"}}
 	r.chat(t, header, body)
@@ -204,7 +205,7 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
 	if string(up.last(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
@@ -226,7 +227,7 @@ func TestFeedbackByEachNameIsJoined(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["reward.close_after"] = "300ms"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	post := func(body string) (int, map[string]any) {
 		res, b := r.send(t, "POST", "/v1/feedback", nil, body)
 		var m map[string]any
@@ -274,7 +275,7 @@ func eventually(t *testing.T, ok func() bool) {
 func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	dir := t.TempDir()
-	r := newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
 		t.Error("a request that opted out of learning has no lesson, want the lesson one")
@@ -287,7 +288,7 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 func TestUnknownValueOfPreceptLearnOptsOut(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
-	r := newRig(t, newUpstream(t, callingModel()), dir, bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, newUpstream(t, callingModel()), dir, newBook(t, "one: alpha"), injectAll())
 	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	for range 2 {
 		r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"disabled"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
@@ -304,7 +305,7 @@ func TestSystemPlacementKeepsItsPlace(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["inject.placement"] = "system"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	header := http.Header{"Precept-Session": {"s"}}
 	for _, body := range []string{
 		`{"messages":[{"role":"system","content":"Be good."},{"role":"user","content":"alpha"}]}`,
@@ -325,7 +326,7 @@ func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
 	r := newRig(t, up, "", nil, flags)
 	a := newAgent("Fix it.")
 	for range 4 {
-		a.next(callOf(t, r.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")
+		a.addCall(firstCallID(t, r.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")
 	}
 	if got := string(up.last(t).body); strings.Contains(got, "LOOP DETECTED") {
 		t.Errorf("without loop warnings the upstream got %s, want no LOOP DETECTED", got)

@@ -85,7 +85,7 @@ func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
 		}
 	}))}
 	t.Cleanup(up.Close)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	const streams, size = 16, 4 << 20
 	body := `{"stream":true,"messages":[{"role":"user","content":"alpha"}],"metadata":{"x":"` + strings.Repeat("x", size) + `"}}`
 	heap := func() uint64 {

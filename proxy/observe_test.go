@@ -29,9 +29,9 @@ type spans struct {
 	raw string // bodies of all requests to the collector
 }
 
-// traced adds a tracer and a collector to a rig. The returned function stops the rig and returns the spans of its
+// addTracer adds a tracer and a collector to a rig. The returned function stops the rig and returns the spans of its
 // turns.
-func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
+func addTracer(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
 	c := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -99,8 +99,8 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
 	})
-	r := newRig(t, up, "", bookOf(t, "try-again: flaky", "read-first: flaky"), injectAll())
-	spans := traced(t, r, 0)
+	r := newRig(t, up, "", newBook(t, "try-again: flaky", "read-first: flaky"), injectAll())
+	spans := addTracer(t, r, 0)
 	header := http.Header{
 		"Traceparent": {tracedParent}, "Tracestate": {"vendor=x"}, "Precept-Session": {"canary-session"}, "User-Agent": {"coder/1"},
 		"Authorization": {"Bearer canary-key"},
@@ -140,7 +140,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, injectAll())
-	spans := traced(t, r, 1)
+	spans := addTracer(t, r, 1)
 	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if h := up.last(t).header; h.Get("Traceparent") != "" {
 		t.Errorf("the upstream got the headers %v, want no Traceparent", h)
@@ -178,7 +178,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 	} {
 		t.Run(tc.name, func(t *testing.T) {
 			r := newRig(t, newUpstream(t, tc.reply), "", nil, nil)
-			spans := traced(t, r, 1)
+			spans := addTracer(t, r, 1)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(tc.body))
 			if err != nil {
 				t.Fatal(err)
@@ -200,7 +200,7 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
 	r.Options().Metrics = proxy.NewMetrics(reg)
-	spans := traced(t, r, 0)
+	spans := addTracer(t, r, 0)
 	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
 	r.chat(t, nil, body)
 	if e := exemplars(t, reg); len(e) != 0 {

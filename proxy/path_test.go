@@ -179,7 +179,7 @@ func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 // A request to an inspected path with doubled slashes gets lessons.
 func TestDoubledSlashPathGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: mend the build"), injectAll())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
 		r.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
 		if body := string(up.last(t).body); !strings.Contains(body, "[one]") {

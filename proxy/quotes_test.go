@@ -99,7 +99,7 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
-			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
+			r := newRig(t, answering(t), "", newBook(t, "one: parser test"), flags)
 			playConversation(t, r, bearer("k"), true)
 			b, _ := json.Marshal(obj{"messages": call})
 			for range 2 { // a framework repeats the request after each turn
@@ -144,7 +144,7 @@ func TestSideRequestsForJSONOrAToolAreForwardedUnchanged(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			up := answering(t)
-			r := newRig(t, up, "", bookOf(t, "one: parser test"), flags)
+			r := newRig(t, up, "", newBook(t, "one: parser test"), flags)
 			playConversation(t, r, bearer("k"), true)
 			up.reply = func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
@@ -165,7 +165,7 @@ func TestSideRequestsForJSONOrAToolAreForwardedUnchanged(t *testing.T) {
 func TestSideRequestOfAMemoryLibraryIsFound(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
+	r := newRig(t, answering(t), "", newBook(t, "one: parser test"), flags)
 	playConversation(t, r, bearer("k"), false)
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
@@ -177,7 +177,7 @@ func TestSideRequestOfAMemoryLibraryIsFound(t *testing.T) {
 // A session continues when its messages are replaced by the summary that a side request made of the session.
 func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	up := answering(t)
-	r := newRig(t, up, "", bookOf(t, "one: parser test"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: parser test"), injectAll())
 	first := playConversation(t, r, bearer("k"), true)
 	session := func(body obj) string {
 		b, _ := json.Marshal(body)
@@ -206,7 +206,7 @@ func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 func TestSideRequestIsFoundAfterARestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	up, dir, book := answering(t), t.TempDir(), bookOf(t, "one: parser test")
+	up, dir, book := answering(t), t.TempDir(), newBook(t, "one: parser test")
 	r := newRig(t, up, dir, book, flags)
 	playConversation(t, r, bearer("k"), true)
 	r.stop()
@@ -254,7 +254,7 @@ func TestAgentsSimilarToSideRequestsGetLessons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
-			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
+			r := newRig(t, answering(t), "", newBook(t, "one: parser test"), flags)
 			playConversation(t, r, bearer("k"), !c.chat)
 			body := obj{"messages": c.list}
 			if c.tools {

@@ -102,7 +102,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 		}
 		_, _ = io.WriteString(w, reply)
 	})
-	book, dir := bookOf(t, "build: repair the build"), t.TempDir()
+	book, dir := newBook(t, "build: repair the build"), t.TempDir()
 	p.dir = dir
 	r := newRig(t, up, dir, book, injectAll())
 	for i := range all {

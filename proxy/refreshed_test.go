@@ -55,7 +55,7 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, c.answer)
-			r := newRig(t, up, "", bookOf(t, "one: build", "two: build"), map[string]string{
+			r := newRig(t, up, "", newBook(t, "one: build", "two: build"), map[string]string{
 				"tenancy": c.tenancy, "bandit.objective": "all", "bandit.epsilon": "0.5", "bandit.control": "0",
 			})
 			agents, sessions, sent := make([]*agent, conversations), make([]string, conversations), make([][]byte, conversations)
@@ -89,7 +89,7 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 							}
 						}
 					}
-					agents[i].next(callOf(t, reply), "ls", fmt.Sprintf("%d files", turn))
+					agents[i].addCall(firstCallID(t, reply), "ls", fmt.Sprintf("%d files", turn))
 				}
 			}
 			if all := bytes.Join(sent, nil); !bytes.Contains(all, []byte("[one]")) {
@@ -157,7 +157,7 @@ func TestRetryWithANewTokenContinuesTheSession(t *testing.T) {
 	if got, want := second.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want || refused.Load() != 1 {
 		t.Errorf("the retry has session %s, want %s; %d requests were refused, want 1", got, want, refused.Load())
 	}
-	a.next(callOf(t, reply), "ls", "x")
+	a.addCall(firstCallID(t, reply), "ls", "x")
 	third, _ := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
 	if got, want := third.Header.Get("Precept-Session"), first.Header.Get("Precept-Session"); got != want {
 		t.Errorf("the next turn has session %s, want %s", got, want)

@@ -35,9 +35,9 @@ func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]strin
 	return newRig(t, last, "", nil, all)
 }
 
-// upstreamOf returns the names of the upstreams that got requests since the previous call, joined with a plus. before
-// holds the counts of the previous call.
-func upstreamOf(ups map[string]*upstream, before map[string]int) string {
+// newlyUsedUpstreams returns the names of the upstreams that got requests since the previous call, joined with a plus.
+// before holds the counts of the previous call.
+func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string {
 	var names []string
 	for name, up := range ups {
 		for range up.count() - before[name] {
@@ -57,7 +57,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 	anthropic := http.Header{"Anthropic-Version": {"2023-06-01"}, "X-Api-Key": {"k"}}
 	for _, path := range []string{"/v1/models", "/v1/models/claude-x?beta=true", "/v1/files", "/v1/messages", "/models"} {
 		r.send(t, "GET", path, anthropic, "")
-		if got := upstreamOf(ups, before); got != "anthropic" {
+		if got := newlyUsedUpstreams(ups, before); got != "anthropic" {
 			t.Errorf("GET %s of a client of the Messages API went to %q, want \"anthropic\"", path, got)
 		}
 	}
@@ -82,7 +82,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 		{"POST", "/v1/embeddings", "openai"},
 	} {
 		r.send(t, c.method, c.path, nil, hi)
-		if got := upstreamOf(ups, before); got != c.want {
+		if got := newlyUsedUpstreams(ups, before); got != c.want {
 			t.Errorf("%s %s went to %q, want %s", c.method, c.path, got, c.want)
 		}
 	}
@@ -111,7 +111,7 @@ func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
 		{"/p/upstream=" + strings.NewReplacer(":", "%3A", "/", "%2F").Replace(ups["b"].URL) + chatPath, "", ""},
 	} {
 		res, b := r.send(t, "POST", c.path, nil, hi)
-		got := upstreamOf(ups, before)
+		got := newlyUsedUpstreams(ups, before)
 		if got != c.want {
 			t.Errorf("%s went to %q, want %q", c.path, got, c.want)
 		}

@@ -44,9 +44,9 @@ func (k *agentConversation) addCall(n int, args, output string) {
 		obj{"role": "tool", "tool_call_id": id, "content": output})
 }
 
-// unitOf waits until the unit of randomisation with the given id has that number of member sessions, and returns a copy
-// of the unit's record. A unit is a run, or a named session with its sub-agents.
-func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
+// waitForUnit waits until the unit of randomisation with the given id has that number of member sessions, and returns a
+// copy of the unit's record. A unit is a run, or a named session with its sub-agents.
+func waitForUnit(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
 	eventually(t, func() bool {
@@ -68,7 +68,7 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))
-	dir, book, flags := t.TempDir(), bookOf(t, "one: mend the build", "two: find the parser"), injectAll()
+	dir, book, flags := t.TempDir(), newBook(t, "one: mend the build", "two: find the parser"), injectAll()
 	flags["debug_headers"] = "true"
 	r := newRig(t, up, dir, book, flags)
 	h := http.Header{"X-Claude-Code-Session-Id": {"uuid-1"}, "Authorization": {"Bearer k"}}
@@ -115,11 +115,11 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
 		t.Errorf("the next turn of the named session is %s at the upstream, want lesson one once and not lesson two", sent)
 	}
-	unit := unitOf(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
+	unit := waitForUnit(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // picks of two lessons and of the loop warning
 		t.Errorf("the named session has the assignment %+v, want 3 picks and 2 matched lessons", a)
 	}
-	if x := storedIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
+	if x := storedExchangesIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
 		t.Errorf("%d exchanges of the named session are stored, want 3", len(x))
 	}
 }
@@ -128,7 +128,7 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 // header of the reply.
 func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	long := strings.Repeat("a", 10<<10)
 	for i, c := range []struct{ header, path, name string }{
 		{long, "", long},
@@ -163,7 +163,7 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 		if got.uri != chatPath {
 			t.Errorf("run name %d: the upstream got the path %s, want %s", i, got.uri, chatPath)
 		}
-		unit := unitOf(t, r, session.RunKey("default", c.name), before+1)
+		unit := waitForUnit(t, r, session.RunKey("default", c.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
 			t.Errorf("run name %d: the run has the name %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
 		}
@@ -192,7 +192,7 @@ func TestRunsAreSeparate(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", n)))
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	send := func(run, name, body string) string {
 		t.Helper()
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
@@ -216,8 +216,8 @@ func TestRunsAreSeparate(t *testing.T) {
 			t.Errorf(`the agent reviewer of run %s has session %q, want "reviewer"`, run, got)
 		}
 	}
-	unitOf(t, r, session.RunKey("default", "a"), 2)
-	unitOf(t, r, session.RunKey("default", "b"), 2)
+	waitForUnit(t, r, session.RunKey("default", "a"), 2)
+	waitForUnit(t, r, session.RunKey("default", "b"), 2)
 	answerText := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
 	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, answerText)
 	if continued := send("a", "", next); continued != failed {
@@ -226,14 +226,14 @@ func TestRunsAreSeparate(t *testing.T) {
 	if elsewhere := send("c", "", next); elsewhere == failed {
 		t.Errorf("a conversation that continues in another run has session %s of the first run, want a new session", elsewhere)
 	}
-	unitOf(t, r, session.RunKey("default", "c"), 1)
+	waitForUnit(t, r, session.RunKey("default", "c"), 1)
 }
 
 // A run whose members all opted out is not stored. A run with another member is stored with the picks of that member.
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir := t.TempDir()
-	r := newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	send := func(run, learn, words string) {
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
 		if learn != "" {
@@ -249,7 +249,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	send("mixed", "", "open")
 	send("silent-canary-1", "off", "y")
 	r.stop()
-	r = newRig(t, up, dir, bookOf(t, "one: alpha"), injectAll())
+	r = newRig(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	row := func(run string) *session.Record {
 		ses, _ := r.Options().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
 		if ses == nil {
@@ -278,7 +278,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {"ci-1"}}
 	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the first"}]}`)
 	strict = false
@@ -286,7 +286,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 	if !strings.Contains(string(up.last(t).body), "[one]") {
 		t.Errorf("the request of the second member is %s at the upstream, want lesson one", up.last(t).body)
 	}
-	if unit := unitOf(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
+	if unit := waitForUnit(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
 		t.Errorf("the run has the assignment %+v, want a refused one with one pick", unit.Assignment)
 	}
 }
@@ -303,7 +303,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 	for i := range lessons {
 		lessons[i] = fmt.Sprintf("l%02d: topic%02d", i, i)
 	}
-	r := newRig(t, up, "", bookOf(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
+	r := newRig(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	outcomes := map[string]map[string]bool{} // "given" or "withheld", by run and lesson

@@ -29,7 +29,7 @@ func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 	})
 	flags := injectAll()
 	maps.Copy(flags, more)
-	p.rig = newRig(t, up, "", bookOf(t, lessons...), flags)
+	p.rig = newRig(t, up, "", newBook(t, lessons...), flags)
 	return p
 }
 
@@ -79,9 +79,9 @@ func callMessage(id, args string) obj {
 	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": args}}}}
 }
 
-func messageOf(role, text string) obj { return obj{"role": role, "content": text} }
+func newMessage(role, text string) obj { return obj{"role": role, "content": text} }
 
-func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
+func toolResult(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 
 func tools(names ...string) obj {
 	var out []obj
@@ -122,14 +122,14 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 	for _, merged := range []bool{true, false} {
 		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
-			first := []obj{messageOf("user", "Please mend the build"), messageOf("assistant", `{"plan": `)}
+			first := []obj{newMessage("user", "Please mend the build"), newMessage("assistant", `{"plan": `)}
 			a := p.ask(chatReply("c1", `"look at the log"}`), first)
 			p.checkText("the first turn", a, "[one]", 0)
 			name, answer := p.session, `"look at the log"}`
 			if merged {
 				answer = `{"plan": ` + answer
 			}
-			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], messageOf("assistant", answer), messageOf("user", "Now the parser"), messageOf("assistant", `{"plan": `)})
+			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], newMessage("assistant", answer), newMessage("user", "Now the parser"), newMessage("assistant", `{"plan": `)})
 			if p.session != name {
 				t.Errorf("the second turn has session %q, want %q", p.session, name)
 			}
@@ -144,12 +144,12 @@ func TestPrefilledAnswerKeepsSessionAndBlocks(t *testing.T) {
 // is inserted at the newest item, not at the task.
 func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
-	list := []obj{messageOf("system", "S"), messageOf("user", "Shown before."), messageOf("assistant", "Yes."), messageOf("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
+	list := []obj{newMessage("system", "S"), newMessage("user", "Shown before."), newMessage("assistant", "Yes."), newMessage("user", "Please mend the build"), callMessage("call_4a5b6c7d8e9fa0", `{"n":1}`), toolResult("call_4a5b6c7d8e9fa0", "a file")}
 	a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
 	p.checkText("the first turn", a, "[one]", 5)
 	p.checkText("the first turn", a, "[two]")
 	name := p.session
-	b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+	b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
 	p.checkPrefix("the second turn", a, b)
 	p.checkText("the second turn", b, "[one]", 5)
 	if p.session != name {
@@ -157,7 +157,7 @@ func TestSeededListGetsItsBlockAtNewItems(t *testing.T) {
 	}
 
 	// The text of an example conversation before the last user message is not matched.
-	c := p.ask(chatReply("c3", "Fine."), []obj{messageOf("user", "Please mend the build"), messageOf("assistant", "I did."), messageOf("user", "Which day is it?")})
+	c := p.ask(chatReply("c3", "Fine."), []obj{newMessage("user", "Please mend the build"), newMessage("assistant", "I did."), newMessage("user", "Which day is it?")})
 	p.checkText("a request with an example conversation", c, "[one]")
 }
 
@@ -182,21 +182,21 @@ func TestTaskBeforeAPlanIsMatched(t *testing.T) {
 
 // If only the system prompt contains the task, match.system decides whether the prompt is matched.
 func TestTaskInTheSystemPromptIsMatched(t *testing.T) {
-	list := []obj{messageOf("system", "You are a builder. Your task: mend the build of the shop."), messageOf("user", "Begin!")}
+	list := []obj{newMessage("system", "You are a builder. Your task: mend the build of the shop."), newMessage("user", "Begin!")}
 	for setting, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
 		t.Run(setting, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": setting})
 			p.path = "/p/agent=crew-a/v1/chat/completions"
 			a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
 			p.checkText("the first turn", a, "[one]", want...)
-			b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+			b := p.ask(chatReply("c2", "Done."), append(list, callMessage("call_9a5b6c7d8e9fa1", `{"n":2}`), toolResult("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
 			p.checkPrefix("the second turn", a, b)
 		})
 	}
 	p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
 	a := p.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
 	p.checkText("a system prompt only", a, "[one]", 0)
-	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], messageOf("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), messageOf("user", "Go on.")))
+	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], newMessage("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), newMessage("user", "Go on.")))
 	p.checkPrefix("a system prompt only", a, b)
 }
 
@@ -205,7 +205,7 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 	for _, agentID := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends empty ids, or ids that it makes itself
 		t.Run("ids "+agentID, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
-			list := []obj{messageOf("system", "S"), messageOf("user", "Please mend the build")}
+			list := []obj{newMessage("system", "S"), newMessage("user", "Please mend the build")}
 			args := `{"command":"make","comment":"a longer comment of what is done here, in words"}`
 			var before []string
 			name := ""
@@ -221,7 +221,7 @@ func TestCallsWithoutIDsKeepTheSession(t *testing.T) {
 				if id != "" {
 					id = fmt.Sprintf(agentID, i)
 				}
-				list = append(list, callMessage(id, strings.ReplaceAll(args, `":"`, `": "`)), result(id, "Error: no such module: shop\nexit code 1"))
+				list = append(list, callMessage(id, strings.ReplaceAll(args, `":"`, `": "`)), toolResult(id, "Error: no such module: shop\nexit code 1"))
 			}
 			p.checkText("the last turn", before, "[two]", 3)
 			p.checkText("the last turn", before, "[LOOP DETECTED]", 5, 9) // the warning, and a second warning after two more equal results
@@ -241,12 +241,12 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 			var rest []obj
 			name := ""
 			for i := range 5 {
-				first := messageOf("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease mend the build.", i))
+				first := newMessage("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease mend the build.", i))
 				reply := chatReply("c", answerText(i))
 				if identity == "calls" {
 					reply = callReply(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}")
 				}
-				got := p.ask(reply, append([]obj{messageOf("system", "S"), first}, rest...))
+				got := p.ask(reply, append([]obj{newMessage("system", "S"), first}, rest...))
 				p.checkText(fmt.Sprint("turn ", i), got, "[one]", 1)
 				if !strings.HasPrefix(got[1], `{"content":"Lessons from past experience:`) {
 					t.Errorf("turn %d: got %s, want the block before the text of the user", i, got[1])
@@ -256,9 +256,9 @@ func TestRewrittenFirstMessageKeepsTheSession(t *testing.T) {
 				}
 				name = p.session
 				if identity == "calls" {
-					rest = append(rest, callMessage(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), result(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
+					rest = append(rest, callMessage(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), toolResult(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
 				} else {
-					rest = append(rest, messageOf("assistant", answerText(i)), messageOf("user", fmt.Sprint("Then question ", i+1)))
+					rest = append(rest, newMessage("assistant", answerText(i)), newMessage("user", fmt.Sprint("Then question ", i+1)))
 				}
 			}
 			if identity == "text" {

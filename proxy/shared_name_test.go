@@ -11,7 +11,7 @@ import (
 // with its lesson, also after a restart.
 func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	up := newUpstream(t, model(t))
-	dir, book := t.TempDir(), bookOf(t, "one: mend the build")
+	dir, book := t.TempDir(), newBook(t, "one: mend the build")
 	r := newRig(t, up, dir, book, injectAll())
 	names := func(from int) map[string]bool {
 		var mu sync.Mutex

@@ -28,11 +28,11 @@ func bearer(key string, more ...string) http.Header {
 // storedExchanges stops the rig, and returns the stored exchanges of a named session by tenant.
 func storedExchanges(t *testing.T, r *rig, name string) map[string][]sample.Exchange {
 	t.Helper()
-	return storedIn(t, r, session.SpaceName, name)
+	return storedExchangesIn(t, r, session.SpaceName, name)
 }
 
-// storedIn is like storedExchanges, for a session name from the source space, such as the header of an agent.
-func storedIn(t *testing.T, r *rig, space session.Space, name string) map[string][]sample.Exchange {
+// storedExchangesIn is like storedExchanges, for a session name from the source space, such as the header of an agent.
+func storedExchangesIn(t *testing.T, r *rig, space session.Space, name string) map[string][]sample.Exchange {
 	t.Helper()
 	r.stop()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), Now: time.Now})
@@ -74,7 +74,7 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 	}
 	a := newAgent("Nameless.")
 	res, reply := r.send(t, "POST", chatPath, bearer("k-one"), a.body())
-	a.next(callOf(t, reply), "ls", "x")
+	a.addCall(firstCallID(t, reply), "ls", "x")
 	same, _ := r.send(t, "POST", chatPath, bearer("k-one"), a.body())
 	other, _ := r.send(t, "POST", chatPath, bearer("k-two"), a.body())
 	if got := same.Header.Get("Precept-Session"); got != res.Header.Get("Precept-Session") {
@@ -97,14 +97,14 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	fails := "make: *** No rule to make target 'x'.  Stop.\nExit code 2"
 	a := newAgent("Fix the build.")
 	for range 2 {
-		a.next(callOf(t, r.chat(t, one, a.body())), "make x", fails)
+		a.addCall(firstCallID(t, r.chat(t, one, a.body())), "make x", fails)
 	}
 	res, _ := r.send(t, "POST", chatPath, one, a.body())
 	if !strings.Contains(string(up.last(t).body), "[LOOP DETECTED]") {
 		t.Fatalf("the third turn of the first key is %s at the upstream, want a loop warning", up.last(t).body)
 	}
 	b := newAgent("Fix the build.")
-	b.next(callOf(t, r.chat(t, two, b.body())), "make x", fails)
+	b.addCall(firstCallID(t, r.chat(t, two, b.body())), "make x", fails)
 	other, _ := r.send(t, "POST", chatPath, two, b.body())
 	if strings.Contains(string(up.last(t).body), "[LOOP DETECTED]") {
 		t.Error("a loop of one key causes a warning for another key, want no warning")
@@ -160,7 +160,7 @@ func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 // tenant only.
 func TestConcurrentTenantsAreSeparate(t *testing.T) {
 	up := newUpstream(t, sameCalls)
-	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
+	r := newRig(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
 	const tenants, turns = 50, 5
 	c := client(t)
 	var wg sync.WaitGroup
@@ -243,7 +243,7 @@ func converse(t *testing.T, r *rig, c *http.Client, h http.Header, a *agent, tur
 		if err != nil {
 			return fmt.Errorf("turn %d: %w", turn, err)
 		}
-		a.next(call, "ls", fmt.Sprint("line ", turn))
+		a.addCall(call, "ls", fmt.Sprint("line ", turn))
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func textAgents() []textAgent {
 				return fmt.Sprintf(result, "Error: no such module: shop")
 			},
 			turn: func(_ int, answerText, result string) []obj {
-				return []obj{messageOf("assistant", answerText), messageOf("user", result)}
+				return []obj{newMessage("assistant", answerText), newMessage("user", result)}
 			},
 		}
 	}
@@ -89,7 +89,7 @@ func textAgents() []textAgent {
 				return "<returncode>2</returncode>\n<output>\nmake: no such module: shop\n</output>"
 			},
 			turn: func(_ int, answerText, result string) []obj {
-				return []obj{messageOf("assistant", answerText), messageOf("user", result)}
+				return []obj{newMessage("assistant", answerText), newMessage("user", result)}
 			},
 		},
 		{
@@ -107,7 +107,7 @@ func textAgents() []textAgent {
 				return "Observation: Error: no such module: shop"
 			},
 			turn: func(_ int, answerText, result string) []obj {
-				return []obj{messageOf("assistant", answerText), messageOf("user", result)}
+				return []obj{newMessage("assistant", answerText), newMessage("user", result)}
 			},
 		},
 		{
@@ -127,13 +127,13 @@ func textAgents() []textAgent {
 				return "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in shop.c, no such module: shop\n<<<<<<< SEARCH\nint " + f + "();\n=======\nint " + f + "(void);\n>>>>>>> REPLACE\n"
 			},
 			list: func(task string, answers, results []string) []obj {
-				rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{messageOf("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), messageOf("assistant", "Ok, any changes I propose will be to those files.")}
-				list := []obj{messageOf("user", task)}
+				rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{newMessage("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), newMessage("assistant", "Ok, any changes I propose will be to those files.")}
+				list := []obj{newMessage("user", task)}
 				for i, a := range answers {
-					list = append(list, messageOf("assistant", a), messageOf("user", "I updated the files."), messageOf("assistant", "Ok."), messageOf("user", results[i]))
+					list = append(list, newMessage("assistant", a), newMessage("user", "I updated the files."), newMessage("assistant", "Ok."), newMessage("user", results[i]))
 				}
 				last := list[len(list)-1]
-				last = messageOf("user", fmt.Sprint(last["content"], rules))
+				last = newMessage("user", fmt.Sprint(last["content"], rules))
 				return append(append(list[:len(list)-1:len(list)-1], files...), last)
 			},
 		},
@@ -146,7 +146,7 @@ func TestTextAgentsGetWarningsAndLessons(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
 			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
-			list := []obj{messageOf("system", "S"), messageOf("user", a.task)}
+			list := []obj{newMessage("system", "S"), newMessage("user", a.task)}
 			var before, answers, results []string
 			name := ""
 			for i := range 5 {
@@ -191,7 +191,7 @@ func TestTrajectoryBlocksKeepTheirPlaces(t *testing.T) {
 			tool, args, result = "look", `{"path": "Makefile"}`, "shop: shop.c"
 		}
 		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
-		got := p.ask(chatReply("c", reply), []obj{messageOf("system", "S"), messageOf("user", head+done+tail)})[1]
+		got := p.ask(chatReply("c", reply), []obj{newMessage("system", "S"), newMessage("user", head+done+tail)})[1]
 		if name != "" && p.session != name {
 			t.Errorf("step %d has session %q, want %q", i, p.session, name)
 		}
@@ -243,7 +243,7 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 					command, result = "cat Makefile", "shop: shop.c"
 				}
 				answer := fmt.Sprintf(answers[name], i, command)
-				got := p.ask(chatReply("c", answer), []obj{messageOf("system", "S"), messageOf("user", write(steps))})[1]
+				got := p.ask(chatReply("c", answer), []obj{newMessage("system", "S"), newMessage("user", write(steps))})[1]
 				if session != "" && p.session != session {
 					t.Errorf("step %d has session %q, want %q", i, p.session, session)
 				}
@@ -271,15 +271,15 @@ func TestScratchpadAgentsAreOneSession(t *testing.T) {
 func TestTextsSimilarToTextAgentsGetNoWarning(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{
-		"a person pastes the error":    {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop"), messageOf("assistant", shown), messageOf("user", "make: no such module: shop")},
-		"a person quotes a result tag": {messageOf("user", "Please mend the build"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>"), messageOf("assistant", shown), messageOf("user", "It says <returncode>2</returncode>")},
-		"aider runs the test twice":    {messageOf("user", "Please mend the build"), messageOf("assistant", "Done."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), messageOf("assistant", "Ok."), messageOf("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
+		"a person pastes the error":    {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop"), newMessage("assistant", shown), newMessage("user", "make: no such module: shop")},
+		"a person quotes a result tag": {newMessage("user", "Please mend the build"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>"), newMessage("assistant", shown), newMessage("user", "It says <returncode>2</returncode>")},
+		"aider runs the test twice":    {newMessage("user", "Please mend the build"), newMessage("assistant", "Done."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), newMessage("assistant", "Ok."), newMessage("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := newScene(t, nil, nil)
 			for i := range list {
 				if i%2 == 0 {
-					got := p.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), messageOf("", "The end."))[i+1]["content"])), list[:i+1])
+					got := p.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), newMessage("", "The end."))[i+1]["content"])), list[:i+1])
 					p.checkText(name, got, "[LOOP DETECTED]")
 				}
 			}

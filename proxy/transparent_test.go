@@ -35,7 +35,7 @@ func TestUnchangedBodiesAreForwardedByteForByte(t *testing.T) {
 		"not json":      "hello",
 	}
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
 			r.chat(t, http.Header{"Content-Type": {"application/json"}}, body)
@@ -188,7 +188,7 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(zipped.Bytes())
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
 	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
 		t.Errorf("the client got %q with Content-Encoding %q, want the upstream's bytes %q with gzip", body, res.Header.Get("Content-Encoding"), zipped.Bytes())
@@ -358,7 +358,7 @@ func TestIdleStreamIsCutForTheClient(t *testing.T) {
 
 func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
@@ -384,7 +384,7 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 // Unannounced trailers are forwarded, except trailers that net/http refuses to send and those of precept.
 func TestUnsendableTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	for _, trailer := range []string{"Transfer-Encoding: chunked", "Content-Length: 3", "Trailer: X-Sum", "Precept-Session: evil"} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))

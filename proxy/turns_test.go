@@ -22,7 +22,7 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
 			up := newUpstream(t, model(t))
-			r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+			r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 			h := http.Header{"X-Session-Id": {"ses_" + api}, "User-Agent": {"test/1"}}
 			s := newSpeaker(api, "do alpha")
 			for i := range 3 {
@@ -46,7 +46,7 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
 				t.Errorf("the list of the turn after the compaction is\n%s\nwant lesson one once, after the earlier list\n%s", next, list)
 			}
-			x := storedIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
+			x := storedExchangesIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
 			if n := len(x); n != 5 || x[n-1].Turn != 5 {
 				t.Errorf("%d exchanges %v are stored, want 5, the last of turn 5", n, x)
 			}
@@ -67,7 +67,7 @@ func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, model(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	h := http.Header{"X-Session-Id": {"ses_side"}, "User-Agent": {"opencode/1.18.33 ai-sdk/x"}}
 	send := func(body obj) string {
 		b, _ := json.Marshal(body)
@@ -98,7 +98,7 @@ func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 			t.Errorf("%s: Precept-Skip is %q, want a value that begins with side: %t", c.name, skip, c.side)
 		}
 	}
-	x := storedIn(t, r, session.SpaceXSession, "ses_side")["default"]
+	x := storedExchangesIn(t, r, session.SpaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
 		t.Errorf("the %d exchanges %v are stored, want one of turn 1 and one of turn 2", len(x), x)
 	}
@@ -109,7 +109,7 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 	up := newUpstream(t, model(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
 	for _, system := range []string{"You are a title generator.", "You are an expert at writing Git commits. Write a short commit message."} {
 		b, _ := json.Marshal(obj{"messages": []obj{{"role": "system", "content": system}, {"role": "user", "content": "do alpha"}}})
 		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
@@ -167,7 +167,7 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 		}
 		good(w, r)
 	})
-	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
+	r := newRig(t, up, "", newBook(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
 	h := bearer("k", "User-Agent", "test/1")
 	if named {
 		h.Set("Precept-Session", "retry")
@@ -238,7 +238,7 @@ func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 					r.Body = io.NopCloser(bytes.NewReader(b))
 					good(w, r)
 				})
-				r := newRig(t, up, "", bookOf(t, "one: alpha"), injectAll())
+				r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
 				h := http.Header{"Precept-Session": {"refused"}}
 				s := newSpeaker(api, "do alpha")
 				_, call, _ := s.sendNext(t, r, h)

@@ -51,7 +51,7 @@ func (r *rig) playTwins(t *testing.T, n int, result func(who int) string) [][]st
 				}
 				res, body := r.send(t, http.MethodPost, chatPath, http.Header{"X-Who": {fmt.Sprintf("%03d", i)}}, a.body())
 				names[i] = append(names[i], res.Header.Get("Precept-Session"))
-				a.next(callOf(t, body), "sh build.sh", result(i))
+				a.addCall(firstCallID(t, body), "sh build.sh", result(i))
 			}
 		})
 	}
@@ -78,7 +78,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up := newUpstream(t, twins(n, c.id))
-			r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
+			r := newRig(t, up, "", newBook(t, "one: mend the build"), injectAll())
 			distinct := map[string]bool{}
 			for i, turns := range r.playTwins(t, n, c.result) {
 				for _, name := range turns {
@@ -119,11 +119,11 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())
-	r := newRig(t, up, "", bookOf(t, "one: mend the build"), injectAll())
+	r := newRig(t, up, "", newBook(t, "one: mend the build"), injectAll())
 	root := newAgent("Please mend the build")
 	res, body := r.send(t, http.MethodPost, chatPath, nil, root.body())
-	name, call := res.Header.Get("Precept-Session"), callOf(t, body)
-	root.next(call, "ls", "a.c")
+	name, call := res.Header.Get("Precept-Session"), firstCallID(t, body)
+	root.addCall(call, "ls", "a.c")
 	var wg sync.WaitGroup
 	for i := range n {
 		wg.Go(func() {
@@ -136,7 +136,7 @@ func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 				if got := res.Header.Get("Precept-Session"); got != name {
 					t.Errorf("branch %d, turn %d is in session %s, want %s", i, turn, got, name)
 				}
-				a.next(callOf(t, body), fmt.Sprintf("cat %d-%d", i, turn), "fine")
+				a.addCall(firstCallID(t, body), fmt.Sprintf("cat %d-%d", i, turn), "fine")
 			}
 		})
 	}

@@ -43,8 +43,8 @@ func startRaw(t *testing.T, do func(c net.Conn)) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// serverOf starts a server that answers every connection with a text, and returns the URL.
-func serverOf(t *testing.T, text string) string {
+// startTextServer starts a server that answers every connection with a text, and returns the URL.
+func startTextServer(t *testing.T, text string) string {
 	t.Helper()
 	return startRaw(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 4096))
@@ -71,7 +71,9 @@ func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
 	trusted.StartTLS()
 	t.Cleanup(trusted.Close)
 	_, port, _ := net.SplitHostPort(trusted.Listener.Addr().String())
-	statusReply := func(status string) string { return serverOf(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n") }
+	statusReply := func(status string) string {
+		return startTextServer(t, "HTTP/1.1 "+status+"\r\nContent-Length: 0\r\n\r\n")
+	}
 	const httpsUpstream, httpUpstream = "https://api.example.test", "http://api.example.test"
 	for name, c := range map[string]struct {
 		url, proxy string
@@ -79,16 +81,16 @@ func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
 	}{
 		"no server":             {"http://127.0.0.1:" + storetest.FreePort(t), "", []string{"the upstream default (127.0.0.1:", "could not be reached: connection refused", "correct the port in upstream"}},
 		"no such name":          {"http://no-such-host.invalid", "", []string{"the upstream default (no-such-host.invalid) could not be reached", "DNS"}},
-		"closes":                {serverOf(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
-		"half a header":         {serverOf(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
-		"another protocol":      {serverOf(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names the port of an HTTP server"}},
-		"two lengths":           {serverOf(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
-		"an unasked switch":     {serverOf(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
-		"large headers":         {serverOf(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "headers of more than 1 MiB"}},
-		"http behind https":     {secure(serverOf(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
-		"https behind http":     {serverOf(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
-		"closes TLS":            {secure(serverOf(t, "")), "", []string{"closed the connection in the TLS handshake"}},
-		"TLS alert":             {secure(serverOf(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
+		"closes":                {startTextServer(t, ""), "", []string{"the upstream default (", "closed the connection before it answered", "try again"}},
+		"half a header":         {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Le"), "", []string{"the upstream default (", "malformed HTTP response"}},
+		"another protocol":      {startTextServer(t, "220 mail.example.org ESMTP\r\n"), "", []string{"malformed HTTP response", "names the port of an HTTP server"}},
+		"two lengths":           {startTextServer(t, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\nab"), "", []string{"malformed HTTP response"}},
+		"an unasked switch":     {startTextServer(t, "HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: x\r\n\r\n"), "", []string{"the upstream default (", "switched protocols"}},
+		"large headers":         {startTextServer(t, "HTTP/1.1 200 OK\r\nX: "+strings.Repeat("x", 2<<20)+"\r\n\r\n"), "", []string{"the upstream default (", "headers of more than 1 MiB"}},
+		"http behind https":     {secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), "", []string{"does not speak TLS", "write http:// in upstream"}},
+		"https behind http":     {startTextServer(t, "\x15\x03\x01\x00\x02\x02\x50"), "", []string{"speaks TLS on this port", "write https:// in upstream"}},
+		"closes TLS":            {secure(startTextServer(t, "")), "", []string{"closed the connection in the TLS handshake"}},
+		"TLS alert":             {secure(startTextServer(t, "\x15\x03\x01\x00\x02\x02\x28")), "", []string{"ended the TLS handshake", "TLS 1.2"}},
 		"unknown authority":     {other.URL, "", []string{"unknown authority", "SSL_CERT_FILE"}},
 		"expired":               {expired.URL, "", []string{"certificate"}},
 		"another host":          {"https://localhost:" + port, "", []string{"certificate for another host", "correct the host in upstream"}},
@@ -100,12 +102,12 @@ func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
 		"proxy, unknown status": {httpsUpstream, statusReply("599 Odd"), []string{"the proxy 127.0.0.1:", "status 599;"}},
 		"proxy, no server":      {httpsUpstream, "http://127.0.0.1:" + storetest.FreePort(t), []string{"the proxy 127.0.0.1:", "could not be reached: connection refused", "HTTPS_PROXY"}},
 		"proxy, no such name":   {httpsUpstream, "http://no-such-proxy.invalid:3128", []string{"the proxy no-such-proxy.invalid:3128 could not be reached", "HTTPS_PROXY"}},
-		"proxy closes":          {httpsUpstream, serverOf(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
-		"proxy, no HTTP":        {httpsUpstream, serverOf(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
-		"proxy, no TLS":         {httpsUpstream, secure(serverOf(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
-		"proxy, socks":          {httpsUpstream, strings.Replace(serverOf(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
+		"proxy closes":          {httpsUpstream, startTextServer(t, ""), []string{"the proxy 127.0.0.1:", "closed the connection without an answer to CONNECT"}},
+		"proxy, no HTTP":        {httpsUpstream, startTextServer(t, "SSH-2.0-x\r\n"), []string{"the proxy 127.0.0.1:", "did not answer CONNECT with HTTP", "HTTPS_PROXY"}},
+		"proxy, no TLS":         {httpsUpstream, secure(startTextServer(t, "HTTP/1.1 400 Bad Request\r\n\r\n")), []string{"the proxy 127.0.0.1:", "does not speak TLS", "HTTPS_PROXY"}},
+		"proxy, socks":          {httpsUpstream, strings.Replace(startTextServer(t, "\x05\xff"), "http:", "socks5:", 1), []string{"the proxy 127.0.0.1:", "HTTPS_PROXY"}},
 		"proxy, plain, 407":     {httpUpstream, statusReply("407 Whoever"), []string{"the proxy 127.0.0.1:", "status 407", "put user and password into HTTP_PROXY"}},
-		"proxy opens, closes":   {httpsUpstream, serverOf(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
+		"proxy opens, closes":   {httpsUpstream, startTextServer(t, "HTTP/1.1 200 OK\r\n\r\n"), []string{"the upstream default (api.example.test) closed the connection in the TLS handshake", "the proxy 127.0.0.1:"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -15,12 +15,12 @@ func (r *rig) addWork(t *testing.T, header http.Header, command, result string) 
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
 	r.chat(t, header, a.body())
-	a.next("call_1", command, result)
+	a.addCall("call_1", command, result)
 	r.chat(t, header, a.body())
 }
 
-// named returns the headers of a client with a session name.
-func named(session string, more ...string) http.Header {
+// sessionHeader returns the headers of a client with a session name.
+func sessionHeader(session string, more ...string) http.Header {
 	h := http.Header{"Precept-Session": {session}}
 	for i := 0; i+1 < len(more); i += 2 {
 		h.Set(more[i], more[i+1])
@@ -54,7 +54,7 @@ const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 // Feedback reaches a session by each spelling of its commit, branch and pull request.
 func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
-	r.addWork(t, named("a"), "git commit -am x && git push && gh pr create --fill",
+	r.addWork(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
 	for _, subject := range []string{
 		`"commit":"3f2a9c1"`, `"commit":"` + commitHash + `"`, `"commit":"3F2A9C1D"`, `"branch":"fix/x"`, `"branch":"refs/heads/fix/x"`,
@@ -80,15 +80,15 @@ func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 // Feedback on a short hash that two commits share is refused. A longer hash finds its commit.
 func TestAmbiguousCommitIsRefused(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
-	r.addWork(t, named("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
-	r.addWork(t, named("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
+	r.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
+	r.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
 		t.Errorf("feedback on the hash of two commits got the answer %+v, want status 409", p)
 	}
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
 		t.Errorf("feedback on a longer hash got the answer %+v, want session b", p)
 	}
-	r.addWork(t, named("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
+	r.addWork(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
 		t.Errorf("feedback on a commit whose hash has another length in each of two sessions got the answer %+v, want the sessions c and b", p)
 	}
@@ -98,14 +98,14 @@ func TestAmbiguousCommitIsRefused(t *testing.T) {
 func TestFeedbackOnAWorkItemReachesTheNewestSessionsAndRuns(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
-		r.addWork(t, named(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
+		r.addWork(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
 	p := r.rate(t, nil, `"branch":"fix/x"`)
 	if len(p.Sessions) != 20 || p.Sessions[0] != "s23" || p.Sessions[19] != "s04" {
 		t.Errorf("feedback on a branch of 24 sessions got the answer %+v, want the newest 20 sessions from s23 to s04", p)
 	}
 	for _, name := range []string{"r1", "r2"} {
-		r.addWork(t, named(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
+		r.addWork(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
 	if p := r.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
 		t.Errorf("feedback on the commit of a run got the answer %+v, want the run nightly and no sessions", p)
@@ -115,7 +115,7 @@ func TestFeedbackOnAWorkItemReachesTheNewestSessionsAndRuns(t *testing.T) {
 // Feedback finds a work item only with a credential of the tenant of its session.
 func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
-	r.addWork(t, named("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
 		t.Errorf("feedback of another tenant got the answer %+v, want status 404", p)
 	}
@@ -127,7 +127,7 @@ func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 // Feedback on a work item of an opted-out session finds no session.
 func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
-	r.addWork(t, named("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
+	r.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
 		t.Errorf("feedback on the commit of an opted-out session got the answer %+v, want status 404", p)
 	}
@@ -138,7 +138,7 @@ func TestWorkSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)
 	r := newRig(t, up, dir, nil, injectAll())
-	r.addWork(t, named("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
+	r.addWork(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	r.stop()
 	r = newRig(t, up, dir, nil, injectAll())
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {

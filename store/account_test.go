@@ -76,7 +76,7 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 			r.store.Offer(store.Turn{Exchange: nil, Start: b, Size: 1})
 		}, "1 = 0 + 0 + 0 + 1 bad"},
 		"opted out": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
-			readsEnv(x)
+			readEnvFile(x)
 			r.endTurn(x, b)
 		}, "1 = 0 + 0 + 0 + 1 opted_out"},
 		"invalid session id": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
@@ -89,7 +89,7 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 		for _, deliverBefore := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", delivery before the end ", deliverBefore), func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, envOut(t))
+				r := newRig(t, optOutEnvFiles(t))
 				x, b := r.startTurn("s", 1)
 				if deliverBefore {
 					r.deliver()
@@ -110,18 +110,18 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 // The stub of a turn that opts out is erased from the outbox files.
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
+	r := newRig(t, optOutEnvFiles(t))
 	x, start := r.startTurn(markerWord, 1)
 	otherX, otherStart := r.startTurn("madagascar", 1)
 	r.deliver()
 	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
 	r.wait(durableAfter) // until SQLite may have copied the stub from the write-ahead log to the file
-	readsEnv(x)
+	readEnvFile(x)
 	r.endTurn(x, start)
 	r.deliver()
 	r.wait(durableAfter)
 	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
-	crashed := r.crash(envOut(t))
+	crashed := r.crash(optOutEnvFiles(t))
 	crashed.deliver()
 	sameList(t, "stored turns of the other session after a crash", crashed.storedTurns("madagascar"), []string{"1 incomplete"})
 	r.endTurn(otherX, otherStart)
@@ -133,16 +133,16 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 // If precept is killed after the end of an opted-out turn, the next start erases the stub of the turn.
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
+	r := newRig(t, optOutEnvFiles(t))
 	x, start := r.startTurn(markerWord, 1)
 	r.deliver()
 	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
-	readsEnv(x)
+	readEnvFile(x)
 	r.endTurn(x, start)
 	r.offer("other", 1)
-	r.backend.down()
+	r.backend.failWrites()
 	r.deliver()
-	r = r.crash(envOut(t))
+	r = r.crash(optOutEnvFiles(t))
 	r.deliver()
 	r.wait(durableAfter)
 	sameList(t, "outbox files with the name of the opted-out session", r.outboxFilesWith(markerWord), nil)
@@ -184,7 +184,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 		if err := r.drain(); err != nil {
 			t.Fatal(err)
 		}
-		sameAccount(t, "account", equation(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
+		sameAccount(t, "account", accountText(r.balancedAccount(false)), fmt.Sprintf("%d = %d + 0 + 0 + %d bad", workers*turns, kept.Load(), bad.Load()))
 		same(t, "Tally.Exchanges", r.store.Tally.Exchanges.Load(), kept.Load())
 		stored := 0
 		for w := range workers {

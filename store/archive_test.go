@@ -53,8 +53,8 @@ func (r *rig) browse(q store.SessionQuery) store.SessionList {
 	return list
 }
 
-// names returns the names of listed sessions.
-func names(list store.SessionList) []string {
+// sessionNames returns the names of listed sessions.
+func sessionNames(list store.SessionList) []string {
 	out := []string{}
 	for _, x := range list.Sessions {
 		out = append(out, x.Name)
@@ -73,7 +73,7 @@ func TestBrowseByPages(t *testing.T) {
 			rec.Identity.Model = "rare"
 		}
 	})
-	same(t, "names on a page of 3 sessions", strings.Join(names(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
+	same(t, "names on a page of 3 sessions", strings.Join(sessionNames(r.browse(store.SessionQuery{Limit: 3})), " "), "s999 s998 s997")
 	same(t, "sessions on a page without a limit", len(r.browse(store.SessionQuery{}).Sessions), store.DefaultRows)
 	same(t, "sessions on a page with a limit of 5000", len(r.browse(store.SessionQuery{Limit: 5000}).Sessions), store.MaxRows)
 	for _, q := range []store.SessionQuery{{Agent: "Writer", Limit: 7}, {Loops: true, Limit: 199}, {Model: "rare"}, {Agent: "writer", Loops: true, Limit: 60}} {
@@ -86,7 +86,7 @@ func TestBrowseByPages(t *testing.T) {
 		seen := map[string]bool{}
 		for more := true; more; {
 			list := r.browse(q)
-			for _, n := range names(list) {
+			for _, n := range sessionNames(list) {
 				if seen[n] {
 					t.Errorf("%s is on two pages, want one", n)
 				}
@@ -141,23 +141,23 @@ func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	r.beginSession(tenantA, "fresh", picked(true))
 	r.deliver()
 	for verdict, want := range map[string]string{sample.Good: "best", sample.Acceptable: "fair", sample.Poor: "worst", store.Unrated: "silent", store.StillOpen: "fresh"} {
-		same(t, "sessions with the verdict "+verdict, strings.Join(names(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
+		same(t, "sessions with the verdict "+verdict, strings.Join(sessionNames(r.browse(store.SessionQuery{Verdict: verdict})), " "), want)
 	}
 	low, high := 0.2, 0.7
-	same(t, "sessions with a reward of 0.2 to 0.7", strings.Join(names(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
-	same(t, "sessions with the name worst", strings.Join(names(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
-	same(t, "sessions with the id of best", strings.Join(names(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
+	same(t, "sessions with a reward of 0.2 to 0.7", strings.Join(sessionNames(r.browse(store.SessionQuery{MinReward: &low, MaxReward: &high})), " "), "fair")
+	same(t, "sessions with the name worst", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "worst"})), " "), "worst")
+	same(t, "sessions with the id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: session.KeyOf(tenantA, session.SpaceName, "best").String()})), " "), "best")
 	best := session.KeyOf(tenantA, session.SpaceName, "best").String()
-	same(t, "sessions with a request id of best", strings.Join(names(r.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
+	same(t, "sessions with a request id of best", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "req_" + best + "0123456789abcdef"})), " "), "best")
 	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: session.EchoKeyOf(tenantA, "r:resp_1"), ID: session.KeyOf(tenantA, session.SpaceName, "fair"), At: r.clock.now()})
 	r.deliver()
-	same(t, "sessions with a response id of fair", strings.Join(names(r.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
+	same(t, "sessions with a response id of fair", strings.Join(sessionNames(r.browse(store.SessionQuery{Session: "resp_1"})), " "), "fair")
 	same(t, "sessions with an unknown name", len(r.browse(store.SessionQuery{Session: "nobody"}).Sessions), 0)
 }
 
 // playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
 func (r *rig) playMixedSession(name string) *conversation {
-	c := r.converse(name)
+	c := r.newConversation(name)
 	c.turn(1, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
 		x.NewFrom, x.Repeated = 0, 0
@@ -276,7 +276,7 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.playMixedSession("story")
-	r.converse("other").turn(1, nil)
+	r.newConversation("other").turn(1, nil)
 	for _, c := range []struct {
 		q    store.SessionQuery
 		want string
@@ -291,7 +291,7 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 		{store.SessionQuery{Text: store.TextQuery{Words: "make", Tool: "python"}}, "", ""},
 	} {
 		list := r.browse(c.q)
-		same(t, fmt.Sprintf("sessions that %+v finds", c.q), strings.Join(names(list), " "), c.want)
+		same(t, fmt.Sprintf("sessions that %+v finds", c.q), strings.Join(sessionNames(list), " "), c.want)
 		if c.hit != "" && len(list.Sessions) == 1 {
 			f := list.Sessions[0].Found
 			same(t, "turn, role and text of the hit", fmt.Sprint(f.Turn, " ", f.Role, " ", f.Text), c.hit)
@@ -333,7 +333,7 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	c := r.converse("story")
+	c := r.newConversation("story")
 	c.turn(1, func(x *sample.Exchange) {
 		x.Facts.Task = "Fix the build"
 		x.Reply.Calls = []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}
@@ -365,7 +365,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 func TestEachPartHasWholeTexts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	c := r.converse("story")
+	c := r.newConversation("story")
 	const turns, long = store.TurnsShown + 20, 40 << 10
 	for n := range turns {
 		c.turn(n+1, func(x *sample.Exchange) {

@@ -56,7 +56,7 @@ func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
 			r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Bytes = 1<<30, 1<<40 })
-			r.backend.down()
+			r.backend.failWrites()
 			b.ReportAllocs()
 			n := 0
 			for ; b.Loop(); n++ {
@@ -71,14 +71,14 @@ func BenchmarkRecord(b *testing.B) {
 // BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB, and the delivery of the backlog.
 func BenchmarkRecover(b *testing.B) {
 	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
-	r.backend.down()
+	r.backend.failWrites()
 	for n := range 20 {
 		r.offerBatch(n, 6<<10)
 		r.deliver()
 	}
 	for b.Loop() {
 		b.StopTimer()
-		dir := copied(b, r.dir)
+		dir := copyDir(b, r.dir)
 		b.StartTimer()
 		next := openRig(b, dir, r.clock, nil)
 		for next.balancedAccount(true).Spooled > 0 {
@@ -151,7 +151,7 @@ func BenchmarkReadSession(b *testing.B) {
 			}
 			r.deliver()
 			for b.Loop() {
-				if n := r.read(id); n != 20 {
+				if n := r.readExchanges(id); n != 20 {
 					b.Fatalf("read %d exchanges, want 20", n)
 				}
 			}

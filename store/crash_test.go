@@ -22,7 +22,7 @@ func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	var copies []string // directories in the state of each crash
-	crash := func() { copies = append(copies, copied(t, r.dir)) }
+	crash := func() { copies = append(copies, copyDir(t, r.dir)) }
 	r.backend.onCall(func(string) { crash() })
 	step := func() {
 		r.deliver()
@@ -125,7 +125,7 @@ type modelTurn struct {
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		r := newRig(t, envOut(t))
+		r := newRig(t, optOutEnvFiles(t))
 		var turns []*modelTurn
 		noteCrash := func() {
 			for _, m := range turns {
@@ -175,7 +175,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			},
 			"opt out": func() {
 				if m := openTurn("opts out"); m != nil {
-					readsEnv(m.x)
+					readEnvFile(m.x)
 					r.endTurn(m.x, m.b)
 					m.state, m.recorded = dropped, false
 				}
@@ -195,18 +195,18 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				r.deliver()
 				noteDelivery()
 			},
-			"crash": func() { noteCrash(); r = r.restart(envOut(t)) },
+			"crash": func() { noteCrash(); r = r.restart(optOutEnvFiles(t)) },
 		}
 		names := []string{"begin", "begin", "offer", "end", "end", "opt out", "abandon", "session", "fail", "deliver", "deliver", "deliver", "crash"}
 		for range rapid.IntRange(1, 25).Draw(rt, "steps") {
 			actions[rapid.SampledFrom(names).Draw(rt, "action")]()
 		}
-		r.backend.up()
+		r.backend.allowWrites()
 		r.backend.failNext("sync", 0, nil)
 		r.wait(8 * time.Second)
 		noteDelivery()
 		noteCrash()
-		r = r.restart(envOut(t))
+		r = r.restart(optOutEnvFiles(t))
 		defer r.kill()
 		r.wait(2 * time.Second)
 		b := r.balancedAccount(true)
@@ -248,7 +248,7 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12
 	r := newRig(t, nil)
-	r.backend.down()
+	r.backend.failWrites()
 	for turn := 1; turn <= turns; turn++ {
 		r.beginSession(tenantA, "s", picked(true))
 		r.offerLarge("s", turn, 2<<10)
@@ -258,7 +258,7 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	}
 	whole := r.dir
 	rapid.Check(t, func(rt *rapid.T) {
-		dir := copied(t, whole)
+		dir := copyDir(t, whole)
 		var names []string
 		err := filepath.WalkDir(filepath.Dir(outboxIn(dir)), func(path string, d fs.DirEntry, err error) error {
 			if err == nil && !d.IsDir() {

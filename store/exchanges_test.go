@@ -23,8 +23,8 @@ func cachedRig(t testing.TB, size int64) (*rig, *store.ExchangeCache) {
 	return newRig(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
-// read returns the number of exchanges that Exchanges returns, and changes the returned list.
-func (r *rig) read(id session.ID) int {
+// readExchanges returns the number of exchanges that Exchanges returns, and changes the returned list.
+func (r *rig) readExchanges(id session.ID) int {
 	r.t.Helper()
 	list, err := r.store.Exchanges(r.t.Context(), tenantA, id)
 	if err != nil {
@@ -40,7 +40,7 @@ func (r *rig) read(id session.ID) int {
 func (r *rig) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	r.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
-		r.read(id)
+		r.readExchanges(id)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 				case <-done:
 					return
 				default:
-					r.read(id)
+					r.readExchanges(id)
 				}
 			}
 		})
@@ -90,7 +90,7 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 	for turn := 2; turn < 60; turn++ {
 		r.offer("s", turn)
 		r.deliver()
-		same(t, "exchanges after a delivery", r.read(id), turn)
+		same(t, "exchanges after a delivery", r.readExchanges(id), turn)
 	}
 	close(done)
 	readers.Wait()
@@ -112,7 +112,7 @@ func TestForgottenExchangesLeaveTheCache(t *testing.T) {
 		if err := forget(r); err != nil {
 			t.Fatalf("deletion of %s: got error %v, want no error", name, err)
 		}
-		same(t, "exchanges after the deletion of "+name, r.read(id), 0)
+		same(t, "exchanges after the deletion of "+name, r.readExchanges(id), 0)
 	}
 }
 
@@ -127,7 +127,7 @@ func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 	for r.exchanges(id) > 0 {
 		time.Sleep(time.Millisecond)
 	}
-	for r.read(id) > 0 { // the cache is emptied after the deletion
+	for r.readExchanges(id) > 0 { // the cache is emptied after the deletion
 		time.Sleep(time.Millisecond)
 	}
 }
@@ -140,7 +140,7 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 	}
 	for range 3 {
 		for i := range 50 {
-			same(t, "exchanges of a session", r.read(idOf(fmt.Sprint("s", i))), 1)
+			same(t, "exchanges of a session", r.readExchanges(idOf(fmt.Sprint("s", i))), 1)
 		}
 	}
 	if n := cache.Misses(); n < 100 {
@@ -158,5 +158,5 @@ func TestImportedExchangesAreReadAtOnce(t *testing.T) {
 	if err := r.store.Imported(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "exchanges after the import", r.read(id), 2)
+	same(t, "exchanges after the import", r.readExchanges(id), 2)
 }

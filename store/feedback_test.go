@@ -58,12 +58,12 @@ func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	same(t, "answer while the key is held", r.postByKey(tenantA, replyKey, score("a", 1, .7)), joined)
 	r.store.ReleaseKeys("req", true)
 	same(t, "answer while the key waits for the recorder", r.postByKey(tenantA, replyKey, score("a", 2, .7)), joined)
-	r.backend.down()
+	r.backend.failWrites()
 	for range 3 {
 		r.wait(time.Second)
 		same(t, "answer while the key is in the outbox", r.postByKey(tenantA, replyKey, score("a", 3, .7)), joined)
 	}
-	r.backend.up()
+	r.backend.allowWrites()
 	r.wait(time.Second)
 	same(t, "answer when the backend has the key", r.postByKey(tenantA, replyKey, score("a", 4, .7)), joined)
 	r = r.restart(nil)

@@ -57,8 +57,8 @@ func (f *fleet) OptOutOf(_ context.Context, id session.ID) (m session.OptOutMark
 	return m, ok, nil
 }
 
-// replicas opens two running stores with one database. The caller is in a synctest bubble.
-func replicas(t *testing.T, change func(o *store.Options)) (a, b *rig) {
+// openReplicas opens two running stores with one database. The caller is in a synctest bubble.
+func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *rig) {
 	t.Helper()
 	shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
 	a = openRig(t, t.TempDir(), &clock{}, func(o *store.Options) {
@@ -87,7 +87,7 @@ func replicas(t *testing.T, change func(o *store.Options)) (a, b *rig) {
 func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := replicas(t, nil)
+		a, b := openReplicas(t, nil)
 		id := a.beginSession(tenantA, "s", picked(true))
 		ses := a.store.AcquireInMemory(id)
 		x := exchange(tenantA, "s", 1, a.clock.now())
@@ -108,7 +108,7 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := replicas(t, nil)
+		a, _ := openReplicas(t, nil)
 		id := a.beginSession(tenantA, "s", picked(true))
 		a.backend.onCall(func(op string) {
 			if op == "write" {
@@ -132,7 +132,7 @@ func TestPublishDoesNotWaitForASlowBackend(t *testing.T) {
 func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := replicas(t, nil)
+		a, b := openReplicas(t, nil)
 		id := a.beginSession(tenantA, "s", picked(true))
 		a.store.Publish(a.store.AcquireInMemory(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		ses := a.store.AcquireInMemory(id)
@@ -161,7 +161,7 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 func TestPublishCountsBoundsItsWrites(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, _ := replicas(t, nil)
+		a, _ := openReplicas(t, nil)
 		id := a.beginSession(tenantA, "s", picked(true))
 		a.store.Publish(a.store.AcquireInMemory(id), nil, exchange(tenantA, "s", 1, a.clock.now()), nil, 0)
 		ses := a.store.AcquireInMemory(id)
@@ -192,14 +192,14 @@ func TestPublishCountsBoundsItsWrites(t *testing.T) {
 func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := replicas(t, envOut(t))
+		a, b := openReplicas(t, optOutEnvFiles(t))
 		id := a.beginSession(tenantA, "s", picked(true))
 		a.change(id, store.Decided, func(rec *session.Record) {
 			rec.Thread.Items = 4
 			rec.Await(1)
 		})
 		x := exchange(tenantA, "s", 1, a.clock.now())
-		readsEnv(x)
+		readEnvFile(x)
 		ses := a.store.AcquireInMemory(id)
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
@@ -221,7 +221,7 @@ func TestOptedOutTurnIsKnownToAnotherReplica(t *testing.T) {
 func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		a, b := replicas(t, nil)
+		a, b := openReplicas(t, nil)
 		id := a.sessionWithWord(tenantA, markerWord)
 		time.Sleep(time.Second)
 		there, _ := b.store.Acquire(t.Context(), tenantA, id)
@@ -251,7 +251,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, inFleet(&be, "one"))
+	r := newRig(t, withFleet(&be, "one"))
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
 	row, _ := r.row(id)
@@ -295,10 +295,10 @@ func TestUndeliveredSessionsAreListed(t *testing.T) {
 // Imported exchanges are redacted, and opted-out exchanges are omitted.
 func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
+	r := newRig(t, optOutEnvFiles(t))
 	kept, out, answers := exchange(tenantA, "kept", 1, startTime), exchange(tenantA, "out", 1, startTime), exchange(tenantA, "answers", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
-	readsEnv(out)
+	readEnvFile(out)
 	list := r.store.Cleanse([]sample.Exchange{*kept, *out, *answers}, [][]string{nil, nil, {`{"path":"prod.env"}`}})
 	if len(list) != 1 || list[0].SessionName != "kept" || list[0].Reply.Text != "ask [REDACTED:email:1]" {
 		t.Errorf(`Cleanse: got %+v, want the exchange of session kept alone, with the reply "ask [REDACTED:email:1]"`, list)

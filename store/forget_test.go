@@ -115,7 +115,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var be *lossyBackend
-				r := runRig(t, inFleet(&be, "one"))
+				r := runRig(t, withFleet(&be, "one"))
 				id := r.sessionWithWord(tenantA, "busy")
 				held := r.store.AcquireInMemory(id)
 				be.announced = func() { // all earlier rows are delivered before the announcement
@@ -153,7 +153,7 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var be *lossyBackend
 		r := runRig(t, func(o *store.Options) {
-			inFleet(&be, "one")(o)
+			withFleet(&be, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
 		r.beginSession(tenantA, "first", picked(true)) // delivered at once; the rows of later sessions wait an hour
@@ -179,8 +179,8 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, inFleet(&be, "one"))
-	r.backend.down()
+	r := newRig(t, withFleet(&be, "one"))
+	r.backend.failWrites()
 	forgotten, kept := r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))
 	for _, name := range []string{"forgotten", "kept"} {
 		r.offer(name, 1)
@@ -190,7 +190,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	}
 	r.deliver()
 	r = r.restart(func(o *store.Options) {
-		inFleet(&be, "one")(o)
+		withFleet(&be, "one")(o)
 		be.forgetElsewhere(session.Erasure{Tenant: tenantA, IDs: []session.ID{forgotten}, At: r.clock.now().Add(time.Second), Place: "1"})
 	})
 	r.wait(durableAfter)
@@ -278,7 +278,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				r := openRig(t, t.TempDir(), &clock{}, nil)
-				r.backend.down()
+				r.backend.failWrites()
 				r.beginSession(tenantA, markerWord, picked(true))
 				for turn := 1; turn <= 5; turn++ {
 					r.offer(markerWord, 10+turn)

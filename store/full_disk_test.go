@@ -15,8 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// onDisk puts the outbox on a small disk. The database stays on another disk.
-func onDisk(disk *storetest.Disk) func(o *store.Options) {
+// outboxOnDisk puts the outbox on a small disk. The database stays on another disk.
+func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 	return func(o *store.Options) { o.Queue.Path = filepath.Join(disk.Dir, "outbox.db") }
 }
 
@@ -83,15 +83,15 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
-	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
-	r.backend.down()
+	r := newRig(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
+	r.backend.failWrites()
 	var o offering
 	for o.refused == 0 { // until neither the disk nor memory has room
 		if o.play(r, 5); o.offered > 5000 {
 			t.Fatalf("no turn was refused in %d turns, want a full disk", o.offered)
 		}
 	}
-	r.backend.up()
+	r.backend.allowWrites()
 	for range 10 {
 		o.play(r, 0)
 	}
@@ -106,7 +106,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	r := newRig(t, onDisk(disk))
+	r := newRig(t, outboxOnDisk(disk))
 	var o offering
 	for range 10 {
 		o.play(r, 5)
@@ -180,7 +180,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	server := storetest.StartRedis(t)
 	open := func(o *store.Options) {
 		inRedis(t, server)(o)
-		onDisk(disk)(o)
+		outboxOnDisk(disk)(o)
 		o.Queue.MemoryBytes = 200 << 10
 	}
 	r := newRig(t, open)
@@ -200,13 +200,13 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 	same(t, "refused turns", o.refused, 0)
 	sameAccount(t, "account on a full disk", r.account(true), o.account())
 
-	r.backend.down()
+	r.backend.failWrites()
 	for range 30 {
 		o.play(r, 5)
 		disk.Fill(t, 0)
 	}
 	atLeast(t, "refused turns during an outage on a full disk", o.refused, 51)
-	r.backend.up()
+	r.backend.allowWrites()
 	for range 3 {
 		o.play(r, 0)
 	}
@@ -235,7 +235,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newRig(t, onDisk(disk))
+	r := newRig(t, outboxOnDisk(disk))
 	var o offering
 	o.play(r, 5)
 	disk.Fill(t, 0)
@@ -247,14 +247,14 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 	atMost(t, "stored exchanges before the stop", r.exchanges(idOf("s")), o.offered-1)
 	_ = r.drain() // returns the error of the full disk
 	same(t, "stored exchanges after the stop", r.exchanges(idOf("s")), o.offered)
-	sameAccount(t, "account", equation(r.balancedAccount(false)), o.account())
+	sameAccount(t, "account", accountText(r.balancedAccount(false)), o.account())
 }
 
 // Waiting turns of a local database are stored when there is room on the disk again.
 func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newRig(t, onDisk(disk))
+	r := newRig(t, outboxOnDisk(disk))
 	var o offering
 	o.play(r, 1)
 	disk.Fill(t, 0)
@@ -277,7 +277,7 @@ func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
 // Not parallel: the test reads the size of the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newRig(t, func(o *store.Options) { onDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
+	r := newRig(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
 	r.offer("s", 1)
 	r.deliver()
 	disk.Fill(t, 0)

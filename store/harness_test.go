@@ -121,11 +121,11 @@ func (f *faulty) failNext(op string, n int, err error) {
 	f.fail[op], f.err = n, err
 }
 
-// down makes every write of a batch without samples fail until up.
-func (f *faulty) down() { f.failNext("write", 1<<30, errDown) }
+// failWrites makes every write of a batch without samples fail until allowWrites.
+func (f *faulty) failWrites() { f.failNext("write", 1<<30, errDown) }
 
-// up ends the failures of down.
-func (f *faulty) up() { f.failNext("write", 0, nil) }
+// allowWrites ends the failures of failWrites.
+func (f *faulty) allowWrites() { f.failNext("write", 0, nil) }
 
 // takeCalls returns the operations called since the last takeCalls.
 func (f *faulty) takeCalls() []string {
@@ -335,11 +335,11 @@ func (r *rig) restart(change func(o *store.Options)) *rig {
 // crash opens a copy of the store's directory in its present state. The store itself ends with the test.
 func (r *rig) crash(change func(o *store.Options)) *rig {
 	r.t.Helper()
-	return openRig(r.t, copied(r.t, r.dir), r.clock, change)
+	return openRig(r.t, copyDir(r.t, r.dir), r.clock, change)
 }
 
-// copied returns a copy of a directory in its present state, as after a crash.
-func copied(t testing.TB, dir string) string {
+// copyDir returns a copy of a directory in its present state, as after a crash.
+func copyDir(t testing.TB, dir string) string {
 	t.Helper()
 	to := t.TempDir()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -382,8 +382,8 @@ func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 // deliver writes everything queued to the backend.
 func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
 
-// deliverAll advances the clock, with a delivery every second, until the outbox is empty, for at most five minutes of the
-// clock. Each delivery has a time limit, so a busy machine needs several deliveries of a large queue.
+// deliverAll advances the clock, with a delivery every second, until the outbox is empty, for at most five minutes of
+// the clock. Each delivery has a time limit, so a busy machine needs several deliveries of a large queue.
 func (r *rig) deliverAll() {
 	for n := 0; n == 0 || n < 300 && r.balancedAccount(true).Spooled+r.store.Tally.Pending.Load() > 0; n++ {
 		r.wait(time.Second)
@@ -428,11 +428,11 @@ func (r *rig) account(running bool) string {
 	if r.store != nil && r.cancel == nil {
 		r.wait(time.Second)
 	}
-	return equation(r.balancedAccount(running))
+	return accountText(r.balancedAccount(running))
 }
 
-// equation returns the counts of an account as "admitted = stored + spooled + incomplete + dropped".
-func equation(b store.Account) string {
+// accountText returns the counts of an account as "admitted = stored + spooled + incomplete + dropped".
+func accountText(b store.Account) string {
 	text := fmt.Sprintf("%d = %d + %d + %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete)
 	for _, reason := range slices.Sorted(maps.Keys(b.Dropped)) {
 		text += fmt.Sprintf(" + %d %s", b.Dropped[reason], reason)
@@ -701,8 +701,8 @@ func (r *rig) row(id session.ID) (session.Row, bool) {
 	return row, ok
 }
 
-// rowTurns returns the number of turns in the stored row of a session; 0 without a row.
-func (r *rig) rowTurns(id session.ID) int {
+// storedTurnCount returns the number of turns in the stored row of a session; 0 without a row.
+func (r *rig) storedTurnCount(id session.ID) int {
 	r.t.Helper()
 	row, ok := r.row(id)
 	if !ok {
@@ -715,9 +715,9 @@ func (r *rig) rowTurns(id session.ID) int {
 	return rec.Thread.Turns
 }
 
-// turnsOf returns the number of turns in the record of a session. Acquire reads the record from the backend
+// turnCount returns the number of turns in the record of a session. Acquire reads the record from the backend
 // if the session is not in memory.
-func (r *rig) turnsOf(id session.ID) int {
+func (r *rig) turnCount(id session.ID) int {
 	r.t.Helper()
 	ses, late := r.store.Acquire(r.t.Context(), tenantA, id)
 	if ses == nil || late {
@@ -812,15 +812,15 @@ func optOutOf(t testing.TB, pattern string) *sample.OptOut {
 	return o
 }
 
-// envOut returns a change of the options that opts out sessions with files *.env.
-func envOut(t testing.TB) func(o *store.Options) {
+// optOutEnvFiles returns a change of the options that opts out sessions with files *.env.
+func optOutEnvFiles(t testing.TB) func(o *store.Options) {
 	t.Helper()
 	out := optOutOf(t, "*.env")
 	return func(o *store.Options) { o.Content.OptOut = out }
 }
 
-// readsEnv makes the reply call a tool that reads an .env file, which opts the session out.
-func readsEnv(x *sample.Exchange) {
+// readEnvFile makes the reply call a tool that reads an .env file, which opts the session out.
+func readEnvFile(x *sample.Exchange) {
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"config/.env"}`}}
 }
 

@@ -35,13 +35,13 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 	}
 	r.beginSession(tenantA, "s", picked(true))
 	r.backend.takeCalls()
-	same(t, "turns of the session in memory", r.turnsOf(id), 1)
+	same(t, "turns of the session in memory", r.turnCount(id), 1)
 	same(t, "look-ups of sessions in the backend while the session is in memory", r.backend.lookups(), 0)
 	r.deliver()
 	r = r.restart(nil)
 	same(t, "sessions in memory after a restart", r.store.Sessions(), 0)
-	same(t, "turns of the session in the database", r.turnsOf(id), 1)
-	same(t, "turns of the session at the second read", r.turnsOf(id), 1)
+	same(t, "turns of the session in the database", r.turnCount(id), 1)
+	same(t, "turns of the session at the second read", r.turnCount(id), 1)
 	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
 	same(t, "sessions in memory", r.store.Sessions(), 1)
 }
@@ -99,7 +99,7 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	}
 	same(t, "sessions in memory", r.store.Sessions(), 1)
 	r.deliver()
-	same(t, "turns after a restart", r.restart(nil).turnsOf(id), n)
+	same(t, "turns after a restart", r.restart(nil).turnCount(id), n)
 }
 
 // An idle session leaves memory after its row is written. The next use reads the session from the database, with
@@ -121,13 +121,13 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 		}
 		r.store.Release(holder, store.Unchanged)
 		r.backend.takeCalls()
-		same(t, "turns from the database", r.turnsOf(idle), 1)
+		same(t, "turns from the database", r.turnCount(idle), 1)
 		for turns, c := range map[int]store.Change{5: store.Decided, 6: store.Counted} {
 			r.change(idle, c, func(rec *session.Record) { rec.Thread.Turns = turns })
 			r.idleFor(idleTime)
 			r.idleFor(idleTime)
 			same(t, "the idle session is in memory", r.inMemory(tenantA, idle), false)
-			same(t, "turns of the evicted session", r.turnsOf(idle), turns)
+			same(t, "turns of the evicted session", r.turnCount(idle), turns)
 		}
 		same(t, "look-ups of sessions in the backend", r.backend.lookups(), 3)
 	})
@@ -138,15 +138,15 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.backend.down()
+		r.backend.failWrites()
 		id := r.beginSession(tenantA, "s", picked(true))
 		r.idleFor(idleTime)
 		same(t, "the session is in memory during the outage", r.inMemory(tenantA, id), true)
-		r.backend.up()
+		r.backend.allowWrites()
 		r.idleFor(idleTime)
 		r.idleFor(idleTime)
 		same(t, "the session is in memory after the outage", r.inMemory(tenantA, id), false)
-		same(t, "turns of the evicted session", r.turnsOf(id), 1)
+		same(t, "turns of the evicted session", r.turnCount(id), 1)
 	})
 }
 
@@ -168,7 +168,7 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 	same(t, "the session s0 is in memory", r.inMemory(tenantA, idOf("s0")), false)
 	same(t, "the newest session is in memory", r.inMemory(tenantA, idOf(fmt.Sprint("s", 10*limit-1))), true)
 	r.backend.takeCalls()
-	same(t, "turns of the evicted session", r.turnsOf(idOf("s0")), 1)
+	same(t, "turns of the evicted session", r.turnCount(idOf("s0")), 1)
 	same(t, "look-ups of sessions in the backend", r.backend.lookups(), 1)
 }
 
@@ -178,7 +178,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
 	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
-	r.backend.down()
+	r.backend.failWrites()
 	for i := range 10 * limit {
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		r.deliver()
@@ -189,7 +189,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses != nil || !late {
 		t.Errorf("Acquire of a session in the outbox alone: got session %v, late %v, want nil, true", ses, late)
 	}
-	r.backend.up()
+	r.backend.allowWrites()
 	r.wait(2 * time.Second)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, idOf("s0")); ses == nil || late {
 		t.Errorf("Acquire after the outage: got session %v, late %v, want a session, false", ses, late)
@@ -225,7 +225,7 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	same(t, "the first session is in memory", r.inMemory(tenantA, mine), true)
 	r.deliver()
 	same(t, "reason against a new session after the rows are written", r.store.FullReason(tenantA), "")
-	same(t, "turns of the first session", r.turnsOf(mine), 1)
+	same(t, "turns of the first session", r.turnCount(mine), 1)
 }
 
 // The row of a session is written after the recorder has judged whether the turn opted out. The session of a turn in
@@ -310,7 +310,7 @@ func TestConcurrentUseLosesNoChange(t *testing.T) {
 	r = r.restart(nil)
 	sum := 0
 	for i := range sessions {
-		sum += r.turnsOf(idOf(name(i)))
+		sum += r.turnCount(idOf(name(i)))
 	}
 	same(t, "turns of all sessions", sum, workers*rounds)
 }
@@ -409,7 +409,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		other.backend.takeCalls()
 		same(t, "turns of the record", other.playTurnOn(fresh, "fresh").Thread.Turns, 3)
 		same(t, "look-ups of sessions in the backend", other.backend.lookups(), 0)
-		same(t, "turns in the stored row", home.rowTurns(fresh), 3)
+		same(t, "turns in the stored row", home.storedTurnCount(fresh), 3)
 		sameList(t, "failed steps of the first replica", home.failed(), nil)
 	})
 }
@@ -439,12 +439,12 @@ func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	ses := r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns after another replica's write", r.turnsOf(id), 7)
+	same(t, "turns after another replica's write", r.turnCount(id), 7)
 	r.change(id, store.Unchanged, func(rec *session.Record) { rec.Thread.Turns = 9 })
 	ses = r.store.AcquireInMemory(id)
 	r.store.Refresh(t.Context(), ses)
 	r.store.Release(ses, store.Unchanged)
-	same(t, "turns that are newer in memory", r.turnsOf(id), 9)
+	same(t, "turns that are newer in memory", r.turnCount(id), 9)
 }
 
 // A tenant with too many sessions fills only its share of memory. Its further sessions get no lessons, and

@@ -26,9 +26,9 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 		"a path of no call": {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
 		r := newRig(t, nil)
-		v := r.converse("s")
+		v := r.newConversation("s")
 		v.turn(1, nil)
-		v.turn(2, readsEnv)
+		v.turn(2, readEnvFile)
 		for i, about := range []string{"1", "2", "the session"} {
 			e := feedback.Entry{
 				ID: fmt.Sprint("f", i), At: r.clock.now(), Source: feedback.SourceUser, Type: feedback.TypeCorrection, Score: 0.5, Tier: 1,
@@ -101,7 +101,7 @@ func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
 	t.Parallel()
 	out := optOutOf(t, "*.env")
 	list := []sample.Exchange{{ID: "1", Turn: 1}, {ID: "2", Turn: 2}}
-	readsEnv(&list[1])
+	readEnvFile(&list[1])
 	for turn, want := range map[int]string{0: "", 1: "well done"} {
 		m := sample.Sample{Meta: map[string]any{"source_event_ids": []string{"1"}}, Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
 		if turn > 0 {

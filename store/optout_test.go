@@ -21,8 +21,8 @@ type conversation struct {
 	name string
 }
 
-// converse begins a conversation.
-func (r *rig) converse(name string) *conversation {
+// newConversation begins a conversation.
+func (r *rig) newConversation(name string) *conversation {
 	id := session.KeyOf(tenantA, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
@@ -90,8 +90,8 @@ func (c *conversation) record() *session.Record {
 // turn, nor a hash, nor a key. The other turns are kept.
 func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
-	c := r.converse("s")
+	r := newRig(t, optOutEnvFiles(t))
+	c := r.newConversation("s")
 	c.turn(1, nil)
 	same(t, "hash of the list", c.record().Thread.ListHash, 1001)
 	for _, want := range []string{"2001", "3001", "call-1"} {
@@ -99,7 +99,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 			t.Errorf("row after the first turn: got %s, want a row with %s", row, want)
 		}
 	}
-	c.turn(2, readsEnv)
+	c.turn(2, readEnvFile)
 	second := c.row()
 	sameList(t, "opted-out turns", c.record().OptOut.Turns, []int{2})
 	c.turn(3, nil)
@@ -137,8 +137,8 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 // The row of a session waits until the recorder has judged whether the newest turn opted out.
 func TestRowWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
-	c := r.converse("s")
+	r := newRig(t, optOutEnvFiles(t))
+	c := r.newConversation("s")
 	r.change(c.id, store.Decided, func(rec *session.Record) {
 		rec.Thread.Turns, rec.Thread.ListHash = 1, 1001
 		rec.Await(1)
@@ -159,10 +159,10 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, envOut(t))
-		c := r.converse("s")
-		c.turn(1, readsEnv)
-		c.turn(2, readsEnv)
+		r := runRig(t, optOutEnvFiles(t))
+		c := r.newConversation("s")
+		c.turn(1, readEnvFile)
+		c.turn(2, readEnvFile)
 		e := score("f", 1, 1)
 		e.Comment = "about the .env"
 		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, e)
@@ -192,15 +192,15 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	t.Parallel()
 	withSecret := func(secret string) func(o *store.Options) {
 		return func(o *store.Options) {
-			envOut(t)(o)
+			optOutEnvFiles(t)(o)
 			o.Content.Secret = []byte(secret)
 		}
 	}
 	r := newRig(t, withSecret("a"))
-	c := r.converse(markerWord)
+	c := r.newConversation(markerWord)
 	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.Asked = session.ByHeader, true })
 	for turn := 1; turn <= 3; turn++ {
-		c.turn(turn, readsEnv)
+		c.turn(turn, readEnvFile)
 	}
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
@@ -223,14 +223,14 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, envOut(t))
-		c := r.converse("s")
+		r := newRig(t, optOutEnvFiles(t))
+		c := r.newConversation("s")
 		r.change(c.id, store.Unchanged, func(rec *session.Record) {
 			rec.Thread.Turns = 1
 			rec.Await(1)
 		})
 		x := exchange(tenantA, "s", 1, r.clock.now())
-		readsEnv(x)
+		readEnvFile(x)
 		go func() {
 			synctest.Wait() // until the feedback waits
 			r.store.OptedOut(x, nil)
@@ -245,10 +245,10 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	c := r.converse("s")
-	c.turn(1, readsEnv)
+	c := r.newConversation("s")
+	c.turn(1, readEnvFile)
 	same(t, "stored exchanges before the pattern is set", r.exchanges(c.id), 1)
 	r.store.SetOptOut(optOutOf(t, "*.env"))
-	c.turn(2, readsEnv)
+	c.turn(2, readEnvFile)
 	same(t, "stored exchanges after a turn that matches the pattern", r.exchanges(c.id), 1)
 }

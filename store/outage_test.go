@@ -56,7 +56,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			t.Parallel()
 			smallMemory := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
 			r := newRig(t, smallMemory)
-			r.backend.down()
+			r.backend.failWrites()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
 				r.beginSession(tenantA, name, picked(true))
@@ -67,7 +67,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 			same(t, "Account.Spooled during the outage", r.balancedAccount(true).Spooled, 100)
 			same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 100)
 			same(t, "Tally.DroppedFull", r.store.Tally.DroppedFull.Load(), 0)
-			r.backend.up()
+			r.backend.allowWrites()
 			if crash {
 				r = r.restart(smallMemory)
 			}
@@ -96,7 +96,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.backend.down()
+	r.backend.failWrites()
 	id := r.beginSession(tenantA, "s", picked(true))
 	for turns := 1; turns <= 5; turns++ {
 		r.change(id, store.Decided, func(rec *session.Record) { rec.Thread.Turns = turns })
@@ -104,14 +104,14 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	}
 	r = r.crash(nil)
 	r.deliver()
-	same(t, "turns in the stored row", r.rowTurns(id), 5)
+	same(t, "turns in the stored row", r.storedTurnCount(id), 5)
 }
 
 // After a restart, Acquire reports a session with an undelivered row as late (it may exist), not as unknown.
 func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	r.backend.down()
+	r.backend.failWrites()
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
 	_, late := r.store.Acquire(t.Context(), tenantA, session.ID{9})
@@ -165,9 +165,9 @@ func (l *lossyBackend) OptOutOf(context.Context, session.ID) (session.OptOutMark
 }
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
-// inFleet makes the backend of a rig a lossyBackend with an epoch, as if several replicas (a fleet) shared it, and
+// withFleet makes the backend of a rig a lossyBackend with an epoch, as if several replicas (a fleet) shared it, and
 // stores the lossyBackend in be.
-func inFleet(be **lossyBackend, epoch string) func(o *store.Options) {
+func withFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
 		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // openRig sets a *faulty
 		o.Backend, o.Fleet = *be, *be
@@ -186,7 +186,7 @@ func (r *rig) deleteSession(name string) {
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, inFleet(&be, "one"))
+	r := newRig(t, withFleet(&be, "one"))
 	for _, name := range []string{"old", "between", "young"} {
 		r.beginSession(tenantA, name, picked(true))
 		r.offer(name, 1)
@@ -209,7 +209,7 @@ func TestLostWritesAreDeliveredAgain(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.deleteSession("young")
-	r = r.restart(inFleet(&be, "four"))
+	r = r.restart(withFleet(&be, "four"))
 	r.wait(time.Second)
 	sameList(t, "turns delivered again after a stop", r.storedTurns("young"), []string{"1 complete", "2 complete"})
 	sameAccount(t, "account", r.account(true), "4 = 4 + 0 + 0")
@@ -228,7 +228,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 			r := newRig(t, func(o *store.Options) {
 				o.Queue.Bytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
 				if shared {
-					inFleet(&be, "one")(o)
+					withFleet(&be, "one")(o)
 				}
 			})
 			for turn := range 8 {
@@ -257,7 +257,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
-	r.backend.down()
+	r.backend.failWrites()
 	x, b := r.startTurn("slow", 1)
 	const turns = 40
 	for i := range turns {
@@ -273,7 +273,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	}
 	same(t, "Tally.DroppedQuota", r.store.Tally.DroppedQuota.Load(), dropped)
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), account.Spooled)
-	r.backend.up()
+	r.backend.allowWrites()
 	r.wait(time.Minute)
 	r.offer("s", 100)
 	r.deliver()
@@ -335,7 +335,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	r := newRig(t, nil)
 	r.deliver()
 	same(t, "lag before the first turn", r.store.Lag(), 0)
-	r.backend.down()
+	r.backend.failWrites()
 	r.offer("s", 1)
 	r.deliver()
 	r.clock.add(10 * time.Second)
@@ -344,7 +344,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 		t.Errorf("lag while the backend is down: got %v, want 10s to 20s", lag)
 	}
 	atLeast(t, "bytes of the outbox while the backend is down", r.store.OutboxBytes(), 1)
-	r.backend.up()
+	r.backend.allowWrites()
 	r.clock.add(10 * time.Second)
 	r.deliver()
 	r.deliver()
@@ -357,7 +357,7 @@ func TestStopReportsALoss(t *testing.T) {
 	r := newRig(t, func(o *store.Options) { o.Queue.Path = "" })
 	r.offer("s", 1)
 	r.deliver()
-	r.backend.down()
+	r.backend.failWrites()
 	r.offer("s", 2)
 	if err := r.drain(); !errors.Is(err, errDown) {
 		t.Errorf("stop with an undelivered exchange in memory: got error %v, want errDown", err)
@@ -379,7 +379,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; limit.set(o) })
-			r.backend.down()
+			r.backend.failWrites()
 			const turns = 100
 			for i := range turns {
 				x := exchange(tenantA, "s", i+1, r.clock.now())
@@ -403,7 +403,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 				r.wait(time.Second)
 			}
 			same(t, "dropped exchanges by reason after the turns of the other tenant", fmt.Sprint(r.balancedAccount(true).Dropped), fmt.Sprint(dropped))
-			r.backend.up()
+			r.backend.allowWrites()
 			r.wait(time.Minute)
 			r.offer("s", turns+1)
 			r.deliver()

@@ -14,7 +14,7 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10
 	r := newRig(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
-	r.backend.down()
+	r.backend.failWrites()
 	for i := range turns {
 		x := exchange(tenantA, "s", i+1, r.clock.now())
 		x.Reply.Text = noise(i+1, size)
@@ -42,7 +42,7 @@ func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 			found, before = count("another", "theirs") == 1, count(tenantA, "s")
 		}
 	})
-	r.backend.up()
+	r.backend.allowWrites()
 	r.wait(time.Minute)
 	if !found || before > turns/3 {
 		t.Errorf("the exchange of the other tenant: got delivered = %v after %d exchanges of the backlog, want true after at most %d", found, before, turns/3)

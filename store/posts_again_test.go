@@ -9,8 +9,8 @@ import (
 	"precept/store"
 )
 
-// rateAgain posts feedback on the session "s" whose id the sender gave, so that the sender may repeat the post.
-func (r *rig) rateAgain(e feedback.Entry) store.Posted {
+// repostFeedback posts feedback on the session "s" whose id the sender gave, so that the sender may repeat the post.
+func (r *rig) repostFeedback(e feedback.Entry) store.Posted {
 	r.t.Helper()
 	done, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{SessionID: "s", Keyed: true, Entry: e})
 	if err != nil {
@@ -29,38 +29,38 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	for name, play := range map[string]func(r *rig){
 		"known session": func(r *rig) {
 			r.playOneTurn("s", picked(true))
-			r.rateAgain(first)
-			r.rateAgain(better)
+			r.repostFeedback(first)
+			r.repostFeedback(better)
 			r.store.Touched()
-			same(r.t, "answer to the repetition", r.rateAgain(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
+			same(r.t, "answer to the repetition", r.repostFeedback(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
 			same(r.t, "sessions touched by the repetition", len(r.store.Touched()), 0)
 		},
 		"parked": func(r *rig) {
 			for _, e := range []feedback.Entry{first, better, again} {
-				same(r.t, "answer", r.rateAgain(e), store.Posted{ID: e.ID, Status: store.Parked})
+				same(r.t, "answer", r.repostFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			r.addKey(key, r.playOneTurn("s", picked(true)))
 			r.deliver()
 		},
 		"parked, then repeated after the session has arrived": func(r *rig) {
-			r.rateAgain(first)
-			r.rateAgain(better)
+			r.repostFeedback(first)
+			r.repostFeedback(better)
 			r.addKey(key, r.playOneTurn("s", picked(true)))
 			r.deliver()
-			r.rateAgain(again)
+			r.repostFeedback(again)
 		},
 		"parked, then repeated while the session arrives": func(r *rig) {
-			r.rateAgain(first)
-			r.rateAgain(better)
+			r.repostFeedback(first)
+			r.repostFeedback(better)
 			r.addKey(key, r.playOneTurn("s", picked(true)))
-			same(r.t, "status of the repetition", r.rateAgain(again).Status, store.Joined)
+			same(r.t, "status of the repetition", r.repostFeedback(again).Status, store.Joined)
 			r.deliver()
 		},
 		"outage": func(r *rig) {
 			r.playOneTurn("s", picked(true))
 			r.backend.failPosts()
 			for _, e := range []feedback.Entry{first, better, again} {
-				same(r.t, "answer", r.rateAgain(e), store.Posted{ID: e.ID, Status: store.Parked})
+				same(r.t, "answer", r.repostFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			r.backend.allowPosts()
 			r.wait(3 * time.Second)
@@ -86,9 +86,9 @@ func TestRepeatedPostCompletesTheUnit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	unit, id := r.playOneTurn("parent", picked(true)), r.playOneTurn("s", picked(true))
-	r.rateAgain(score("a", 1, 0))
+	r.repostFeedback(score("a", 1, 0))
 	r.change(id, store.Decided, func(rec *session.Record) { rec.Unit.ID = unit.String() })
-	r.rateAgain(score("a", 3, 0))
+	r.repostFeedback(score("a", 3, 0))
 	list, err := r.backend.Feedback(t.Context(), tenantA, unit)
 	if err != nil || len(list) != 1 || !list[0].At.Equal(score("a", 1, 0).At) {
 		t.Errorf("feedback of the unit: got %+v, error %v, want one entry with the time of the first post", list, err)
@@ -101,7 +101,7 @@ func TestSameIDWithAnotherContentIsACorrection(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.playOneTurn("s", picked(true))
 	for _, e := range []feedback.Entry{score("a", 1, 0), score("b", 2, 1), score("a", 3, .25)} {
-		r.rateAgain(e)
+		r.repostFeedback(e)
 	}
 	list, err := r.backend.Feedback(t.Context(), tenantA, id)
 	if err != nil || len(list) != 2 || !list[1].At.Equal(score("a", 3, .25).At) || list[1].Score != .25 {

@@ -101,7 +101,7 @@ func TestLateFeedbackFollowsItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.backend.failPosts()
-	r.backend.down()
+	r.backend.failWrites()
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.offer("s", 1)
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
@@ -224,10 +224,10 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 // Feedback on an opted-out session is ignored, and does not wait in the outbox while the backend is down.
 func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
+	r := newRig(t, optOutEnvFiles(t))
 	id := r.beginSession(tenantA, "s", picked(true))
 	x := exchange(tenantA, "s", 1, r.clock.now())
-	readsEnv(x)
+	readEnvFile(x)
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
 	r.deliver()
 	r.backend.failPosts()
@@ -310,7 +310,7 @@ func TestForgettingCallsErased(t *testing.T) {
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, inFleet(&be, "one"))
+	r := newRig(t, withFleet(&be, "one"))
 	for _, name := range []string{"s", "other"} {
 		r.addKey(session.EchoKeyOf(tenantA, "r:"+name), r.playOneTurn(name, picked(true)))
 	}
@@ -339,7 +339,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, inFleet(&be, "one"))
+	r := newRig(t, withFleet(&be, "one"))
 	id := r.playOneTurn("s", picked(true))
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.deliver()

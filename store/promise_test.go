@@ -70,7 +70,7 @@ func TestStopWritesEverything(t *testing.T) {
 	}
 	<-r.store.Done()
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
-	sameAccount(t, "account", equation(r.balancedAccount(false)), "700 = 700 + 0 + 0")
+	sameAccount(t, "account", accountText(r.balancedAccount(false)), "700 = 700 + 0 + 0")
 	r = r.restart(nil)
 	for i := range n {
 		r.checkStored(fmt.Sprint("s", i), "1 complete")
@@ -93,7 +93,7 @@ func TestKillLeavesStubs(t *testing.T) {
 		sameAccount(t, "account", r.account(true), "2 = 1 + 1 + 0")
 		for next, i := r, 0; i < 2; i++ {
 			next = next.crash(nil)
-			sameAccount(t, "account before the start", equation(next.balancedAccount(false)), "2 = 1 + 0 + 1")
+			sameAccount(t, "account before the start", accountText(next.balancedAccount(false)), "2 = 1 + 0 + 1")
 			next.run()
 			time.Sleep(durableAfter)
 			next.checkStored("s", "1 complete", "2 incomplete")
@@ -150,7 +150,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 				if err := r.drain(); err != nil {
 					t.Error(err)
 				}
-				sameAccount(t, "account", equation(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
+				sameAccount(t, "account", accountText(r.balancedAccount(false)), "3 = 2 + 0 + 0 + 1 opted_out")
 			})
 		})
 	}
@@ -162,7 +162,7 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		r := runRig(t, nil)
-		r.backend.down()
+		r.backend.failWrites()
 		for turn := 1; turn <= 3; turn++ {
 			r.playTurn("s", turn)
 			time.Sleep(durableAfter)
@@ -172,7 +172,7 @@ func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 		if r.store.Healthy() || r.store.Lag() < durableAfter || r.store.Tally.WriteErrors.Load() == 0 {
 			t.Errorf("during the outage: got Healthy %v, Lag %v, Tally.WriteErrors %d, want false, at least %v, more than 0", r.store.Healthy(), r.store.Lag(), r.store.Tally.WriteErrors.Load(), durableAfter)
 		}
-		r.backend.up()
+		r.backend.allowWrites()
 		time.Sleep(durableAfter)
 		r.checkStored("s", "1 complete", "2 complete", "3 complete")
 		sameAccount(t, "account", r.account(true), "3 = 3 + 0 + 0")

@@ -29,7 +29,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	})
 	r.deliver()
 	r.deliver()
-	same(t, "turns after a restart", r.restart(nil).turnsOf(id), 9)
+	same(t, "turns after a restart", r.restart(nil).turnCount(id), 9)
 }
 
 // A change of the kind Counted is written with the next decision, a second later, or at the stop.
@@ -41,22 +41,22 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 	r.deliver()
 	r.change(id, store.Counted, nextTurn)
 	r.deliver()
-	same(t, "stored turns right after a count", r.rowTurns(id), 1)
+	same(t, "stored turns right after a count", r.storedTurnCount(id), 1)
 	r.wait(time.Second)
-	same(t, "stored turns a second after a count", r.rowTurns(id), 2)
+	same(t, "stored turns a second after a count", r.storedTurnCount(id), 2)
 	r.change(id, store.Counted, nextTurn)
 	r.change(id, store.Decided, nextTurn)
 	r.deliver()
-	same(t, "stored turns after a decision", r.rowTurns(id), 4)
+	same(t, "stored turns after a decision", r.storedTurnCount(id), 4)
 	r.wait(time.Second)
 	r.change(id, store.Unchanged, nextTurn)
 	r.wait(time.Second)
-	same(t, "stored turns after no change", r.rowTurns(id), 4)
+	same(t, "stored turns after no change", r.storedTurnCount(id), 4)
 	r.change(id, store.Counted, nextTurn)
 	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
-	same(t, "stored turns after the stop", r.rowTurns(id), 6)
+	same(t, "stored turns after the stop", r.storedTurnCount(id), 6)
 }
 
 func TestMemoryForExchangesIsBounded(t *testing.T) {
@@ -181,7 +181,7 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 		t.Errorf("Run at a stop: got error %v, want errDown", err)
 	}
 	same(t, "Tally.Pending", r.store.Tally.Pending.Load(), 2)
-	sameAccount(t, "account", equation(r.balancedAccount(false)), "2 = 0 + 2 + 0")
+	sameAccount(t, "account", accountText(r.balancedAccount(false)), "2 = 0 + 2 + 0")
 }
 
 func TestPanicLosesOneTurn(t *testing.T) {
@@ -232,7 +232,7 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 			if crash {
 				r = r.restart(withPanic)
 			} else {
-				r.backend.up()
+				r.backend.allowWrites()
 			}
 			r.wait(2 * time.Second)
 			sameList(t, "stored turns", r.storedTurns("s"), []string{"1 complete", "2 complete", "4 complete", "5 complete"})

@@ -191,7 +191,7 @@ func TestOptOutByPath(t *testing.T) {
 		"the call that is answered": {nil, []string{read("main.go"), read("./prod.env")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, envOut(t))
+			r := newRig(t, optOutEnvFiles(t))
 			id := r.beginSession(tenantA, "s", picked(true))
 			r.change(id, store.Decided, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}

@@ -108,7 +108,7 @@ func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
-	r := newRig(t, inFleet(&backend, "one"))
+	r := newRig(t, withFleet(&backend, "one"))
 	deleted := r.beginSession(tenantA, "deleted", picked(true))
 	r.backend.failNext("write", 1, errDown)
 	r.offer("deleted", 1)
@@ -151,7 +151,7 @@ func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 		r.clock.add(24 * time.Hour) // an idle session is not evicted, because no backend could load it again
 		time.Sleep(time.Second)
 		same(t, "sessions in memory", r.store.Sessions(), 1)
-		same(t, "turns of the session", r.turnsOf(id), 1)
+		same(t, "turns of the session", r.turnCount(id), 1)
 		r.checkMemoryIsFree()
 	})
 }

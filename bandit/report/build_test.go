@@ -80,11 +80,11 @@ func lessonsOf(slugs ...string) (out []report.Lesson) {
 // input returns the input of a report on these lessons with the counters of c.
 func input(c *bandit.Chooser, slugs ...string) report.Input {
 	c.Maxima(noon)
-	return with(report.Input{Now: noon, Lessons: lessonsOf(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
+	return withChooser(report.Input{Now: noon, Lessons: lessonsOf(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-// only returns the row of lesson a in a report on this lesson. The functions in change edit the input of the report.
-func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
+// rowOfA returns the row of lesson a in a report on this lesson. The functions in change edit the input of the report.
+func rowOfA(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := input(c, "a")
 	for _, f := range change {
@@ -118,7 +118,7 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
 			addArm(counters, "a", c.a)
-			r := only(t, counters)
+			r := rowOfA(t, counters)
 			if r.Verdict != c.want {
 				t.Errorf("got the verdict %s, want %s; the checks are %+v and %+v", r.Verdict, c.want, r.SRM, r.Reporting)
 			}
@@ -136,11 +136,11 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
-	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
+	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
 		t.Fatalf("got the verdict %s with the notes %q and %q, want %s without a note", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
-	if r := only(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
+	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
 		t.Errorf("with a wider interval: got the verdict %s with the notes %q and %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
@@ -149,11 +149,11 @@ func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
-	if r := only(t, c); r.Verdict != report.NoEffect {
+	if r := rowOfA(t, c); r.Verdict != report.NoEffect {
 		t.Fatalf("got the verdict %s with the interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
-	if r := only(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
+	if r := rowOfA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
 		t.Errorf("with a smaller holdout: got the verdict %s with the lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
 	}
 }
@@ -163,7 +163,7 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
 		t.Fatalf("one lesson alone: got the verdict %s with the interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
@@ -173,7 +173,7 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	for i := range 20 { // other lessons without an effect
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
+	if r = rowOfA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
 		t.Errorf(`among 21 lessons: got the verdict %s with the note %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
 	}
 }
@@ -183,14 +183,14 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("one lesson alone: got the verdict %s with the interval [%v, %v], want %s or %s above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
-	r = only(t, c)
+	r = rowOfA(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
 		t.Errorf("among 21 lessons: got the verdict %s with the interval [%v, %v] and %d needed picks, want no help, an interval above 0 and more than 0 picks", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
@@ -205,7 +205,7 @@ func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
-	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
+	if r := rowOfA(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
 		t.Errorf(`40 withheld sessions: got the verdict %s, the lower bound %v and the note %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
@@ -213,16 +213,16 @@ func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
 		t.Fatalf("got the verdict %s with the lower bound %v, want %s above 0", r.Verdict, *r.Lo, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
-	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
+	if r = rowOfA(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
 		t.Errorf(`with a wider interval: got the verdict %s, the lower bound %v and the note %q, want %s, at most 0 and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
-	if r = only(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
+	if r = rowOfA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
 		t.Errorf("after many failures: got the verdict %s with the effect %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
 	}
 }
@@ -233,7 +233,7 @@ func TestLikelyHelpsIsAVerdictOfTheModel(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
 		t.Errorf("got the verdict %s with the note %q and %d needed picks, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
@@ -251,7 +251,7 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 	} {
 		c := bandit.New()
 		addArm(c, "a", a)
-		r := only(t, c)
+		r := rowOfA(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
 			t.Errorf("%s: the row has an effect, want none", name)
 		}
@@ -261,7 +261,7 @@ func TestNoEffectIsShownBeforeEnoughSessions(t *testing.T) {
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
-	if r := only(t, c); r.Effect == nil {
+	if r := rowOfA(t, c); r.Effect == nil {
 		t.Error("50 sessions with 5 withheld show no effect, want an effect")
 	}
 }
@@ -343,7 +343,7 @@ func TestReportJSONRoundTripIsLossless(t *testing.T) {
 func TestEffectIsTheDifferenceOfTheArms(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
 		t.Errorf("got effect %v and means %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
@@ -358,7 +358,7 @@ func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
 	addArm(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
 		t.Errorf("got LOODelta %v, LOOGap %v and the effect %v, want %v, the difference of the two, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
@@ -390,15 +390,15 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
-	all := only(t, c)
-	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
+	all := rowOfA(t, c)
+	week := rowOfA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
 		t.Errorf("last week: got the row %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("got the verdict %s for the last week and %s for all %d injected sessions, want %s twice and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
-	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
+	if empty := rowOfA(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
 		t.Errorf("last hour: got the row %+v, want no effect and Rewarded = 0", empty)
 	}
 }
@@ -409,7 +409,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	for d := int32(30); d > 0; d-- {
 		addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
 	}
-	r := only(t, c, func(in *report.Input) { in.Bands = true })
+	r := rowOfA(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
 		t.Fatalf("got the days %+v, want 30 days from 2026-01-30 on", r.Days)
 	}
@@ -453,17 +453,17 @@ func TestCautionNeedsMoreFailuresThanExpected(t *testing.T) {
 	}
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
-	if r := only(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
+	if r := rowOfA(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
 		t.Errorf("60 failures with the lesson and 80%% success without: got Caution = %v, %d failures and %d successes, want true, 60 and 0", r.Caution, r.Failure, r.Success)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
-	if r := only(t, c); r.Caution || r.Failure != 60 {
+	if r := rowOfA(t, c); r.Caution || r.Failure != 60 {
 		t.Errorf("60 failures with the lesson and no success without: got Caution = %v and %d failures, want false and 60", r.Caution, r.Failure)
 	}
 	c = bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
-	if r := only(t, c); r.Caution || r.Failure <= r.Success {
+	if r := rowOfA(t, c); r.Caution || r.Failure <= r.Success {
 		t.Errorf("24 successes of 50 with an expected reward of 0.5: got Caution = %v, %d failures and %d successes, want false and more failures than successes", r.Caution, r.Failure, r.Success)
 	}
 }
@@ -487,38 +487,38 @@ func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
-		if got := only(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
+		if got := rowOfA(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: got the reason %q to retire the lesson, want %q in the reason (empty: no reason)", name, got, c.want)
 		}
 	}
-	if got := only(t, short).Retire; strings.Contains(got, "60 days") {
+	if got := rowOfA(t, short).Retire; strings.Contains(got, "60 days") {
 		t.Errorf("benched for three days: got the reason %q, want no reason with 60 days", got)
 	}
 }
 
 func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
-	fresh := only(t, c)
+	fresh := rowOfA(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
 		t.Errorf("new lesson: got the row %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
-	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
+	r := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
 		t.Errorf("got the row %+v, want 500 to 3000 needed picks, and as many weeks as their number divided by the picks of a week", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("epsilon 0.5: got the projection %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
 	}
-	if less := only(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
+	if less := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
 		t.Errorf("epsilon 0.05: got the projection %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
-		if got := only(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
+		if got := rowOfA(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
 			t.Errorf("epsilon %v: got the projection %+v, want none", nonsense, got.WhatIf)
 		}
 	}
-	off := only(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
+	off := rowOfA(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
 		t.Errorf("without a holdout: got %d needed picks and the note %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
@@ -576,7 +576,7 @@ func BenchmarkBuild(b *testing.B) {
 func TestRowComparesTheTokensOfBothArms(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
 		t.Errorf("without token usage: got the row %+v, want no input tokens, cached share or cost", r)
 	}
@@ -588,7 +588,7 @@ func TestRowComparesTheTokensOfBothArms(t *testing.T) {
 		}
 		c.Add(x.CostDeltas(u))
 	}
-	r = only(t, c)
+	r = rowOfA(t, c)
 	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
 		t.Errorf("got %v input tokens with the lesson and %v without, the cached share %v and its change %v; want 500, 1000, 0.4 and -0.2", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}

@@ -10,8 +10,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// with completes an input with the counters and the beliefs of a chooser.
-func with(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
+// withChooser completes an input with the counters and the beliefs of a chooser.
+func withChooser(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
 	in.Counters, in.Chooser = c.Measured(), fixedChooser{c, cfg}
 	in.Policy = report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost, ProbeShare: bandit.ProbeShare,

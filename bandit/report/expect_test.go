@@ -14,7 +14,7 @@ import (
 func TestExpectPredictsTheVerdict(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
 		t.Fatalf("got the verdict %s, %d needed picks and Weeks %v, want %s, more than 0 and a number of weeks", r.Verdict, r.NeedsPicks, r.Weeks, report.Unproven)
 	}
@@ -25,21 +25,21 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 	if r.NeedsSessions < r.NeedsPicks || len(r.Sooner) != 2 || !strings.HasPrefix(r.Sooner[0], "a trial, in ") || r.Sooner[1] != "more traffic" {
 		t.Errorf("got %d needed sessions and the advice %q, want at least %d sessions and the advice of a trial and more traffic", r.NeedsSessions, r.Sooner, r.NeedsPicks)
 	}
-	trial := only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	trial := rowOfA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
 		t.Errorf("in a trial: got %d needed picks and the advice %q, want fewer than %d picks and one piece of advice", trial.NeedsPicks, trial.Sooner, r.NeedsPicks)
 	}
-	if never := only(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "no closed session has matched") {
+	if never := rowOfA(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "no closed session has matched") {
 		t.Errorf(`a lesson without a match: got the date %q and the advice %q, want no date and "no closed session has matched"`, never.Expected, never.Sooner)
 	}
 	mute := bandit.New()
 	addArm(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
-	if r := only(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
+	if r := rowOfA(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
 		t.Errorf("a third of the sessions rewarded: got the advice %q, want more feedback: 33%%", r.Sooner)
 	}
 	helps := bandit.New()
 	addArm(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
-	if r := only(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
+	if r := rowOfA(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
 		t.Errorf("verdict %s: got the date %q, %d needed sessions and the advice %q, want none", r.Verdict, r.Expected, r.NeedsSessions, r.Sooner)
 	}
 }
@@ -49,7 +49,7 @@ func TestExpectPredictsTheVerdict(t *testing.T) {
 func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
-	r := only(t, c)
+	r := rowOfA(t, c)
 	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
 		t.Errorf("got the row %+v, want the verdict %s, epsilon 0.5 and at least ten times NeedsPicks/PerWeek weeks", r, report.Benched)
 	}
@@ -60,7 +60,7 @@ func TestExpectUsesTheRateOfABenchedLesson(t *testing.T) {
 		t.Errorf("%d picks at %v a week: got %d needed sessions, want at least %v", r.NeedsPicks, rate, r.NeedsSessions, float64(r.NeedsPicks)*r.PerWeek/rate)
 	}
 	// In a trial a lesson is picked at each match, so the rate of the earlier picks predicts the time.
-	r = only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	r = rowOfA(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
 		t.Errorf("in a trial: got the row %+v, want the verdict %s, NeedsPicks/PerWeek weeks and no note about probes", r, report.Benched)
 	}
@@ -71,10 +71,10 @@ func TestExpectNamesThePlannedEvaluation(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
-	if r := only(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
+	if r := rowOfA(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
 		t.Errorf("300 planned picks: got the trial %q and %d needed picks, want running and 300", r.Trial, r.NeedsPicks)
 	}
-	if r := only(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
+	if r := rowOfA(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
 		t.Errorf("900,000 planned picks: got %d needed picks, want fewer, until the verdict of the row", r.NeedsPicks)
 	}
 }

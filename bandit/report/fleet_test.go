@@ -58,7 +58,7 @@ func play(seed string, effects []float64, sessions, every int, see func(report.R
 		}
 		if i%every == every-1 {
 			c.Maxima(noon)
-			see(report.Build(with(report.Input{Now: noon, Lessons: all}, c, cfg)))
+			see(report.Build(withChooser(report.Input{Now: noon, Lessons: all}, c, cfg)))
 		}
 	}
 }

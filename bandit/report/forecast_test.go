@@ -17,9 +17,9 @@ func believed(mean float64) impossibleChooser {
 	return impossibleChooser{report.Belief{Mean: mean, Var: 0.01, Epsilon: 0.2}}
 }
 
-// costed returns the report of a tenant. Lesson a has 200 picks on one day of the last week, and 100 of the picks
-// have a reward. The lesson new has no pick. mean is the chooser's belief about the effect of every lesson.
-func costed(mean float64) report.Report {
+// reportWithCosts returns the report of a tenant. Lesson a has 200 picks on one day of the last week, and 100 of the
+// picks have a reward. The lesson new has no pick. mean is the chooser's belief about the effect of every lesson.
+func reportWithCosts(mean float64) report.Report {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.6, mute1: 80, mute0: 20, day: today() - 6})
 	in := input(c, "a", "new")
@@ -30,7 +30,7 @@ func costed(mean float64) report.Report {
 // A forecast computes the cost of a planned trial from the row of the lesson. Half of the picks have a reward, so a
 // trial of 400 rewarded picks takes 800 sessions. The lost reward follows from the belief of the chooser.
 func TestForecastComputesTheCostOfATrial(t *testing.T) {
-	r := costed(0.1)
+	r := reportWithCosts(0.1)
 	f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
 	if err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 func TestForecastTextNamesCostAndPurpose(t *testing.T) {
 	var all strings.Builder
 	for _, mean := range []float64{0.1, -0.1} {
-		r := costed(mean)
+		r := reportWithCosts(mean)
 		f, err := r.Forecast("a", report.Goal{Picks: 400, Epsilon: 0.4})
 		if err != nil {
 			t.Fatal(err)
@@ -75,7 +75,7 @@ func TestForecastTextNamesCostAndPurpose(t *testing.T) {
 
 // A goal has either a number of picks or an effect. Power and epsilon are between 0 and 1. Any other goal is an error.
 func TestInvalidGoalsAreRefused(t *testing.T) {
-	r := costed(0.1)
+	r := reportWithCosts(0.1)
 	nan := math.NaN()
 	for _, c := range []struct {
 		g         report.Goal
@@ -174,7 +174,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 		}
 		addArm(c, "a", a)
-		return only(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
+		return rowOfA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: a.eps}} })
 	}
 	for _, a := range []arm{
 		{eps: 0.5, n1: 200, n0: 200, y1: 0.6, y0: 0.5},

@@ -21,7 +21,7 @@ import (
 type tally struct {
 	gained   float64 // reward from the injected lessons
 	possible float64 // reward from the best choice of lessons
-	helpers  int     // lessons that help
+	helpful  int     // lessons that help
 	found    int     // lessons that help and that the report calls helpful
 	claims   int     // lessons that the report calls helpful or harmful
 	wrong    int     // claims that are wrong
@@ -82,7 +82,7 @@ func (w *demoWorld) session(most int) (category string, success, best float64, m
 func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 	c.Maxima(noon)
 	c.SetPriors(c.Refit())
-	for j, row := range report.Build(with(report.Input{Now: noon, Lessons: w.lessons}, c, cfg)).Lessons {
+	for j, row := range report.Build(withChooser(report.Input{Now: noon, Lessons: w.lessons}, c, cfg)).Lessons {
 		switch row.Verdict {
 		case report.Helps, report.ProvenHelps, report.Harms, report.ProvenHarms:
 			w.called[j] = row.Verdict
@@ -95,7 +95,7 @@ func (w *demoWorld) recordVerdicts(c *bandit.Chooser, cfg bandit.Config) {
 func (w *demoWorld) judge(t *tally) {
 	for j, v := range w.called {
 		if w.effects[j] > 0 {
-			t.helpers++
+			t.helpful++
 		}
 		if v == "" {
 			continue
@@ -159,13 +159,13 @@ func playHoldout(rule bandit.Holdout, seed string, sessions int) (t tally) {
 	return t
 }
 
-// playWorlds plays a number of worlds, and returns the results of each and their sum.
-func playWorlds(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
+// simulateRuns simulates a number of worlds and returns the tally of each and their sum.
+func simulateRuns(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tally) {
 	for n := range worlds {
 		x := playHoldout(rule, fmt.Sprint("hold", n), sessions)
 		all = append(all, x)
 		sum.gained, sum.possible = sum.gained+x.gained, sum.possible+x.possible
-		sum.helpers, sum.found = sum.helpers+x.helpers, sum.found+x.found
+		sum.helpful, sum.found = sum.helpful+x.helpful, sum.found+x.found
 		sum.claims, sum.wrong = sum.claims+x.claims, sum.wrong+x.wrong
 	}
 	return all, sum
@@ -173,16 +173,16 @@ func playWorlds(rule bandit.Holdout, worlds, sessions int) (all []tally, sum tal
 
 // standardError returns the standard error of the ratio of two sums over worlds.
 func standardError(all []tally, numerator, denominator func(tally) float64) float64 {
-	var sum, below float64
+	var numSum, denSum float64
 	for _, x := range all {
-		sum, below = sum+numerator(x), below+denominator(x)
+		numSum, denSum = numSum+numerator(x), denSum+denominator(x)
 	}
-	squares, n := 0.0, float64(len(all))
+	sumSquares, n := 0.0, float64(len(all))
 	for _, x := range all {
-		d := numerator(x) - sum/below*denominator(x)
-		squares += d * d
+		d := numerator(x) - numSum/denSum*denominator(x)
+		sumSquares += d * d
 	}
-	return math.Sqrt(squares*n/max(n-1, 1)) / below
+	return math.Sqrt(sumSquares*n/max(n-1, 1)) / denSum
 }
 
 // In worlds with known effects, the rule prove finds more helpful lessons than the rule earn, earn gains more
@@ -192,22 +192,22 @@ func TestHoldoutsDifferInGainAndFindings(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 180,000 sessions")
 	}
-	number := func(name string, usual int) int {
+	envInt := func(name string, def int) int {
 		if n, err := strconv.Atoi(os.Getenv(name)); err == nil {
 			return n
 		}
-		return usual
+		return def
 	}
-	worlds, sessions := number("WORLDS", 6), number("SESSIONS", 10_000)
+	worlds, sessions := envInt("WORLDS", 6), envInt("SESSIONS", 10_000)
 	got := map[bandit.Holdout]tally{}
 	for _, rule := range []bandit.Holdout{bandit.Prove, bandit.Earn, bandit.Fixed} {
-		all, x := playWorlds(rule, worlds, sessions)
+		all, x := simulateRuns(rule, worlds, sessions)
 		got[rule] = x
 		gained := standardError(all, func(x tally) float64 { return x.gained }, func(x tally) float64 { return x.possible })
-		found := standardError(all, func(x tally) float64 { return float64(x.found) }, func(x tally) float64 { return float64(x.helpers) })
+		found := standardError(all, func(x tally) float64 { return float64(x.found) }, func(x tally) float64 { return float64(x.helpful) })
 		t.Logf("%s: gained %.1f ± %.1f%%, found %.1f ± %.1f%% of %d, %d of %d claims false",
-			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpers), 100*found, x.helpers, x.wrong, x.claims)
-		if others := 20*worlds - x.helpers; x.wrong > 2+others/100 {
+			rule, 100*x.gained/x.possible, 100*gained, 100*float64(x.found)/float64(x.helpful), 100*found, x.helpful, x.wrong, x.claims)
+		if others := 20*worlds - x.helpful; x.wrong > 2+others/100 {
 			t.Errorf("rule %s: got %d wrong claims, want at most %d with %d lessons that do not help", rule, x.wrong, 2+others/100, others)
 		}
 	}

@@ -19,8 +19,8 @@ type effects struct {
 	tokens [2]int64
 }
 
-// observed adds picks of a lesson with the given effects to the counters.
-func observed(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *effects) {
+// addObservedPicks adds picks of a lesson with the given effects to the counters.
+func addObservedPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, picks int, e *effects) {
 	for range picks {
 		a := &trial.Assignment{Decided: true, Day: 20000}
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1}
@@ -54,9 +54,9 @@ func outcomeOf(t *testing.T, row *report.Row, name string) report.Outcome {
 func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	observed(r, c, "good@abc", 400, &effects{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
-	observed(r, c, "idle@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
-	observed(r, c, "young@abc", 20, &effects{recurs: [2]float64{0.7, 0.3}, tokens: [2]int64{9, 9}})
+	addObservedPicks(r, c, "good@abc", 400, &effects{recurs: [2]float64{0.7, 0.3}, errors: [2]int64{4, 1}, tokens: [2]int64{1000, 1600}})
+	addObservedPicks(r, c, "idle@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, errors: [2]int64{2, 2}, tokens: [2]int64{1000, 1000}})
+	addObservedPicks(r, c, "young@abc", 20, &effects{recurs: [2]float64{0.7, 0.3}, tokens: [2]int64{9, 9}})
 	in := report.Input{Counters: c, Lessons: lessonsOf("good", "idle", "young"), Guardrails: []string{"errors", "tokens"}, Explain: "good"}
 	got := report.Build(in)
 	good, idle, young := &got.Lessons[0], &got.Lessons[1], &got.Lessons[2]
@@ -105,7 +105,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 func TestGuardrailsListEachRise(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	observed(r, c, "bad@abc", 400, &effects{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
+	addObservedPicks(r, c, "bad@abc", 400, &effects{errors: [2]int64{1, 5}, tokens: [2]int64{1000, 2000}})
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
 		got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad"), Guardrails: strings.Fields(guarded)})
 		if got.Lessons[0].Guardrail != want {
@@ -205,7 +205,7 @@ func TestProvenOutcomesAreOneFamily(t *testing.T) {
 func TestTrialOnASteadyOutcomeHasTheMinimumOfPicks(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	observed(r, c, "never@abc", 400, &effects{})
+	addObservedPicks(r, c, "never@abc", 400, &effects{})
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("never")})
 	f, err := got.Forecast("never", report.Goal{Outcome: "recurrence", Detect: 0.25, Power: 0.8, Epsilon: 0.5})
 	if err != nil || f.Picks != trial.MinTrialPicks(0.5) {
@@ -220,7 +220,7 @@ func TestNeededPicksOfAnOutcomeReachAFinding(t *testing.T) {
 	open := 0
 	for _, with := range []int64{1000, 1030, 1060, 1090, 1150} {
 		c := trial.NewCounters()
-		observed(r, c, "a@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, tokens: [2]int64{1000, with}})
+		addObservedPicks(r, c, "a@abc", 400, &effects{recurs: [2]float64{0.5, 0.5}, tokens: [2]int64{1000, with}})
 		row := report.Build(report.Input{Counters: c, Lessons: lessonsOf("a")}).Lessons[0]
 		for _, x := range row.Outcomes {
 			if x.Verdict != report.NotProven || x.Effect == nil {

@@ -43,9 +43,9 @@ func srmFails(s trial.Stratum) bool { return coinsLog([]trial.Stratum{s}) >= sin
 // between the injected and the withheld sessions of s.
 func reportingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= singleAlarm }
 
-// wantShare calls run so many times as runs says, and fails the test unless run returns true in a share of at least
+// checkShare calls run so many times as runs says, and fails the test unless run returns true in a share of at least
 // atLeast of the calls.
-func wantShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
+func checkShare(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
 	hit := 0
 	for range runs {
@@ -63,14 +63,14 @@ func wantShare(t *testing.T, what string, runs int, atLeast float64, run func() 
 // The checks find coins with a wrong probability, and rewards that depend on the coin, in most runs.
 func TestBrokenRatiosAreFoundEarly(t *testing.T) {
 	r := seeded("broken")
-	wantShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
-	wantShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
-	wantShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
-	wantShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
-	wantShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return flipCoins(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
-	wantShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return flipCoins(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
-	wantShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
-	wantShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
+	checkShare(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
+	checkShare(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return flipCoins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
+	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.6, 0.4, reportingFails) })
+	checkShare(t, "40% of injected sessions rewarded, 60% of withheld, 3,000 picks", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.2, 0.2, 0.4, 0.6, reportingFails) })
+	checkShare(t, "60% of injected sessions rewarded, 40% of withheld, in a trial of 1,000 picks", 200, 0.9, func() bool { return flipCoins(r, 1000, 0.5, 0.5, 0.6, 0.4, reportingFails) })
+	checkShare(t, "60% of control sessions rewarded, 40% of treated, 6,000 sessions", 200, 0.9, func() bool { return flipCoins(r, 6000, 0.05, 0.05, 0.4, 0.6, reportingFails) })
+	checkShare(t, "60% of control sessions rewarded, 40% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.4, 0.6, reportingFails) })
+	checkShare(t, "40% of control sessions rewarded, 60% of treated, 3,000 sessions, a tenth control", 200, 0.9, func() bool { return flipCoins(r, 3000, 0.1, 0.1, 0.6, 0.4, reportingFails) })
 }
 
 // reportingFailsAtAnyTime plays up to n sessions with one to three picks each; 5% of the sessions are control. A
@@ -117,8 +117,8 @@ func reportingFailsAtAnyTime(r *rand.Rand, n int, withOne, without float64) bool
 // sessions to reveal uneven reporting. With the coins of the lessons, the check needs 3,000 sessions.
 func TestCoinsOfLessonsRevealUnevenReporting(t *testing.T) {
 	r := seeded("tellers")
-	wantShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
-	wantShare(t, "40% rewarded with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
+	checkShare(t, "60% rewarded with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.6, 0.4) })
+	checkShare(t, "40% rewarded with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return reportingFailsAtAnyTime(r, 3000, 0.4, 0.6) })
 	for run := range 400 {
 		rewarded := []float64{1, 0.8, 0.5, 0.1}[run%4]
 		if reportingFailsAtAnyTime(r, 3000, rewarded, rewarded) {

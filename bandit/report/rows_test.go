@@ -40,7 +40,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		if c.others > 0 {
 			addArm(counters, "others", arm{eps: 0.5, n1: c.others / 2, n0: c.others / 2, y1: 0.5, y0: 0.5})
 		}
-		r := only(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
+		r := rowOfA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
 		if !slices.Equal(r.Sooner, c.want) {
 			t.Errorf("%s: got the remedies %q, want %q", name, r.Sooner, c.want)
 		}
@@ -52,7 +52,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	// Without recent sessions, the duration of a trial is unknown.
 	old := bandit.New()
 	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
-	r := only(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
+	r := rowOfA(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
 		t.Errorf("without recent sessions: got Weeks %v, the date %q and the remedies %q, want no Weeks, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
 	}
@@ -64,7 +64,7 @@ func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 		c := bandit.New()
 		addArm(c, "a", arm{eps: 0.5, n1: rewarded, n0: rewarded, y1: 0.5, y0: 0.5, day: today() - 13})
 		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
-		r := only(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
+		r := rowOfA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
 			t.Errorf("%d recent rewards in each arm: got the date %q, want a date: %v", rewarded, r.Expected, want)
 		}
@@ -76,11 +76,11 @@ func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	priced := func(in *report.Input) { in.Policy.TokenCost = 0.0001 }
 	c := bandit.New()
-	if r := only(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
+	if r := rowOfA(t, c, priced); r.Tokens != 33 || math.Abs(r.Cost-0.0033) > 1e-12 {
 		t.Errorf("never injected: got %d tokens, cost %v, want 33 and 0.0033", r.Tokens, r.Cost)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
-	if r := only(t, c, priced); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
+	if r := rowOfA(t, c, priced); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
 		t.Errorf("30 injections: got %d tokens each, %d in total and the cost %v, want 40, 1200 and 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
@@ -100,11 +100,11 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 func TestLeaveOneOutDifferenceNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
-	if r := only(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
+	if r := rowOfA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
 		t.Errorf("injected in every session: got the difference %v, the gap %v and the means %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
 	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
-	if r := only(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
+	if r := rowOfA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
 		t.Errorf("withheld once: got the difference %v and the gap %v, want a difference of -0.5 and no gap", r.LOODelta, r.LOOGap)
 	}
 }
@@ -116,7 +116,7 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 		addArm(c, "a", arm{eps: 0.5, n1: n, n0: n, y1: 0.5, y0: 0.5, day: today() - int32(back)})
 	}
 	for window, want := range map[time.Duration]int64{11 * time.Hour: 10, 13 * time.Hour: 30, 24 * time.Hour: 30, 36*time.Hour + time.Second: 70, 90 * 24 * time.Hour: 150} {
-		r := only(t, c, func(in *report.Input) { in.Window = window })
+		r := rowOfA(t, c, func(in *report.Input) { in.Window = window })
 		if r.NInjected != want || r.NWithheld != want || r.Rewarded != 2*want {
 			t.Errorf("window %v: got %d injected, %d withheld and %d rewarded, want %d, %d and %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
 		}
@@ -144,7 +144,7 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 278, n0: 122, y1: 0.5, y0: 0.5})
 	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
-	alone := only(t, c)
+	alone := rowOfA(t, c)
 	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 || alone.SRM.OK || alone.Verdict != report.Invalid {
 		t.Fatalf("one lesson alone: got the check %+v and the verdict %q, want a failed check at the threshold 1000, an e-value of 1000 to 8040 and %q", alone.SRM, alone.Verdict, report.Invalid)
 	}
@@ -155,7 +155,7 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 		slugs = append(slugs, slug)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
-	if r := only(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
+	if r := rowOfA(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
 		t.Errorf("among 200 lessons: got the check %+v and the verdict %q, want a passed check at the threshold 8040 with the e-value %v", r.SRM, r.Verdict, alone.SRM.EValue)
 	}
 	if r := report.Build(input(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {

@@ -53,7 +53,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 		arm := trial.Arm(x.slug + "@0123456789ab")
 		addTrialSessions(c, arm, name(x.picks), x.n, x.with, x.without)
 		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
-		r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
+		r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 		for _, row := range r.Lessons {
 			if row.Slug != x.slug {
 				continue
@@ -69,7 +69,7 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 			t.Errorf("got the planned trials %+v, want Planned = %d", r.PlannedTrials, len(listed))
 		}
 	}
-	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
+	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 	// By hand: 130 instead of 100 successes of 200 give a score of 3.03 and p = 0.0024. Two such p-values among six
 	// trials are proofs, and the largest p-value of a proof is 0.05*2/6.
 	if r.PlannedTrials.Planned != 6 || r.PlannedTrials.Taken != 3 || r.PlannedTrials.Proven != 2 || math.Abs(r.PlannedTrials.Bar-0.05*2/6) > 1e-9 {
@@ -108,7 +108,7 @@ func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", "", 200, 120, 100)
-	in := with(report.Input{
+	in := withChooser(report.Input{
 		Now:     time.Unix(1000, 0),
 		Lessons: []report.Lesson{{Slug: "a", Arm: "a@1", State: "active", Confidence: 0.5, Tokens: 100}},
 	}, c, bandit.Config{Epsilon: 0.2})
@@ -136,7 +136,7 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)
-	r := report.Build(with(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
+	r := report.Build(withChooser(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
 	row := r.Lessons[0]
 	e := row.Explain
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||

@@ -193,7 +193,7 @@ func TestSessionsWithMeasuredSectionsCountOnlyForTheirArms(t *testing.T) {
 		for _, marked := range []bool{false, true} {
 			a.Rules = marked
 			compared, arms := 0, 0
-			if beside := of(a.Closing(), "", "beside", 0); beside > 0 != marked {
+			if beside := deltaValue(a.Closing(), "", "beside", 0); beside > 0 != marked {
 				t.Errorf("control %t, with a measured section %t: %v sessions outside of the comparison, want some only with a section", control, marked, beside)
 			}
 			for _, d := range slices.Concat(a.Closing(), a.Contribution(1, 0), a.CostDeltas(trial.Usage{Input: 1000})) {

@@ -17,8 +17,8 @@ func key(scope, field string, day int32) trial.Key {
 	return trial.Key{Scope: scope, Field: field, Day: day}
 }
 
-// of returns the value of one delta, or 0 if ds has no such delta.
-func of(ds []trial.Delta, scope, field string, day int32) float64 {
+// deltaValue returns the value of one delta, or 0 if ds has no such delta.
+func deltaValue(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
 			return float64(d.Value) / trial.One
@@ -78,13 +78,13 @@ func TestContributionMatchesTheFormulas(t *testing.T) {
 		{string(trial.LoopArm), "n1", 20000, 1},
 		{string(trial.LoopArm), "z", 20000, 0.6 / 0.8},
 	} {
-		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
+		if got := deltaValue(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("scope %q, field %s: got %v, want %v", c.scope, c.field, got, c.want)
 		}
 	}
 	ds = a.Contribution(0.3, 3)
 	for field, want := range map[string]float64{"failure": 1, "success": 0, "worse": 0.35, "y1": 0.3} {
-		if got := of(ds, "in@1", field, 0); math.Abs(got-want) > 1e-6 {
+		if got := deltaValue(ds, "in@1", field, 0); math.Abs(got-want) > 1e-6 {
 			t.Errorf("reward 0.3, field %s: got %v, want %v", field, got, want)
 		}
 	}
@@ -93,18 +93,18 @@ func TestContributionMatchesTheFormulas(t *testing.T) {
 func TestControlSessionsCountMatches(t *testing.T) {
 	a := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	ds := a.Contribution(1, 1)
-	if of(ds, "a@1", "nu", 7) != 1 {
-		t.Errorf("a match in a control session: got nu = %v, want 1", of(ds, "a@1", "nu", 7))
+	if deltaValue(ds, "a@1", "nu", 7) != 1 {
+		t.Errorf("a match in a control session: got nu = %v, want 1", deltaValue(ds, "a@1", "nu", 7))
 	}
-	if got := of(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
+	if got := deltaValue(ds, "", "z", 7); math.Abs(got+0.5/0.05) > 1e-6 {
 		t.Errorf("a control session: got z = %v, want %v", got, -0.5/0.05)
 	}
-	if of(a.Closing(), "", "a0@50000", 0) != 1 || of(ds, "", "told0.1@50000", 0) != 1 || of(ds, "", "n0", 7) != 1 {
-		t.Errorf("a control session: got a0 = %v, told0.1 = %v and n0 = %v, want 1 each", of(a.Closing(), "", "a0@50000", 0), of(ds, "", "told0.1@50000", 0), of(ds, "", "n0", 7))
+	if deltaValue(a.Closing(), "", "a0@50000", 0) != 1 || deltaValue(ds, "", "told0.1@50000", 0) != 1 || deltaValue(ds, "", "n0", 7) != 1 {
+		t.Errorf("a control session: got a0 = %v, told0.1 = %v and n0 = %v, want 1 each", deltaValue(a.Closing(), "", "a0@50000", 0), deltaValue(ds, "", "told0.1@50000", 0), deltaValue(ds, "", "n0", 7))
 	}
 	a.Matched = nil
-	if ds = a.Contribution(1, 1); of(ds, "", "n0", 7) != 0 || of(ds, "", "told", 0) != 1 {
-		t.Errorf("a control session without a match: got n0 = %v and told = %v, want 0 and 1", of(ds, "", "n0", 7), of(ds, "", "told", 0))
+	if ds = a.Contribution(1, 1); deltaValue(ds, "", "n0", 7) != 0 || deltaValue(ds, "", "told", 0) != 1 {
+		t.Errorf("a control session without a match: got n0 = %v and told = %v, want 0 and 1", deltaValue(ds, "", "n0", 7), deltaValue(ds, "", "told", 0))
 	}
 }
 
@@ -125,8 +125,8 @@ func TestPickWithoutACoinAddsNoComparison(t *testing.T) {
 	}
 	a := sampleAssignment()
 	a.Picks[0].Eps = 0
-	if of(a.Contribution(1, 1), "in@1", "m1", 0) != 1 {
-		t.Errorf("an injected pick without a coin: got m1 = %v, want 1", of(a.Contribution(1, 1), "in@1", "m1", 0))
+	if deltaValue(a.Contribution(1, 1), "in@1", "m1", 0) != 1 {
+		t.Errorf("an injected pick without a coin: got m1 = %v, want 1", deltaValue(a.Contribution(1, 1), "in@1", "m1", 0))
 	}
 }
 
@@ -144,7 +144,7 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 		{"not@1", "matched", 0}: 1, {"not@1", "picked", 0}: 0,
 		{string(trial.LoopArm), "matched", 0}: 1, {string(trial.LoopArm), "a1@200000", 0}: 1,
 	} {
-		if got := of(ds, k.scope, k.field, k.day); got != want {
+		if got := deltaValue(ds, k.scope, k.field, k.day); got != want {
 			t.Errorf("counter %+v: got %v, want %v", k, got, want)
 		}
 	}
@@ -162,8 +162,8 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
 		t.Error("the deltas of the rewards 7 and -1 differ from those of the rewards 1 and 0, want equal deltas")
 	}
-	if of(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
-		t.Errorf("the unknown tier 99: got told1.0 = %v, want 1", of(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))
+	if deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0) != 1 {
+		t.Errorf("the unknown tier 99: got told1.0 = %v, want 1", deltaValue(a.Contribution(1, 99), "in@1", "told1.0@200000", 0))
 	}
 	a.Excluded = true
 	if a.Contribution(1, 1) != nil {
@@ -231,7 +231,7 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 		z := func(injected bool, y float64) float64 {
 			p.Injected = injected
 			a := trial.Assignment{Base: u.Draw(t, "base"), Matched: []trial.Match{{Arm: "a@1", Del: u.Draw(t, "del")}}, Picks: []trial.Pick{p}}
-			return of(a.Contribution(y, 1), "a@1", "z", 0)
+			return deltaValue(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
 			t.Fatalf("got the mean of z %v, want the effect %v", got, with-without)
@@ -251,7 +251,7 @@ func TestLoopWarningIsNoFirstPick(t *testing.T) {
 	}
 	ds := a.Closing()
 	for field, want := range map[string]float64{"any.a0@200000": 1, "any.a1@100000": 0, "any.a0@100000": 0} {
-		if got := of(ds, "", field, 0); got != want {
+		if got := deltaValue(ds, "", field, 0); got != want {
 			t.Errorf("field %s: got %v, want %v", field, got, want)
 		}
 	}
@@ -277,7 +277,7 @@ func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
 	} {
 		a.Refused, a.Uncut, a.Rules = c.refused, c.uncut, c.rules
 		ds := a.Closing()
-		got := [4]float64{of(ds, "a@1", "refused1", 0), of(ds, "rule:F#s@1", "refused0", 0), of(ds, "rule:F#k@1", "refused1", 0), of(ds, "", "refused1", 0)}
+		got := [4]float64{deltaValue(ds, "a@1", "refused1", 0), deltaValue(ds, "rule:F#s@1", "refused0", 0), deltaValue(ds, "rule:F#k@1", "refused1", 0), deltaValue(ds, "", "refused1", 0)}
 		if got != c.want {
 			t.Errorf("refused: %s: got the counts %v of the lesson, the cut section, the kept section and all lessons, want %v", c.name, got, c.want)
 		}

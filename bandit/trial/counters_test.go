@@ -9,8 +9,8 @@ import (
 	"precept/bandit/trial"
 )
 
-// close6 reports whether two numbers differ by less than a millionth.
-func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
+// almostEqual reports whether two numbers differ by less than a millionth.
+func almostEqual(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func TestMaximaNeverFall(t *testing.T) {
 	c := trial.NewCounters()
@@ -106,7 +106,7 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 			t.Errorf("%d tests: %v counts as a discovery, want none", k.tests, alone)
 		}
 	}
-	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !close6(trial.PValue(math.Log(40)), 0.025) {
+	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !almostEqual(trial.PValue(math.Log(40)), 0.025) {
 		t.Errorf("got the p-values %v, %v and %v of the e-values 1, e^-3 and 40, want 1, 1 and 0.025", trial.PValue(0), trial.PValue(-3), trial.PValue(math.Log(40)))
 	}
 }
@@ -187,7 +187,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 	} {
 		k := trial.NewCounters()
 		for _, day := range c.days {
-			a := pickOf(0.5, day%2 == 0, 0.5)
+			a := sessionWithPick(0.5, day%2 == 0, 0.5)
 			a.Day = day
 			k.Add(append(a.Closing(), a.Contribution(1, 1)...))
 		}
@@ -210,7 +210,7 @@ func TestRatesCoverTheLastFourWeeks(t *testing.T) {
 		t.Errorf("empty counters: got Recent = %v, want 0", never.Stats("a@1").Recent)
 	}
 	undated := trial.NewCounters() // sessions without a day
-	undated.Add(pickOf(0.5, true, 0.5).Contribution(1, 1))
+	undated.Add(sessionWithPick(0.5, true, 0.5).Contribution(1, 1))
 	if got := undated.Stats("a@1").Recent; math.Abs(got-1.0/28) > 1e-9 {
 		t.Errorf("sessions without a day: got %v rewarded picks per day, want 1/28", got)
 	}
@@ -240,7 +240,7 @@ func TestNegativeCountsReadAsZero(t *testing.T) {
 func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 	c := trial.NewCounters()
 	for _, arm := range []trial.Arm{"b@1", "a@1", "c@2"} {
-		a := onArm(pickOf(0.5, true, 0.5), arm)
+		a := onArm(sessionWithPick(0.5, true, 0.5), arm)
 		a.Picks[0].Trial = "1.5"
 		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
 	}

@@ -13,14 +13,14 @@ import (
 	"precept/bandit/trial"
 )
 
-// pickOf returns a session with one pick, whose centre (the expected reward) is c.
-func pickOf(eps float64, injected bool, c float64) *trial.Assignment {
+// sessionWithPick returns a session with one pick, whose centre (the expected reward) is c.
+func sessionWithPick(eps float64, injected bool, c float64) *trial.Assignment {
 	return &trial.Assignment{Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: eps, Injected: injected, Off: c, C: c}}}
 }
 
-// zOf returns z, the weighted reward of a pick whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps), where A
-// is 1 for an injected pick and 0 for a withheld one.
-func zOf(y, c, eps float64, injected bool) float64 {
+// weightedReward returns z, the weighted reward of a pick whose mean is the effect: (y - c) (A/(1-eps) - (1-A)/eps),
+// where A is 1 for an injected pick and 0 for a withheld one.
+func weightedReward(y, c, eps float64, injected bool) float64 {
 	if injected {
 		return (y - c) / (1 - eps)
 	}
@@ -41,8 +41,8 @@ func TestEvidenceIsTheMeanProductOfTheBets(t *testing.T) {
 		for range rapid.IntRange(1, 40).Draw(t, "sessions") {
 			eps := rapid.SampledFrom([]float64{0.05, 0.2, 0.5, 0.95}).Draw(t, "eps")
 			y, centre, injected := rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c"), rapid.Bool().Draw(t, "injected")
-			c.Add(pickOf(eps, injected, centre).Contribution(y, 1))
-			z := zOf(y, centre, eps, injected)
+			c.Add(sessionWithPick(eps, injected, centre).Contribution(y, 1))
+			z := weightedReward(y, centre, eps, injected)
 			for k, l := range []float64{.005, .01, .02, .04, .08, .16} {
 				l = min(l, 0.9*min(eps, 1-eps))
 				bets[0][k] *= 1 + l*z
@@ -76,7 +76,7 @@ func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 				if r.Float64() < 0.6 {
 					y = 1
 				}
-				c.Add(pickOf(eps, r.Float64() >= eps, 0.5).Contribution(y, 1))
+				c.Add(sessionWithPick(eps, r.Float64() >= eps, 0.5).Contribution(y, 1))
 				c.Maxima(time.Unix(1, 0))
 			}
 			s := c.Stats("a@1")
@@ -97,8 +97,8 @@ func TestEvidenceHoldsAtEveryEvaluation(t *testing.T) {
 func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 	c := trial.NewCounters()
 	for n := range 400 {
-		c.Add(pickOf(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))
-		c.Add(onArm(pickOf(0.5, n%2 == 0, 0.5), "b@1").Contribution(float64(n%2), 1))
+		c.Add(sessionWithPick(0.5, n%2 == 0, 0.5).Contribution(float64((n+1)%2), 1))
+		c.Add(onArm(sessionWithPick(0.5, n%2 == 0, 0.5), "b@1").Contribution(float64(n%2), 1))
 		before := c.Stats("a@1").Proof.ProvenAt
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
@@ -134,7 +134,7 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 				c.Add((&trial.Assignment{Matched: []trial.Match{{Arm: trial.Arm(arm)}}}).Closing())
 				continue
 			case 1: // tested, without a discovery
-				c.Add(onArm(pickOf(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
+				c.Add(onArm(sessionWithPick(0.5, true, 0.5), trial.Arm(arm)).Contribution(1, 1))
 				ps = append(ps, 1, 1)
 			default:
 				up, down := rapid.Float64Range(0, 9).Draw(t, "up"), rapid.Float64Range(0.01, 9).Draw(t, "down")
@@ -163,7 +163,7 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 func TestPickKeepsATenthOfTheEvidence(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
-		for _, d := range pickOf(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
+		for _, d := range sessionWithPick(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
 			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
 				t.Fatalf("got the delta %v of the logarithm of a bet, want a value of %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
 			}

@@ -9,9 +9,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// onModel adds rewarded picks of sessions with one model. The lesson raises the probability of success from 0.4 by
-// effect.
-func onModel(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
+// addModelPicks adds rewarded picks of sessions with one model. The lesson raises the probability of success from 0.4
+// by effect.
+func addModelPicks(r *rand.Rand, c *trial.Counters, arm trial.Arm, model string, picks int, effect float64) {
 	for range picks {
 		p := trial.Pick{Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: r.IntN(2) == 1, C: 0.5}
 		chance := 0.4
@@ -53,8 +53,8 @@ func TestSeenNeedsEnoughPicksAndTheSign(t *testing.T) {
 	} {
 		r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 		c := trial.NewCounters()
-		onModel(r, c, "in@1", "a", 600, 0.5)
-		onModel(r, c, "in@1", "b", k.picks, k.effect)
+		addModelPicks(r, c, "in@1", "a", 600, 0.5)
+		addModelPicks(r, c, "in@1", "b", k.picks, k.effect)
 		if got := seen(c, "in@1", 1); !got["a"] || got["b"] != k.want {
 			t.Errorf("%s on model b: got Seen(1) by model %v, want true for model a and %v for model b", k.name, got, k.want)
 		}
@@ -69,8 +69,8 @@ func TestSeenNeedsEnoughPicksAndTheSign(t *testing.T) {
 func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()
-	onModel(r, c, "in@1", "large", 5000, 0.3)
-	onModel(r, c, "in@1", "small", 60, -0.1)
+	addModelPicks(r, c, "in@1", "large", 5000, 0.3)
+	addModelPicks(r, c, "in@1", "small", 60, -0.1)
 	for _, e := range c.Models("in@1") {
 		own := c.Stats("in@1").Z / c.Stats("in@1").N
 		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
@@ -118,7 +118,7 @@ func TestModelNamesAreBounded(t *testing.T) {
 func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
 	c := trial.NewCounters()
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
-	onModel(r, c, "in@1", "a:b@c", 80, 0.2)
+	addModelPicks(r, c, "in@1", "a:b@c", 80, 0.2)
 	before := c.Models("in@1")
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))

@@ -38,8 +38,8 @@ const (
 	share   = 0.125 // of control sessions
 )
 
-// units draws up to 30 sessions with up to three lessons each.
-func units(t *rapid.T) []unitDraw {
+// drawUnits draws up to 30 sessions with up to three lessons each.
+func drawUnits(t *rapid.T) []unitDraw {
 	one := rapid.Custom(func(t *rapid.T) unitDraw {
 		u := unitDraw{
 			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, rewarded: rapid.Bool().Draw(t, "told"),
@@ -72,8 +72,8 @@ func (u *unitDraw) assignment() *trial.Assignment {
 	return a
 }
 
-// counted returns counters with the closings of all sessions and with the rewards of the rewarded sessions.
-func counted(list []unitDraw) *trial.Counters {
+// countersFor returns counters with the closings of all sessions and with the rewards of the rewarded sessions.
+func countersFor(list []unitDraw) *trial.Counters {
 	c := trial.NewCounters()
 	c.Advance(104)
 	for i := range list {
@@ -86,8 +86,8 @@ func counted(list []unitDraw) *trial.Counters {
 	return c
 }
 
-// near ends the test unless two numbers are equal up to rounding.
-func near(t *rapid.T, what string, got, want float64) {
+// checkNear ends the test unless two numbers are equal up to rounding.
+func checkNear(t *rapid.T, what string, got, want float64) {
 	t.Helper()
 	if math.Abs(got-want) > 1e-5 {
 		t.Fatalf("%s: got %v, want %v", what, got, want)
@@ -97,8 +97,8 @@ func near(t *rapid.T, what string, got, want float64) {
 // The statistics of an arm equal a count of its sessions one by one.
 func TestStatsMatchASessionBySessionCount(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := units(t)
-		c := counted(list)
+		list := drawUnits(t)
+		c := countersFor(list)
 		for i := range 3 {
 			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
 			var want trial.Stats
@@ -163,8 +163,8 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 			}
 			got := c.Stats(arm)
 			for i := range got.Strata {
-				near(t, "y (1-y), injected", got.Strata[i].Graded[1], coins.Graded[1])
-				near(t, "y (1-y), withheld", got.Strata[i].Graded[0], coins.Graded[0])
+				checkNear(t, "y (1-y), injected", got.Strata[i].Graded[1], coins.Graded[1])
+				checkNear(t, "y (1-y), withheld", got.Strata[i].Graded[0], coins.Graded[0])
 				coins.Graded = got.Strata[i].Graded
 			}
 			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
@@ -174,15 +174,15 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
 				t.Fatalf("%s: got the statistics %+v, want the counts of %+v", arm, got, want)
 			}
-			near(t, "n", got.N, want.N)
-			near(t, "z", got.Z, want.Z)
-			near(t, "zz", got.ZZ, want.ZZ)
-			near(t, "the number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
-			near(t, "the sum of the injected sessions' rewards", got.Rewards.Y1, want.Rewards.Y1)
-			near(t, "the number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
-			near(t, "the sum of the withheld sessions' rewards", got.Rewards.Y0, want.Rewards.Y0)
-			near(t, "better", got.Rewards.Better, want.Rewards.Better)
-			near(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
+			checkNear(t, "n", got.N, want.N)
+			checkNear(t, "z", got.Z, want.Z)
+			checkNear(t, "zz", got.ZZ, want.ZZ)
+			checkNear(t, "the number of rewarded injected sessions", got.Rewards.M1, want.Rewards.M1)
+			checkNear(t, "the sum of the injected sessions' rewards", got.Rewards.Y1, want.Rewards.Y1)
+			checkNear(t, "the number of rewarded withheld sessions", got.Rewards.M0, want.Rewards.M0)
+			checkNear(t, "the sum of the withheld sessions' rewards", got.Rewards.Y0, want.Rewards.Y0)
+			checkNear(t, "better", got.Rewards.Better, want.Rewards.Better)
+			checkNear(t, "worse", got.Rewards.Worse, want.Rewards.Worse)
 		}
 	})
 }
@@ -196,7 +196,7 @@ func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	for _, d := range got {
 		w := want[d.Day]
 		for _, x := range [][2]float64{{d.N, w.N}, {d.Z, w.Z}, {d.ZZ, w.ZZ}, {d.N1, w.N1}, {d.N0, w.N0}, {d.S1, w.S1}, {d.S0, w.S0}} {
-			near(t, fmt.Sprintf("a sum of the day %+v, which should be %+v", d, w), x[0], x[1])
+			checkNear(t, fmt.Sprintf("a sum of the day %+v, which should be %+v", d, w), x[0], x[1])
 		}
 	}
 }
@@ -205,8 +205,8 @@ func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 // pick of the first turn with picks was injected. The test counts both session by session.
 func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := units(t)
-		got := counted(list).Global()
+		list := drawUnits(t)
+		got := countersFor(list).Global()
 		var rewarded, sum, n, z float64
 		var coins [2]int64
 		var tiers, atClose [2][4]int64
@@ -278,10 +278,10 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		if got.Refused != refused {
 			t.Fatalf("got %v refused sessions (control, treated), want %v", got.Refused, refused)
 		}
-		near(t, "the number of rewarded sessions", float64(got.All.Rewarded), rewarded)
-		near(t, "the sum of the rewards", got.All.SumY, sum)
-		near(t, "n", got.N, n)
-		near(t, "z", got.Z, z)
+		checkNear(t, "the number of rewarded sessions", float64(got.All.Rewarded), rewarded)
+		checkNear(t, "the sum of the rewards", got.All.SumY, sum)
+		checkNear(t, "n", got.N, n)
+		checkNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
 			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != atClose {
 				t.Fatalf("got the stratum %+v, want %v assigned sessions, the rewards by tier %v, and %v at the closing", s, coins, tiers, atClose)
@@ -336,8 +336,8 @@ func TestDailyCostsCoverSessionsWithAMatch(t *testing.T) {
 // Subtracting a contribution and adding it later restores the sums.
 func TestCorrectionRestoresTheSums(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		list := units(t)
-		c, plain := counted(list), counted(list)
+		list := drawUnits(t)
+		c, plain := countersFor(list), countersFor(list)
 		for i := range list {
 			a := list[i].assignment()
 			c.Add(trial.Negate(a.Contribution(1-list[i].y, 2)))
@@ -348,9 +348,9 @@ func TestCorrectionRestoresTheSums(t *testing.T) {
 		for i := range 3 {
 			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
 			got, want := c.Stats(arm), plain.Stats(arm)
-			near(t, "n", got.N, want.N)
-			near(t, "z", got.Z, want.Z)
-			near(t, "zz", got.ZZ, want.ZZ)
+			checkNear(t, "n", got.N, want.N)
+			checkNear(t, "z", got.Z, want.Z)
+			checkNear(t, "zz", got.ZZ, want.ZZ)
 			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
 				t.Fatalf("%s: got the statistics %+v, want %+v", arm, got, want)
 			}

@@ -68,7 +68,7 @@ func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 		{without, "errors.y0", 0.2},
 		{without, "errors.z", (0.5 - 0.2) / 0.2},
 	} {
-		if got := of(c.ds, "in@1", c.field, 0); math.Abs(got-c.want) > 1e-6 {
+		if got := deltaValue(c.ds, "in@1", c.field, 0); math.Abs(got-c.want) > 1e-6 {
 			t.Errorf("field %s: got %v, want %v", c.field, got, c.want)
 		}
 	}

@@ -234,7 +234,7 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 	name := trial.Name(time.Unix(50, 0), 3, "")
 	c := trial.NewCounters()
 	addReward := func(session string, at int64, injected bool, y float64) {
-		a := pickOf(0.2, injected, 0.5)
+		a := sessionWithPick(0.2, injected, 0.5)
 		a.At, a.Picks[0].Trial = at, name
 		c.Add(a.TrialEntries(session, y))
 	}
@@ -267,7 +267,7 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps, injected := rapid.Float64Range(0.001, 0.999).Draw(t, "eps"), rapid.Bool().Draw(t, "injected")
 		y, centre := rapid.Float64Range(-1, 2).Draw(t, "y"), rapid.Float64Range(0, 1).Draw(t, "c")
-		a := pickOf(eps, injected, centre)
+		a := sessionWithPick(eps, injected, centre)
 		a.Picks[0].Trial = "7.1"
 		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
@@ -276,7 +276,7 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		c := trial.NewCounters()
 		c.Add(ds)
 		l := c.Evaluations()[0]
-		z := trial.Round(zOf(min(max(y, 0), 1), centre, eps, injected))
+		z := trial.Round(weightedReward(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
 			t.Fatalf("got the evaluation %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Taken = true", l, z, injected)
 		}
@@ -285,7 +285,7 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 
 // Excluded sessions, the reward NaN, and picks without a trial or a coin leave no entry.
 func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
-	a := pickOf(0.5, true, 0.5)
+	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
 		t.Errorf("no trial: got the entries %v, want none", got)
 	}
@@ -312,7 +312,7 @@ func TestEvaluationsAreInTheOrderOfTheirStart(t *testing.T) {
 	}
 	for _, i := range []int{3, 0, 4, 2, 1} {
 		arm, name, _ := strings.Cut(want[i], " ")
-		a := onArm(pickOf(0.5, i%2 == 0, 0.5), trial.Arm(arm))
+		a := onArm(sessionWithPick(0.5, i%2 == 0, 0.5), trial.Arm(arm))
 		a.Picks[0].Trial = name
 		c.Add(a.TrialEntries("s", 1))
 	}

@@ -92,8 +92,8 @@ type played struct {
 
 // session adds one session with the reward y to the counters and to the sums by hand.
 func (p *played) session(eps float64, injected bool, y, centre float64) {
-	p.Add(pickOf(eps, injected, centre).Contribution(y, 1))
-	z := trial.Round(zOf(y, centre, eps, injected))
+	p.Add(sessionWithPick(eps, injected, centre).Contribution(y, 1))
+	z := trial.Round(weightedReward(y, centre, eps, injected))
 	p.n, p.z, p.zz = p.n+1, p.z+z, p.zz+z*z
 	if injected {
 		p.n1++
@@ -182,7 +182,7 @@ func TestIntervalHoldsAtEveryEvaluation(t *testing.T) {
 			if r.Float64() < 0.7 {
 				y = 1
 			}
-			one := zOf(y, 0.6, 0.2, injected)
+			one := weightedReward(y, 0.6, 0.2, injected)
 			n, z, zz = n+1, z+one, zz+one*one
 			if injected {
 				n1++

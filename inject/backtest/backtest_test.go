@@ -12,7 +12,7 @@ import (
 	"precept/internal/sample"
 )
 
-func keyworded(slug string, words ...string) *lesson.Lesson {
+func lessonWithKeywords(slug string, words ...string) *lesson.Lesson {
 	return &lesson.Lesson{Slug: slug, State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: words}}
 }
 
@@ -23,8 +23,8 @@ func userExchange(dialect, words string) sample.Exchange {
 }
 
 func TestRunCountsMatchesAndRewards(t *testing.T) {
-	l := keyworded("a-b", "load more", "never")
-	other := keyworded("c-d", "load more")
+	l := lessonWithKeywords("a-b", "load more", "never")
+	other := lessonWithKeywords("c-d", "load more")
 	other.Scope = lesson.Scope{Tenant: "acme"}
 	run := backtest.New([]*lesson.Lesson{l, other}, nil)
 	for i := range 40 {
@@ -52,7 +52,7 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 // A near miss is a session without a match that contains a phrase or all words of a phrase. Another condition of the
 // lesson failed, or the words have another order. The result counts the reasons.
 func TestNearMissNamesTheMissingCondition(t *testing.T) {
-	l := keyworded("a-b", "load more")
+	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.NotKeywords = []string{"dry run"}
 	l.Trigger.ErrorPatterns = []string{"stale element"}
 	run := backtest.New([]*lesson.Lesson{l}, nil)
@@ -134,7 +134,7 @@ func TestQueriesAreWithoutTemplates(t *testing.T) {
 
 // A Run keeps the names of at most ten matching sessions of a lesson.
 func TestRunKeepsTenExamples(t *testing.T) {
-	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)
+	run := backtest.New([]*lesson.Lesson{lessonWithKeywords("a-b", "load more")}, nil)
 	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{userExchange("chat", "load more")}}
 	run.Add(&s)
 	for range 2000 {
@@ -158,7 +158,7 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 		"an item that was cut":         {cut, 1},
 		"input of another dialect":     {userExchange("responses", "load more"), 1},
 	} {
-		l := keyworded("a-b", "load more")
+		l := lessonWithKeywords("a-b", "load more")
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "s", Exchanges: []sample.Exchange{c.exchange}})
 		if got := run.ResultOf("a-b"); got.Fired != c.want || got.Sessions != 1 {
@@ -171,7 +171,7 @@ func TestUnreadablePartsOfASessionAreSkipped(t *testing.T) {
 // one word.
 func TestBacktestReadsPhrasesInTheFormOfTheLesson(t *testing.T) {
 	for form, want := range map[lesson.Form]int{lesson.FormGptme: 1, lesson.FormAIP11: 0} {
-		l := keyworded("a-b", "killed at * seconds")
+		l := lessonWithKeywords("a-b", "killed at * seconds")
 		l.Form = form
 		run := backtest.New([]*lesson.Lesson{l}, nil)
 		run.Add(&backtest.Session{Name: "one", Exchanges: []sample.Exchange{userExchange("chat", "It was killed at 120 seconds.")}})

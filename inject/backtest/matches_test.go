@@ -42,7 +42,7 @@ func TestTargetsByRoleOrSkillAreAssumedToMatch(t *testing.T) {
 		{"a skill, or another agent", []lesson.Target{{Skill: "pdf"}, {Operator: "writer"}}, true},
 		{"another agent, or this one", []lesson.Target{{Operator: "writer"}, {Operator: "coder"}}, true},
 	} {
-		l := keyworded("a-b", "load more")
+		l := lessonWithKeywords("a-b", "load more")
 		l.Trigger.Targets = c.targets
 		if r := resultOf(l, nil, "load more"); r.Fired == 1 != c.matches {
 			t.Errorf("%s: the lesson matched in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
@@ -64,7 +64,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 		{"the middle of a message of 64 KiB", filler[:32<<10-6] + " load more " + filler[:32<<10-5], true},
 		{"the middle of a message of 64 KiB and 2 bytes", filler[:32<<10-6] + " load more " + filler[:32<<10-3], false},
 	} {
-		if r := resultOf(keyworded("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
+		if r := resultOf(lessonWithKeywords("a-b", "load more"), nil, c.words); r.Fired == 1 != c.matches {
 			t.Errorf("%s: the lesson matched in %d sessions, want a match: %t", c.name, r.Fired, c.matches)
 		}
 	}
@@ -82,7 +82,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 // The tools that a request offers are not stored. A lesson for some tools matches a session in which one of these tools
 // was called, before or after the phrase.
 func TestLessonForToolsMatchesCalledTools(t *testing.T) {
-	l := keyworded("a-b", "load more")
+	l := lessonWithKeywords("a-b", "load more")
 	l.Trigger.Tools = []string{"browser_*"}
 	first, second := userExchange("chat", "load more"), userExchange("chat", "thanks")
 	for tool, want := range map[string]int{"browser_click": 1, "shell": 0} {
@@ -99,7 +99,7 @@ func TestLessonForToolsMatchesCalledTools(t *testing.T) {
 
 // A phrase counts once for a session, however many turns contain the phrase.
 func TestWordsOfAllTurnsCountOnce(t *testing.T) {
-	l := keyworded("a-b", "load more", "page id", "never said")
+	l := lessonWithKeywords("a-b", "load more", "page id", "never said")
 	run := backtest.New([]*lesson.Lesson{l}, nil)
 	if r := run.ResultOf("a-b"); r.Sessions != 0 || r.Fired != 0 || r.Rewards.Rest != nil || len(r.Silent) != 3 {
 		t.Errorf("without a session the result is %+v, want zeros and three phrases without a match", r)
@@ -156,7 +156,7 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 		{"naïve café", "the café is naïve", true},
 		{"the", "the one", false}, // a stop word, which is not searched
 	} {
-		if r := resultOf(keyworded("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
+		if r := resultOf(lessonWithKeywords("a-b", c.keyword), nil, c.words); r.Near.Sessions == 1 != c.near {
 			t.Errorf("%q in %q: the near misses are %+v, want one: %t", c.keyword, c.words, r.Near, c.near)
 		}
 	}
@@ -164,7 +164,7 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 	for i := range near {
 		near[i] = "more of the load"
 	}
-	r := resultOf(keyworded("a-b", "load more"), nil, near...)
+	r := resultOf(lessonWithKeywords("a-b", "load more"), nil, near...)
 	if r.Near.Sessions != 14 || len(r.Near.Examples) != 10 || r.Near.Why[0].Sessions != 14 {
 		t.Errorf("the near misses are %+v, want 14 with one reason and 10 examples", r.Near)
 	}
@@ -173,7 +173,7 @@ func TestScatteredWordsAreANearMiss(t *testing.T) {
 // Results lists the lessons by slug, with the number of sessions of the lesson's tenant and the mean rewards. A mean is
 // null without a rewarded session. Matches returns the same counts.
 func TestResultsListLessonsWithMeanRewards(t *testing.T) {
-	all, own := keyworded("b-all", "load more"), keyworded("a-own", "load more")
+	all, own := lessonWithKeywords("b-all", "load more"), lessonWithKeywords("a-own", "load more")
 	own.Scope.Tenant = "red"
 	run := backtest.New([]*lesson.Lesson{all, own}, nil)
 	for i, tenant := range []string{"red", "blue", "red"} {
@@ -207,7 +207,7 @@ func TestBacktestIgnoresTheOrderOfSessions(t *testing.T) {
 				Rewarded:  rapid.Bool().Draw(t, "rewarded"), Reward: float64(rapid.IntRange(0, 4).Draw(t, "reward")) / 4,
 			})
 		}
-		paged, listed := keyworded("a-b", "load more"), keyworded("c-d", "rows", "list")
+		paged, listed := lessonWithKeywords("a-b", "load more"), lessonWithKeywords("c-d", "rows", "list")
 		paged.Trigger.NotKeywords = []string{"dry run"}
 		listed.Scope = lesson.Scope{Tenant: "acme"}
 		results := func(order []*backtest.Session, lessons ...*lesson.Lesson) []backtest.Result {

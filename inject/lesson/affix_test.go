@@ -53,11 +53,11 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 	} {
 		for want, texts := range map[bool][]string{true: c.in, false: c.out} {
 			for _, text := range texts {
-				l := keyworded("it", c.phrase)
+				l := lessonWithKeywords("it", c.phrase)
 				if got := len(NewBook([]*Lesson{l}).Match(&Query{Words: []string{text}})) > 0; got != want {
 					t.Errorf("%s: keyword %q in %q: got a match: %t, want %t", c.language, c.phrase, text, got, want)
 				}
-				e := withTrigger("it", Trigger{ErrorPatterns: []string{c.phrase}})
+				e := lessonWithTrigger("it", Trigger{ErrorPatterns: []string{c.phrase}})
 				if got := len(NewBook([]*Lesson{e}).Match(&Query{Errors: []ErrorText{{Text: text}}})) > 0; got != want {
 					t.Errorf("%s: error pattern %q in %q: got a match: %t, want %t", c.language, c.phrase, text, got, want)
 				}
@@ -68,7 +68,7 @@ func TestKeywordMatchesWithAffixes(t *testing.T) {
 
 // A tag matches a word of a text and a tag of a request, with any width, hyphen and case of the letters.
 func TestTagsMatchInAnySpelling(t *testing.T) {
-	b := NewBook([]*Lesson{withTrigger("it", Trigger{Tags: []string{"code-review"}})})
+	b := NewBook([]*Lesson{lessonWithTrigger("it", Trigger{Tags: []string{"code-review"}})})
 	for _, q := range []Query{
 		{Words: []string{"a ｃｏｄｅ－ｒｅｖｉｅｗ please"}},
 		{Words: []string{"code‑review를 해줘"}},
@@ -84,10 +84,10 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 
 // The checks accept a keyword of two Korean syllables, and report a keyword of two Latin letters as too broad.
 func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
-	if got := broad(keyworded("it", "배포")); len(got) > 0 {
+	if got := broad(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: got findings %v, want none", got)
 	}
-	if got := broad(keyworded("it", "ab")); len(got) != 1 {
+	if got := broad(lessonWithKeywords("it", "ab")); len(got) != 1 {
 		t.Errorf("two letters: got findings %v, want one", got)
 	}
 }

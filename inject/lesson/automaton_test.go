@@ -54,7 +54,7 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 func TestAutomatonMemoryIsBounded(t *testing.T) {
 	var lessons []*Lesson
 	for i := range 10_000 {
-		lessons = append(lessons, keyworded(fmt.Sprintf("l%05d", i), fmt.Sprintf("phrase %x of the %x kind", i*7919%10_007, i)))
+		lessons = append(lessons, lessonWithKeywords(fmt.Sprintf("l%05d", i), fmt.Sprintf("phrase %x of the %x kind", i*7919%10_007, i)))
 	}
 	b := NewBook(lessons)
 	const stateBytes = 16
@@ -63,7 +63,7 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	}
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
-		if got := fired(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
+		if got := matchedSlugs(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
 			t.Errorf("%q matches the lessons %q, want only l%05d@", text, got, i)
 		}
 	}
@@ -72,13 +72,13 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 // A star matches at most maxRun characters of a word.
 func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
-	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
-	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {
+	b := NewBook([]*Lesson{lessonWithKeywords("stars", "a*a*a*a*z"), lessonWithKeywords("reach", "start*end")})
+	if got := matchedSlugs(b, &Query{Words: []string{long}}); len(got) != 0 {
 		t.Errorf("a word of %d characters without z matches the lessons %q, want none", len(long), got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
-		if got := fired(b, &Query{Words: []string{text}}); len(got) != want {
+		if got := matchedSlugs(b, &Query{Words: []string{text}}); len(got) != want {
 			t.Errorf("a star over %d characters: got the lessons %q, want %d lessons", 2*n, got, want)
 		}
 	}

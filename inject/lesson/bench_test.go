@@ -34,7 +34,7 @@ func benchLessons(rnd *rand.Rand, words []string, n int) []*Lesson {
 			}
 			keywords = append(keywords, strings.Join(parts, " "))
 		}
-		lessons[i] = keyworded(fmt.Sprintf("lesson-%05d", i), keywords...)
+		lessons[i] = lessonWithKeywords(fmt.Sprintf("lesson-%05d", i), keywords...)
 	}
 	return lessons
 }

@@ -59,7 +59,7 @@ func TestOppositeTitlesContradict(t *testing.T) {
 // archived, superseded or expired lesson contradicts no lesson.
 func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 	lessonOf := func(slug, title, outcome, source string, state State) *Lesson {
-		l := keyworded(slug, "load more")
+		l := lessonWithKeywords(slug, "load more")
 		l.Title, l.Outcome, l.State, l.Approval.Source = title, outcome, state, source
 		return l
 	}

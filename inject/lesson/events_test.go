@@ -40,9 +40,9 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 	root := t.TempDir()
 	dir := filepath.Join(root, "lessons")
 	file := filepath.Join(dir, "git", "one-a.md")
-	writeFile(t, file, titled("one-a", "One"))
+	writeFile(t, file, titledLesson("one-a", "One"))
 	withKernelEvents(t, dir, func(updates <-chan update) {
-		await(t, updates, "One")
+		awaitUpdate(t, updates, "One")
 		time.Sleep(time.Second) // now the watcher reads the files only after an event
 		for _, step := range []struct {
 			how    string
@@ -50,40 +50,40 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 			want   []string
 		}{
 			{"another file renamed over the file", func() error {
-				writeFile(t, file+".tmp", titled("one-a", "Two"))
+				writeFile(t, file+".tmp", titledLesson("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
-			{"the file truncated and written", func() error { writeFile(t, file, titled("one-a", "Three")); return nil }, []string{"Three"}},
+			{"the file truncated and written", func() error { writeFile(t, file, titledLesson("one-a", "Three")); return nil }, []string{"Three"}},
 			{"a new folder in a new folder", func() error {
-				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
+				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titledLesson("two-b", "Second"))
 				return nil
 			}, []string{"Three", "Second"}},
 			{"a file in the new folder", func() error {
-				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Other"))
+				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titledLesson("two-b", "Other"))
 				return nil
 			}, []string{"Three", "Other"}},
 			{"a folder renamed, and a file in it written", func() error {
 				err := os.Rename(filepath.Join(dir, "new"), filepath.Join(dir, "old"))
-				writeFile(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Renamed"))
+				writeFile(t, filepath.Join(dir, "old", "deep", "two-b.md"), titledLesson("two-b", "Renamed"))
 				return err
 			}, []string{"Three", "Renamed"}},
 			{"a file in the renamed folder", func() error {
-				writeFile(t, filepath.Join(dir, "old", "deep", "two-b.md"), titled("two-b", "Again"))
+				writeFile(t, filepath.Join(dir, "old", "deep", "two-b.md"), titledLesson("two-b", "Again"))
 				return nil
 			}, []string{"Three", "Again"}},
 			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, []string{"Three"}},
 			{"the directory renamed, and another one in its place", func() error {
 				err := os.Rename(root, root+"~")
 				t.Cleanup(func() { _ = os.RemoveAll(root + "~") })
-				writeFile(t, file, titled("one-a", "Four"))
+				writeFile(t, file, titledLesson("one-a", "Four"))
 				return err
 			}, []string{"Four"}},
-			{"a file in the other directory", func() error { writeFile(t, file, titled("one-a", "Five")); return nil }, []string{"Five"}},
+			{"a file in the other directory", func() error { writeFile(t, file, titledLesson("one-a", "Five")); return nil }, []string{"Five"}},
 			{"the directory removed", func() error { return os.RemoveAll(dir) }, nil},
-			{"the directory appears", func() error { writeFile(t, file, titled("one-a", "Six")); return nil }, []string{"Six"}},
+			{"the directory appears", func() error { writeFile(t, file, titledLesson("one-a", "Six")); return nil }, []string{"Six"}},
 		} {
 			must(t, step.change())
-			if u := await(t, updates, step.want...); len(u.problems) > 0 {
+			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
 				t.Errorf("%s: got the problems %v, want none", step.how, u.problems)
 			}
 			time.Sleep(time.Second)
@@ -95,27 +95,27 @@ func TestReportedLinkSwapIsActiveWithinTwoSeconds(t *testing.T) {
 	t.Parallel()
 	dir, elsewhere := t.TempDir(), t.TempDir()
 	release := func(name, title string) {
-		writeFile(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
+		writeFile(t, filepath.Join(dir, name, "one-a.md"), titledLesson("one-a", title))
 		link(t, name, filepath.Join(dir, "..data_tmp"))
 		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
 	release("..2026_01", "One")
 	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
-	writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Second"))
+	writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titledLesson("two-b", "Second"))
 	link(t, filepath.Join(elsewhere, "x"), filepath.Join(dir, "linked"))
-	writeFile(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Third"))
+	writeFile(t, filepath.Join(elsewhere, "three-c.md"), titledLesson("three-c", "Third"))
 	link(t, filepath.Join(elsewhere, "three-c.md"), filepath.Join(dir, "three-c.md"))
 	withKernelEvents(t, dir, func(updates <-chan update) {
-		await(t, updates, "One", "Third", "Second")
+		awaitUpdate(t, updates, "One", "Third", "Second")
 		time.Sleep(time.Second)
 		release("..2026_02", "Two")
-		await(t, updates, "Two", "Third", "Second")
+		awaitUpdate(t, updates, "Two", "Third", "Second")
 		time.Sleep(time.Second)
 		must(t, os.Rename(filepath.Join(elsewhere, "x"), filepath.Join(elsewhere, "y")))
-		writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titled("two-b", "Swapped"))
-		await(t, updates, "Two", "Third", "Swapped")
+		writeFile(t, filepath.Join(elsewhere, "x", "two-b.md"), titledLesson("two-b", "Swapped"))
+		awaitUpdate(t, updates, "Two", "Third", "Swapped")
 		time.Sleep(time.Second)
-		writeFile(t, filepath.Join(elsewhere, "three-c.md"), titled("three-c", "Written"))
-		await(t, updates, "Two", "Written", "Swapped")
+		writeFile(t, filepath.Join(elsewhere, "three-c.md"), titledLesson("three-c", "Written"))
+		awaitUpdate(t, updates, "Two", "Written", "Swapped")
 	})
 }

@@ -16,7 +16,7 @@ func gptmeText(lines string) string {
 // matches only a *. One book may have lessons of both formats.
 func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 	gptme := mustParse(t, "gptme-one.md", gptmeText(`keywords: ["killed at * seconds", "select * from", "* refused", "go test*", "*"]`))
-	aip11 := keyworded("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
+	aip11 := lessonWithKeywords("own-one", "killed at * seconds", "select * from", "* refused", "go test*")
 	book := NewBook([]*Lesson{aip11, gptme})
 	for text, want := range map[string][]string{
 		"process killed at 120 seconds":     {"gptme-one@"},
@@ -33,7 +33,7 @@ func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 		"anything else with a * and a star": nil,
 	} {
 		q := &Query{Words: []string{text}}
-		if got := fired(book, q); !slices.Equal(got, want) {
+		if got := matchedSlugs(book, q); !slices.Equal(got, want) {
 			t.Errorf("%q matches the lessons %q, want %q", text, got, want)
 		}
 		if got := book.Explain(q); len(got) != len(want) {

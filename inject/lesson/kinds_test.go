@@ -9,10 +9,10 @@ import (
 	"precept/inject/lesson"
 )
 
-// kinded returns the file of a lesson that matches errors of these kinds. A kind, such as command-not-found, groups the
-// wordings of one error in different tools.
-func kinded(slug, kinds string, replaced ...string) string {
-	return written(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
+// lessonForErrorKinds returns the file of a lesson that matches errors of these kinds. A kind, such as
+// command-not-found, groups the wordings of one error in different tools.
+func lessonForErrorKinds(slug, kinds string, replaced ...string) string {
+	return lessonFile(slug, append(replaced, "keywords: [load more]", "error_kinds: ["+kinds+"]")...)
 }
 
 // failedWith returns a query with one failed tool result.
@@ -24,7 +24,7 @@ func failedWith(tool, text string) *lesson.Query {
 	}
 }
 
-func bookOf(t *testing.T, files ...string) *lesson.Book {
+func newBook(t *testing.T, files ...string) *lesson.Book {
 	t.Helper()
 	texts := map[string][]byte{}
 	for i, f := range files {
@@ -39,7 +39,7 @@ func bookOf(t *testing.T, files ...string) *lesson.Book {
 
 func TestErrorKindFiresOnTheWordingOfEveryTool(t *testing.T) {
 	t.Parallel()
-	book := bookOf(t, kinded("the-one", "command-not-found"))
+	book := newBook(t, lessonForErrorKinds("the-one", "command-not-found"))
 	for _, text := range []string{
 		"sh: 1: ps: not found", "bash: line 1: rg: command not found", "zsh: command not found: foo",
 		"'foo' is not recognized as an internal or external command,\noperable program or batch file.",
@@ -63,7 +63,7 @@ func TestErrorKindFiresOnTheWordingOfEveryTool(t *testing.T) {
 
 func TestToolsNarrowAnErrorKind(t *testing.T) {
 	t.Parallel()
-	book := bookOf(t, written("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
+	book := newBook(t, lessonFile("the-one", "keywords: [load more]", "error_kinds: [path-missing]\n      tools: [bash]"))
 	if hits := book.Match(failedWith("bash", "cat: x: No such file or directory")); len(hits) != 1 {
 		t.Error("the lesson does not fire on an error of its tool, want a match")
 	}
@@ -78,7 +78,7 @@ func TestToolsNarrowAnErrorKind(t *testing.T) {
 
 func TestErrorKindsAreEditedInPlace(t *testing.T) {
 	t.Parallel()
-	file := kinded("the-one", "command-not-found, disk-full")
+	file := lessonForErrorKinds("the-one", "command-not-found, disk-full")
 	l, err := lesson.Parse("the-one.md", []byte(file))
 	if err != nil || !slices.Equal(l.Trigger.ErrorKinds, []string{"command-not-found", "disk-full"}) {
 		t.Fatalf("the file is parsed as %+v, error %v, want the kinds command-not-found and disk-full", l, err)
@@ -97,7 +97,7 @@ func TestErrorKindsAreEditedInPlace(t *testing.T) {
 
 func TestUnknownErrorKindNamesTheNearest(t *testing.T) {
 	t.Parallel()
-	found := lesson.Checks{}.Book(bookOf(t, kinded("the-one", "timeout, comand-not-found")))
+	found := lesson.Checks{}.Book(newBook(t, lessonForErrorKinds("the-one", "timeout, comand-not-found")))
 	if len(found) != 2 || found[0].Code != "unknown_kind" && found[1].Code != "unknown_kind" {
 		t.Fatalf("the findings are %v, want 2 with an unknown kind", found)
 	}
@@ -110,7 +110,7 @@ func TestUnknownErrorKindNamesTheNearest(t *testing.T) {
 
 func TestLessonsOfOneErrorKindOverlap(t *testing.T) {
 	t.Parallel()
-	book := bookOf(t, kinded("the-one", "timeout"), kinded("the-two", "timeout", "outcome: success", "outcome: failure"))
+	book := newBook(t, lessonForErrorKinds("the-one", "timeout"), lessonForErrorKinds("the-two", "timeout", "outcome: success", "outcome: failure"))
 	one, _ := book.Get("the-one")
 	if against := book.Contradicts(one); len(against) != 1 || against[0].Slug != "the-two" {
 		t.Errorf("the lesson contradicts %v, want the-two", against)
@@ -124,7 +124,7 @@ func TestTextOfACautionDescribesTheApproach(t *testing.T) {
 		"Do not force the push.": false, "The second attempt failed in the same way.": false, "Forcing a push removed commits.": false, "Never use the flag.": false,
 	} {
 		for outcome, isCaution := range map[string]bool{"failure": true, "success": false} {
-			l, err := lesson.Parse("the-one.md", []byte(written("the-one", "outcome: success", "outcome: "+outcome, "title: Check the page before clicking", "title: Avoid forcing a push")))
+			l, err := lesson.Parse("the-one.md", []byte(lessonFile("the-one", "outcome: success", "outcome: "+outcome, "title: Check the page before clicking", "title: Avoid forcing a push")))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -143,8 +143,8 @@ func TestTitleOfACautionNamesTheApproach(t *testing.T) {
 		"Avoid forcing a rejected push": false, "Retrying a 403": false, "Never retry a 403": false,
 		"Integrate the remote branch; do not force it": true, "Change the source, not the file": true,
 	} {
-		file := written("the-one", "outcome: success", "outcome: failure", "title: Check the page before clicking", "title: "+title)
-		found := slices.ContainsFunc(lesson.Checks{}.Book(bookOf(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
+		file := lessonFile("the-one", "outcome: success", "outcome: failure", "title: Check the page before clicking", "title: "+title)
+		found := slices.ContainsFunc(lesson.Checks{}.Book(newBook(t, file)), func(f lesson.Finding) bool { return f.Code == "caution_title" })
 		if found != want {
 			t.Errorf("title %q: caution_title is reported: %t, want %t", title, found, want)
 		}

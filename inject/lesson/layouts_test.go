@@ -36,7 +36,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 		{"no change", "outcome: success # for now", "outcome: success # for now", func(*lesson.Lesson) {}},
 	} {
 		for _, eol := range []string{"\n", "\r\n"} {
-			file := strings.ReplaceAll(written("the-edited", replacementFor(c.from)...), "\n", eol)
+			file := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.from)...), "\n", eol)
 			l, err := lesson.Parse("the-edited.md", []byte(file))
 			if err != nil {
 				t.Fatalf("%s: Parse has the error %v, want none", c.name, err)
@@ -46,7 +46,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 				t.Errorf("%s: Edit has the error %v, want none", c.name, err)
 				continue
 			}
-			want := strings.ReplaceAll(written("the-edited", replacementFor(c.to)...), "\n", eol)
+			want := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.to)...), "\n", eol)
 			if c.name == "an added field" {
 				want = strings.Replace(want, "[load more]"+eol, "[load more]"+eol+"      tools: [browser]"+eol, 1)
 			}
@@ -75,12 +75,12 @@ func replacementFor(lines string) []string {
 func TestEditsFindQuotedKeys(t *testing.T) {
 	for _, quote := range []string{`"`, "'"} {
 		key := quote + "outcome" + quote
-		l, err := lesson.Parse("the-edited.md", []byte(written("the-edited", "outcome:", key+":")))
+		l, err := lesson.Parse("the-edited.md", []byte(lessonFile("the-edited", "outcome:", key+":")))
 		if err != nil {
 			t.Fatal(err)
 		}
 		got, err := lesson.Edit(l, func(l *lesson.Lesson) { l.Title, l.Confidence = "Look twice", 0.25 })
-		want := written("the-edited", "outcome:", key+":", "Check the page before clicking", "Look twice", "---\n\n", "confidence: 0.25\n---\n\n")
+		want := lessonFile("the-edited", "outcome:", key+":", "Check the page before clicking", "Look twice", "---\n\n", "confidence: 0.25\n---\n\n")
 		if err != nil || string(got.Raw) != want {
 			t.Errorf("key %s: the edit gives %+v, error %v, want the file\n%s", key, got, err, want)
 		}

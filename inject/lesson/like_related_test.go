@@ -17,7 +17,7 @@ func TestRelatedTermsFindParaphrasesWithoutCommonWords(t *testing.T) {
 		for _, p := range part {
 			list = append(list, p.lesson)
 		}
-		b := NewBook(list).WithLikeness(captured(t, 210), 0.005)
+		b := NewBook(list).WithLikeness(capturedTraffic(t, 210), 0.005)
 		for _, p := range part {
 			for _, h := range b.Match(&Query{Words: []string{p.words}}) {
 				if h.Lesson == p.lesson {
@@ -42,7 +42,7 @@ func TestRelatedTermsFindParaphrasesWithoutCommonWords(t *testing.T) {
 
 func TestRelatedTermCountsLessThanTheWordItself(t *testing.T) {
 	l := &Lesson{Slug: "profile-first", Title: "Profile before a change.", State: Active, Trigger: Trigger{Keywords: []string{"slow import"}, Like: true}}
-	x := NewBook([]*Lesson{l}).WithLikeness(captured(t, 210), 0.005).like
+	x := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005).like
 	score := func(words string) float32 {
 		s := x.newScratch()
 		s.left = likeWork

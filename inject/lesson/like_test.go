@@ -41,9 +41,9 @@ func paraphrasesOf(t testing.TB, name string) (all []paraphrase) {
 	return all
 }
 
-// captured returns the traffic of sessions with requests about other subjects than the lessons of the tests. Likeness
-// compares lessons with the traffic to set their thresholds.
-func captured(t testing.TB, sessions int) *Traffic {
+// capturedTraffic returns the traffic of sessions with requests about other subjects than the lessons of the tests.
+// Likeness compares lessons with the traffic to set their thresholds.
+func capturedTraffic(t testing.TB, sessions int) *Traffic {
 	t.Helper()
 	requests, traffic := linesOf(t, "likeness_requests.txt"), NewTraffic()
 	for i := range sessions {
@@ -59,7 +59,7 @@ func likeBook(t testing.TB, sessions int) (*Book, []paraphrase) {
 	for _, p := range all {
 		lessons = append(lessons, p.lesson)
 	}
-	return NewBook(lessons).WithLikeness(captured(t, sessions), 0.005), all
+	return NewBook(lessons).WithLikeness(capturedTraffic(t, sessions), 0.005), all
 }
 
 // Likeness finds at least 40% of the paraphrases. The bound holds for each half of likeness.tsv, so that the weights of
@@ -116,7 +116,7 @@ func TestThresholdLimitsTheShareOfMatchingWindows(t *testing.T) {
 		for _, p := range paraphrases(t) {
 			lessons = append(lessons, p.lesson)
 		}
-		traffic := captured(t, 400)
+		traffic := capturedTraffic(t, 400)
 		x := NewBook(lessons).WithLikeness(traffic, rate).like
 		reached := make([]int, len(lessons))
 		s := x.newScratch()
@@ -167,7 +167,7 @@ func TestLikenessObeysTheConditionsOfALesson(t *testing.T) {
 			lessons = append(lessons, p.lesson)
 		}
 		c.query.Words = []string{words}
-		hits := slices.DeleteFunc(NewBook(lessons).WithLikeness(captured(t, 210), 0.005).Match(&c.query), func(h Hit) bool {
+		hits := slices.DeleteFunc(NewBook(lessons).WithLikeness(capturedTraffic(t, 210), 0.005).Match(&c.query), func(h Hit) bool {
 			return h.Lesson.Slug != "keep-public-api"
 		})
 		if len(hits) != c.want {
@@ -233,7 +233,7 @@ func TestLikenessStopsWithinItsWorkLimit(t *testing.T) {
 			Trigger: Trigger{Description: "The user asks to release a topic.", Keywords: []string{fmt.Sprintf("release topic%d", i), fmt.Sprintf("topic%d release notes", i)}},
 		})
 	}
-	b := NewBook(lessons).WithLikeness(captured(t, 200), 0.005)
+	b := NewBook(lessons).WithLikeness(capturedTraffic(t, 200), 0.005)
 	s := b.like.newScratch()
 	s.left = likeWork
 	for range 64 {
@@ -257,7 +257,7 @@ func BenchmarkLikeness(b *testing.B) {
 			l.Slug, l.Title = fmt.Sprintf("%s-%d", l.Slug, i), fmt.Sprintf("%s Topic%d.", l.Title, i)
 			lessons = append(lessons, l)
 		}
-		book := NewBook(lessons).WithLikeness(captured(b, 210), 0.005)
+		book := NewBook(lessons).WithLikeness(capturedTraffic(b, 210), 0.005)
 		var text strings.Builder
 		for _, p := range all {
 			text.WriteString(p.words + ".\n")
@@ -274,7 +274,7 @@ func BenchmarkLikeness(b *testing.B) {
 
 // Exact matches in the traffic do not raise the threshold of a lesson. A paraphrase still matches.
 func TestExactMatchesDoNotRaiseTheThreshold(t *testing.T) {
-	all, traffic := paraphrases(t), captured(t, 190)
+	all, traffic := paraphrases(t), capturedTraffic(t, 190)
 	i := slices.IndexFunc(all, func(p paraphrase) bool { return p.lesson.Slug == "keep-public-api" })
 	l := all[i].lesson
 	for range 20 {
@@ -298,29 +298,29 @@ func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 		return NewBook([]*Lesson{l}).WithLikeness(traffic, 0.005).Match(&Query{Errors: []ErrorText{{CallID: "c", Text: text, Kinds: kinds}}})
 	}
 	const other = "Something is already running on port 3000."
-	if hits := matchError(captured(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
+	if hits := matchError(capturedTraffic(t, 210), port, other); len(hits) != 1 || hits[0].Like == nil || !slices.Contains(hits[0].Like.Words, "port") || hits[0].CallID != "c" {
 		t.Errorf("%q matches %+v, want the lesson by likeness", other, hits)
 	}
-	frequent := captured(t, 180)
+	frequent := capturedTraffic(t, 180)
 	for range 30 {
 		frequent.Add([]Query{{Errors: []ErrorText{{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}}}})
 	}
 	if hits := matchError(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
 		t.Errorf("an error of a kind that is frequent in the traffic has the matches %+v, want none", hits)
 	}
-	if hits := matchError(captured(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
+	if hits := matchError(capturedTraffic(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
 		t.Errorf("an error of the kind without a word of the lesson has the matches %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
-	if hits := matchError(captured(t, 210), named, other); len(hits) != 0 {
+	if hits := matchError(capturedTraffic(t, 210), named, other); len(hits) != 0 {
 		t.Errorf("a lesson that names the error kind dns has the matches %+v for an error of a different kind, want none", hits)
 	}
 }
 
 func TestLessonAboutErrorsIsNotComparedWithUserWords(t *testing.T) {
 	l := &Lesson{Slug: "start-docker", Title: "Start the daemon of docker.", State: Active, Trigger: Trigger{Description: "Docker does not run.", ErrorPatterns: []string{"cannot connect to the docker daemon"}}}
-	b := NewBook([]*Lesson{l}).WithLikeness(captured(t, 210), 0.005)
+	b := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005)
 	if hits := b.Match(&Query{Words: []string{"start the docker daemon of this service"}}); len(hits) != 0 {
 		t.Errorf("words of the user have the matches %+v, want none", hits)
 	}
@@ -393,7 +393,7 @@ func TestLikenessFindsSentencesOfOtherDomains(t *testing.T) {
 	for _, p := range all {
 		lessons = append(lessons, p.lesson)
 	}
-	b := NewBook(lessons).WithLikeness(captured(t, 210), 0.005)
+	b := NewBook(lessons).WithLikeness(capturedTraffic(t, 210), 0.005)
 	found, others := 0, []string(nil)
 	for _, p := range all {
 		for _, h := range b.Match(&Query{Words: []string{p.words}}) {

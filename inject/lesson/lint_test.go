@@ -34,7 +34,7 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 	t.Parallel()
 	noon := time.Date(2030, 1, 1, 12, 0, 0, 0, time.UTC)
-	one := func(replaced ...string) string { return written("the-one", replaced...) }
+	one := func(replaced ...string) string { return lessonFile("the-one", replaced...) }
 	keywords := func(list string) string { return one("[load more]", "["+list+"]") }
 	backtest := func(fired, sessions int) lesson.Checks {
 		return lesson.Checks{Backtest: func(*lesson.Lesson) (int, int) { return fired, sessions }}
@@ -65,11 +65,11 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 		{name: "in most sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(13, 20), missChecks: backtest(12, 20)},
 		{name: "in most of few sessions", want: "trigger_overbroad trigger", hit: one(), miss: one(), hitChecks: backtest(20, 20), missChecks: backtest(19, 19)},
 		{name: "in no session", want: "dead_trigger trigger", hit: one(), miss: one(), hitChecks: backtest(0, 100), missChecks: backtest(0, 99)},
-		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{written("other", "load more", "other words")}},
+		{name: "supersedes an unknown lesson", want: "supersedes_missing supersedes[0]", hit: one("outcome", "supersedes: [old-a]\noutcome"), miss: one("outcome", "supersedes: [other]\noutcome"), others: []string{lessonFile("other", "load more", "other words")}},
 		{name: "supersedes itself", want: "lesson_invalid supersedes", hit: one("outcome", "supersedes: [the-one]\noutcome"), miss: one()},
 		{name: "unknown evidence", want: "evidence_unresolvable evidence", hit: one(), miss: one("ref: r1", "ref: r2"), hitChecks: lesson.Checks{Resolve: func(e lesson.Evidence) bool { return e.Ref == "r2" }}},
-		{name: "another lesson with the opposite outcome", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{written("z-other", "load more", "other words", "success", "failure")}},
-		{name: "another lesson with a mixed outcome", hit: keywords("other words"), miss: one(), others: []string{written("z-other", "load more", "other words", "success", "mixed")}},
+		{name: "another lesson with the opposite outcome", want: "contradiction trigger", hit: keywords("Other  WORDS"), miss: keywords("other word"), others: []string{lessonFile("z-other", "load more", "other words", "success", "failure")}},
+		{name: "another lesson with a mixed outcome", hit: keywords("other words"), miss: one(), others: []string{lessonFile("z-other", "load more", "other words", "success", "mixed")}},
 	} {
 		want := []string{c.want}
 		if c.want == "" {
@@ -94,7 +94,7 @@ func TestFileNameMustMatchTheSlug(t *testing.T) {
 		"the-one.md": true, "web/the-one.md": true, "the-one.MD": true, "The One.md": true, "the_one.md": true, "web/LESSON.md": true,
 		"the-two.md": false, "lesson.md": false, "the-one.old.md": false,
 	} {
-		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(written("the-one"))})
+		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(lessonFile("the-one"))})
 		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || matches != (len(got) == 0) {
 			t.Errorf("%s: got the findings %v and the problems %v, want no problem, and no finding: %v", name, got, problems, matches)
 		}
@@ -127,7 +127,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 		{name: "one is rejected", yes: []string{"outcome", "metadata: {precept: {state: rejected}}\noutcome"}, different: true},
 	} {
 		parse := func(slug, outcome string, replaced []string) *lesson.Lesson {
-			file := strings.Replace(written(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
+			file := strings.Replace(lessonFile(slug, replaced...), "outcome: success", "outcome: "+outcome, 1)
 			draft, err := lesson.Parse(slug+".md", []byte(file))
 			if err != nil {
 				t.Fatalf("%s: Parse of %s without its hash: got error %v, want none", c.name, slug, err)

@@ -9,7 +9,7 @@ import (
 
 // With the race detector, sync.Pool drops some of its items at random, and a match allocates them again.
 func TestMatchAllocatesOnlyItsHits(t *testing.T) {
-	b := NewBook([]*Lesson{keyworded("a-a", "alpha beta"), keyworded("b-b", "gamma*")})
+	b := NewBook([]*Lesson{lessonWithKeywords("a-a", "alpha beta"), lessonWithKeywords("b-b", "gamma*")})
 	miss, hit := &Query{Words: []string{strings.Repeat("nothing here ", 500)}}, &Query{Words: []string{"alpha beta"}}
 	b.Match(miss)
 	if n := testing.AllocsPerRun(100, func() { b.Match(miss) }); n > 1 {

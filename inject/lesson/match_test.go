@@ -12,16 +12,16 @@ import (
 	"pgregory.net/rapid"
 )
 
-// withTrigger returns an active lesson with the given trigger.
-func withTrigger(slug string, t Trigger) *Lesson {
+// lessonWithTrigger returns an active lesson with the given trigger.
+func lessonWithTrigger(slug string, t Trigger) *Lesson {
 	return &Lesson{Slug: slug, Title: slug, State: Active, Outcome: "success", Trigger: t}
 }
 
-func keyworded(slug string, keywords ...string) *Lesson {
-	return withTrigger(slug, Trigger{Keywords: keywords})
+func lessonWithKeywords(slug string, keywords ...string) *Lesson {
+	return lessonWithTrigger(slug, Trigger{Keywords: keywords})
 }
 
-func fired(b *Book, q *Query) []string {
+func matchedSlugs(b *Book, q *Query) []string {
 	var out []string
 	for _, h := range b.Match(q) {
 		out = append(out, h.Lesson.Slug+"@"+h.CallID)
@@ -102,7 +102,7 @@ func TestPhrasesMatchWholeWords(t *testing.T) {
 		{"*", "anything", false},
 	}
 	for _, tc := range cases {
-		b := NewBook([]*Lesson{keyworded("it", tc.phrase)})
+		b := NewBook([]*Lesson{lessonWithKeywords("it", tc.phrase)})
 		if got := len(b.Match(&Query{Words: []string{tc.text}})) > 0; got != tc.want {
 			t.Errorf("%q in %.60q: got a match: %v, want %v", tc.phrase, tc.text, got, tc.want)
 		}
@@ -163,9 +163,9 @@ func TestEachConditionLimitsTheMatch(t *testing.T) {
 		{"only a failing call's tool, keyword in words and pattern in its error", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
 	}
 	for _, tc := range cases {
-		b := NewBook([]*Lesson{withTrigger("l", tc.trig), withTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
+		b := NewBook([]*Lesson{lessonWithTrigger("l", tc.trig), lessonWithTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
 		for range 2 { // a second match of the same query gives the same result
-			if got := strings.Join(fired(b, &tc.q), " "); got != tc.want {
+			if got := strings.Join(matchedSlugs(b, &tc.q), " "); got != tc.want {
 				t.Errorf("%s: the matches are %q, want %q", tc.name, got, tc.want)
 			}
 		}
@@ -176,7 +176,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
 	var lessons []*Lesson
 	add := func(slug string, change func(*Lesson)) {
-		l := keyworded(slug, "load more")
+		l := lessonWithKeywords(slug, "load more")
 		change(l)
 		lessons = append(lessons, l)
 	}
@@ -196,12 +196,12 @@ func TestMatchStatesAndTime(t *testing.T) {
 	add("own-tail", func(l *Lesson) { l.Supersedes = []string{"own-tail", "nobody"} })
 	b := NewBook(lessons)
 	want := "expires-soon@ kept@ new-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
-	if got := strings.Join(fired(b, &Query{Words: []string{"load more"}, Now: now}), " "); got != want {
+	if got := strings.Join(matchedSlugs(b, &Query{Words: []string{"load more"}, Now: now}), " "); got != want {
 		t.Errorf("the lessons that match now are\n%s\nwant\n%s", got, want)
 	}
 	later := now.Add(3 * time.Second)
 	want = "kept@ old-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
-	if got := strings.Join(fired(b, &Query{Words: []string{"load more"}, Now: later}), " "); got != want {
+	if got := strings.Join(matchedSlugs(b, &Query{Words: []string{"load more"}, Now: later}), " "); got != want {
 		t.Errorf("the lessons that match 3 seconds later are\n%s\nwant\n%s", got, want)
 	}
 	for slug, want := range map[string]State{"old-a": Superseded, "expired": Expired, "state-trial": Trial, "mid-a": Archived, "expires-soon": Active, "ring-a": Active} {
@@ -218,7 +218,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 }
 
 func TestBookHashFollowsTheLessons(t *testing.T) {
-	a, b := keyworded("a-a", "x y"), keyworded("b-b", "y z")
+	a, b := lessonWithKeywords("a-a", "x y"), lessonWithKeywords("b-b", "y z")
 	same := NewBook([]*Lesson{b, a}).Hash()
 	if NewBook([]*Lesson{a, b}).Hash() != same {
 		t.Error("a different order of the lessons gives a different hash, want the same hash")
@@ -237,7 +237,7 @@ func TestBookHashFollowsTheLessons(t *testing.T) {
 }
 
 func TestConcurrentMatchesAreIndependent(t *testing.T) {
-	b := NewBook([]*Lesson{keyworded("a-a", "alpha beta"), keyworded("b-b", "gamma*")})
+	b := NewBook([]*Lesson{lessonWithKeywords("a-a", "alpha beta"), lessonWithKeywords("b-b", "gamma*")})
 	var wg sync.WaitGroup
 	for i := range 8 {
 		wg.Go(func() {
@@ -246,7 +246,7 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 				if i%2 == 0 {
 					text, want = "gammas", "b-b@"
 				}
-				if got := strings.Join(fired(b, &Query{Words: []string{text}}), " "); got != want {
+				if got := strings.Join(matchedSlugs(b, &Query{Words: []string{text}}), " "); got != want {
 					t.Errorf("%q matches %q, want %q", text, got, want)
 					return
 				}
@@ -323,12 +323,12 @@ func compare(tb testing.TB, phrases []string, text string) {
 	var want []string
 	for i, p := range phrases {
 		slug := fmt.Sprintf("p%03d", i)
-		lessons = append(lessons, keyworded(slug, p))
+		lessons = append(lessons, lessonWithKeywords(slug, p))
 		if read := readPhrase(p, FormAIP11); read.fires() && naiveMatch(p, text) {
 			want = append(want, slug+"@")
 		}
 	}
-	got := fired(NewBook(lessons), &Query{Words: []string{text}})
+	got := matchedSlugs(NewBook(lessons), &Query{Words: []string{text}})
 	if !slices.Equal(got, want) {
 		tb.Fatalf("phrases %q\ntext %q\ngot  %q\nwant %q", phrases, text, got, want)
 	}
@@ -391,7 +391,7 @@ func TestMatchCostIsBounded(t *testing.T) {
 	book := func(phrase func(i int) string) *Book {
 		list := make([]*Lesson, lessons)
 		for i := range list {
-			list[i] = keyworded(fmt.Sprintf("l%04d", i), phrase(i))
+			list[i] = lessonWithKeywords(fmt.Sprintf("l%04d", i), phrase(i))
 		}
 		return NewBook(list)
 	}

@@ -80,7 +80,7 @@ func TestParseReadsTheGptmeFormat(t *testing.T) {
 	if got := textOf(l).Lines(MaxAdvice); !slices.Equal(got, want) {
 		t.Errorf("the lines are %q, want %q", got, want)
 	}
-	if got := fired(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {
+	if got := matchedSlugs(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {
 		t.Errorf("the lessons %q fire, want one", got)
 	}
 	for status, want := range map[string]State{"automated": Archived, "deprecated": Archived, "archived": Archived} {

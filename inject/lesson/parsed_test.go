@@ -11,8 +11,8 @@ import (
 func TestReadersOfABankShareParsedTexts(t *testing.T) {
 	t.Parallel()
 	const name = "retry.md"
-	valid := []byte(titled("retry", "Retry once"))
-	changed := []byte(titled("retry", "Retry twice"))
+	valid := []byte(titledLesson("retry", "Retry once"))
+	changed := []byte(titledLesson("retry", "Retry twice"))
 	parsed := lesson.NewParsed()
 	first, second := lesson.NewTexts("bank").Share(parsed), lesson.NewTexts("bank").Share(parsed)
 	get := func(texts *lesson.Texts, text []byte) *lesson.Lesson {

@@ -67,7 +67,7 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 		"What to do\n----------\nA.\n":                                        "",
 		"## What to do\r\nA.\r\nB.\r\n":                                       "A.\nB.",
 	} {
-		l, err := lesson.Parse("a.md", []byte(written("the-advice", "\n## What to do (or avoid)\n\nRead the page id again.\n", body)))
+		l, err := lesson.Parse("a.md", []byte(lessonFile("the-advice", "\n## What to do (or avoid)\n\nRead the page id again.\n", body)))
 		if err != nil || l.Advice != want {
 			t.Errorf("the body %q is parsed as %+v, error %v, want the advice %q", body, l, err, want)
 		}
@@ -179,13 +179,13 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 	}{
 		{nil, nil, "", true},
 		{nil, nil, "", false},
-		{map[string]string{"web/one.md": written("one-a"), "_index.md": "x", "../two.md": written("two-a")}, []string{"one-a web " + title}, "", true},
-		{map[string]string{"web/one.md": written("one-a"), "notes.txt": "x"}, []string{"one-a web " + title}, "", false},
+		{map[string]string{"web/one.md": lessonFile("one-a"), "_index.md": "x", "../two.md": lessonFile("two-a")}, []string{"one-a web " + title}, "", true},
+		{map[string]string{"web/one.md": lessonFile("one-a"), "notes.txt": "x"}, []string{"one-a web " + title}, "", false},
 		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "redis://r/web/one.md: lesson_invalid: there is no frontmatter", true},
 		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "the previous version stays in effect", false},
-		{map[string]string{"web/one.md": written("one-a", title, "Another")}, []string{"one-a web Another"}, "", true},
-		{map[string]string{"web/one.md": written("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:")}, []string{"one-a web Another"}, `there is no lesson "old-a"`, true},
-		{map[string]string{"web/one.md": written("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:"), "_archive/old-a.md": "x"}, []string{"one-a web Another"}, "", true},
+		{map[string]string{"web/one.md": lessonFile("one-a", title, "Another")}, []string{"one-a web Another"}, "", true},
+		{map[string]string{"web/one.md": lessonFile("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:")}, []string{"one-a web Another"}, `there is no lesson "old-a"`, true},
+		{map[string]string{"web/one.md": lessonFile("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:"), "_archive/old-a.md": "x"}, []string{"one-a web Another"}, "", true},
 		{map[string]string{}, nil, "", true},
 	} {
 		slugs, problems, changed := load(step.texts)
@@ -204,7 +204,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one.md")
-	writeFile(t, file, written("one-a"))
+	writeFile(t, file, lessonFile("one-a"))
 	var reports []string
 	w := lesson.NewWatcher(dir, nil)
 	countLessons := func() int {
@@ -236,7 +236,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
 		t.Errorf("a missing directory: got error %v, want none", err)
 	}
-	writeFile(t, file, written("one-a"))
+	writeFile(t, file, lessonFile("one-a"))
 	if _, _, err := lesson.Load(file); err == nil {
 		t.Error("Load of a file in place of a directory has no error, want one")
 	}
@@ -275,8 +275,8 @@ func TestOnlyNameLikeLabelsAreRoles(t *testing.T) {
 func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	writeFile(t, in("web/a.md"), written("a-one"))
-	writeFile(t, in("b.md"), written("b-two"))
+	writeFile(t, in("web/a.md"), lessonFile("a-one"))
+	writeFile(t, in("b.md"), lessonFile("b-two"))
 	old := time.Unix(1e9, 0)
 	rename := func(from, to string) func() error { return func() error { return os.Rename(in(from), in(to)) } }
 	write := func(name, text string) func() error { return func() error { writeFile(t, in(name), text); return nil } }
@@ -288,13 +288,13 @@ func TestDirectoryVersionFollowsItsLessons(t *testing.T) {
 	}{
 		{"no change", func() error { return nil }, true}, // from no version to the first version
 		{"no change", func() error { return nil }, false},
-		{"another text", write("b.md", written("b-two", "Read", "Do not read")), true},
+		{"another text", write("b.md", lessonFile("b-two", "Read", "Do not read")), true},
 		{"another time", func() error { return os.Chtimes(in("b.md"), old, old) }, true},
 		{"other permissions", func() error { return os.Chmod(in("b.md"), 0o640) }, true},
 		{"another name", rename("b.md", "c.md"), true},
 		{"another folder", rename("web", "net"), true},
 		{"a folder renamed to a skipped name", rename("net", "_net"), true},
-		{"an added file", write("new/deep/d.md", written("d-four")), true},
+		{"an added file", write("new/deep/d.md", lessonFile("d-four")), true},
 		{"a file that is no lesson", write("notes.txt", "x"), false},
 		{"a README", write("ReadMe.md", "x"), false},
 		{"a file of precept", write("_index.md", "x"), false},
@@ -365,8 +365,8 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, filepath.FromSlash(name)) }
-	writeFile(t, in("web/a.md"), written("a-one"))
-	writeFile(t, in("website.md"), written("b-two"))
+	writeFile(t, in("web/a.md"), lessonFile("a-one"))
+	writeFile(t, in("website.md"), lessonFile("b-two"))
 	writeFile(t, in("bad/c.md"), "no lesson")
 	w := lesson.NewWatcher(dir, nil)
 	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {

@@ -9,7 +9,7 @@ import (
 // occur in a lesson. At most a quarter of them run on the starter lessons.
 func TestOrdinaryLessonRunsFewPatterns(t *testing.T) {
 	tried, all := 0, 0
-	for _, l := range starter(t).Lessons() {
+	for _, l := range starterBook(t).Lessons() {
 		plain := plainly(l.Advice)
 		forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": skeleton(l.Advice)}
 		for i := range orders().orders {

@@ -14,8 +14,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// personsFile returns a lesson file as a person writes it. more has further lines of the frontmatter.
-func personsFile(slug, more, body string) string {
+// handWrittenFile returns a lesson file as a person writes it. more has further lines of the frontmatter.
+func handWrittenFile(slug, more, body string) string {
 	return "---\nschema: learning/v1\nslug: " + slug + "\ntitle: Look twice\ntrigger:\n  description: when in doubt\n  metadata: {precept: {keywords: [in doubt]}}\n" +
 		"outcome: success\nevidence: [{kind: run, ref: one, note: it went well}]\n" + more + "---\n" + body
 }
@@ -69,7 +69,7 @@ func TestQuotedTextStaysInItsLine(t *testing.T) {
 // An action may name the text and the state that the person saw. If the lesson has a different text or state, Act
 // refuses the action.
 func TestActOnAChangedLessonIsRefused(t *testing.T) {
-	l := read(t, personsFile("look-twice", "", ""))
+	l := read(t, handWrittenFile("look-twice", "", ""))
 	for name, c := range map[string]struct {
 		seen      lesson.SeenVersion
 		wantError string
@@ -98,14 +98,14 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 		raw  string
 		want []string
 	}{
-		"nothing":               {personsFile("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
-		"the advice":            {personsFile("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
-		"outside of the advice": {personsFile("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
-		"outside, by an agent":  {personsFile("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
-		"the title":             {strings.Replace(personsFile("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
-		"the description":       {strings.Replace(personsFile("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
-		"a note":                {strings.Replace(personsFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
-		"a keyword":             {strings.Replace(personsFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
+		"nothing":               {handWrittenFile("look-twice", "", "\n## What to do\n\nLook twice.\n"), nil},
+		"the advice":            {handWrittenFile("look-twice", "", "\n## What to do\n\n"+order+"\n"), []string{"error body"}},
+		"outside of the advice": {handWrittenFile("look-twice", "", "\n## Why\n\n"+order+"\n"), []string{"warning body"}},
+		"outside, by an agent":  {handWrittenFile("look-twice", by("writ"), "\n## Why\n\n"+order+"\n"), []string{"error body"}},
+		"the title":             {strings.Replace(handWrittenFile("look-twice", "", ""), "title: Look twice", "title: "+order, 1), []string{"error title"}},
+		"the description":       {strings.Replace(handWrittenFile("look-twice", "", ""), "when in doubt", order, 1), []string{"warning trigger.description"}},
+		"a note":                {strings.Replace(handWrittenFile("look-twice", "", ""), "it went well", order, 1), []string{"warning evidence"}},
+		"a keyword":             {strings.Replace(handWrittenFile("look-twice", by("api"), ""), "in doubt]", order+"]", 1), []string{"error trigger.metadata.precept.keywords[0]"}},
 	} {
 		l := read(t, c.raw)
 		var got []string
@@ -124,8 +124,8 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 
 // A lesson in use keeps its slug if a copy that waits for an approval has the same slug and an earlier path.
 func TestWaitingCopyDoesNotDisplaceTheLessonInUse(t *testing.T) {
-	inUse := personsFile("look-twice", "", "")
-	waiting := personsFile("look-twice", "metadata: {precept: {state: quarantined}}\n", "")
+	inUse := handWrittenFile("look-twice", "", "")
+	waiting := handWrittenFile("look-twice", "metadata: {precept: {state: quarantined}}\n", "")
 	book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{"a/look-twice.md": []byte(waiting), "look-twice.md": []byte(inUse)})
 	if l, ok := book.Get("look-twice"); !ok || l.Path != "bank/look-twice.md" {
 		t.Errorf("the slug look-twice belongs to %+v, want the lesson in use, bank/look-twice.md", l)
@@ -157,7 +157,7 @@ func TestBookKeepsTheFirstOfEqualSlugs(t *testing.T) {
 		t.Error("two calls of Text render the lesson twice, want one text")
 	}
 	texts := lesson.NewTexts("bank")
-	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(personsFile("look-twice", "", "")), "_archive/old-one.md": nil})
+	held, _, _ := texts.Load(map[string][]byte{"look-twice.md": []byte(handWrittenFile("look-twice", "", "")), "_archive/old-one.md": nil})
 	draft := held.With([]*lesson.Lesson{first})
 	if !draft.Archived("old-one") || draft.Archived("look-twice") || draft.Len() != 1 || len(draft.Match(q)) != 0 {
 		t.Errorf("the draft has %d lessons and %d matches, old-one archived: %v, look-twice archived: %v; want 1 lesson, no match, true and false",
@@ -182,7 +182,7 @@ func TestShownSlugCannotCloseABlock(t *testing.T) {
 // StartTrial records the time, to the second, for a trial with a number of picks. Other trials have no start time.
 func TestOnlyAPlannedTrialHasAStartTime(t *testing.T) {
 	at := time.Date(2031, 1, 2, 3, 4, 5, 678, time.FixedZone("", 3600))
-	l := read(t, personsFile("look-twice", "", ""))
+	l := read(t, handWrittenFile("look-twice", "", ""))
 	for plan, want := range map[lesson.TrialPlan]time.Time{{Picks: 200}: time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC), {Epsilon: 0.4}: {}, {}: {}} {
 		got, err := lesson.Act(l, lesson.StartTrial, plan, "kim", at)
 		if err != nil || !got.Plan.Started.Equal(want) || got.Plan.Picks != plan.Picks {
@@ -239,7 +239,7 @@ func TestEvidenceAndTargetFaultsNameTheirPlace(t *testing.T) {
 		"a target of nothing":     {metadata, metadata + "  targets: [{role: reviewer}, {}]\n", "trigger.targets[1] is empty; write operator, role or skill"},
 		"a target of another key": {metadata, metadata + "  targets: [{agent: x, role: y}]\n", "trigger.targets[0].agent this key is unknown"},
 	} {
-		raw := strings.Replace(personsFile("look-twice", "", ""), c.old, c.new, 1)
+		raw := strings.Replace(handWrittenFile("look-twice", "", ""), c.old, c.new, 1)
 		_, err := lesson.Parse("look-twice.md", []byte(raw))
 		var faults lesson.Faults
 		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, c.want) {

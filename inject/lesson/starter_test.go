@@ -13,7 +13,7 @@ import (
 // starterDir holds the lessons that precept ships.
 const starterDir = "../../configs/lessons"
 
-func starter(t *testing.T) *Book {
+func starterBook(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)
 	if err != nil || len(problems) > 0 {
@@ -26,14 +26,14 @@ func starter(t *testing.T) *Book {
 }
 
 func TestStarterLessonsLintClean(t *testing.T) {
-	for _, f := range lint(starter(t)) {
+	for _, f := range lint(starterBook(t)) {
 		t.Errorf("the starter lessons have the finding %+v, want none", f)
 	}
 }
 
 // The advice of each starter lesson fits a block, because its last sentence often says what not to do.
 func TestStarterLessonsFitTheBlock(t *testing.T) {
-	for _, l := range starter(t).Lessons() {
+	for _, l := range starterBook(t).Lessons() {
 		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
 		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != whole {
 			t.Errorf("%s: the advice has %d bytes and is cut to %d bytes, want the whole advice: %q", l.Slug, len(whole), len(shown), shown)
@@ -71,7 +71,7 @@ func TestStarterLessonsFire(t *testing.T) {
 		"module-not-found":                 {{err: "ModuleNotFoundError: No module named 'requests'"}, {err: "error: externally-managed-environment"}},
 		"cannot-find-module":               {{err: "Error: Cannot find module './config'\nRequire stack:"}, {err: "npm ERR! code ERESOLVE\nnpm ERR! ERESOLVE unable to resolve dependency tree"}},
 	}
-	b := starter(t)
+	b := starterBook(t)
 	for _, l := range b.Lessons() {
 		if len(samples[l.Slug]) == 0 {
 			t.Errorf("%s has no sample, want at least one", l.Slug)
@@ -105,7 +105,7 @@ func TestStarterLessonsFire(t *testing.T) {
 
 func TestStarterLessonsFollowTheSchema(t *testing.T) {
 	schema := compileSchema(t)
-	for _, l := range starter(t).Lessons() {
+	for _, l := range starterBook(t).Lessons() {
 		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
 			t.Errorf("the schema refuses %s with error %v, want no error", l.Slug, err)
 		}
@@ -120,7 +120,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 
 // An error in the words of other tools matches the starter lesson of its kind, and rarely a different lesson.
 func TestStarterLessonsFireOnParaphrasedErrors(t *testing.T) {
-	b := starter(t)
+	b := starterBook(t)
 	raw, err := os.ReadFile("../../detect/testdata/kind_paraphrases.tsv")
 	if err != nil {
 		t.Fatal(err)

@@ -10,8 +10,8 @@ import (
 	"precept/inject/lesson"
 )
 
-// written returns a lesson file in the learning/v1 format. replaced has pairs of an old and a new text.
-func written(slug string, replaced ...string) string {
+// lessonFile returns a lesson file in the learning/v1 format. replaced has pairs of an old and a new text.
+func lessonFile(slug string, replaced ...string) string {
 	return strings.NewReplacer(append(replaced, "SLUG", slug)...).Replace(`---
 schema: learning/v1
 slug: SLUG
@@ -42,31 +42,31 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 	t.Parallel()
 	const rule = "# Look\n\n## Rule\nLook twice.\n"
 	for _, c := range []struct{ name, text, fault string }{
-		{"crlf.md", strings.ReplaceAll(written("crlf"), "\n", "\r\n"), ""},
-		{"bom.md", "\ufeff" + written("bom"), ""},
-		{"Name With Spaces.md", written("name-with-spaces"), ""},
-		{"лекция.md", written("in-cyrillic"), ""},
-		{"quoted.md", written("quoted", "Check the page before clicking", `"say: \"hi\" # loud"`), ""},
-		{"tab-behind.md", written("tab-behind", "description: when", "description:\twhen"), ""},
+		{"crlf.md", strings.ReplaceAll(lessonFile("crlf"), "\n", "\r\n"), ""},
+		{"bom.md", "\ufeff" + lessonFile("bom"), ""},
+		{"Name With Spaces.md", lessonFile("name-with-spaces"), ""},
+		{"лекция.md", lessonFile("in-cyrillic"), ""},
+		{"quoted.md", lessonFile("quoted", "Check the page before clicking", `"say: \"hi\" # loud"`), ""},
+		{"tab-behind.md", lessonFile("tab-behind", "description: when", "description:\twhen"), ""},
 		{"gptme.md", gptmeFile("match:\n  keywords: [look twice]\n  session_categories: [code]\nstatus: active\nlesson_version: 1.2\n", rule), ""},
 
-		{"tab-before.md", written("tab-before", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML: a tab indents the line; indent with spaces"},
-		{"colon.md", written("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with punctuation into quotes"},
-		{"bracket.md", written("bracket", "more]", "more"), "(line 10): the frontmatter is not valid YAML"},
-		{"anchors.md", written("anchors", "[load more]", "&a [x y]", "outcome: success", "outcome: *a"), "(line 9): anchors, aliases, merge keys and explicit tags are not accepted; write the value out"},
-		{"twice.md", written("twice", "outcome: success", "outcome: success\noutcome: failure"), `(line 11): the key "outcome" occurs twice; keep one`},
-		{"merge.md", written("merge", "outcome: success", "outcome: success\n<<: {a: b}"), "(line 11): this kind of key is not accepted; write a plain word"},
-		{"deep.md", written("deep", "[load more]", strings.Repeat("[", 40)+strings.Repeat("]", 40)), "(line 9): values are nested more than 32 deep; flatten them"},
-		{"brackets.md", written("brackets", "[load more]", strings.Repeat("[", 200)), "is nested too deeply; flatten it"},
-		{"number.md", written("number", "slug: SLUG", "slug: 17"), "slug (line 3): is a number; write text, in quotes if it looks like something else"},
-		{"list.md", written("list", "trigger:\n", "trigger: yes\nother:\n"), "trigger (line 5): is text; write a mapping"},
-		{"confidence.md", written("confidence", "outcome:", "confidence: 1.5\noutcome:"), "confidence_out_of_range: confidence (line 10): 1.5 is not from 0 to 1"},
-		{"day.md", written("day", "outcome:", "expires_at: 2030-01-01\noutcome:"), `expires_at (line 10): "2030-01-01" is not a date and time; write it like`},
-		{"unknown.md", written("unknown", "outcome:", "priority: 3\noutcome:"), "priority (line 10): this key is unknown; remove it, or use one of schema, slug"},
-		{"misspelt.md", written("misspelt", "outcome:", "confidense: 0.5\noutcome:"), "confidense (line 10): this key is unknown; write confidence, or use one of schema, slug"},
-		{"misplaced.md", written("misplaced", "trigger:\n", "trigger:\n  keywords: [load more]\n"), "trigger.keywords (line 6): this key is unknown; move it to trigger.metadata.precept.keywords, or use one of description, tags"},
-		{"latin.md", written("latin", "Read", "R\xe9ad"), "(line 18): the file is not valid UTF-8; save it as UTF-8"},
-		{"long.md", written("long", "Check the page", strings.Repeat("x", 200)), "title (line 4): has 216 characters; write 1 to 200"},
+		{"tab-before.md", lessonFile("tab-before", "  metadata:", "\tmetadata:"), "(line 7): the frontmatter is not valid YAML: a tab indents the line; indent with spaces"},
+		{"colon.md", lessonFile("colon", "title: Check", "title: Check: the"), "(line 4): the frontmatter is not valid YAML: mapping value is not allowed in this context; correct it, and put text with punctuation into quotes"},
+		{"bracket.md", lessonFile("bracket", "more]", "more"), "(line 10): the frontmatter is not valid YAML"},
+		{"anchors.md", lessonFile("anchors", "[load more]", "&a [x y]", "outcome: success", "outcome: *a"), "(line 9): anchors, aliases, merge keys and explicit tags are not accepted; write the value out"},
+		{"twice.md", lessonFile("twice", "outcome: success", "outcome: success\noutcome: failure"), `(line 11): the key "outcome" occurs twice; keep one`},
+		{"merge.md", lessonFile("merge", "outcome: success", "outcome: success\n<<: {a: b}"), "(line 11): this kind of key is not accepted; write a plain word"},
+		{"deep.md", lessonFile("deep", "[load more]", strings.Repeat("[", 40)+strings.Repeat("]", 40)), "(line 9): values are nested more than 32 deep; flatten them"},
+		{"brackets.md", lessonFile("brackets", "[load more]", strings.Repeat("[", 200)), "is nested too deeply; flatten it"},
+		{"number.md", lessonFile("number", "slug: SLUG", "slug: 17"), "slug (line 3): is a number; write text, in quotes if it looks like something else"},
+		{"list.md", lessonFile("list", "trigger:\n", "trigger: yes\nother:\n"), "trigger (line 5): is text; write a mapping"},
+		{"confidence.md", lessonFile("confidence", "outcome:", "confidence: 1.5\noutcome:"), "confidence_out_of_range: confidence (line 10): 1.5 is not from 0 to 1"},
+		{"day.md", lessonFile("day", "outcome:", "expires_at: 2030-01-01\noutcome:"), `expires_at (line 10): "2030-01-01" is not a date and time; write it like`},
+		{"unknown.md", lessonFile("unknown", "outcome:", "priority: 3\noutcome:"), "priority (line 10): this key is unknown; remove it, or use one of schema, slug"},
+		{"misspelt.md", lessonFile("misspelt", "outcome:", "confidense: 0.5\noutcome:"), "confidense (line 10): this key is unknown; write confidence, or use one of schema, slug"},
+		{"misplaced.md", lessonFile("misplaced", "trigger:\n", "trigger:\n  keywords: [load more]\n"), "trigger.keywords (line 6): this key is unknown; move it to trigger.metadata.precept.keywords, or use one of description, tags"},
+		{"latin.md", lessonFile("latin", "Read", "R\xe9ad"), "(line 18): the file is not valid UTF-8; save it as UTF-8"},
+		{"long.md", lessonFile("long", "Check the page", strings.Repeat("x", 200)), "title (line 4): has 216 characters; write 1 to 200"},
 		{"one-keyword.md", gptmeFile("match:\n  keywords: look twice\n", rule), "match.keywords (line 3): is text; write a list"},
 		{"draft.md", gptmeFile("match:\n  keywords: [look twice]\nstatus: draft\n", rule), "status (line 4): is not a status; write active"},
 		{"日本.md", gptmeFile("match:\n  keywords: [look twice]\n", rule), "gives no slug; name the file with 2 to"},
@@ -76,7 +76,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"rule.md", "---\ndescription: Use pnpm\nglobs: \"*.ts\"\nalwaysApply: false\n---\n- Use pnpm.\n", "this is not a lesson"},
 		{"copilot-instructions.md", "---\napplyTo: \"**/*.py\"\n---\nUse black.\n", "this is not a lesson"},
 		{"one-glob.mdc.md", "---\ndescription: Use pnpm\nglobs: *.ts\n---\n- Use pnpm.\n", "this is not a lesson"},
-		{"late.md", "A word before.\n" + written("late"), "there is no frontmatter"},
+		{"late.md", "A word before.\n" + lessonFile("late"), "there is no frontmatter"},
 		{"globs.md", "---\ndescription: Use pnpm\nglobs: **/*.ts\n---\n- Use pnpm.\n", "(line 3): the frontmatter is not valid YAML"},
 		{"AGENTS.md", "# AGENTS.md\n\n## Setup\n\n- `pnpm i`\n", "there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is not a lesson, rename it to start with _"},
 		{"empty.md", "", "there is no frontmatter"},
@@ -84,11 +84,11 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		{"open.md", "---\nschema: learning/v1\n", "(line 1): the frontmatter has no end; write a line --- after its fields"},
 		{"nothing.md", "---\n---\n", "the frontmatter is nothing; write key: value lines"},
 		{"binary.md", "\x89PNG\r\n\x1a\n\xff\xfe", "is not valid UTF-8; save it as UTF-8"},
-		{"nul.md", written("nul", "Read", "Re\x00ad"), "(line 18): the file holds a NUL byte; remove it"},
-		{"large.md", written("large") + strings.Repeat("x", lesson.MaxFile), "more than the 1048576 allowed; move the long part to a companion file"},
+		{"nul.md", lessonFile("nul", "Read", "Re\x00ad"), "(line 18): the file holds a NUL byte; remove it"},
+		{"large.md", lessonFile("large") + strings.Repeat("x", lesson.MaxFile), "more than the 1048576 allowed; move the long part to a companion file"},
 	} {
 		dir := t.TempDir()
-		writeFile(t, filepath.Join(dir, "good.md"), written("good"))
+		writeFile(t, filepath.Join(dir, "good.md"), lessonFile("good"))
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
@@ -123,12 +123,12 @@ func TestUnusualFoldersLoadEveryLessonOnce(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	in := func(names ...string) string { return filepath.Join(append([]string{dir}, names...)...) }
-	writeFile(t, in("good.md"), written("good"))
-	writeFile(t, in("sub", "below.md"), written("below"))
-	writeFile(t, in("a.md", "inside.md"), written("inside"))
-	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), written("deep"))
-	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), written("deeper"))
-	writeFile(t, in(".hidden", "x.md"), written("hidden"))
+	writeFile(t, in("good.md"), lessonFile("good"))
+	writeFile(t, in("sub", "below.md"), lessonFile("below"))
+	writeFile(t, in("a.md", "inside.md"), lessonFile("inside"))
+	writeFile(t, in("1", "2", "3", "4", "5", "6", "deep.md"), lessonFile("deep"))
+	writeFile(t, in("1", "2", "3", "4", "5", "6", "7", "deeper.md"), lessonFile("deeper"))
+	writeFile(t, in(".hidden", "x.md"), lessonFile("hidden"))
 	for i := range 20 { // each link leads to a folder with all links
 		link(t, "..", in("sub", fmt.Sprintf("back-%d", i)))
 	}

@@ -14,9 +14,9 @@ import (
 	"precept/inject/lesson"
 )
 
-// titled returns a lesson file with the given title.
-func titled(slug, title string) string {
-	return written(slug, "Check the page before clicking", title)
+// titledLesson returns a lesson file with the given title.
+func titledLesson(slug, title string) string {
+	return lessonFile(slug, "Check the page before clicking", title)
 }
 
 type update struct {
@@ -48,8 +48,8 @@ func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan 
 	})
 }
 
-// await waits at most two seconds for an update whose book has the wanted titles.
-func await(t *testing.T, updates <-chan update, want ...string) update {
+// awaitUpdate waits at most two seconds for an update whose book has the wanted titles.
+func awaitUpdate(t *testing.T, updates <-chan update, want ...string) update {
 	t.Helper()
 	deadline := time.After(2 * time.Second)
 	var last update
@@ -89,33 +89,33 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "git", "one-a.md")
-	writeFile(t, file, titled("one-a", "One"))
+	writeFile(t, file, titledLesson("one-a", "One"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		await(t, updates, "One")
+		awaitUpdate(t, updates, "One")
 		for _, step := range []struct {
 			how    string
 			change func() error
 			want   []string
 		}{
 			{"another file renamed over the file", func() error {
-				writeFile(t, file+".tmp", titled("one-a", "Two"))
+				writeFile(t, file+".tmp", titledLesson("one-a", "Two"))
 				return os.Rename(file+".tmp", file)
 			}, []string{"Two"}},
 			{"the file moved away and written again", func() error {
 				err := os.Rename(file, file+"~")
-				writeFile(t, file, titled("one-a", "Three"))
+				writeFile(t, file, titledLesson("one-a", "Three"))
 				return err
 			}, []string{"Three"}},
-			{"the file truncated and written", func() error { writeFile(t, file, titled("one-a", "Four")); return nil }, []string{"Four"}},
+			{"the file truncated and written", func() error { writeFile(t, file, titledLesson("one-a", "Four")); return nil }, []string{"Four"}},
 			{"the file written with the same size and time", func() error {
 				info, err := os.Stat(file)
 				must(t, err)
-				writeFile(t, file, titled("one-a", "Five"))
+				writeFile(t, file, titledLesson("one-a", "Five"))
 				return os.Chtimes(file, info.ModTime(), info.ModTime())
 			}, []string{"Five"}},
 			{"a new folder in a new folder", func() error {
-				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titled("two-b", "Second"))
+				writeFile(t, filepath.Join(dir, "new", "deep", "two-b.md"), titledLesson("two-b", "Second"))
 				return nil
 			}, []string{"Five", "Second"}},
 			{"a folder renamed", func() error {
@@ -125,7 +125,7 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 			{"a folder removed", func() error { return os.RemoveAll(filepath.Join(dir, "old")) }, nil},
 		} {
 			must(t, step.change())
-			if u := await(t, updates, step.want...); len(u.problems) > 0 {
+			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
 				t.Errorf("%s: got the problems %v, want none", step.how, u.problems)
 			}
 			noUpdate(t, updates)
@@ -138,7 +138,7 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	release := func(name, title string) {
-		writeFile(t, filepath.Join(dir, name, "one-a.md"), titled("one-a", title))
+		writeFile(t, filepath.Join(dir, name, "one-a.md"), titledLesson("one-a", title))
 		link(t, name, filepath.Join(dir, "..data_tmp"))
 		must(t, os.Rename(filepath.Join(dir, "..data_tmp"), filepath.Join(dir, "..data")))
 	}
@@ -146,9 +146,9 @@ func TestWatcherFollowsAKubernetesVolume(t *testing.T) {
 	link(t, "..data/one-a.md", filepath.Join(dir, "one-a.md"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		await(t, updates, "One")
+		awaitUpdate(t, updates, "One")
 		release("..2026_02", "Two")
-		await(t, updates, "Two")
+		awaitUpdate(t, updates, "Two")
 	})
 }
 
@@ -160,23 +160,23 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 	file := filepath.Join(dir, "one-a.md")
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		await(t, updates)
-		writeFile(t, file, titled("one-a", "One"))
-		await(t, updates, "One")
+		awaitUpdate(t, updates)
+		writeFile(t, file, titledLesson("one-a", "One"))
+		awaitUpdate(t, updates, "One")
 		must(t, os.RemoveAll(dir))
-		await(t, updates)
-		writeFile(t, file, titled("one-a", "Again"))
-		await(t, updates, "Again")
+		awaitUpdate(t, updates)
+		writeFile(t, file, titledLesson("one-a", "Again"))
+		awaitUpdate(t, updates, "Again")
 
 		must(t, os.Rename(dir, dir+"~"))
 		writeFile(t, dir, "a file")
-		u := await(t, updates, "Again")
+		u := awaitUpdate(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
 			t.Errorf("a file in place of the directory gives the problems %v, want one with Kept and \"not a directory\"", u.problems)
 		}
 		noUpdate(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
-		if u := await(t, updates, "Again"); len(u.problems) > 0 {
+		if u := awaitUpdate(t, updates, "Again"); len(u.problems) > 0 {
 			t.Errorf("the directory is back: got the problems %v, want none", u.problems)
 		}
 	})
@@ -186,24 +186,24 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
-	writeFile(t, file, titled("one-a", "One"))
+	writeFile(t, file, titledLesson("one-a", "One"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		await(t, updates, "One")
-		for _, bad := range []string{"", "---\nschema: learning/v1\nslug: one", "not a lesson", titled("one-a", "''")} {
+		awaitUpdate(t, updates, "One")
+		for _, bad := range []string{"", "---\nschema: learning/v1\nslug: one", "not a lesson", titledLesson("one-a", "''")} {
 			writeFile(t, file, bad)
-			u := await(t, updates, "One")
+			u := awaitUpdate(t, updates, "One")
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Slug != "one-a" {
 				t.Errorf("%q: the problems are %+v, want one with Kept and the slug one-a", bad, u.problems)
 			}
 			noUpdate(t, updates)
-			writeFile(t, file, titled("one-a", "One"))
-			if u = await(t, updates, "One"); len(u.problems) != 0 {
+			writeFile(t, file, titledLesson("one-a", "One"))
+			if u = awaitUpdate(t, updates, "One"); len(u.problems) != 0 {
 				t.Errorf("a valid file in place of %q: got the problems %v, want none", bad, u.problems)
 			}
 		}
-		writeFile(t, file, titled("one-a", "Good again"))
-		await(t, updates, "Good again")
+		writeFile(t, file, titledLesson("one-a", "Good again"))
+		awaitUpdate(t, updates, "Good again")
 	})
 }
 
@@ -212,29 +212,29 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	for _, name := range []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"} {
-		writeFile(t, filepath.Join(dir, name), titled(strings.TrimSuffix(filepath.Base(name), ".md")+"-slug", name))
+		writeFile(t, filepath.Join(dir, name), titledLesson(strings.TrimSuffix(filepath.Base(name), ".md")+"-slug", name))
 	}
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		all := []string{"web/a.md", "web/deep/b.md", "web-site/c.md", "d.md", "e.md"}
-		await(t, updates, all...)
+		awaitUpdate(t, updates, all...)
 		for _, name := range []string{"web", "d.md"} { // replaced by a link to itself, which cannot be followed
 			path := filepath.Join(dir, name)
 			must(t, os.Rename(path, filepath.Join(dir, "_"+name)))
 			link(t, filepath.Base(path), path)
-			u := await(t, updates, all...)
+			u := awaitUpdate(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
 				t.Errorf("%s: got the problems %+v, want one with Kept and the path %q", name, u.problems, path)
 			}
 			noUpdate(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
-			if u := await(t, updates, all...); len(u.problems) > 0 {
+			if u := awaitUpdate(t, updates, all...); len(u.problems) > 0 {
 				t.Errorf("%s is back: got problems %v, want none", name, u.problems)
 			}
 		}
 		path := filepath.Join(dir, "e.md")
 		must(t, os.Remove(path), os.Mkdir(path, 0o750)) // the directory shows that the file is gone
-		await(t, updates, all[:4]...)
+		awaitUpdate(t, updates, all[:4]...)
 	})
 }
 
@@ -244,13 +244,13 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
-	writeFile(t, file, titled("one-a", "One"))
+	writeFile(t, file, titledLesson("one-a", "One"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		await(t, updates, "One")
+		awaitUpdate(t, updates, "One")
 		noUpdate(t, updates)
 		time.Sleep(950 * time.Millisecond) // the next poll is between the two steps
-		whole := titled("one-a", "Two") + "\nAnd much more.\n"
+		whole := titledLesson("one-a", "Two") + "\nAnd much more.\n"
 		f, err := os.Create(file)
 		must(t, err)
 		defer f.Close()
@@ -259,7 +259,7 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 			must(t, err)
 			time.Sleep(80 * time.Millisecond)
 		}
-		u := await(t, updates, "Two")
+		u := awaitUpdate(t, updates, "Two")
 		if l, _ := u.book.Get("one-a"); l.Raw != whole {
 			t.Errorf("the lesson is %q, want the whole file", l.Raw)
 		}
@@ -270,13 +270,13 @@ func TestWatcherWaitsForACompleteWrite(t *testing.T) {
 func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		await(t, updates, "One")
+		awaitUpdate(t, updates, "One")
 		began := time.Now()
 		for n := range 100 {
-			writeFile(t, filepath.Join(dir, "two-b.md"), titled("two-b", "x"+strings.Repeat("y", n)))
+			writeFile(t, filepath.Join(dir, "two-b.md"), titledLesson("two-b", "x"+strings.Repeat("y", n)))
 			time.Sleep(30 * time.Millisecond)
 			select {
 			case <-updates:
@@ -294,10 +294,10 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		await(t, updates, "One")
+		awaitUpdate(t, updates, "One")
 		for _, name := range []string{"_index.md", "_log.jsonl", "notes.txt", "README.md", ".one-a.md.swp", "knowledge/lessons/one-a.md"} {
 			writeFile(t, filepath.Join(dir, name), "no lesson")
 		}
@@ -311,7 +311,7 @@ func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "one-a.md"), titled("one-a", "One"))
+	writeFile(t, filepath.Join(dir, "one-a.md"), titledLesson("one-a", "One"))
 	for _, changes := range []bool{false, true} {
 		synctest.Test(t, func(t *testing.T) {
 			books := make(chan *lesson.Book, 10)
@@ -321,7 +321,7 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 				t.Fatalf("Load gives problems %v, error %v, want one lesson, no problem and no error", problems, err)
 			}
 			if changes {
-				writeFile(t, filepath.Join(dir, "two-b.md"), titled("two-b", "Two"))
+				writeFile(t, filepath.Join(dir, "two-b.md"), titledLesson("two-b", "Two"))
 			}
 			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 			defer cancel()
@@ -338,15 +338,15 @@ func TestWatcherReportsOnlyChangesSinceTheLoad(t *testing.T) {
 func TestWatcherParserPanicAffectsOneFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	writeFile(t, filepath.Join(dir, "bad.md"), titled("bad", "Poison"))
-	writeFile(t, filepath.Join(dir, "good.md"), titled("good", "Good"))
+	writeFile(t, filepath.Join(dir, "bad.md"), titledLesson("bad", "Poison"))
+	writeFile(t, filepath.Join(dir, "good.md"), titledLesson("good", "Good"))
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
-		if u := await(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
+		if u := awaitUpdate(t, updates, "Good"); len(u.problems) != 1 || !strings.Contains(u.problems[0].Error(), "bad.md: internal: the file made precept panic") {
 			t.Errorf(`the problems are %v, want one with "bad.md: internal: the file made precept panic"`, u.problems)
 		}
-		writeFile(t, filepath.Join(dir, "bad.md"), titled("bad", "Cured"))
-		await(t, updates, "Cured", "Good")
+		writeFile(t, filepath.Join(dir, "bad.md"), titledLesson("bad", "Cured"))
+		awaitUpdate(t, updates, "Cured", "Good")
 	}, func(text string) []string {
 		if strings.Contains(text, "Poison") {
 			panic("poison")
@@ -370,7 +370,7 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 		w.Panicked = func(value any) { reports = append(reports, value.(string)) }
 		ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 		defer cancel()
-		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titled("a-slug", "A")) })
+		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titledLesson("a-slug", "A")) })
 		must(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(reports, []string{"poison"}) {
 			t.Errorf("got %d callbacks and the panics %q, want 2 callbacks and the panic \"poison\"", calls.Load(), reports)

@@ -41,7 +41,7 @@ func ExampleMatcher() {
 	go func() { ended <- m.Run(ctx) }()
 	id := session.ID{1}
 	for len(m.Matches(id)) == 0 {
-		m.Offer(exchangeWithWords(id, "We would like the yacht for Sunday."))
+		m.Offer(exchangeWithText(id, "We would like the yacht for Sunday."))
 		time.Sleep(time.Millisecond)
 	}
 	fmt.Println(m.Matches(id)[0].Lesson.Slug)

@@ -92,7 +92,7 @@ func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) 
 	return matcher, failed
 }
 
-func exchangeWithWords(id session.ID, words string) *sample.Exchange {
+func exchangeWithText(id session.ID, words string) *sample.Exchange {
 	item, _ := json.Marshal(map[string]string{"role": "user", "content": words})
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
@@ -101,7 +101,7 @@ func exchangeWithWords(id session.ID, words string) *sample.Exchange {
 func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, words string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
-		m.Offer(exchangeWithWords(id, words))
+		m.Offer(exchangeWithText(id, words))
 		if found := m.Matches(id); len(found) > 0 {
 			return found[0]
 		}
@@ -119,7 +119,7 @@ func TestWordsOfTheSameMeaningMatch(t *testing.T) {
 		t.Errorf("the match is %+v, want moor-first with a score above the threshold", r)
 	}
 	for range 20 { // the cache should answer most of these equal offers
-		m.Offer(exchangeWithWords(session.ID{2}, "When do you open on Sunday?"))
+		m.Offer(exchangeWithText(session.ID{2}, "When do you open on Sunday?"))
 	}
 	matchOf(t, m, session.ID{3}, "a yacht")
 	if found := m.Matches(session.ID{2}); len(found) != 0 {
@@ -150,7 +150,7 @@ func TestLessonThatCannotMatchIsNotEmbedded(t *testing.T) {
 		server := &model{}
 		m, _ := start(t, server, 200, change)
 		for range 50 {
-			m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
+			m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 			time.Sleep(time.Millisecond)
 		}
 		server.mu.Lock()
@@ -165,8 +165,8 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 	server := &model{}
 	m, _ := start(t, server, 200, func(l *lesson.Lesson) { l.Trigger.NotKeywords = []string{"toy"} })
 	for range 20 {
-		m.Offer(exchangeWithWords(session.ID{1}, "I want a toy yacht"))
-		m.Offer(exchangeWithWords(session.ID{3}, "This is for a toy. I want a yacht"))
+		m.Offer(exchangeWithText(session.ID{1}, "I want a toy yacht"))
+		m.Offer(exchangeWithText(session.ID{3}, "This is for a toy. I want a yacht"))
 	}
 	matchOf(t, m, session.ID{2}, "I want a yacht")
 	for _, id := range []session.ID{{1}, {3}} {
@@ -179,7 +179,7 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 func TestLessonOfAnotherTenantDoesNotMatchByMeaning(t *testing.T) {
 	m, _ := start(t, &model{}, 200, func(l *lesson.Lesson) { l.Scope.Tenant, l.Trigger.Models = "red", []string{"large*"} })
 	offer := func(id session.ID, tenant, model string) {
-		x := exchangeWithWords(id, "I want a yacht")
+		x := exchangeWithText(id, "I want a yacht")
 		x.Tenant, x.Model = tenant, model
 		m.Offer(x)
 	}
@@ -200,7 +200,7 @@ func TestNothingIsSentWithTooFewSessions(t *testing.T) {
 	server := &model{}
 	m, _ := start(t, server, 199, nil)
 	for range 50 {
-		m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
+		m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 		time.Sleep(time.Millisecond)
 	}
 	server.mu.Lock()
@@ -255,7 +255,7 @@ func TestFullQueueDropsWordsWithoutWaiting(t *testing.T) {
 	}
 	defer m.Close()
 	for range 300 { // Run was not called
-		m.Offer(exchangeWithWords(session.ID{1}, "the yacht"))
+		m.Offer(exchangeWithText(session.ID{1}, "the yacht"))
 	}
 	if len(failed) != 300-256 || !strings.Contains(failed[0].Error(), "queue") || errors.Is(failed[0], context.Canceled) {
 		t.Errorf("got %d failures %v, want 44 about the full queue", len(failed), failed)

@@ -14,8 +14,8 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a test flag
 
-// exported returns a session with every kind of event.
-func exported() *script {
+// everyEventScript returns a session with every kind of event.
+func everyEventScript() *script {
 	c := newScript()
 	c.s.Failing = failing
 	c.turn(callReply("c1", "bash", `{"cmd":"ls <dir>"}`), messageJSON("system", "You are an agent."), messageJSON("user", "List the files"))
@@ -29,7 +29,7 @@ func exported() *script {
 }
 
 func TestExportGolden(t *testing.T) {
-	c := exported()
+	c := everyEventScript()
 	reward := 0.5
 	tests := []struct {
 		name  string
@@ -83,8 +83,8 @@ func TestExportGolden(t *testing.T) {
 	}
 }
 
-// brief returns a conversation as a text of roles, contents, +ids of calls and ids of answered calls.
-func brief(list []sample.ChatMessage) string {
+// formatConversation returns a conversation as a text of roles, contents, +ids of calls and ids of answered calls.
+func formatConversation(list []sample.ChatMessage) string {
 	var parts []string
 	for _, m := range list {
 		s := m.Role + ":"
@@ -101,8 +101,8 @@ func brief(list []sample.ChatMessage) string {
 
 func TestConversationHasEachMessageOnce(t *testing.T) {
 	const full = "system:You are an agent. | user:List the files | assistant:+c1 | tool:a.go\nb.goc1 | assistant:a.go | user:Not all | assistant:a.go and b.go"
-	c := exported()
-	if got := brief(c.s.Conversation()); got != full {
+	c := everyEventScript()
+	if got := formatConversation(c.s.Conversation()); got != full {
 		t.Errorf("conversation:\ngot  %s\nwant %s", got, full)
 	}
 
@@ -111,7 +111,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
 		c.echo, c.next = nil, 0
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
-		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
+		if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
 		}
 	})
@@ -122,7 +122,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.turn(r, messageJSON("user", "go"))
 		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
-		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
+		if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
 		}
 	})
@@ -132,7 +132,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
 		c.echo, c.next = nil, 2 // the second question is asked again
 		c.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
-		if got := brief(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
+		if got := formatConversation(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
@@ -141,7 +141,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
 		c.echo, c.next = nil, 0
 		c.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
-		if got := brief(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
+		if got := formatConversation(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
 	})
@@ -207,7 +207,7 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 		"user:one | assistant:bad | user:one | assistant:good | user:two => assistant:{\"any\":[\"thing\"]} > assistant:other",
 	}
 	for i, p := range got {
-		if s := brief(p.Prompt) + " => " + brief(p.Chosen) + " > " + brief(p.Rejected); s != want[i] {
+		if s := formatConversation(p.Prompt) + " => " + formatConversation(p.Chosen) + " > " + formatConversation(p.Rejected); s != want[i] {
 			t.Errorf("preference %d:\ngot  %s\nwant %s", i, s, want[i])
 		}
 	}
@@ -223,7 +223,7 @@ func TestExporterReturnsTheFirstError(t *testing.T) {
 	if err := x.Line(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
 		t.Errorf("got error %v, want: line 1 of the export: disk full", err)
 	}
-	if err := x.Chat(&exported().s); err == nil {
+	if err := x.Chat(&everyEventScript().s); err == nil {
 		t.Error("line after a failed line: got no error, want an error")
 	}
 	if err := x.Flush(); err == nil {

@@ -99,7 +99,7 @@ func TestStringInputIsUserWords(t *testing.T) {
 	if got := sample.Build(c.s)[0].Input["user_text"]; got != "say hello" {
 		t.Errorf("got the user's words %q, want \"say hello\"", got)
 	}
-	if got := brief(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
+	if got := formatConversation(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
 		t.Errorf(`got conversation %q, want "user:say hello | assistant:Hello."`, got)
 	}
 }
@@ -110,7 +110,7 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
-	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
+	if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
 		t.Errorf("got conversation %q, want the text %q and its result as texts", got, callText)
 	}
 	r := sample.NewReader()

@@ -133,9 +133,9 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 		{"another system text alone", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("go")}, tools("a", "b", "c")), "", none, true, ""},
 		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("c", "b", "a")), "", none, true, ""},
 		{"other tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("x", "y")), "", none, true, ""},
-		{"other tools, another system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, label.SideTools},
+		{"other tools, another system text", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, label.SideTools},
 		{"other tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("x", "y")), "", none, true, label.SideTools},
-		{"fewer tools, another system text", parse(t, wire.Chat, "messages", with([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, label.SideTools},
+		{"fewer tools, another system text", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, label.SideTools},
 		{"fewer tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("a")), "", none, true, label.SideTools},
 		{"fewer tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b")), "", none, true, ""},
 		{"one tool more, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
@@ -287,7 +287,7 @@ func TestNewItemsOfALongFirstRequest(t *testing.T) {
 	if len(r.Thread.LastTurn.Items) != maxNew {
 		t.Fatalf("got %d hashes of new items, want %d", len(r.Thread.LastTurn.Items), maxNew)
 	}
-	longer := chat(t, with(list, userMessage("new"))...)
+	longer := chat(t, extend(list, userMessage("new"))...)
 	r.Begin(longer, noon)
 	if !r.IsNewItem(longer, 3*maxNew) || r.IsNewItem(longer, 3*maxNew-1) {
 		t.Errorf("got IsNewItem = %v for the last item and %v for the item before, want true, false", r.IsNewItem(longer, 3*maxNew), r.IsNewItem(longer, 3*maxNew-1))
@@ -355,10 +355,10 @@ func TestBranchOfASharedHistoryIsANewSession(t *testing.T) {
 	for _, name := range []string{"A", "B"} {
 		r := named(name, chat(t, past...))
 		w.answer(r, callReply(id(2)+name))
-		next := named(name, chat(t, with(past, callMessage(id(2)+name, "{}"), resultMessage(id(2)+name, "y"))...))
+		next := named(name, chat(t, extend(past, callMessage(id(2)+name, "{}"), resultMessage(id(2)+name, "y"))...))
 		w.answer(next, textReply("done"))
 	}
-	c := w.open(chat(t, with(past, userMessage("a third way"))...))
+	c := w.open(chat(t, extend(past, userMessage("a third way"))...))
 	if !c.New {
 		t.Errorf("a branch of a shared history: got %+v, want New = true", c)
 	}

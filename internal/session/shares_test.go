@@ -12,8 +12,8 @@ import (
 // system returns a system message.
 func system(s string) string { return `{"role":"system","content":"` + s + `"}` }
 
-// many returns n user messages.
-func many(n int) (list []string) {
+// userMessages returns n user messages.
+func userMessages(n int) (list []string) {
 	for i := range n {
 		list = append(list, userMessage(fmt.Sprintf("filler %d", i)))
 	}
@@ -47,8 +47,8 @@ func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 		"only the system text in common":                 {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("two")), false},
 		"nothing in common":                              {[]*wire.Request{one}, parseChat(t, userMessage("two"), assistantMessage("ok"), userMessage("three")), false},
 		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))}, parseChat(t, userMessage("one"), assistantMessage("no"), userMessage("three")), false},
-		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, many(96)...)...), false},
-		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, many(95)...)...), true},
+		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(96)...)...), false},
+		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(95)...)...), true},
 		"a list without the history":                     {[]*wire.Request{one}, continued(t, "resp_1", userMessage("two")), true},
 	} {
 		r := recordWithTurns(k.had...)
@@ -116,8 +116,8 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 		"the first words and another answer": {parseChat(t, userMessage("the task"), assistantMessage("otherwise"), userMessage("what is worth keeping?")), true},
 		"the task without an answer":         {parseChat(t, userMessage("the task"), userMessage("do it")), false},
 		"another task":                       {parseChat(t, userMessage("another task"), assistantMessage("ok"), userMessage("more")), false},
-		"an answer after the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, many(95)...), assistantMessage("late"))...), false},
-		"an answer among the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, many(94)...), assistantMessage("late"))...), true},
+		"an answer after the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(95)...), assistantMessage("late"))...), false},
+		"an answer among the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(94)...), assistantMessage("late"))...), true},
 		"no words at all":                    {parseChat(t, assistantMessage("ok")), false},
 	} {
 		if got := recordWithTurns(first, later).ShowsConversation(k.now); got != k.want {

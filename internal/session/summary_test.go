@@ -14,7 +14,7 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 
 // summarise sends a side request for a summary of the history, and replies with text.
 func (w *world) summarise(history []obj, text string) {
-	r := w.open(chat(w.t, with(history, userMessage("Sum up what has happened so far."))...))
+	r := w.open(chat(w.t, extend(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
 	w.th.RecordReply(r, &rep, false)
 	w.th.RecordEnd(r, true, w.now)
@@ -24,7 +24,7 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	w := newWorld(t)
 	history := []obj{userMessage("upgrade the parser")}
 	a := w.request(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
-	history = with(history, callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no"))
+	history = extend(history, callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no"))
 	w.summarise(history, recap)
 
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
@@ -34,18 +34,18 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	if b.Method != ByEcho || b.New {
 		t.Errorf("the request with the summary got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.checkSame("the next turn", a, w.request(chat(t, with(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
+	w.checkSame("the next turn", a, w.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	w.checkOther("a list that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.checkDifferent("a list that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
-	w.checkOther("the same words of another credential", a, other)
+	w.checkDifferent("the same words of another credential", a, other)
 }
 
 // The reply to a main request is no summary: a person may paste the reply into another conversation.
 func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("sum up")), textReply(recap))
-	w.checkOther("an answer in a new conversation", a, w.open(chat(t, userMessage(recap))))
+	w.checkDifferent("an answer in a new conversation", a, w.open(chat(t, userMessage(recap))))
 }
 
 // A heading that all summaries of an agent share ties a list to no session.
@@ -54,7 +54,7 @@ func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
 	w.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	w.checkOther("another summary", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.checkDifferent("another summary", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
 // A summary that two sessions share ties a list to neither.
@@ -64,11 +64,11 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
 		history := []obj{userMessage("upgrade the parser")}
 		first[i] = w.request(chat(t, history...), callReply(id))
-		w.summarise(with(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
+		w.summarise(extend(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
 	}
 	r := w.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
-	w.checkOther("the first session of the summary", first[0], r)
-	w.checkOther("the second session of the summary", first[1], r)
+	w.checkDifferent("the first session of the summary", first[0], r)
+	w.checkDifferent("the second session of the summary", first[1], r)
 }
 
 // truncatedMessage returns the first message of the agent cline, with the note that replaces the history.
@@ -83,9 +83,9 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
 	w.checkSame("the only session with these first words", a, r)
 	w.checkSame("the next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
-	w.checkOther("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
-	w.checkOther("other words with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
-	w.checkOther("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
+	w.checkDifferent("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
+	w.checkDifferent("other words with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
+	w.checkDifferent("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
 }
 
 // Of two sessions with equal first words, a truncated history belongs to the session whose newest request failed, or to
@@ -97,10 +97,10 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 	}
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	b := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
-	w.checkOther("two runs", a, b)
+	w.checkDifferent("two runs", a, b)
 	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
-	w.checkOther("the first session without a failed request", a, r)
-	w.checkOther("the second session without a failed request", b, r)
+	w.checkDifferent("the first session without a failed request", a, r)
+	w.checkDifferent("the second session without a failed request", b, r)
 
 	fail := func(id string) {
 		r := w.open(chat(t, history(id)...))

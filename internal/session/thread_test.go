@@ -81,8 +81,8 @@ func resultMessage(id, text string) obj {
 	return obj{"role": "tool", "tool_call_id": id, "content": text}
 }
 
-// with returns the history and more messages.
-func with(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
+// extend returns the history and more messages.
+func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
 // request resolves a request without a name, and ends the request with a complete reply.
 func (w *world) request(req *wire.Request, rep wire.Reply) Resolved {
@@ -122,8 +122,8 @@ func (w *world) checkSame(what string, a, b Resolved) {
 	}
 }
 
-// checkOther fails the test if two requests belong to one session.
-func (w *world) checkOther(what string, a, b Resolved) {
+// checkDifferent fails the test if two requests belong to one session.
+func (w *world) checkDifferent(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID == b.ID {
 		w.t.Errorf("%s: got one session %s (by %s and by %s), want two sessions", what, a.ID, a.Method, b.Method)
@@ -139,7 +139,7 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 			t.Errorf("first request: got %+v, want a new session with a generated name of 34 bytes", first)
 		}
 		for i := range 20 {
-			history = with(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
+			history = extend(history, callMessage(fmt.Sprintf(id, i), "{}"), resultMessage(fmt.Sprintf(id, i), "no"))
 			r := w.request(chat(t, history...), callReply(fmt.Sprintf(id, i+1)))
 			w.checkSame(fmt.Sprint("turn ", i), first, r)
 			if r.Method != ByEcho || r.New {
@@ -153,7 +153,7 @@ func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("task A")), textReply("Done."))
 	b := w.request(chat(t, userMessage("task B")), textReply("Done."))
-	w.checkOther("two tasks", a, b)
+	w.checkDifferent("two tasks", a, b)
 	w.checkSame("next turn of A", a, w.open(chat(t, userMessage("task A"), assistantMessage("Done."), userMessage("thanks"))))
 	w.checkSame("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
@@ -162,12 +162,12 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	req := chat(t, userMessage("build it"))
 	a, b := w.open(req), w.open(req) // in parallel
-	w.checkOther("two agents started at once", a, b)
+	w.checkDifferent("two agents started at once", a, b)
 	w.answer(a, callReply("call_1"))
 	w.answer(b, callReply("call_1"))
 	c := w.request(req, callReply("call_1")) // and one turn later
-	w.checkOther("the first and the third agent", a, c)
-	w.checkOther("the second and the third agent", b, c)
+	w.checkDifferent("the first and the third agent", a, c)
+	w.checkDifferent("the second and the third agent", b, c)
 
 	// All three requests are equal: each session gets one of the continuations.
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
@@ -187,12 +187,12 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 		history := []obj{userMessage("build it")}
 		r := w.request(chat(t, history...), callReply("call_1"))
 		for _, old := range runs {
-			w.checkOther("an earlier and a later run", old, r)
+			w.checkDifferent("an earlier and a later run", old, r)
 		}
 		runs = append(runs, r)
 		for i := 1; i < 4; i++ {
 			id := fmt.Sprintf("call_%d", i)
-			history = with(history, callMessage(id, "{}"), resultMessage(id, "no"))
+			history = extend(history, callMessage(id, "{}"), resultMessage(id, "no"))
 			w.checkSame("the newest run", r, w.request(chat(t, history...), callReply(fmt.Sprintf("call_%d", i+1))))
 		}
 	}
@@ -212,16 +212,16 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	w.fail(b)
 	w.now = w.now.Add(61 * time.Second)
 	c := w.open(req)
-	w.checkOther("an equal request more than a minute after the failure", a, c)
+	w.checkDifferent("an equal request more than a minute after the failure", a, c)
 	w.answer(c, textReply("hi"))
-	w.checkOther("an equal request after a reply", c, w.open(req))
+	w.checkDifferent("an equal request after a reply", c, w.open(req))
 
 	// A client library may declare a retry while precept still treats the first request as in progress.
 	again := chat(t, userMessage("again"))
 	d := w.open(again)
 	w.checkSame("a declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
-	w.checkOther("an equal request that is not declared a retry", d, w.open(again))
-	w.checkOther("a request with other words", d, w.open(chat(t, userMessage("other"))))
+	w.checkDifferent("an equal request that is not declared a retry", d, w.open(again))
+	w.checkDifferent("a request with other words", d, w.open(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
@@ -234,14 +234,14 @@ func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
 	x := w.open(next)
 	w.fail(x)
 	w.checkSame("the retry of the failed request", x, w.open(next))
-	w.checkOther("another equal request", x, w.open(next))
+	w.checkDifferent("another equal request", x, w.open(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
 	next := chat(t, userMessage("go"), callMessage("toolu_01A09q90qw90lq917835", "{}"), resultMessage("toolu_01A09q90qw90lq917835", "x"))
-	w.checkOther("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
+	w.checkDifferent("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
 	w.checkSame("another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, next))
 }
 
@@ -257,7 +257,7 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 	list := func(output string, turns int) *wire.Request {
 		history := []obj{userMessage("go")}
 		for n := range turns {
-			history = with(history, callMessage(fmt.Sprint("call_", n), "{}"), resultMessage(fmt.Sprint("call_", n), fmt.Sprint(output, n)))
+			history = extend(history, callMessage(fmt.Sprint("call_", n), "{}"), resultMessage(fmt.Sprint("call_", n), fmt.Sprint(output, n)))
 		}
 		return chat(t, history...)
 	}
@@ -274,7 +274,7 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 			}
 		}
 	}
-	w.checkOther("the two agents", sessions[0], sessions[1])
+	w.checkDifferent("the two agents", sessions[0], sessions[1])
 }
 
 // Under another credential, a request with an earlier state of a conversation with counted ids begins a new session.
@@ -283,7 +283,7 @@ func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
 	past := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
 	w.checkSame("the next turn", a, w.request(past, callReply("call_1")))
-	w.checkOther("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, past))
+	w.checkDifferent("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, past))
 }
 
 func TestThreadRetryWithANewCredential(t *testing.T) {
@@ -292,7 +292,7 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 	fresh := Scope{Tenant: "default", Credential: 2}
 	failed := w.open(first)
 	w.fail(failed)
-	w.checkOther("an equal request of another credential after a failure", failed, w.openIn(fresh, first))
+	w.checkDifferent("an equal request of another credential after a failure", failed, w.openIn(fresh, first))
 
 	w = newWorld(t)
 	one, two := w.open(first), w.open(first)
@@ -301,11 +301,11 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 		w.fail(r)
 	}
 	a, b := w.openIn(fresh, first), w.openIn(fresh, first)
-	w.checkOther("two retries", a, b)
+	w.checkDifferent("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
 		t.Errorf("the retries got %+v and %+v, want the sessions of the refused requests with their names", a, b)
 	}
-	w.checkOther("a third request after two refused requests", a, w.openIn(fresh, first))
+	w.checkDifferent("a third request after two refused requests", a, w.openIn(fresh, first))
 }
 
 func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
@@ -314,20 +314,20 @@ func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 	history := []obj{userMessage("go")}
 	a := w.request(chat(t, history...), callReply(ids[0]))
 	for i := range 2 {
-		history = with(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
+		history = extend(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
 		w.request(chat(t, history...), callReply(ids[i+1]))
 	}
-	w.checkSame("back to the first step, other words", a, w.open(chat(t, with(history[:3], userMessage("try another way"))...)))
-	w.checkSame("the beginning is cut off", a, w.open(chat(t, with([]obj{userMessage("(summary)")}, history[3:]...)...)))
+	w.checkSame("back to the first step, other words", a, w.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
+	w.checkSame("the beginning is cut off", a, w.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	w := newWorld(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
-	a := w.request(chat(t, with(examples, userMessage("3+3?"))...), textReply("6"))
-	b := w.request(chat(t, with(examples, userMessage("4+4?"))...), textReply("8"))
-	w.checkOther("two questions after the same examples", a, b)
-	w.checkSame("next turn of the first session", a, w.open(chat(t, with(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
+	a := w.request(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
+	b := w.request(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
+	w.checkDifferent("two questions after the same examples", a, b)
+	w.checkSame("next turn of the first session", a, w.open(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
 func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
@@ -335,7 +335,7 @@ func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
 	for i := range 20 { // no question is answered before the last is asked
-		seen[w.open(chat(t, with(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
+		seen[w.open(chat(t, extend(examples, userMessage(fmt.Sprint(i, "+1?")))...)).ID] = true
 	}
 	if len(seen) != 20 {
 		t.Errorf("20 questions got %d sessions, want 20", len(seen))
@@ -347,10 +347,10 @@ func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
 	first := w.request(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
-		history = with(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
+		history = extend(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
 		w.checkSame("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	w.checkOther("an earlier state with other last words", first, w.open(chat(t, with(history[:4], userMessage("a poem"))...)))
+	w.checkDifferent("an earlier state with other last words", first, w.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
 }
 
 func TestThreadIDInARequestFindsItsSession(t *testing.T) {
@@ -359,7 +359,7 @@ func TestThreadIDInARequestFindsItsSession(t *testing.T) {
 	history := []obj{userMessage("go"), callMessage(id, "{}"), resultMessage(id, "no")}
 	a := w.open(chat(t, history...))
 	w.fail(a) // the reply was lost
-	b := w.open(chat(t, with(history, userMessage("still there?"))...))
+	b := w.open(chat(t, extend(history, userMessage("still there?"))...))
 	w.checkSame("an id that only a request contained", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByEcho)
@@ -379,7 +379,7 @@ func TestThreadNameTakesPrecedenceOverTheEcho(t *testing.T) {
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
 	w.checkSame("by echo, without the name", a, w.open(next))
 	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
-	w.checkOther("another name, with a call id of the first session", a, named)
+	w.checkDifferent("another name, with a call id of the first session", a, named)
 	ours := w.request(chat(t, userMessage("new")), textReply("x"))
 	byName := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
 	w.checkSame("the name that precept gave, as Precept-Session", ours, byName)
@@ -408,7 +408,7 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	claim.Previous = "resp_1"
 	w.checkSame("previous_response_id takes precedence over prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 	claim.Product = "codex_exec"
-	w.checkOther("prompt_cache_key of codex takes precedence over previous_response_id", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.checkDifferent("prompt_cache_key of codex takes precedence over previous_response_id", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 }
 
 // Conversations under a name that a whole application shares are separate sessions in each turn.
@@ -562,7 +562,7 @@ func TestThreadRequestsWithoutBodyAreSeparate(t *testing.T) {
 	w := newWorld(t)
 	a := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
 	b := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
-	w.checkOther("two requests without a body", a, b)
+	w.checkDifferent("two requests without a body", a, b)
 	w.th.RecordEnd(a, false, w.now)
 }
 
@@ -621,7 +621,7 @@ func BenchmarkResolve(b *testing.B) {
 		rep := callReply(id)
 		rep.Complete = true
 		th.RecordReply(r, &rep, true)
-		history = with(history, callMessage(id, `{"command":"make"}`), resultMessage(id, strings.Repeat("one more line of output\n", 10)))
+		history = extend(history, callMessage(id, `{"command":"make"}`), resultMessage(id, strings.Repeat("one more line of output\n", 10)))
 		req = chat(b, history...)
 	}
 	body := req.Body

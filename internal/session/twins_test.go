@@ -9,15 +9,15 @@ import (
 	"precept/internal/wire"
 )
 
-// startTwins starts n conversations at once, with equal first words, and answers each with one call.
-func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolved {
+// startIdentical starts n conversations at once, with equal first words, and answers each with one call.
+func (w *world) startIdentical(n int, reply func(i int) (id, args string)) []Resolved {
 	w.t.Helper()
 	first := chat(w.t, userMessage("build it"))
 	all := make([]Resolved, n)
 	for i := range all {
 		all[i] = w.open(first)
 		for _, other := range all[:i] {
-			w.checkOther("started at once", all[i], other)
+			w.checkDifferent("started at once", all[i], other)
 		}
 	}
 	for i, r := range all {
@@ -33,11 +33,11 @@ func (w *world) startTwins(n int, reply func(i int) (id, args string)) []Resolve
 // all sessions are in doubt: a request may belong to any of them.
 func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 	w := newWorld(t)
-	all := w.startTwins(100, func(int) (string, string) { return "call_1", "{}" })
+	all := w.startIdentical(100, func(int) (string, string) { return "call_1", "{}" })
 	history := []obj{userMessage("build it")}
 	for turn := 1; turn <= 3; turn++ {
 		id := fmt.Sprintf("call_%d", turn)
-		history = with(history, callMessage(id, "{}"), resultMessage(id, "no"))
+		history = extend(history, callMessage(id, "{}"), resultMessage(id, "no"))
 		got, doubted := map[ID]bool{}, map[ID]bool{}
 		var now []Resolved
 		for range all {
@@ -63,7 +63,7 @@ func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
 func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
-	all := w.startTwins(50, func(i int) (string, string) { return "call_1", args(i) })
+	all := w.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
@@ -76,7 +76,7 @@ func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
 // because the result comes from the client.
 func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	w := newWorld(t)
-	all := w.startTwins(50, func(int) (string, string) { return "functions.bash:0", "{}" })
+	all := w.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
 	past := func(i int) []obj {
 		return []obj{userMessage("build it"), callMessage("functions.bash:0", "{}"), resultMessage("functions.bash:0", fmt.Sprint("found ", i))}
 	}
@@ -88,12 +88,12 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 		}
 	}
 	for i := range slices.Backward(all) {
-		list := with(past(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
+		list := extend(past(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
 		r := w.request(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
 		}
-		r = w.open(chat(t, with(list, assistantMessage("Done."), userMessage("thanks"))...))
+		r = w.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
 			t.Fatalf("conversation %d after its reply: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
 		}
@@ -104,7 +104,7 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
 	w := newWorld(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
-	all := w.startTwins(100, func(i int) (string, string) { return id(i), "{}" })
+	all := w.startIdentical(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
@@ -130,7 +130,7 @@ func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
 	w.fail(failed)
 	r := w.th.Resolve(w.sc, again, next, w.now, nil)
 	w.checkSame("the failed turn", failed, r)
-	w.checkOther("the request in progress", waiting, r)
+	w.checkDifferent("the request in progress", waiting, r)
 }
 
 // Of two sessions with equal histories, the recently used session continues, not a session that was idle for an hour.
@@ -155,7 +155,7 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
-	all := w.startTwins(20, func(i int) (string, string) { return "call_1", args(i) })
+	all := w.startIdentical(20, func(i int) (string, string) { return "call_1", args(i) })
 	nextTurn := func(i int) *wire.Request {
 		return chat(t, userMessage("build it"), callMessage("call_1", args(i)), resultMessage("call_1", "no"))
 	}

@@ -143,8 +143,8 @@ func (g gen) body() (Dialect, string) {
 	return d, g.space() + g.object(g.member(d.listKey(), list), system, `"model":"m"`, `"seed":123456789012345678901234567890`, `"x":1E400`) + g.space()
 }
 
-// takes reports whether text can be inserted into a result of item i.
-func (r *Request) takes(i int, res Result) bool {
+// acceptsText reports whether text can be inserted into a result of item i.
+func (r *Request) acceptsText(i int, res Result) bool {
 	_, ok := r.placeOf(i, res.Block)
 	return ok
 }
@@ -160,7 +160,7 @@ func (g gen) edits(r *Request, text *rapid.Generator[string]) []Edit {
 			}
 		}
 		for _, res := range it.Results {
-			if r.takes(i, res) && g.pick(2) == 0 {
+			if r.acceptsText(i, res) && g.pick(2) == 0 {
 				edits = append(edits, Edit{i, res.Block, text.Draw(g.T, "text")})
 			}
 		}

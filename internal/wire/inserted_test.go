@@ -24,7 +24,7 @@ func places(r *wire.Request) []wire.Edit {
 			out = append(out, wire.Edit{Item: i, Block: -1})
 		}
 		for _, res := range it.Results {
-			if takes(r, i, res) && !res.Inferred && (!res.InUserText || res.WithCall) {
+			if acceptsText(r, i, res) && !res.Inferred && (!res.InUserText || res.WithCall) {
 				out = append(out, wire.Edit{Item: i, Block: res.Block})
 			}
 		}
@@ -35,8 +35,8 @@ func places(r *wire.Request) []wire.Edit {
 	return out
 }
 
-// takes reports whether text can be inserted into a result of item i.
-func takes(r *wire.Request, i int, res wire.Result) bool {
+// acceptsText reports whether text can be inserted into a result of item i.
+func acceptsText(r *wire.Request, i int, res wire.Result) bool {
 	_, err := r.Splice(nil, []wire.Edit{{Item: i, Block: res.Block, Text: "x"}})
 	return err == nil
 }

@@ -218,7 +218,7 @@ func walk(t *testing.T, r *Request) {
 		}
 		for _, res := range it.Results {
 			_, _ = r.CallOf(res.CallID)
-			if _, _, ok := r.Find(r.AnchorAt(i, res.CallID)); !ok && r.takes(i, res) && res.CallID != "" {
+			if _, _, ok := r.Find(r.AnchorAt(i, res.CallID)); !ok && r.acceptsText(i, res) && res.CallID != "" {
 				t.Fatalf("Find does not find the anchor of result %q in item %d, want it found", res.CallID, i)
 			}
 		}

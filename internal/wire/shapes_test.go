@@ -28,7 +28,7 @@ func shape(r *wire.Request) string {
 		}
 		for _, res := range it.Results {
 			s += fmt.Sprintf(" %s=%q", res.CallID, res.Text)
-			if !takes(r, i, res) {
+			if !acceptsText(r, i, res) {
 				s += "!"
 			}
 			if res.IsError != 0 {

@@ -300,7 +300,7 @@ func FuzzSplice(f *testing.F) {
 				edits = append(edits, Edit{i, -1, one}, Edit{i, -1, two})
 			}
 			for _, res := range it.Results {
-				if r.takes(i, res) {
+				if r.acceptsText(i, res) {
 					edits = append(edits, Edit{i, res.Block, two})
 				}
 			}

@@ -99,22 +99,22 @@ func (r *Request) inserted(g insertion) (span, bool) {
 		if p.form == beforePart || p.form == atEnd || p.form == lastPart {
 			cut = span{p.at - len(text), p.at}
 		}
-		if r.holds(cut, text) {
+		if r.hasText(cut, text) {
 			return cut, true
 		}
 		// A part in an empty array has no comma.
-		if cut.end--; p.form == firstPart && r.holds(cut, text[:len(text)-1]) && bytes.TrimLeft(r.Body[cut.end:], " \t\r\n")[0] == ']' {
+		if cut.end--; p.form == firstPart && r.hasText(cut, text[:len(text)-1]) && bytes.TrimLeft(r.Body[cut.end:], " \t\r\n")[0] == ']' {
 			return cut, true
 		}
 		cut = span{cut.start + 1, cut.end + 1}
-		if p.form == lastPart && r.holds(cut, text[1:]) && r.Body[cut.start-1] == '[' {
+		if p.form == lastPart && r.hasText(cut, text[1:]) && r.Body[cut.start-1] == '[' {
 			return cut, true
 		}
 	}
 	return span{}, false
 }
 
-// holds reports whether the bytes of the body at the span are the text.
-func (r *Request) holds(at span, text []byte) bool {
+// hasText reports whether the bytes of the body at the span are the text.
+func (r *Request) hasText(at span, text []byte) bool {
 	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
 }

@@ -24,8 +24,8 @@ const (
 	sentinelRules = "ACL SETUSER watcher on >PASSWORD "
 )
 
-// documented returns the rules of a user as docs/OPERATIONS.md lists them.
-func documented(t *testing.T, begin string) string {
+// documentedRules returns the rules of a user as docs/OPERATIONS.md lists them.
+func documentedRules(t *testing.T, begin string) string {
 	t.Helper()
 	text, err := os.ReadFile("../../docs/OPERATIONS.md")
 	if err != nil {
@@ -42,12 +42,12 @@ func documented(t *testing.T, begin string) string {
 // permissions returns the commands of precept's Redis user, without keys and channels.
 func permissions(t *testing.T) []string {
 	t.Helper()
-	rules := strings.Fields(documented(t, storeRules))
+	rules := strings.Fields(documentedRules(t, storeRules))
 	return rules[slices.Index(rules, "-@all"):]
 }
 
-// restricted starts a server with precept's Redis user, and returns the URL with this user.
-func restricted(t *testing.T) (server *storetest.Redis, url string) {
+// startRestricted starts a server with precept's Redis user, and returns the URL with this user.
+func startRestricted(t *testing.T) (server *storetest.Redis, url string) {
 	t.Helper()
 	server = storetest.StartRedis(t)
 	createUser(t, server)
@@ -57,7 +57,7 @@ func restricted(t *testing.T) (server *storetest.Redis, url string) {
 // createUser creates precept's Redis user, with the password secret.
 func createUser(t *testing.T, server *storetest.Redis) {
 	t.Helper()
-	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documented(t, storeRules))...)...)
+	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
 // makeEachCall makes each call of a store, of its lessons and of a continuous export of samples.
@@ -125,7 +125,7 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 // Calls succeed again with the user.
 func TestNoCallSucceedsWithoutALogin(t *testing.T) {
 	t.Parallel()
-	server, url := restricted(t)
+	server, url := startRestricted(t)
 	for _, shards := range []int{1, 256} {
 		s := openWithShards(t, fmt.Sprintf("%s/1?prefix=precept:%d", url, shards), shards)
 		if _, err := changes()[0].do(t.Context(), s); err != nil {
@@ -148,7 +148,7 @@ func TestNoCallSucceedsWithoutALogin(t *testing.T) {
 // The documented commands suffice, and none of them is unused.
 func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
 	t.Parallel()
-	server, url := restricted(t)
+	server, url := startRestricted(t)
 	for _, shards := range []int{1, 256} {
 		makeEachCall(t, server, url, shards)
 	}
@@ -165,8 +165,8 @@ func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
 // The error of a refused command names the command and the rule to add, also inside of a script.
 func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 	t.Parallel()
-	server, url := restricted(t)
-	s := openPatient(t, url)
+	server, url := startRestricted(t)
+	s := openWithLongTimeout(t, url)
 	write := func() error { return s.Write(t.Context(), batch(1)) }
 	if err := write(); err != nil {
 		t.Fatal(err)

@@ -55,7 +55,7 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 // the old slot table repeats the writes after the move, and each write is stored once.
 func TestSlotMigrationLosesNothing(t *testing.T) {
 	cluster := storetest.StartCluster(t)
-	s := openPatient(t, cluster.URL())
+	s := openWithLongTimeout(t, cluster.URL())
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}

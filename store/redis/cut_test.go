@@ -30,21 +30,21 @@ type storeCall struct {
 	reads bool
 }
 
-// act returns a call that changes the store, without a result to compare.
-func act(name string, do func(ctx context.Context, s *redis.Store) error) storeCall {
+// writeCall returns a call that changes the store, without a result to compare.
+func writeCall(name string, do func(ctx context.Context, s *redis.Store) error) storeCall {
 	return storeCall{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
 }
 
-// read returns a call that only reads, so that a repetition is allowed.
-func read(name string, do func(ctx context.Context, s *redis.Store) (any, error)) storeCall {
+// readCall returns a call that only reads, so that a repetition is allowed.
+func readCall(name string, do func(ctx context.Context, s *redis.Store) (any, error)) storeCall {
 	return storeCall{name: name, do: do, reads: true}
 }
 
-// two returns the result of a call as an any, and the error of the call.
-func two(a any, err error) (any, error) { return a, err }
+// anyResult returns the result of a call as an any, and the error of the call.
+func anyResult(a any, err error) (any, error) { return a, err }
 
-// three returns both results of a call with an error as one value.
-func three(a, b any, err error) (any, error) { return []any{a, b}, err }
+// bothResults returns both results of a call with an error as one value.
+func bothResults(a, b any, err error) (any, error) { return []any{a, b}, err }
 
 // fullBatch returns a batch with one value of each kind in two tenants, and the row of a run.
 func fullBatch() session.Batch {
@@ -89,101 +89,101 @@ func settlement() []session.Settlement {
 // changes returns all calls that change the store, in an order in which each has an effect.
 func changes() []storeCall {
 	return []storeCall{
-		act("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, fullBatch()) }),
-		act("add feedback", func(ctx context.Context, s *redis.Store) error {
+		writeCall("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, fullBatch()) }),
+		writeCall("add feedback", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.AddFeedback(ctx, ourTenant, map[session.ID][]feedback.Entry{sid(1): {entryOf("a")}, sid(3): {entryOf("b")}})
 			return err
 		}),
-		act("park", func(ctx context.Context, s *redis.Store) error {
+		writeCall("park", func(ctx context.Context, s *redis.Store) error {
 			return errors.Join(s.Park(ctx, ourTenant, 9, entryOf("p")), s.Park(ctx, ourTenant, 10, entryOf("q")))
 		}),
-		act("join", func(ctx context.Context, s *redis.Store) error {
+		writeCall("join", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.Join(ctx, ourTenant, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
 			return err
 		}),
-		act("settle", func(ctx context.Context, s *redis.Store) error { _, err := s.Settle(ctx, settlement()); return err }),
-		act("raise", func(ctx context.Context, s *redis.Store) error {
+		writeCall("settle", func(ctx context.Context, s *redis.Store) error { _, err := s.Settle(ctx, settlement()); return err }),
+		writeCall("raise", func(ctx context.Context, s *redis.Store) error {
 			return s.Raise(ctx, ourTenant, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
 		}),
-		act("put priors", func(ctx context.Context, s *redis.Store) error {
+		writeCall("put priors", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.PutPriors(ctx, ourTenant, 0, []byte("priors"))
 			return err
 		}),
-		act("init meta", func(ctx context.Context, s *redis.Store) error {
+		writeCall("init meta", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.InitMeta(ctx, "salt", []byte("s"))
 			return err
 		}),
-		act("set aside", func(ctx context.Context, s *redis.Store) error {
+		writeCall("set aside", func(ctx context.Context, s *redis.Store) error {
 			return s.SetAside(ctx, []session.DeadLetter{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: atSecond(4)}})
 		}),
-		act("write notes", func(ctx context.Context, s *redis.Store) error {
+		writeCall("write notes", func(ctx context.Context, s *redis.Store) error {
 			return s.WriteNotes(ctx, ourTenant, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
 		}),
-		act("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
+		writeCall("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
 			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
 		}),
-		act("put answer", func(ctx context.Context, s *redis.Store) error {
+		writeCall("put answer", func(ctx context.Context, s *redis.Store) error {
 			return s.PutAnswer(ctx, ourTenant, sid(1), "name", "text")
 		}),
-		act("consult", func(ctx context.Context, s *redis.Store) error {
+		writeCall("consult", func(ctx context.Context, s *redis.Store) error {
 			return s.Consult(ctx, "batch", map[string]bank.Consultation{"a": {Count: 2, Last: atSecond(1)}, "b": {Count: 3, Last: atSecond(2)}})
 		}),
-		act("forget", func(ctx context.Context, s *redis.Store) error {
+		writeCall("forget", func(ctx context.Context, s *redis.Store) error {
 			_, err := s.Forget(ctx, ourTenant, sid(3))
 			return err
 		}),
-		act("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, atSecond(9)); return err }),
-		act("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
-		act("retain", func(ctx context.Context, s *redis.Store) error { _, err := s.Retain(ctx, atSecond(0)); return err }),
-		act("forget tenant", func(ctx context.Context, s *redis.Store) error { _, err := s.ForgetTenant(ctx, "other"); return err }),
+		writeCall("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, atSecond(9)); return err }),
+		writeCall("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
+		writeCall("retain", func(ctx context.Context, s *redis.Store) error { _, err := s.Retain(ctx, atSecond(0)); return err }),
+		writeCall("forget tenant", func(ctx context.Context, s *redis.Store) error { _, err := s.ForgetTenant(ctx, "other"); return err }),
 	}
 }
 
 // reads returns all calls that only read.
 func reads() []storeCall {
 	return []storeCall{
-		read("session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return three(s.Session(ctx, ourTenant, sid(1)))
+		readCall("session", func(ctx context.Context, s *redis.Store) (any, error) {
+			return bothResults(s.Session(ctx, ourTenant, sid(1)))
 		}),
-		read("echo", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.FindEcho(ctx, ourTenant, []session.EchoKey{7, 8}))
+		readCall("echo", func(ctx context.Context, s *redis.Store) (any, error) {
+			return anyResult(s.FindEcho(ctx, ourTenant, []session.EchoKey{7, 8}))
 		}),
-		read("due", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("due", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.Due(ctx, atSecond(60), session.Row{}, 10)
 			return ids(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
 		}),
-		read("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
-			return three(s.SessionFeedback(ctx, ourTenant, sid(1)))
+		readCall("feedback", func(ctx context.Context, s *redis.Store) (any, error) {
+			return bothResults(s.SessionFeedback(ctx, ourTenant, sid(1)))
 		}),
-		read("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsettled(ctx, 10)) }),
-		read("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Unsettled(ctx, 10)) }),
+		readCall("feedback of open sessions", func(ctx context.Context, s *redis.Store) (any, error) {
 			rows, entries, _, err := s.OpenFeedback(ctx, ourTenant, "", 10)
 			return []any{rows, entries}, err
 		}),
-		read("settled", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.Settled(ctx, ourTenant, []session.ID{sid(1), sid(3)}))
+		readCall("settled", func(ctx context.Context, s *redis.Store) (any, error) {
+			return anyResult(s.Settled(ctx, ourTenant, []session.ID{sid(1), sid(3)}))
 		}),
-		read("applied", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.Applied(ctx, ourTenant, sid(1)))
+		readCall("applied", func(ctx context.Context, s *redis.Store) (any, error) {
+			return anyResult(s.Applied(ctx, ourTenant, sid(1)))
 		}),
-		read("counters", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Counters(ctx, ourTenant)) }),
-		read("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Maxima(ctx, ourTenant)) }),
-		read("priors", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Priors(ctx, ourTenant)) }),
-		read("meta", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Meta(ctx, "salt")) }),
-		read("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Tenants(ctx)) }),
-		read("exchanges", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("counters", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Counters(ctx, ourTenant)) }),
+		readCall("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Maxima(ctx, ourTenant)) }),
+		readCall("priors", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.Priors(ctx, ourTenant)) }),
+		readCall("meta", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.Meta(ctx, "salt")) }),
+		readCall("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Tenants(ctx)) }),
+		readCall("exchanges", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, err := s.Exchanges(ctx, ourTenant, sid(1))
 			return ids(list, func(x sample.Exchange) string { return x.ID }), err
 		}),
-		read("sample's session", func(ctx context.Context, s *redis.Store) (any, error) {
-			return three(s.SampleSession(ctx, ourTenant, "m1"))
+		readCall("sample's session", func(ctx context.Context, s *redis.Store) (any, error) {
+			return bothResults(s.SampleSession(ctx, ourTenant, "m1"))
 		}),
-		read("all samples", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("all samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []session.StoredSample
 			err := s.EachSample(ctx, "", time.Time{}, time.Time{}, func(m session.StoredSample) error { list = append(list, m); return nil })
 			return list, err
 		}),
-		read("all sessions", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("all sessions", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
 			err := s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 				list = append(list, fmt.Sprint(r.Tenant, r.ID, a.Version))
@@ -192,42 +192,44 @@ func reads() []storeCall {
 			slices.Sort(list)
 			return list, err
 		}),
-		read("newest", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("newest", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.Newest(ctx, ourTenant, session.ListRange{Limit: 10})
 			return ids(p.List, func(l session.Listed) string { return l.Row.ID.String() }), err
 		}),
-		read("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
 			p, err := s.NewestSamples(ctx, ourTenant, session.ListRange{Limit: 10})
 			return ids(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
 		}),
-		read("aside", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("aside", func(ctx context.Context, s *redis.Store) (any, error) {
 			list, _, err := s.DeadLetters(ctx, 10)
 			return ids(list, func(a session.DeadLetter) string { return a.Tenant + a.Step }), err
 		}),
-		read("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsampled(ctx)) }),
-		read("stats", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Unsampled(ctx)) }),
+		readCall("stats", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Stats(ctx)
 			delete(m, "bytes")
 			return m, err
 		}),
-		read("session note", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.SessionNote(ctx, ourTenant, sid(1)))
+		readCall("session note", func(ctx context.Context, s *redis.Store) (any, error) {
+			return anyResult(s.SessionNote(ctx, ourTenant, sid(1)))
 		}),
-		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.TenantNote(ctx, ourTenant, "n")) }),
-		read("notes", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("note", func(ctx context.Context, s *redis.Store) (any, error) {
+			return anyResult(s.TenantNote(ctx, ourTenant, "n"))
+		}),
+		readCall("notes", func(ctx context.Context, s *redis.Store) (any, error) {
 			var list []string
 			err := s.EachNote(ctx, ourTenant, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
 			return list, err
 		}),
-		read("opt-out", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.OptOutOf(ctx, sid(5))) }),
-		read("moved", func(ctx context.Context, s *redis.Store) (any, error) {
+		readCall("opt-out", func(ctx context.Context, s *redis.Store) (any, error) { return bothResults(s.OptOutOf(ctx, sid(5))) }),
+		readCall("moved", func(ctx context.Context, s *redis.Store) (any, error) {
 			m, err := s.Moved(ctx, []string{ourTenant})
 			return m[ourTenant].Counters, err
 		}),
-		read("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
-			return two(s.Consultations(ctx, []string{"a", "b"}))
+		readCall("consultations", func(ctx context.Context, s *redis.Store) (any, error) {
+			return anyResult(s.Consultations(ctx, []string{"a", "b"}))
 		}),
-		read("epoch", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Epoch(ctx)) }),
+		readCall("epoch", func(ctx context.Context, s *redis.Store) (any, error) { return anyResult(s.Epoch(ctx)) }),
 	}
 }
 
@@ -278,8 +280,8 @@ func dataOf(t *testing.T, s *redis.Store) string {
 	return text
 }
 
-// differing returns the lines that only one of two texts has.
-func differing(have, want string) (out string) {
+// diffLines returns the lines that only one of two texts has.
+func diffLines(have, want string) (out string) {
 	for line := range strings.Lines(have) {
 		if !strings.Contains(want, line) {
 			out += "\nhave " + line

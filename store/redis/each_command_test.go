@@ -51,7 +51,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 					want = have
 				}
 				if have != want {
-					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, injected, at, differing(have, want))
+					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, injected, at, diffLines(have, want))
 				}
 				_ = s.Close()
 			}
@@ -99,7 +99,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 				t.Errorf("repeated migration after %s command %d: got error %v, want none", injected, at, err)
 			}
 			if have := dataWithoutPosition(t, s); have != want {
-				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", injected, at, differing(have, want))
+				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", injected, at, diffLines(have, want))
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {

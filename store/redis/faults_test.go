@@ -17,18 +17,18 @@ import (
 )
 
 const (
-	shortTimeout = 300 * time.Millisecond // timeout of openImpatient
-	longTimeout  = 20 * time.Second       // timeout of openPatient and openBank, for a busy machine
+	shortTimeout = 300 * time.Millisecond // timeout of openWithShortTimeout
+	longTimeout  = 20 * time.Second       // timeout of openWithLongTimeout and openBank, for a busy machine
 )
 
-// openPatient opens a store whose calls may take 20 seconds.
-func openPatient(t *testing.T, url string) *redis.Store {
+// openWithLongTimeout opens a store whose calls may take 20 seconds.
+func openWithLongTimeout(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return openWithTimeout(t, url, longTimeout)
 }
 
-// openImpatient opens a store whose calls may take 300 ms.
-func openImpatient(t *testing.T, url string) *redis.Store {
+// openWithShortTimeout opens a store whose calls may take 300 ms.
+func openWithShortTimeout(t *testing.T, url string) *redis.Store {
 	t.Helper()
 	return openWithTimeout(t, url, shortTimeout)
 }
@@ -149,7 +149,7 @@ func checkBreakerOpens(t *testing.T, url string) {
 
 func TestFrozenServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openImpatient(t, server.URL())
+	s := openWithShortTimeout(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
 	server.Freeze(t)
 	checkBreakerOpens(t, server.URL())
@@ -166,7 +166,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 
 func TestPausedServerIsUnavailable(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openImpatient(t, server.URL())
+	s := openWithShortTimeout(t, server.URL())
 	eventually(t, "write", func() error { return s.Write(t.Context(), batch(0)) })
 	server.Must(t, "CLIENT", "PAUSE", "5000", "ALL")
 	checkBreakerOpens(t, server.URL())
@@ -182,7 +182,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 	defer l.Close()
 	url := "redis://" + l.Addr().String() // the kernel accepts connections, and no process responds
 	checkBreakerOpens(t, url)
-	s := openImpatient(t, url)
+	s := openWithShortTimeout(t, url)
 	ctx, cancel := context.WithTimeout(t.Context(), shortTimeout)
 	defer cancel()
 	if err := s.Ping(ctx); err == nil {
@@ -191,7 +191,7 @@ func TestSilentServerIsUnavailable(t *testing.T) {
 }
 
 func TestClosedPortIsUnavailable(t *testing.T) {
-	s := openPatient(t, "redis://127.0.0.1:"+storetest.FreePort(t))
+	s := openWithLongTimeout(t, "redis://127.0.0.1:"+storetest.FreePort(t))
 	checkUnavailable(t, "ping", s.Ping(t.Context()), redis.ErrDown)
 	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
 	_, err := s.Epoch(t.Context())
@@ -200,7 +200,7 @@ func TestClosedPortIsUnavailable(t *testing.T) {
 
 func TestKilledServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -225,7 +225,7 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 
 func TestFlushedServerChangesTheEpoch(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -247,7 +247,7 @@ func TestFlushedServerChangesTheEpoch(t *testing.T) {
 
 func TestFlushedScriptsAreSentAgain(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	for n := range 4 {
 		server.Must(t, "SCRIPT", "FLUSH")
 		if err := s.Write(t.Context(), batch(n)); err != nil {
@@ -267,7 +267,7 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 
 func TestFullServerRefusesWritesOnly(t *testing.T) {
 	server := storetest.StartRedis(t, "--maxmemory-policy", "noeviction")
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -315,7 +315,7 @@ func TestForeignKeysAreCorrupt(t *testing.T) {
 
 func TestReadOnlyReplicaIsBusy(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -337,7 +337,7 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		"redis://nobody:" + wrong + "@" + server.Addr:  redis.ErrAuth,
 		server.URL(): redis.ErrAuth,
 	} {
-		s := openPatient(t, url)
+		s := openWithLongTimeout(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
 		if !errors.Is(err, kind) {
 			t.Errorf("Ping and Write with the address %s: got error %v, want %v", url, err, kind)
@@ -354,7 +354,7 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 func TestMissingPermissionNamesTheRemedy(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
-	s := openPatient(t, "redis://app:secret@"+server.Addr)
+	s := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
 	err := s.Write(t.Context(), batch(1))
 	checkUnavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {

@@ -17,8 +17,8 @@ import (
 // Tests of the fleet: each test has two replicas over one server, and one replica finds the data of
 // the other replica.
 
-// replicas opens two stores over one Redis server.
-func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
+// openReplicas opens two stores over one Redis server.
+func openReplicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
 	t.Helper()
 	server = storetest.StartRedis(t)
 	return open(t, server.URL()), open(t, server.URL()), server
@@ -30,7 +30,7 @@ func atSecond(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time
 // A replica finds the opt-out marks that another replica has stored. Of two marks of a session, the store keeps the
 // mark that hides more, in any order of writing. A key contains a hash in place of the session's id.
 func TestOptOutMarksReachEveryReplica(t *testing.T) {
-	one, other, server := replicas(t)
+	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
 		t.Errorf("before the mark: got found %v, error %v, want false", ok, err)
@@ -60,7 +60,7 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 // Erasures returns the announcements of all replicas in their order, from any position on. An unreadable announcement
 // names no tenant and no session.
 func TestErasuresAreReadInOrder(t *testing.T) {
-	one, other, server := replicas(t)
+	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if list, err := other.Erasures(ctx, ""); err != nil || len(list) != 0 {
 		t.Errorf("before the first erasure: got %v, error %v, want none", list, err)
@@ -111,7 +111,7 @@ func TestErasuresAreReadInOrder(t *testing.T) {
 // An answer that one replica stores for a session is returned to each replica until the answer is cleared, and never
 // for an unknown or forgotten session.
 func TestAnswerIsReturnedUntilCleared(t *testing.T) {
-	one, other, _ := replicas(t)
+	one, other, _ := openReplicas(t)
 	ctx := t.Context()
 	if err := one.Write(ctx, batch(1)); err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 // The store adds up the consultations (numbers of matches) of all replicas. A batch counts once, also if a replica
 // sends the batch again with another content. Lessons without consultations are omitted.
 func TestConsultationBatchesCountOnce(t *testing.T) {
-	one, other, _ := replicas(t)
+	one, other, _ := openReplicas(t)
 	ctx := t.Context()
 	for i, entry := range []struct {
 		s     *redis.Store
@@ -181,7 +181,7 @@ func TestConsultationBatchesCountOnce(t *testing.T) {
 // The position of a tenant changes only with the tenant's counters and with the feedback on its open sessions. A
 // replica with the current position need not read the data again.
 func TestPositionOfATenantChangesWithItsData(t *testing.T) {
-	one, other, _ := replicas(t)
+	one, other, _ := openReplicas(t)
 	ctx := t.Context()
 	position := func() session.Position {
 		t.Helper()

@@ -91,7 +91,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	empty := dataOf(t, other)
 	fillStore(t, one)
 	if have := dataOf(t, other); have != empty {
-		t.Errorf("the store with another prefix shows data, want none:%s", differing(have, empty))
+		t.Errorf("the store with another prefix shows data, want none:%s", diffLines(have, empty))
 	}
 	full := dataOf(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
@@ -100,7 +100,7 @@ func TestPrefixesAreSeparate(t *testing.T) {
 		}
 	}
 	if have := dataOf(t, one); have != full {
-		t.Errorf("the data under the prefix one differs after a deletion under the prefix other, want equal data:%s", differing(have, full))
+		t.Errorf("the data under the prefix one differs after a deletion under the prefix other, want equal data:%s", diffLines(have, full))
 	}
 }
 
@@ -120,7 +120,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 	tag := strings.Split(own[0], ":")[2]
 	server.Must(t, append([]string{"ACL", "SETUSER", "app", "on", ">secret", "~precept:{*}:" + tag + ":*", "~precept:{*}:all:*", "~precept:{precept}:*", "&*"}, permissions(t)...)...)
-	app := openPatient(t, "redis://app:secret@"+server.Addr)
+	app := openWithLongTimeout(t, "redis://app:secret@"+server.Addr)
 	ofSeveral := []string{ // calls for both tenants, by design or in these tests
 		"write", "set aside", "readmit", "retain", "purge", "forget tenant",
 		"due", "unsettled", "all samples", "all sessions", "aside", "unsampled", "stats", "moved",

@@ -47,7 +47,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
 		if have := dataWithoutPosition(t, s); have != want {
-			t.Errorf("the data of %s differs after the migration, want the data before the migration:%s", name, differing(have, want))
+			t.Errorf("the data of %s differs after the migration, want the data before the migration:%s", name, diffLines(have, want))
 		}
 	}
 	for _, key := range keysOf(t, server, "*") {
@@ -246,7 +246,7 @@ func TestMigrationInACluster(t *testing.T) {
 		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants", done, err)
 	}
 	if have := dataWithoutPosition(t, s); have != want {
-		t.Errorf("the data differs after the migration, want the data before the migration:%s", differing(have, want))
+		t.Errorf("the data differs after the migration, want the data before the migration:%s", diffLines(have, want))
 	}
 }
 

@@ -60,7 +60,7 @@ func TestScriptRunsShareOneRoundTrip(t *testing.T) {
 			}
 		}
 	}()
-	s := openPatient(t, "redis://"+l.Addr().String())
+	s := openWithLongTimeout(t, "redis://"+l.Addr().String())
 	if err := s.Raise(t.Context(), ourTenant, maxima(200*runs)); err != nil {
 		t.Errorf("Raise on a server that answers after the last call: got error %v, want none", err)
 	}
@@ -106,7 +106,7 @@ func TestUnknownScriptIsSentOnce(t *testing.T) {
 // While an endless script of another client blocks Redis, calls return ErrBusy, which is temporary.
 func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 	server := storetest.StartRedis(t, "--lua-time-limit", "5")
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	if err := s.Write(t.Context(), batch(0)); err != nil {
 		t.Fatal(err)
 	}
@@ -130,7 +130,7 @@ func TestBusyScriptIsATemporaryFailure(t *testing.T) {
 // Write returns an error for a value beyond proto-max-bulk-len. Later values are stored.
 func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	server := storetest.StartRedis(t, "--proto-max-bulk-len", "1mb")
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	large := batch(1)
 	large.Rows[0].Data = make([]byte, 2<<20)
 	if err := s.Write(t.Context(), large); err == nil {
@@ -148,7 +148,7 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 // A row beyond the limit of any server is refused before a command is sent. The error has the id of the session.
 func TestValueTooLargeForAnyServerIsNotSent(t *testing.T) {
 	server := storetest.StartRedis(t)
-	s := openPatient(t, server.URL())
+	s := openWithLongTimeout(t, server.URL())
 	row := batch(1)
 	row.Rows[0].Data = make([]byte, 64<<20+1)
 	if err := s.Write(t.Context(), row); !errors.Is(err, session.ErrInvalid) || !strings.Contains(err.Error(), sid(1).String()) {

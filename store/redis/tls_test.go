@@ -31,13 +31,13 @@ func TestUntrustedServerErrorNamesTheRemedy(t *testing.T) {
 		"another authority":        {"rediss://" + addr + "?ca_file=" + theirs.CA, "with ca_file in store.url"},
 		"another name":             {url + "&server_name=example.test", "set server_name in store.url to a name of the certificate of Redis (redis.test, 127.0.0.1)"},
 	} {
-		s := openPatient(t, c.url)
+		s := openWithLongTimeout(t, c.url)
 		err := waitForError(t, trusted, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), c.want) {
 			t.Errorf("a store that trusts %s: got error %v, want one with %q", trusted, err, c.want)
 		}
 	}
-	checkUnavailable(t, "a call without TLS to a server with TLS", openPatient(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
+	checkUnavailable(t, "a call without TLS to a server with TLS", openWithLongTimeout(t, "redis://"+addr).Ping(t.Context()), redis.ErrDown)
 }
 
 // A store with a client certificate works with a server that requires one. The server refuses other stores.
@@ -52,7 +52,7 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.ExpiredSecrets(t)
 	_, addr := storetest.StartRedisTLS(t, secrets, "no")
-	s := openPatient(t, "rediss://"+addr+"?ca_file="+secrets.CA)
+	s := openWithLongTimeout(t, "rediss://"+addr+"?ca_file="+secrets.CA)
 	err := waitForError(t, "expired", redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 	if !strings.Contains(err.Error(), "renew the certificate of Redis") {
 		t.Errorf("Ping of a server with an expired certificate: got error %v, want one with the remedy to renew the certificate", err)
@@ -64,11 +64,11 @@ func TestExpiredCertificateIsNamed(t *testing.T) {
 func TestSentinelWithClientCertificates(t *testing.T) {
 	t.Parallel()
 	secrets := storetest.NewSecrets(t)
-	_, url := storetest.StartSentinelTLS(t, secrets, documented(t, sentinelRules))
+	_, url := storetest.StartSentinelTLS(t, secrets, documentedRules(t, sentinelRules))
 	withClientCertificates(t, secrets, url+"&tls=true&ca_file="+secrets.CA)
 
 	files := "&ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
-	wrong := openPatient(t, strings.Replace(url, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
+	wrong := openWithLongTimeout(t, strings.Replace(url, storetest.SentinelPassword, "wrong", 1)+"&tls=true"+files)
 	_ = waitForError(t, "password of the Sentinel", redis.ErrAuth, func() error { return wrong.Ping(t.Context()) })
 }
 
@@ -105,7 +105,7 @@ func withClientCertificates(t *testing.T, secrets *storetest.Secrets, url string
 	checkStored(t, s, 1)
 	theirs := storetest.NewSecrets(t)
 	for certificate, url := range map[string]string{"none": url, "of another authority": url + "&cert_file=" + theirs.Cert + "&key_file=" + theirs.Key} {
-		refused := openPatient(t, url)
+		refused := openWithLongTimeout(t, url)
 		err := waitForError(t, certificate, redis.ErrTLS, func() error { return refused.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "cert_file and key_file in store.url") {
 			t.Errorf("client certificate %s: got error %v, want one with cert_file and key_file", certificate, err)
@@ -157,10 +157,10 @@ func TestSentinelFailoverChangesTheEpoch(t *testing.T) {
 		return err
 	})
 	for _, password := range []string{storetest.SentinelPassword, storetest.ServersPassword} {
-		s := openPatient(t, strings.Replace(g.URL(), password, "wrong", 1))
+		s := openWithLongTimeout(t, strings.Replace(g.URL(), password, "wrong", 1))
 		_ = waitForError(t, password, redis.ErrAuth, func() error { return s.Ping(t.Context()) })
 	}
-	other := openPatient(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
+	other := openWithLongTimeout(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
 	checkUnavailable(t, "another group", other.Write(t.Context(), batch(3)), redis.ErrDown)
 	_, _, err = other.Session(t.Context(), "default", sid(1))
 	checkUnavailable(t, "a look-up in another group", err, redis.ErrDown)

@@ -69,23 +69,23 @@ func TestAgents(t *testing.T) {
 // measure fills the columns of the row except those of rules files.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
-	direct := newBoxed(t, a, harness.NewModel(t, agentScript()))
+	direct := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
 	direct.turns()
-	through := newBoxed(t, a, harness.NewModel(t, agentScript()))
+	through := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
 	good := through.proxied(t)
 	through.turns()
 	r.outcome(direct, through)
-	r.lists(through)
-	r.blocks(through)
+	r.checkLists(through)
+	r.checkBlocks(through)
 	r.sideRequests(through)
-	r.sessions(through)
+	r.checkSessions(through)
 	through.ask(loopTask, false)
 	r.newSession(through)
 	r.counted("counts", counters(t, good), 2, map[bool]int{false: 2}[a.edits])
 
-	failing := newBoxed(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
+	failing := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
 	failing.ask(loopTask, false)
-	faulty := newBoxed(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
+	faulty := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), agentFaults()...))
 	p := faulty.proxied(t)
 	faulty.ask(loopTask, false)
 	r.retries(failing, faulty)
@@ -95,8 +95,8 @@ func (r *row) measure(t *testing.T, a *agent) {
 	}
 	r.counted("counts", seen, 1, 0)
 	if a.inProcess || a.single {
-		r.none("restart")
-		r.none("interrupt")
+		r.notApplicable("restart")
+		r.notApplicable("interrupt")
 	} else {
 		p.Stop()
 		faulty.tap.redirect(t, harness.Start(t, p.Dir, p.Flags...).Data)
@@ -105,7 +105,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 		r.measureInterrupt(t, a)
 	}
 	if a.inProcess {
-		r.none("compact")
+		r.notApplicable("compact")
 	} else {
 		r.measureCompaction(t, a)
 	}
@@ -116,7 +116,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 // measureRefused puts precept before an upstream that refuses every changed request.
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newBoxed(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
+	tr := newSandboxedAgent(t, a, harness.NewModel(t, faultScript(), harness.Fault{Name: "strict", Status: 400, Strict: true}))
 	p := tr.proxied(t)
 	tr.ask(loopTask, false)
 	r.refused(tr, counters(t, p)["precept_injection_rejected_total"])
@@ -125,9 +125,9 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 // measureParallel starts two agents at once; a second lesson matches the error of both.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
-	one := newBoxed(t, a, harness.NewModel(t, agentScript()))
+	one := newSandboxedAgent(t, a, harness.NewModel(t, agentScript()))
 	p := one.proxied(t, errorText)
-	two := newBoxed(t, a, one.model)
+	two := newSandboxedAgent(t, a, one.model)
 	two.tap.redirect(t, p.Data)
 	var both sync.WaitGroup
 	both.Go(func() { one.ask(loopTask, false) })
@@ -140,7 +140,7 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 // measureInterrupt sends ^C during the second reply, and resumes the conversation afterwards.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newBoxed(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", At: 2, Times: 1, Hang: true}))
+	tr := newSandboxedAgent(t, a, harness.NewModel(t, agentScript(), harness.Fault{Name: "hang", At: 2, Times: 1, Hang: true}))
 	tr.proxied(t)
 	tr.interrupt = tr.model.Hung
 	tr.ask(loopTask, false)
@@ -160,20 +160,20 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	} else {
 		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for other agents
 	}
-	direct := newBoxed(t, a, harness.NewModel(t, script, faults...))
+	direct := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
 	direct.shorten()
-	through := newBoxed(t, a, harness.NewModel(t, script, faults...))
+	through := newSandboxedAgent(t, a, harness.NewModel(t, script, faults...))
 	through.proxied(t)
 	through.shorten()
 	r.compaction(direct, through)
 }
 
-// boxed is one agent in a box, its own home and project. The tap records the requests of the agent, and forwards the
-// requests to precept, or in a direct run to the model.
-type boxed struct {
+// sandboxedAgent is one agent in a box, its own home and project. The tap records the requests of the agent, and
+// forwards the requests to precept, or in a direct run to the model.
+type sandboxedAgent struct {
 	t     *testing.T
 	agent *agent
-	box   *box
+	box   *sandbox
 	model *harness.Model
 	tap   *tap
 	// A value in interrupt makes call send ^C to the agent.
@@ -183,10 +183,10 @@ type boxed struct {
 	ends      []int // number of requests that had reached the model at the end of each call
 }
 
-// newBoxed returns an agent without precept, until proxied is called.
-func newBoxed(t *testing.T, a *agent, m *harness.Model) *boxed {
+// newSandboxedAgent returns an agent without precept, until proxied is called.
+func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
-	tr := &boxed{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
+	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
 	tr.box, m.Form = newBox(t, tr.tap.URL), a.form
 	a.prepare(tr.box)
 	t.Cleanup(tr.keep)
@@ -195,7 +195,7 @@ func newBoxed(t *testing.T, a *agent, m *harness.Model) *boxed {
 
 // proxied starts a separate precept between the agent and the model. Its lesson matches the task;
 // each keyword adds a lesson.
-func (tr *boxed) proxied(t *testing.T, keywords ...string) *harness.Process {
+func (tr *sandboxedAgent) proxied(t *testing.T, keywords ...string) *harness.Process {
 	t.Helper()
 	lessons := harness.LessonDir(t)
 	for _, k := range keywords {
@@ -207,7 +207,7 @@ func (tr *boxed) proxied(t *testing.T, keywords ...string) *harness.Process {
 }
 
 // turns runs two turns of one conversation.
-func (tr *boxed) turns() {
+func (tr *sandboxedAgent) turns() {
 	tr.ask(loopTask, false)
 	if !tr.agent.inProcess && !tr.agent.single {
 		tr.ask(followUp, true)
@@ -215,7 +215,7 @@ func (tr *boxed) turns() {
 }
 
 // shorten runs a turn, the agent's command for a shorter history if one exists, and another turn.
-func (tr *boxed) shorten() {
+func (tr *sandboxedAgent) shorten() {
 	if tr.agent.compacts == "" {
 		tr.turns()
 		return
@@ -227,29 +227,29 @@ func (tr *boxed) shorten() {
 
 // ask runs the agent once with the words of a user and records exit code, output and requests; again continues
 // the last conversation.
-func (tr *boxed) ask(words string, again bool) {
+func (tr *sandboxedAgent) ask(words string, again bool) {
 	code, out := tr.box.call(tr.agent.ask(tr.box, words, again), tr.interrupt)
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 
 // all returns the requests of the agent that reached the model. A request that precept sent twice counts once.
-func (tr *boxed) all() []harness.ModelRequest {
+func (tr *sandboxedAgent) all() []harness.ModelRequest {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(tr.model.All(), func(a harness.ModelRequest) bool {
-		n, ours := tr.tap.number(a.Header)
+		n, ours := tr.tap.requestNumber(a.Header)
 		drop := !ours || seen[n]
 		seen[n] = seen[n] || ours
 		return drop
 	})
 }
 
-// mains returns the requests of the main conversation.
-func (tr *boxed) mains() []harness.ModelRequest {
+// mainRequests returns the requests of the main conversation.
+func (tr *sandboxedAgent) mainRequests() []harness.ModelRequest {
 	return slices.DeleteFunc(tr.all(), func(a harness.ModelRequest) bool { return !a.Main })
 }
 
 // calls returns the main requests of each call of ask.
-func (tr *boxed) calls() (out [][]harness.ModelRequest) {
+func (tr *sandboxedAgent) calls() (out [][]harness.ModelRequest) {
 	all, from := tr.all(), 0
 	for _, to := range tr.ends {
 		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a harness.ModelRequest) bool { return !a.Main }))
@@ -259,7 +259,7 @@ func (tr *boxed) calls() (out [][]harness.ModelRequest) {
 }
 
 // keep writes requests and output to the directory AGENTS_KEEP.
-func (tr *boxed) keep() {
+func (tr *sandboxedAgent) keep() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {
 		return

@@ -16,8 +16,8 @@ import (
 	"precept/test/harness"
 )
 
-// box is the environment of one agent in a run: a home, a project, and the address of the API.
-type box struct {
+// sandbox is the environment of one agent in a run: a home, a project, and the address of the API.
+type sandbox struct {
 	t        *testing.T
 	home     string
 	work     string
@@ -28,7 +28,7 @@ type box struct {
 }
 
 // newBox returns an empty home and a working directory for an agent that sends its requests to base.
-func newBox(t *testing.T, base string) *box {
+func newBox(t *testing.T, base string) *sandbox {
 	t.Helper()
 	// Not t.TempDir: a daemon of the agent may write while the folder is removed, which is no failure.
 	dir, err := os.MkdirTemp("", "precept-agent-")
@@ -36,7 +36,7 @@ func newBox(t *testing.T, base string) *box {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
-	b := &box{
+	b := &sandbox{
 		t: t, home: filepath.Join(dir, "home"), work: workDir(t), base: base,
 		programs: agentsHome(t), limit: 90 * time.Second,
 	}
@@ -69,12 +69,12 @@ func agentsHome(t *testing.T) string {
 }
 
 // path returns a file below a program's node_modules.
-func (b *box) path(folder, rest string) string {
+func (b *sandbox) path(folder, rest string) string {
 	return filepath.Join(b.programs, folder, "node_modules", rest)
 }
 
 // file writes a file below the agent's home.
-func (b *box) file(name, text string) {
+func (b *sandbox) file(name, text string) {
 	b.t.Helper()
 	path := filepath.Join(b.home, name)
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
@@ -87,7 +87,7 @@ func (b *box) file(name, text string) {
 
 // call runs one command of the agent to its end, in its own process group: child processes end with
 // the command. A value from interrupt (nil for never) sends ^C.
-func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
+func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), b.limit)
 	defer cancel()

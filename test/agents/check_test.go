@@ -23,12 +23,12 @@ const (
 // summary. A block is the text that precept inserts into a request: a lesson or a loop warning.
 
 // outcome compares exit codes and numbers of requests of a direct run and a run through precept.
-func (r *row) outcome(direct, through *boxed) {
+func (r *row) outcome(direct, through *sandboxedAgent) {
 	r.set("exit", "", nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
 	var control row // a run without precept has no blocks, so the checks of blocks must find faults
-	control.blocks(direct)
+	control.checkBlocks(direct)
 	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "the checks of blocks pass for a run without precept, want faults"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.OtherRequests(), through.model.OtherRequests()
@@ -49,19 +49,20 @@ func counts(calls [][]harness.ModelRequest) (n []int) {
 }
 
 // listSent returns the conversation as the agent sent it.
-func (tr *boxed) listSent(a *harness.ModelRequest) []any {
+func (tr *sandboxedAgent) listSent(a *harness.ModelRequest) []any {
 	var sent harness.ModelRequest
 	_ = json.Unmarshal(tr.tap.of(a).body, &sent.Body)
 	return sent.List()
 }
 
-// lists checks that each request begins with the list of the previous request, if this holds for the agent's own list.
-func (r *row) lists(tr *boxed) {
+// checkLists checks that each request begins with the list of the previous request, if this holds for the agent's own
+// list.
+func (r *row) checkLists(tr *sandboxedAgent) {
 	if tr.agent.delta {
-		r.none("prefix")
+		r.notApplicable("prefix")
 		return
 	}
-	mains := tr.mains()
+	mains := tr.mainRequests()
 	var faults []string
 	stable := 0
 	for i := 1; i < len(mains); i++ {
@@ -76,9 +77,9 @@ func (r *row) lists(tr *boxed) {
 	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
 }
 
-// blocks checks the number and the text of the inserted blocks, and that the other bytes are those of the agent.
-func (r *row) blocks(tr *boxed) {
-	mains := tr.mains()
+// checkBlocks checks the number and the text of the inserted blocks, and that the other bytes are those of the agent.
+func (r *row) checkBlocks(tr *sandboxedAgent) {
+	mains := tr.mainRequests()
 	var lesson, loop, altered []string
 	warning, lessons, loops := "", 0, 0
 	for i := range mains {
@@ -128,7 +129,7 @@ func equalWithoutBlocks(got, sent string) bool {
 }
 
 // sideRequests checks that precept forwards side requests unchanged.
-func (r *row) sideRequests(tr *boxed) {
+func (r *row) sideRequests(tr *sandboxedAgent) {
 	n := 0
 	var faults []string
 	for _, a := range tr.all() {
@@ -139,16 +140,16 @@ func (r *row) sideRequests(tr *boxed) {
 		faults = append(faults, unless(a.Raw == string(tr.tap.of(&a).body), "the agent sent %s, the model got %s", tr.tap.of(&a).body, a.Raw))
 	}
 	if n == 0 {
-		r.none("side")
+		r.notApplicable("side")
 		return
 	}
 	r.set("side", fmt.Sprintf("ok %d", n), nonEmpty(faults...)...)
 }
 
-// sessions checks that all main requests belong to one session.
-func (r *row) sessions(tr *boxed) {
+// checkSessions checks that all main requests belong to one session.
+func (r *row) checkSessions(tr *sandboxedAgent) {
 	var names []string
-	for _, m := range tr.mains() {
+	for _, m := range tr.mainRequests() {
 		names = append(names, tr.tap.of(&m).session)
 	}
 	distinct := slices.Compact(slices.Clone(names))
@@ -156,7 +157,7 @@ func (r *row) sessions(tr *boxed) {
 }
 
 // newSession checks a call with a new conversation in the same home.
-func (r *row) newSession(tr *boxed) {
+func (r *row) newSession(tr *sandboxedAgent) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
 		return // another column reports the missing request
@@ -178,7 +179,7 @@ func (r *row) newSession(tr *boxed) {
 }
 
 // restart checks the last call, which resumed the conversation through a restarted precept.
-func (r *row) restart(tr *boxed) {
+func (r *row) restart(tr *sandboxedAgent) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
 		r.set("restart", "", fmt.Sprintf("%v main requests", counts(calls)))
@@ -193,19 +194,19 @@ func (r *row) restart(tr *boxed) {
 }
 
 // parallel checks two simultaneous agents with the same first words.
-func (r *row) parallel(trials ...*boxed) {
+func (r *row) parallel(trials ...*sandboxedAgent) {
 	var faults []string
 	sessions := map[string]int{}
 	for i, tr := range trials {
 		var x row
-		x.lists(tr)
-		x.blocks(tr)
+		x.checkLists(tr)
+		x.checkBlocks(tr)
 		for _, c := range []string{"prefix", "lesson", "loop", "bytes"} {
 			if f := x.cells[c].fault; f != "" {
 				faults = append(faults, fmt.Sprintf("agent %d: %s: %s", i, c, f))
 			}
 		}
-		mains := tr.mains()
+		mains := tr.mainRequests()
 		if len(mains) == 0 {
 			faults = append(faults, "no main request")
 			continue
@@ -222,14 +223,14 @@ func (r *row) parallel(trials ...*boxed) {
 }
 
 // onError counts the blocks of the lesson that matches the first tool error.
-func (r *row) onError(tr *boxed) {
+func (r *row) onError(tr *sandboxedAgent) {
 	if tr.agent.edits {
-		r.none("error")
-		r.none("loop")
+		r.notApplicable("error")
+		r.notApplicable("loop")
 		return
 	}
 	var faults []string
-	mains := tr.mains()
+	mains := tr.mainRequests()
 	slug, all, shown := "["+errorSlug+"]", 0, false
 	for i := range mains {
 		n := strings.Count(mains[i].Raw, slug)
@@ -244,7 +245,7 @@ func (r *row) onError(tr *boxed) {
 }
 
 // interrupt checks a conversation after an interrupt during a reply. agentEnded is the end of the interrupted agent.
-func (r *row) interrupt(tr *boxed, agentEnded time.Time) {
+func (r *row) interrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var faults []string
 	select {
 	case disconnected := <-tr.model.Gone:
@@ -262,9 +263,9 @@ func (r *row) interrupt(tr *boxed, agentEnded time.Time) {
 		return
 	}
 	var x row
-	x.lists(tr)
-	x.blocks(tr)
-	x.sessions(tr)
+	x.checkLists(tr)
+	x.checkBlocks(tr)
+	x.checkSessions(tr)
 	faults = append(faults, unless(tr.codes[1] == 0, "the resumed conversation ends with %d: %s", tr.codes[1], tr.outs[1]))
 	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
 		faults = append(faults, x.cells[c].fault)
@@ -273,22 +274,22 @@ func (r *row) interrupt(tr *boxed, agentEnded time.Time) {
 }
 
 // compaction checks a conversation after the agent replaced the history by a summary.
-func (r *row) compaction(direct, through *boxed) {
+func (r *row) compaction(direct, through *sandboxedAgent) {
 	if !direct.shortened() {
-		r.none("compact")
+		r.notApplicable("compact")
 		return
 	}
 	var x row
 	x.sideRequests(through)
-	x.sessions(through)
-	x.lists(through)
+	x.checkSessions(through)
+	x.checkLists(through)
 	d, p := counts(direct.calls()), counts(through.calls())
 	faults := []string{
 		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
 		x.cells["side"].fault, x.cells["session"].fault, x.cells["prefix"].fault,
 	}
-	for i, m := range through.mains() {
+	for i, m := range through.mainRequests() {
 		n := strings.Count(m.Raw, taskSlug)
 		faults = append(faults,
 			unless(n <= 1, "request %d holds %d lessons, want at most 1", i, n),
@@ -298,8 +299,8 @@ func (r *row) compaction(direct, through *boxed) {
 }
 
 // refused checks a conversation whose model refuses requests with blocks.
-func (r *row) refused(tr *boxed, counted int) {
-	mains := tr.mains()
+func (r *row) refused(tr *sandboxedAgent, counted int) {
+	mains := tr.mainRequests()
 	withBlocks := 0
 	for i := range mains {
 		if strings.Contains(mains[i].Raw, harness.LessonLabel) || strings.Contains(mains[i].Raw, loopLabel) {
@@ -316,8 +317,8 @@ func (r *row) refused(tr *boxed, counted int) {
 }
 
 // shortened reports whether the agent replaced its history.
-func (tr *boxed) shortened() bool {
-	mains := tr.mains()
+func (tr *sandboxedAgent) shortened() bool {
+	mains := tr.mainRequests()
 	for i := 1; i < len(mains); i++ {
 		if before, after := tr.listSent(&mains[i-1]), tr.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
 			return true
@@ -327,10 +328,10 @@ func (tr *boxed) shortened() bool {
 }
 
 // retries checks the requests of the agent after each fault.
-func (r *row) retries(direct, through *boxed) {
+func (r *row) retries(direct, through *sandboxedAgent) {
 	same := nonEmpty(
 		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		unless(len(direct.mains()) == len(through.mains()), "%d main requests directly, %d through precept", len(direct.mains()), len(through.mains())))
+		unless(len(direct.mainRequests()) == len(through.mainRequests()), "%d main requests directly, %d through precept", len(direct.mainRequests()), len(through.mainRequests())))
 	for _, f := range agentFaults() {
 		d, p := direct.repeat(f.Name), through.repeat(f.Name)
 		if f.Nothing {
@@ -366,8 +367,8 @@ type repetition struct {
 
 // repeat returns the reaction of the agent to a fault. repeat compares the request with the fault and the next main
 // request.
-func (tr *boxed) repeat(name string) repetition {
-	mains := tr.mains()
+func (tr *sandboxedAgent) repeat(name string) repetition {
+	mains := tr.mainRequests()
 	at := slices.IndexFunc(mains, func(a harness.ModelRequest) bool { return a.Fault != nil && a.Fault.Name == name })
 	if at < 0 {
 		return repetition{what: unseen}

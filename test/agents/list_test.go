@@ -10,10 +10,10 @@ import (
 type agent struct {
 	name string
 	// prepare writes the configuration of a user.
-	prepare func(b *box)
+	prepare func(b *sandbox)
 	// ask returns the command of a turn; again resumes the last conversation. With inProcess one
 	// command runs both turns.
-	ask       func(b *box, words string, again bool) []string
+	ask       func(b *sandbox, words string, again bool) []string
 	inProcess bool
 	program   string                            // if the program is missing, the row is skipped
 	single    bool                              // a conversation cannot be resumed without a terminal
@@ -43,13 +43,13 @@ func agents(home string) []agent {
 func openCode(wire, provider string) agent {
 	return agent{
 		name: "opencode-" + wire, rules: "AGENTS.md",
-		prepare: func(b *box) {
+		prepare: func(b *sandbox) {
 			b.env = append(b.env, "OPENCODE_DISABLE_AUTOUPDATE=1", "OPENCODE_DISABLE_MODELS_FETCH=1", "OPENCODE_DISABLE_LSP_DOWNLOAD=1", "OPENCODE_DISABLE_SHARE=1")
 			b.file(".config/opencode/opencode.json", fmt.Sprintf(`{"autoupdate": false, "share": "disabled", "enabled_providers": ["mine"],
 				"provider": {"mine": {"npm": %q, "name": "mine", "options": {"baseURL": %q, "apiKey": "sk-test"},
 				"models": {"mock-model": {"name": "mock-model", "tool_call": true, "limit": {"context": 128000, "output": 8000}}}}}}`, provider, b.base+"/v1"))
 		},
-		ask: func(b *box, words string, again bool) []string {
+		ask: func(b *sandbox, words string, again bool) []string {
 			argv := []string{b.path("opencode", ".bin/opencode"), "run", "--auto", "-m", "mine/mock-model", "--format", "json"}
 			if again {
 				argv = append(argv, "-c")
@@ -62,12 +62,12 @@ func openCode(wire, provider string) agent {
 func qwen() agent {
 	return agent{
 		name: "qwen", rules: "QWEN.md",
-		prepare: func(b *box) {
+		prepare: func(b *sandbox) {
 			b.env = append(b.env, "OPENAI_API_KEY=sk-test", "OPENAI_MODEL=mock-model", "OPENAI_BASE_URL="+b.base+"/v1", "QWEN_TELEMETRY_ENABLED=false")
 			b.file(".qwen/settings.json", `{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
 				"general": {"enableAutoUpdate": false}, "security": {"auth": {"selectedType": "openai"}}}`)
 		},
-		ask: func(b *box, words string, again bool) []string {
+		ask: func(b *sandbox, words string, again bool) []string {
 			argv := []string{b.path("qwen", ".bin/qwen"), "--yolo", "--auth-type", "openai"}
 			if again {
 				argv = append(argv, "--continue")
@@ -80,12 +80,12 @@ func qwen() agent {
 func pi(wire, api, suffix string) agent {
 	return agent{
 		name: "pi-" + wire, rules: "AGENTS.md", overflows: true,
-		prepare: func(b *box) {
+		prepare: func(b *sandbox) {
 			b.env = append(b.env, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0")
 			b.file(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
 				"models": [{"id": "mock-model", "contextWindow": 128000, "maxTokens": 8000}]}}}`, b.base+suffix, api))
 		},
-		ask: func(b *box, words string, again bool) []string {
+		ask: func(b *sandbox, words string, again bool) []string {
 			argv := []string{b.path("pi", ".bin/pi"), "--provider", "mine", "--model", "mock-model"}
 			if again {
 				argv = append(argv, "-c")
@@ -98,7 +98,7 @@ func pi(wire, api, suffix string) agent {
 func codex(mode string) agent {
 	return agent{
 		name: "codex-" + mode, rules: "AGENTS.md", upgrades: mode == "builtin",
-		prepare: func(b *box) {
+		prepare: func(b *sandbox) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "check_for_update_on_startup = false\n"
 			if mode != "default" { // the default model gets its tools in an item of the list
@@ -111,7 +111,7 @@ func codex(mode string) agent {
 			}
 			b.file(".codex/config.toml", common+fmt.Sprintf("model_provider = \"mine\"\n[analytics]\nenabled = false\n[model_providers.mine]\nname = \"mine\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", b.base+"/v1"))
 		},
-		ask: func(b *box, words string, again bool) []string {
+		ask: func(b *sandbox, words string, again bool) []string {
 			argv := []string{b.path("codex", ".bin/codex"), "exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox"}
 			if again {
 				argv = append(argv, "resume", "--last")
@@ -124,11 +124,11 @@ func codex(mode string) agent {
 func claude() agent {
 	return agent{
 		name: "claude", rules: "CLAUDE.md", compacts: "/compact",
-		prepare: func(b *box) {
+		prepare: func(b *sandbox) {
 			b.env = append(b.env, "ANTHROPIC_BASE_URL="+b.base, "ANTHROPIC_API_KEY=sk-ant-test", "DISABLE_AUTOUPDATER=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
 		},
-		ask: func(b *box, words string, again bool) []string {
+		ask: func(b *sandbox, words string, again bool) []string {
 			argv := []string{b.path("claude", ".bin/claude"), "-p", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash"}
 			if again {
 				argv = append(argv, "--continue")
@@ -143,14 +143,14 @@ func programs() []agent {
 	script := func(name, folder, file string, delta bool, env ...string) agent {
 		return agent{
 			name: name, inProcess: true, delta: delta,
-			prepare: func(b *box) {
+			prepare: func(b *sandbox) {
 				b.env = append(b.env, "OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGCHAIN_TRACING_V2=false", "MODULES="+b.path(folder, ""),
 					"OPENAI_BASE_URL="+b.base+"/v1", "ANTHROPIC_BASE_URL="+b.base)
 				for _, e := range env {
 					b.env = append(b.env, strings.Replace(e, "=URL", "="+b.base, 1))
 				}
 			},
-			ask: func(b *box, words string, _ bool) []string {
+			ask: func(b *sandbox, words string, _ bool) []string {
 				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
 				if err != nil {
 					b.t.Fatal(err)

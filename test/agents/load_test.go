@@ -37,7 +37,7 @@ func (a *agent) load(t *testing.T) {
 	t.Helper()
 	m := harness.NewModel(t, agentScript())
 	m.Gather(crowd)
-	tr := newBoxed(t, a, m)
+	tr := newSandboxedAgent(t, a, m)
 	p := harness.Start(t, t.TempDir(), append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "5s")...)
 	tr.tap.redirect(t, p.Data)
 	argv := a.ask(tr.box, loopTask, false)
@@ -71,10 +71,10 @@ func (a *agent) load(t *testing.T) {
 type inserted struct{ blocks, loops int }
 
 // sessionsOfCrowd groups the requests at the model by the first answer of the model, and returns the sessions.
-func (tr *boxed) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
+func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen inserted) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
-	for _, r := range tr.mains() {
+	for _, r := range tr.mainRequests() {
 		name := tr.tap.of(&r).session
 		began := strings.Index(r.Raw, "step_0_")
 		if n := strings.Count(r.Raw, taskSlug); n != 1 && (!tr.agent.delta || r.Step == 0) {

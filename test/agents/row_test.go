@@ -56,8 +56,8 @@ func (r *row) set(column, note string, faults ...string) {
 	r.cells[column] = cell{note: note, fault: strings.Join(faults, "; ")}
 }
 
-// none marks cells as not applicable.
-func (r *row) none(columns ...string) {
+// notApplicable marks cells as not applicable.
+func (r *row) notApplicable(columns ...string) {
 	for _, c := range columns {
 		r.set(c, "")
 		r.cells[c] = cell{empty: true}

@@ -25,14 +25,14 @@ const (
 func (r *row) measureRules(t *testing.T, a *agent) {
 	t.Helper()
 	if a.rules == "" {
-		r.none("scan", "kept", "cutout")
+		r.notApplicable("scan", "kept", "cutout")
 		return
 	}
-	direct := newBoxed(t, a, harness.NewModel(t, faultScript()))
+	direct := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	direct.writeRulesFile(a.rules)
 	direct.turns()
 
-	through := newBoxed(t, a, harness.NewModel(t, faultScript()))
+	through := newSandboxedAgent(t, a, harness.NewModel(t, faultScript()))
 	file := through.writeRulesFile(a.rules)
 	lessons, data := t.TempDir(), t.TempDir()
 	// A coin needs a probability below 1; one in 100,000 sessions has the other coin.
@@ -70,7 +70,7 @@ func (r *row) measureRules(t *testing.T, a *agent) {
 }
 
 // writeRulesFile writes the rules file into the agent's project.
-func (tr *boxed) writeRulesFile(name string) string {
+func (tr *sandboxedAgent) writeRulesFile(name string) string {
 	tr.t.Helper()
 	file := filepath.Join(tr.box.work, name)
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {

@@ -92,8 +92,8 @@ func (tp *tap) note(r *http.Request, body []byte) int {
 	return len(tp.sent) - 1
 }
 
-// number returns the number of a request in tapHeader; false for a request of another tap.
-func (tp *tap) number(h http.Header) (int, bool) {
+// requestNumber returns the number of a request in tapHeader; false for a request of another tap.
+func (tp *tap) requestNumber(h http.Header) (int, bool) {
 	name, text, _ := strings.Cut(h.Get(tapHeader), " ")
 	n, err := strconv.Atoi(text)
 	return n, err == nil && name == tp.name
@@ -101,7 +101,7 @@ func (tp *tap) number(h http.Header) (int, bool) {
 
 // answered records status and session of a response.
 func (tp *tap) answered(res *http.Response) {
-	if n, ok := tp.number(res.Request.Header); ok {
+	if n, ok := tp.requestNumber(res.Request.Header); ok {
 		tp.mu.Lock()
 		defer tp.mu.Unlock()
 		tp.sent[n].status, tp.sent[n].session = res.StatusCode, res.Header.Get("Precept-Session")
@@ -110,7 +110,7 @@ func (tp *tap) answered(res *http.Response) {
 
 // of returns the agent's request for a request at the model.
 func (tp *tap) of(a *harness.ModelRequest) sent {
-	n, ok := tp.number(a.Header)
+	n, ok := tp.requestNumber(a.Header)
 	if !ok {
 		return sent{}
 	}

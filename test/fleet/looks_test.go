@@ -21,7 +21,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	url := "redis://" + storetest.StartRedis(t).Addr + "/0"
 	harness.MustVerb(t, "lessons", "trial", "look-first", "--picks", "80", "--yes", "--lessons", lessons, "--data-dir", t.TempDir())
 	args := []string{"--reward-close-after", "3s", "--limits-lookup-timeout", "10s", "--bandit-control", "0", "--bandit-epsilon", "0.2"}
-	fleet := replicas(t, 2, url, model, lessons, args...)
+	fleet := startReplicas(t, 2, url, model, lessons, args...)
 	const sessions = 140
 	for n := range sessions {
 		p, name := fleet[n%2], fmt.Sprintf("looked-%d", n)
@@ -43,7 +43,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 	}
 	countedSessions := func(p *harness.Process) int64 { r := read(p); return r.Global.NTreated + r.Global.NControl }
 	fleet[0].Eventually("both replicas to report all sessions", func() bool { return countedSessions(fleet[0]) == sessions && countedSessions(fleet[1]) == sessions })
-	fresh := replicas(t, 1, url, model, lessons, args...)[0]
+	fresh := startReplicas(t, 1, url, model, lessons, args...)[0]
 	fresh.Eventually("the new replica to report all sessions", func() bool { return countedSessions(fresh) == sessions })
 	var firstTrials []byte
 	for _, p := range []*harness.Process{fleet[0], fleet[1], fresh} {

@@ -22,7 +22,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := replicas(t, harness.Longer(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
+	fleet := startReplicas(t, harness.Longer(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
 	injected := 0
 	sessions, turns := harness.Longer(8, 60), 6
@@ -153,7 +153,7 @@ func TestOptedOutSessionIsNotPublished(t *testing.T) {
 	const silent, learnedWord = "heliotrope-4711", "marigold-0815"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
 	model := newRecordingModel(t)
-	p := replicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
+	p := startReplicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
 	sendWord := func(word, path string) {
 		t.Helper()
 		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +

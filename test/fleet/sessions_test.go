@@ -105,8 +105,8 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 	k.turns++
 }
 
-// replicas starts n replicas on one Redis. By default half of the picks are withheld, and no session is a control.
-func replicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
+// startReplicas starts n replicas on one Redis. By default half of the picks are withheld, and no session is a control.
+func startReplicas(t *testing.T, n int, redisURL, upstream, lessons string, more ...string) (list []*harness.Process) {
 	t.Helper()
 	flags := append([]string{
 		"--upstream", upstream + "/v1", "--lessons", lessons, "--store-url", redisURL, "--bandit-epsilon", "0.5", "--bandit-control", "0", "--inject-k", "3",
@@ -195,7 +195,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
+	fleet := startReplicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
@@ -264,7 +264,7 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := replicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
+	fleet := startReplicas(t, 2, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s") // a loaded machine is not a fault
 	db := openStore(t, server.URL())
 	k := newChat("nameless", false)
 	before := ""
@@ -298,7 +298,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := replicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
+	fleet := startReplicas(t, 2, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0")
 	db := openStore(t, server.URL())
 	home, moved, nameless := newChat("home", true), newChat("moved", true), newChat("nameless", false)
 	home.turn(t, fleet[0])
@@ -361,7 +361,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := replicas(t, 3, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "2s")
+	fleet := startReplicas(t, 3, server.URL(), model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "2s")
 	const sessions = 24
 	for n := range sessions {
 		k := newChat(fmt.Sprint("s", n), true)
@@ -474,7 +474,7 @@ func TestReplicasCountEachTurnOfAMovingSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newRecordingModel(t)
-	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
+	fleet := startReplicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
 	routes := [][]int{{0, 0, 1, 1, 2, 2}, {1, 1, 1, 2, 2, 0}, {2, 2, 0, 1, 1, 0}, {0, 1, 1, 2, 2, 1}}
 	var conversations sync.WaitGroup

@@ -18,7 +18,7 @@ func TestVerbsReadTheStoreInRedis(t *testing.T) {
 	server := storetest.StartRedis(t, "--requirepass", "canary-52")
 	url := "redis://:canary-52@" + server.Addr + "/2"
 	model := newRecordingModel(t)
-	fleet := replicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
+	fleet := startReplicas(t, 1, url, model.URL, harness.LessonDir(t), "--bandit-objective", "all", "--reward-close-after", "1s")
 	newChat("one", true).turn(t, fleet[0])
 	lines := func(format string) []string {
 		out, err := harness.RunVerb(t, "export", "--store-url", url, "--data-dir", t.TempDir(), "--format", format)
@@ -72,7 +72,7 @@ func TestLessonVerbsWorkOnRedis(t *testing.T) {
 
 	// A replica reads the lessons of Redis at its start, and pushed lessons soon after the push.
 	model := newRecordingModel(t)
-	fleet := replicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
+	fleet := startReplicas(t, 2, server.URL(), model.URL, "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0")
 	newChat("first", true).turn(t, fleet[0])
 	if !strings.Contains(model.last("first"), "(check-the-target)") {
 		t.Errorf("the request to the model is %s, want the lesson check-the-target\n%s", model.last("first"), fleet[0].Log.String())

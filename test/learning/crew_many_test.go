@@ -25,7 +25,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 		wg.Go(func() {
 			for i := w; i < members; i += 4 {
 				agents[i] = newCrewAgent("many", fmt.Sprint("agent", i))
-				agents[i].sendWords(t, p.Data, topics(i%20, i%20+6), i%2 == 0)
+				agents[i].sendMessage(t, p.Data, topicWords(i%20, i%20+6), i%2 == 0)
 			}
 		})
 	}

@@ -96,9 +96,9 @@ func newCrewAgent(run, name string) *crewAgent {
 	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
 }
 
-// sendWords sends the history with new words; the run is named in a header, or in the path. The debugging headers of
+// sendMessage sends the history with new words; the run is named in a header, or in the path. The debugging headers of
 // the response extend given and withheld.
-func (a *crewAgent) sendWords(t *testing.T, base, words string, inPath bool) {
+func (a *crewAgent) sendMessage(t *testing.T, base, words string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, words)})
 	body, _ := json.Marshal(map[string]any{
@@ -157,8 +157,8 @@ func crewTrials(t *testing.T, args ...string) (all []crewTrial) {
 	return all
 }
 
-// topics returns words that match the lessons on the topics from, from+1, ..., to-1.
-func topics(from, to int) string {
+// topicWords returns words that match the lessons on the topics from, from+1, ..., to-1.
+func topicWords(from, to int) string {
 	var words []string
 	for i := from; i < to; i++ {
 		words = append(words, fmt.Sprintf("about topic%02d", i%20))
@@ -200,12 +200,12 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	begin := func(i int) {
 		run := fmt.Sprintf("ci-%d", i)
 		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
-		agents[i][0].sendWords(t, p.Data, topics(i, i+12), i%2 == 0)
+		agents[i][0].sendMessage(t, p.Data, topicWords(i, i+12), i%2 == 0)
 	}
 	continueCrew := func(i int) {
-		agents[i][1].sendWords(t, p.Data, topics(i+6, i+18), i%2 == 0)
-		agents[i][0].sendWords(t, p.Data, topics(i+12, i+20), i%2 == 0)
-		agents[i][1].sendWords(t, p.Data, topics(i, i+6), i%2 == 0)
+		agents[i][1].sendMessage(t, p.Data, topicWords(i+6, i+18), i%2 == 0)
+		agents[i][0].sendMessage(t, p.Data, topicWords(i+12, i+20), i%2 == 0)
+		agents[i][1].sendMessage(t, p.Data, topicWords(i, i+6), i%2 == 0)
 	}
 	for i := range runs {
 		begin(i)
@@ -309,15 +309,15 @@ func TestRunOverReplicasIsOneUnit(t *testing.T) {
 		a, b := fleet[i%2].Data, fleet[(i+1)%2].Data
 		if i%3 == 0 { // at the same moment
 			var both sync.WaitGroup
-			both.Go(func() { agents[i][0].sendWords(t, a, topics(i, i+12), false) })
-			both.Go(func() { agents[i][1].sendWords(t, b, topics(i+6, i+18), false) })
+			both.Go(func() { agents[i][0].sendMessage(t, a, topicWords(i, i+12), false) })
+			both.Go(func() { agents[i][1].sendMessage(t, b, topicWords(i+6, i+18), false) })
 			both.Wait()
 		} else {
-			agents[i][0].sendWords(t, a, topics(i, i+12), i%2 == 0)
-			agents[i][1].sendWords(t, b, topics(i+6, i+18), i%2 == 0)
+			agents[i][0].sendMessage(t, a, topicWords(i, i+12), i%2 == 0)
+			agents[i][1].sendMessage(t, b, topicWords(i+6, i+18), i%2 == 0)
 		}
-		agents[i][0].sendWords(t, b, topics(i+12, i+20), i%2 == 0)
-		agents[i][1].sendWords(t, a, topics(i, i+6), i%2 == 0)
+		agents[i][0].sendMessage(t, b, topicWords(i+12, i+20), i%2 == 0)
+		agents[i][1].sendMessage(t, a, topicWords(i, i+6), i%2 == 0)
 	}
 	rateCrews(t, func(i int) string { return fleet[i%2].Data }, agents)
 	for _, p := range fleet {
@@ -544,7 +544,7 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	postFeedback(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
 	for _, run := range []string{"early", "late"} {
 		for i := range 5 {
-			newCrewAgent(run, fmt.Sprint("agent", i)).sendWords(t, p.Data, topics(i, i+9), i%2 == 0)
+			newCrewAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
 		}
 	}
 	waitForScore(t, p, dir, "early", 5, 0.25)
@@ -575,7 +575,7 @@ func TestFeedbackOnARunReachesAllItsSessions(t *testing.T) {
 	// A turn after the close of the run uses the existing coins, and does not count again.
 	before := len(crewTrials(t, "--data-dir", dir))
 	a := newCrewAgent("late", "straggler")
-	a.sendWords(t, p.Data, topics(0, 20), false)
+	a.sendMessage(t, p.Data, topicWords(0, 20), false)
 	waitForScore(t, p, dir, "late", 6, 0) // the samples have the newest feedback
 	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
 		t.Errorf("got %d exported coins after a late session, want %d as before", after, before)
@@ -589,7 +589,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).Ready(dir)
 	for _, run := range []string{"gone-first", "gone-second", "stays"} {
 		for i := range 3 {
-			newCrewAgent(run, fmt.Sprint("agent", i)).sendWords(t, p.Data, topics(i, i+9), i%2 == 0)
+			newCrewAgent(run, fmt.Sprint("agent", i)).sendMessage(t, p.Data, topicWords(i, i+9), i%2 == 0)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
 			t.Fatalf("feedback: got code %d, answer %q, want status 202", code, answer)

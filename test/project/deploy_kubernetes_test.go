@@ -153,11 +153,11 @@ type (
 
 // kubernetes holds the manifests in deploy/kubernetes.
 type kubernetes struct {
-	config   kubeConfigMap
-	secret   kubeSecret
-	services map[string]*kubeService
-	set      kubeStatefulSet
-	budget   kubeBudget
+	config           kubeConfigMap
+	secret           kubeSecret
+	services         map[string]*kubeService
+	statefulSet      kubeStatefulSet
+	disruptionBudget kubeBudget
 }
 
 // readKubernetes decodes each manifest by its version and kind.
@@ -165,7 +165,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 	t.Helper()
 	k := &kubernetes{services: map[string]*kubeService{}}
 	var services []*kubeService
-	next := func(document []byte) any {
+	target := func(document []byte) any {
 		var head struct {
 			APIVersion string `yaml:"apiVersion"`
 			Kind       string
@@ -182,9 +182,9 @@ func readKubernetes(t *testing.T) *kubernetes {
 			services = append(services, &kubeService{})
 			return services[len(services)-1]
 		case "apps/v1 StatefulSet":
-			return &k.set
+			return &k.statefulSet
 		case "policy/v1 PodDisruptionBudget":
-			return &k.budget
+			return &k.disruptionBudget
 		case "kustomize.config.k8s.io/v1beta1 Kustomization":
 			return &kubeKustomization{}
 		}
@@ -196,7 +196,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 		t.Fatalf("files in deploy/kubernetes: got %v, error %v, want at least 6 files", files, err)
 	}
 	for _, file := range files {
-		decodeStrictly(t, "deploy/kubernetes/"+filepath.Base(file), next)
+		decodeStrictly(t, "deploy/kubernetes/"+filepath.Base(file), target)
 	}
 	for _, s := range services {
 		k.services[s.Metadata.Name] = s
@@ -204,7 +204,9 @@ func readKubernetes(t *testing.T) *kubernetes {
 	return k
 }
 
-func (k *kubernetes) container() *kubeContainer { return &k.set.Spec.Template.Spec.Containers[0] }
+func (k *kubernetes) container() *kubeContainer {
+	return &k.statefulSet.Spec.Template.Spec.Containers[0]
+}
 
 // env returns the environment of precept in the container: the variables of the image and of the manifest.
 func (k *kubernetes) env(t *testing.T) map[string]string {
@@ -275,9 +277,9 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 func TestKubernetesManifestsAgree(t *testing.T) {
 	t.Parallel()
 	k := readKubernetes(t)
-	set, pod, c := k.set.Spec, k.set.Spec.Template.Spec, k.container()
+	set, pod, c := k.statefulSet.Spec, k.statefulSet.Spec.Template.Spec, k.container()
 	for name, labels := range map[string]map[string]string{
-		"set": set.Selector.MatchLabels, "budget": k.budget.Spec.Selector.MatchLabels,
+		"set": set.Selector.MatchLabels, "budget": k.disruptionBudget.Spec.Selector.MatchLabels,
 		"spread": pod.TopologySpreadConstraints[0].LabelSelector.MatchLabels, "service": k.services["precept"].Spec.Selector,
 		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
 	} {

@@ -102,7 +102,7 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 			lessons := t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			source := flagSource(t, injectAll(map[string]string{
-				"upstream": model(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
+				"upstream": startModel(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
 			}))
 			l := startServer(t, source)
 			for name, words := range map[string]string{"matches": "build the targets", "silent": "hello"} {

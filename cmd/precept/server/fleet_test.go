@@ -48,7 +48,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	if a, b := keysOf(t, one), keysOf(t, other); a != b {
 		t.Errorf("the replicas have the keys %+v and %+v, want equal keys", a, b)
 	}
-	if m.newSessionGets(first, "coder", "build the targets", "End of lessons.") {
+	if m.newSessionSees(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("a session got a lesson from an empty bank, want no lesson")
 	}
 	tools := testTools()
@@ -67,7 +67,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 		t.Fatalf("Replace: got findings %+v, error %v, want no error", findings, err)
 	}
 	for _, l := range []*runningServer{first, second} {
-		eventually(t, "the lesson in a session of each replica", func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") })
+		eventually(t, "the lesson in a session of each replica", func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") })
 	}
 	first.playSession("coder", "here", "build the targets", `"type":"score","score":1`)
 	second.playSession("coder", "there", "build the targets", `"type":"score","score":0`)
@@ -103,7 +103,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, injectAll(map[string]string{"upstream": m.URL + "/v1", "store.url": redis.URL(), "lessons": lessons}))
 	lessonInjected := func(l *runningServer) bool {
-		return m.newSessionGets(l, "coder", "build the targets", "End of lessons.")
+		return m.newSessionSees(l, "coder", "build the targets", "End of lessons.")
 	}
 	l := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
@@ -175,7 +175,7 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 	if !l.console.contains("the lessons cannot be read; no lesson is injected until the lessons can be read") {
 		t.Error("the log lacks the line on the unreadable lessons, want the line")
 	}
-	lessonInjected := func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") }
 	if lessonInjected() {
 		t.Error("a session got a lesson from an unavailable bank, want no lesson")
 	}
@@ -219,8 +219,8 @@ func TestStartWithoutBankLoadsLessonsLater(t *testing.T) {
 // learning.hot to 0s, and at its stop, so that another replica can take the lease at once.
 func TestReplicaReleasesTheLeaseOnOldExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
-	source := flagSource(t, injectAll(map[string]string{"upstream": model(t), "store.url": redis.URL()}))
-	write := withFile(t, source)
+	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "store.url": redis.URL()}))
+	write := addFile(t, source)
 	write("learning: {hot: 10h}\n") // a lease of 30 minutes
 	l := startServer(t, source)
 	leasesAre := func(want int64) func() bool {

@@ -58,7 +58,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 // file takes effect, too. A configuration with a fault is reported and changes nothing.
 func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
-	write := withFile(t, source)
+	write := addFile(t, source)
 	write("admin: {tokens: [first]}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbleServer{ports: ports{}}
@@ -94,7 +94,7 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 // After a reload that sets the retention, a session older than the retention is deleted.
 func TestReloadedRetentionDeletesOldData(t *testing.T) {
 	source := flagSource(t, injectAll(map[string]string{"upstream": closingModel(t, "done"), "reward.close_after": "1s"}))
-	write := withFile(t, source)
+	write := addFile(t, source)
 	write("{}\n")
 	synctest.Test(t, func(t *testing.T) {
 		b := &bubbleServer{ports: ports{}}

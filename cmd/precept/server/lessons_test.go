@@ -42,8 +42,8 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionGets starts a session of an agent with the words of a user, and reports whether the model gets the text.
-func (m *recordingModel) newSessionGets(l *runningServer, agent, words, text string) bool {
+// newSessionSees starts a session of an agent with the words of a user, and reports whether the model gets the text.
+func (m *recordingModel) newSessionSees(l *runningServer, agent, words, text string) bool {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},
 		fmt.Sprintf(`{"messages":[{"role":"user","content":"%s, at %d"}]}`, words, time.Now().UnixNano()))
@@ -80,7 +80,7 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	if _, page := send(t, http.MethodGet, l.admin+"/lessons/"+made.ID, token, ""); !strings.Contains(page, "Use grep first.") || !strings.Contains(page, "End of lessons.") {
 		t.Errorf("the page of the lesson is %s, want the block with \"Use grep first.\" and \"End of lessons.\"", page)
 	}
-	if m.newSessionGets(l, "coder", "a zebra", "Use grep first.") {
+	if m.newSessionSees(l, "coder", "a zebra", "Use grep first.") {
 		t.Error("a session got the lesson before the approval, want no lesson")
 	}
 	act := func(action string) int {
@@ -93,14 +93,14 @@ func TestAgentsLessonWaitsForApproval(t *testing.T) {
 	if status := act(made.ID + "/approve"); status != http.StatusOK {
 		t.Fatalf("the approval of the lesson got status %d, want 200", status)
 	}
-	eventually(t, "the lesson in a session after the approval", func() bool { return m.newSessionGets(l, "coder", "a zebra", "Use grep first.") })
-	if m.newSessionGets(l, "other", "a zebra", "Use grep first.") {
+	eventually(t, "the lesson in a session after the approval", func() bool { return m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
+	if m.newSessionSees(l, "other", "a zebra", "Use grep first.") {
 		t.Error("a session of another agent got the lesson, want no lesson")
 	}
 	if status := act(made.ID + "/retire"); status != http.StatusOK {
 		t.Fatalf("the retirement of the lesson got status %d, want 200", status)
 	}
-	eventually(t, "a session without the lesson after the retirement", func() bool { return !m.newSessionGets(l, "coder", "a zebra", "Use grep first.") })
+	eventually(t, "a session without the lesson after the retirement", func() bool { return !m.newSessionSees(l, "coder", "a zebra", "Use grep first.") })
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
@@ -141,12 +141,12 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 			write("pkg/lexer.go", "Close the file.")
 			eventually(t, "the lesson of the second entry", func() bool { return lessonState("Close the file.") == want })
 			if trust == "own" {
-				eventually(t, "the lesson in a session of its agent", func() bool { return m.newSessionGets(l, "coder", "see pkg/parser.go", "Quote the names.") })
+				eventually(t, "the lesson in a session of its agent", func() bool { return m.newSessionSees(l, "coder", "see pkg/parser.go", "Quote the names.") })
 			}
-			if m.newSessionGets(l, "other", "see pkg/parser.go", "Quote the names.") {
+			if m.newSessionSees(l, "other", "see pkg/parser.go", "Quote the names.") {
 				t.Error("a session of another agent got the lesson, want no lesson")
 			}
-			if trust == "quarantined" && m.newSessionGets(l, "coder", "see pkg/parser.go", "Quote the names.") {
+			if trust == "quarantined" && m.newSessionSees(l, "coder", "see pkg/parser.go", "Quote the names.") {
 				t.Error("a session of the agent got the quarantined lesson, want no lesson")
 			}
 			if err := l.stopAndWait(); err != nil {
@@ -158,7 +158,7 @@ func TestLedgerEntryBecomesALesson(t *testing.T) {
 
 // A corrupt database is renamed without a change of its bytes, and a new empty database is used.
 func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
-	source := flagSource(t, map[string]string{"upstream": model(t), "reward.close_after": "50ms"})
+	source := flagSource(t, map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"})
 	path := configOf(t, source).StoreURL()
 	garbage := strings.Repeat("this is not a database ", 500)
 	if err := os.WriteFile(path, []byte(garbage), 0o600); err != nil {

@@ -26,8 +26,8 @@ import (
 	"precept/internal/sample"
 )
 
-// model starts an upstream that answers every chat request at once, and returns its URL.
-func model(t *testing.T) string {
+// startModel starts an upstream that answers every chat request at once, and returns its URL.
+func startModel(t *testing.T) string {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -78,7 +78,7 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, map[string]string{
-		"upstream": model(t), "lessons": lessons, "admin.tokens": "[token]", "reward.close_after": "50ms",
+		"upstream": startModel(t), "lessons": lessons, "admin.tokens": "[token]", "reward.close_after": "50ms",
 		"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0",
 	})
 	l := startServer(t, source)
@@ -137,8 +137,8 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 	compareParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
 
-// withFile adds a configuration file to a source, and returns the function that writes the file.
-func withFile(t *testing.T, source *server.Source) (write func(text string)) {
+// addFile adds a configuration file to a source, and returns the function that writes the file.
+func addFile(t *testing.T, source *server.Source) (write func(text string)) {
 	t.Helper()
 	source.File = filepath.Join(t.TempDir(), "precept.yaml")
 	return func(text string) {

@@ -33,7 +33,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 		"upstream": m.URL + "/v1", "lessons": lessons, "data_dir": data, "metrics.public": "true",
 	})), handleSignals)
 	for range 2 {
-		if !m.newSessionGets(l, "coder", "build the targets", "End of lessons.") {
+		if !m.newSessionSees(l, "coder", "build the targets", "End of lessons.") {
 			t.Error("a session gets no lesson, want the lesson look-first")
 		}
 	}
@@ -87,7 +87,7 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	redis := storetest.StartRedis(t)
 	source := flagSource(t, injectAll(map[string]string{
-		"upstream": model(t), "data_dir": unwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
+		"upstream": startModel(t), "data_dir": unwritableDir(t), "store.url": redis.URL(), "reward.close_after": "50ms",
 	}))
 	l := startServer(t, source, handleSignals)
 	for _, line := range []string{"precept continues, because the store is in Redis", "the copy of the fleet's keys cannot be written"} {

@@ -46,7 +46,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 	lessons := t.TempDir()
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	source := flagSource(t, injectAll(map[string]string{
-		"upstream": model(t), "lessons": lessons, "reward.close_after": "50ms", "admin.price_input": "3",
+		"upstream": startModel(t), "lessons": lessons, "reward.close_after": "50ms", "admin.price_input": "3",
 	}))
 	l := startServer(t, source)
 	for i := range 3 {
@@ -115,15 +115,15 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 // After a reload that opts an agent out, no exchange of the agent is stored, and stored exchanges of the agent are
 // not exported. After the opt-out is removed, the exchanges of the agent are stored and exported again.
 func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
-	source := flagSource(t, injectAll(map[string]string{"upstream": model(t), "reward.close_after": "50ms"}))
-	write := withFile(t, source)
+	source := flagSource(t, injectAll(map[string]string{"upstream": startModel(t), "reward.close_after": "50ms"}))
+	write := addFile(t, source)
 	write("{}\n")
 	l := startServer(t, source)
 	reloads := func(text string) {
 		t.Helper()
-		before := l.console.times("configuration reloaded")
+		before := l.console.count("configuration reloaded")
 		write(text)
-		eventually(t, "the reload", func() bool { return l.console.times("configuration reloaded") > before })
+		eventually(t, "the reload", func() bool { return l.console.count("configuration reloaded") > before })
 	}
 	samples := func(agent string) int {
 		return strings.Count(l.page("/api/export?format=mplp&agent="+agent), "\n")
@@ -155,15 +155,15 @@ func TestReloadOptsAnAgentOutAndInAgain(t *testing.T) {
 // effect until the restart. A viewer's token of the same file is valid at once, and invalid after
 // its removal.
 func TestUnreloadableChangeWaitsForRestart(t *testing.T) {
-	source := flagSource(t, map[string]string{"upstream": model(t), "admin.tokens": "[token]"})
-	write := withFile(t, source)
+	source := flagSource(t, map[string]string{"upstream": startModel(t), "admin.tokens": "[token]"})
+	write := addFile(t, source)
 	write("{}\n")
 	l := startServer(t, source)
 	reloads := func(text string) {
 		t.Helper()
-		before := l.console.times("configuration reloaded")
+		before := l.console.count("configuration reloaded")
 		write(text)
-		eventually(t, "the reload", func() bool { return l.console.times("configuration reloaded") > before })
+		eventually(t, "the reload", func() bool { return l.console.count("configuration reloaded") > before })
 	}
 	viewerStatus := func() int { return get(t, l.admin+"/api/report", "viewer") }
 	if viewerStatus() != http.StatusUnauthorized {
@@ -212,7 +212,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 	}))
 	defer collector.Close()
 	options := injectAll(map[string]string{
-		"upstream": model(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
+		"upstream": startModel(t), "otel.endpoint": collector.URL, "otel.headers": "Authorization: Bearer spans", "metrics.public": "true",
 	})
 	l := startServer(t, flagSource(t, options))
 	l.playSession("coder", "traced", "a word that no span holds", `"type":"approval"`)
@@ -235,7 +235,7 @@ func TestSpansReachTheCollector(t *testing.T) {
 		_, text := send(t, http.MethodGet, again.admin+"/metrics", nil, "")
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
 	})
-	if n := again.console.times("traces were not delivered"); n != 1 {
+	if n := again.console.count("traces were not delivered"); n != 1 {
 		t.Errorf("\"traces were not delivered\" is logged %d times, want once", n)
 	}
 	if err := again.stopAndWait(); err != nil {
@@ -265,7 +265,7 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	banktest.WriteLesson(t, lessons, "look-first", "targets")
-	lessonInjected := func() bool { return m.newSessionGets(l, "coder", "build the targets", "End of lessons.") }
+	lessonInjected := func() bool { return m.newSessionSees(l, "coder", "build the targets", "End of lessons.") }
 	eventually(t, "the lesson", lessonInjected)
 	file := filepath.Join(lessons, "look-first.md")
 	if err := os.WriteFile(file, []byte("---\nno: [lesson\n"), 0o600); err != nil {

@@ -51,8 +51,8 @@ func (c *console) String() string {
 	return c.b.String()
 }
 
-// times returns the number of occurrences of a text in the output.
-func (c *console) times(text string) int {
+// count returns the number of occurrences of a text in the output.
+func (c *console) count(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return strings.Count(c.b.String(), text)
@@ -196,7 +196,7 @@ func TestStopThatCutsAStreamReturnsErrCut(t *testing.T) {
 // After a panic in a reload the old configuration stays in effect, the log has the panic, and the next reload succeeds.
 func TestReloadSurvivesAPanic(t *testing.T) {
 	source := flagSource(t, nil)
-	write := withFile(t, source)
+	write := addFile(t, source)
 	var panics atomic.Bool
 	parse := source.Parse
 	source.Parse = func(file []byte) (*configs.Config, error) {

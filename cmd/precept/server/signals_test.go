@@ -35,7 +35,7 @@ func sendSignal(t *testing.T, s os.Signal) {
 // During the drain delay after a signal, /readyz answers 503 and the server answers requests. A second signal ends the
 // delay, and the stop succeeds with an idle connection.
 func TestServerInDrainDelayServesButIsNotReady(t *testing.T) {
-	l := startServer(t, flagSource(t, map[string]string{"upstream": model(t), "limits.drain_delay": "1h"}), handleSignals)
+	l := startServer(t, flagSource(t, map[string]string{"upstream": startModel(t), "limits.drain_delay": "1h"}), handleSignals)
 	idle, err := (&net.Dialer{}).DialContext(t.Context(), "tcp", strings.TrimPrefix(l.data, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -123,7 +123,7 @@ func (l *runningServer) openStream() io.Reader {
 // The log names the changed settings that need a restart.
 func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	source := flagSource(t, map[string]string{"admin.tokens": "[token]"})
-	write := withFile(t, source)
+	write := addFile(t, source)
 	write("bandit: {epsilon: 0.3}\n")
 	l := startServer(t, source, handleSignals)
 	health := func() string {
@@ -182,7 +182,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		}
 	}
 	// SIGHUP reloads the file, even without a change.
-	reloadCount := func() int { return l.console.times("configuration reloaded") }
+	reloadCount := func() int { return l.console.count("configuration reloaded") }
 	before := reloadCount()
 	sendSignal(t, syscall.SIGHUP)
 	eventually(t, "the reload after SIGHUP", func() bool { return reloadCount() > before })

@@ -62,30 +62,30 @@ func TestWorkersStartAndStop(t *testing.T) {
 	collector := httptest.NewServer(http.NotFoundHandler())
 	defer collector.Close()
 	source := flagSource(t, injectAll(map[string]string{
-		"upstream": model(t), "writ.enabled": "true", "distill.enabled": "true", "otel.endpoint": collector.URL,
+		"upstream": startModel(t), "writ.enabled": "true", "distill.enabled": "true", "otel.endpoint": collector.URL,
 		"ledger.file": filepath.Join(t.TempDir(), "AGENT.md"),
 	}))
-	withFile(t, source)("{}\n")
+	addFile(t, source)("{}\n")
 	always := map[string]int{
 		nameOf((*store.Store).Run): 1, nameOf((*learn.Learner).Run): 1,
 		nameOf((*proxy.Consulted).Run): 1, nameOf((*proxy.Proxy).ExecuteCommands): 1, "admin.(*sharedCache[...]).run": 2,
 	}
-	wantGoroutines(t, source, always)
-	wantGoroutines(t, source, map[string]int{
+	checkGoroutines(t, source, always)
+	checkGoroutines(t, source, map[string]int{
 		nameOf((*lesson.Watcher).Run): 1, nameOf((*trace.Tracer).Run): 1, ".ledgerWorker.": 1, ".distillerWorker.": 1,
 		"(*Source).watch.": 1,
 	})
 	t.Run("with Redis", func(t *testing.T) {
 		url := storetest.StartRedis(t).URL()
-		wantGoroutines(t, flagSource(t, map[string]string{"store.url": url, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
+		checkGoroutines(t, flagSource(t, map[string]string{"store.url": url, "lessons": "redis://", "admin.tokens": "[token]"}), map[string]int{
 			nameOf((*redis.Watcher).Run): 1, nameOf((*learn.Learner).Follow): 1, "(*keys).follow.": 1,
 		})
 	})
 }
 
-// wantGoroutines starts a server, waits until each function runs in at least the given number of goroutines, and stops
+// checkGoroutines starts a server, waits until each function runs in at least the given number of goroutines, and stops
 // the server.
-func wantGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
+func checkGoroutines(t *testing.T, source *server.Source, functions map[string]int) {
 	t.Helper()
 	l := startServer(t, source)
 	for name, n := range functions {

@@ -122,8 +122,8 @@ func (f *fixture) expect(t *testing.T, err error, code lesson.Code) {
 	}
 }
 
-// personsText returns the text of a person's lesson.
-func personsText(slug string) []byte {
+// handWrittenText returns the text of a person's lesson.
+func handWrittenText(slug string) []byte {
 	raw, err := lesson.Format(draft(slug))
 	if err != nil {
 		panic(err)

@@ -106,7 +106,7 @@ func gptme(t *testing.T, f *fixture) {
 // claims tests a proposal with claimed counts, confidence, state, approval and scope.
 func claims(t *testing.T, f *fixture) {
 	t.Helper()
-	text := string(personsText("bbb"))
+	text := string(handWrittenText("bbb"))
 	text = strings.NewReplacer("confidence: 0.4", "confidence: 1", "success_count: 0", "success_count: 9999", "failure_count: 0", "failure_count: 3").Replace(text)
 	text = strings.Replace(text, "    state: active\n", "    state: active\n    approved_by: root\n    tenant: other\n    source: \"\"\n    content_hash: "+mustParse(t, text).ContentHash+"\n", 1)
 	r := f.propose(t, bank.Proposal{Text: []byte(text), Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}})
@@ -248,7 +248,7 @@ func otherScopes(t *testing.T, f *fixture) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	f.propose(t, bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
-	if _, err := f.Bank.Put(t.Context(), "persons.md", personsText("persons"), "ann"); err != nil {
+	if _, err := f.Bank.Put(t.Context(), "persons.md", handWrittenText("persons"), "ann"); err != nil {
 		t.Fatal(err)
 	}
 	for _, s := range []lesson.Scope{{}, {Tenant: "acme"}, {Tenant: "other", Agent: "coder"}} {
