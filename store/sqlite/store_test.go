@@ -263,7 +263,7 @@ func TestErrorNamesTheOperation(t *testing.T) {
 // in the disk keeps its connection, and the next read uses another connection.
 func TestSlowReadReleasesItsConnection(t *testing.T) {
 	const numbers = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
-	hang := make(chan struct{})
+	started, hang := make(chan struct{}), make(chan struct{})
 	rows := func(query string) func(*conn) int {
 		return func(c *conn) (n int) {
 			for range c.rows(numbers + query) {
@@ -276,14 +276,21 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 		"before the first row":        rows(` SELECT max(n) FROM c`),
 		"rows without end":            rows(` SELECT n FROM c`),
 		"before a later row":          rows(` SELECT n FROM c WHERE n = 1 OR n > 2000000000`),
-		"a disk that does not answer": func(*conn) int { <-hang; return 0 },
+		"a disk that does not answer": func(*conn) int { close(started); <-hang; return 0 },
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 			for range maxReaders + 1 {
 				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
-				if _, err := read(ctx, s, fn); !errors.Is(err, context.DeadlineExceeded) {
-					t.Errorf("a slow read: got error %v, want context.DeadlineExceeded", err)
+				want := context.DeadlineExceeded
+				if name == "a disk that does not answer" { // the read must have its connection before its context ends
+					cancel()
+					ctx, cancel = context.WithCancel(t.Context())
+					want = context.Canceled
+					go func() { <-started; cancel() }()
+				}
+				if _, err := read(ctx, s, fn); !errors.Is(err, want) {
+					t.Errorf("a slow read: got error %v, want %v", err, want)
 				}
 				cancel()
 				if name == "a disk that does not answer" {
@@ -293,8 +300,8 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 			if _, err := s.Stats(t.Context()); err != nil {
 				t.Errorf("the next read: got error %v, want none", err)
 			}
-			closed := make(chan error)
-			go func() { closed <- s.Close() }()
+			closed := make(chan error, 1)
+			go func() { closed <- s.Close(); close(closed) }()
 			if name == "a disk that does not answer" {
 				select {
 				case err := <-closed:

@@ -24,8 +24,8 @@ func Longer[T any](usual, chaos T) T {
 }
 
 // SureAfter returns the time after the end of a response from which the exchange survives a crash: 100 ms under
-// `make chaos`, which runs one test package at a time, and 500 ms while other tests run.
-func SureAfter() time.Duration { return Longer(500*time.Millisecond, 100*time.Millisecond) }
+// `make chaos`, which runs one test package at a time, and 1.5 s while other tests use the processor and the disk.
+func SureAfter() time.Duration { return Longer(1500*time.Millisecond, 100*time.Millisecond) }
 
 // answered is a request with a response of status 200.
 type answered struct {
