@@ -54,7 +54,7 @@ func openRaw(t *testing.T, path string) *sql.DB {
 
 func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	path := dbPath(t)
-	s := open(t, sqlite.Options{Path: path, BusyTimeout: 60 * time.Millisecond})
+	s := open(t, sqlite.Options{Path: path, BusyTimeout: 400 * time.Millisecond})
 	write(t, s, batch(1))
 	p := startHelper(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
 
@@ -64,7 +64,7 @@ func TestLockedStoreReadsAndRefusesWrites(t *testing.T) {
 	if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrBusy) {
 		t.Errorf("a write without a deadline into a locked database: got error %v, want sqlite.ErrBusy", err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	if err := s.Write(ctx, batch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("a write with a deadline into a locked database: got error %v, want sqlite.ErrBusy and the deadline", err)
