@@ -86,7 +86,7 @@ func (w *work) readNotes(ctx context.Context) error {
 
 // rowDigest returns a digest of what changes in the row of a session when a turn or its settlement is stored. The time
 // of the newest request is not enough: a replica may store the row while the upstream still answers, and the exchange
-// later.
+// later, with a row that has the reply. The close of the session changes the digest once more.
 func rowDigest(r *session.Row, a *session.Applied) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
@@ -94,8 +94,8 @@ func rowDigest(r *session.Row, a *session.Applied) string {
 	return strconv.FormatUint(h.Sum64(), 36)
 }
 
-// readSession reads one session, unless the session is closed and its mark shows that it is unchanged. An error ends
-// the walk over the sessions; a panic in the rules does not.
+// readSession reads one session, unless its mark shows that the session is unchanged. An error ends the walk over the
+// sessions; a panic in the rules does not.
 func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -115,7 +115,7 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 	_ = json.Unmarshal(data, &old) // an unreadable mark counts as none
 	last := old[w.judgeName()]
 	digest := rowDigest(&r, &a)
-	if r.Closed && last.Row == digest && last.Hash != "" { // Hash is empty after an error of the judge
+	if last.Row == digest && last.Hash != "" { // Hash is empty after an error of the judge
 		w.summary.Unchanged++
 		return nil
 	}
