@@ -37,59 +37,59 @@ func (counter *slowCounter) compute(ctx context.Context, key string) (int64, err
 }
 
 // withSharedCache runs a test in its own synctest bubble, with a shared cache and its worker. The key of the pinned
-// value is "first".
-func withSharedCache(t *testing.T, takes time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
+// value is "pinned".
+func withSharedCache(t *testing.T, delay time.Duration, test func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64])) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
-		counter := &slowCounter{delay: takes}
-		s := newSharedCache(time.Now, counter.compute, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
+		counter := &slowCounter{delay: delay}
+		s := newSharedCache(time.Now, counter.compute, func(elapsed time.Duration) time.Duration { return 10 * elapsed }, func(elapsed time.Duration) time.Duration { return max(100*elapsed, time.Minute) })
 		ctx, cancel := context.WithCancel(t.Context())
 		var worker sync.WaitGroup
-		worker.Go(func() { _ = s.run(ctx, "first") })
+		worker.Go(func() { _ = s.run(ctx, "pinned") })
 		synctest.Wait()
 		test(t, counter, s)
 		cancel()
 		worker.Wait()
-		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n == 0 {
+		if n, _, err := s.get(t.Context(), "pinned", 0); err != nil || n == 0 {
 			t.Errorf("get without a worker: got value %d, error %v, want a computed value and no error", n, err)
 		}
 	})
 }
 
-// Concurrent calls of get share one computation. Once a value exists, get waits for at most patience, and
-// reports an old value as old.
-func TestConcurrentPagesShareOneComputation(t *testing.T) {
+// Concurrent calls of get share one computation. Once a value exists, get waits for at most patience, and reports
+// whether the value is stale.
+func TestConcurrentGetsShareOneComputation(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
-				if n, old, err := s.get(t.Context(), "first", 0); n != 1 || old || err != nil {
-					t.Errorf("the first value is %d, old: %v, error %v; want 1 and fresh", n, old, err)
+				if n, stale, err := s.get(t.Context(), "pinned", 0); n != 1 || stale || err != nil {
+					t.Errorf("get: got value %d, stale %v, error %v, want 1, false and no error", n, stale, err)
 				}
 			})
 		}
 		all.Wait()
 		time.Sleep(2500 * time.Millisecond) // the computation began 2.8 s ago and took 0.3 s
-		if n, old, _ := s.get(t.Context(), "first", 0); n != 1 || old {
-			t.Errorf("the value 2.8 s after the start of its computation is %d, old: %v; want 1 and fresh", n, old)
+		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 1 || stale {
+			t.Errorf("get 2.8 s after the computation started: got value %d, stale %v, want 1 and false", n, stale)
 		}
 		time.Sleep(time.Second)
 		began := time.Now()
 		for range 50 {
 			all.Go(func() {
-				if n, old, err := s.get(t.Context(), "first", 0); n != 1 || !old || err != nil {
-					t.Errorf("the value during a computation is %d, old: %v, error %v; want 1 and old", n, old, err)
+				if n, stale, err := s.get(t.Context(), "pinned", 0); n != 1 || !stale || err != nil {
+					t.Errorf("get during a computation: got value %d, stale %v, error %v, want 1, true and no error", n, stale, err)
 				}
 			})
 		}
 		all.Wait()
 		if waited := time.Since(began); waited != patience {
-			t.Errorf("a call waited for %s, want %s", waited, patience)
+			t.Errorf("get waited for %s, want %s", waited, patience)
 		}
 		time.Sleep(300 * time.Millisecond)
-		if n, old, _ := s.get(t.Context(), "first", 0); n != 2 || old {
-			t.Errorf("the value after the computation is %d, old: %v; want 2 and fresh", n, old)
+		if n, stale, _ := s.get(t.Context(), "pinned", 0); n != 2 || stale {
+			t.Errorf("get after the computation: got value %d, stale %v, want 2 and false", n, stale)
 		}
 		if n := counter.made.Load(); n != 2 {
 			t.Errorf("got %d computations for 102 calls, want 2", n)
@@ -103,27 +103,27 @@ func TestFastComputationIsNeverStale(t *testing.T) {
 		t.Helper()
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
-			if n, old, err := s.get(t.Context(), "first", 0); n != i+2 || old || err != nil {
-				t.Fatalf("value %d of a fast computation is %d, old: %v, error %v; want %d and fresh", i+1, n, old, err, i+2)
+			if n, stale, err := s.get(t.Context(), "pinned", 0); n != i+2 || stale || err != nil {
+				t.Fatalf("get %d of a fast computation: got value %d, stale %v, error %v, want %d, false and no error", i+1, n, stale, err, i+2)
 			}
 		}
 	})
 }
 
-// The worker recomputes the pinned value every minute or two. An hour after the last request of another value,
-// the worker no longer recomputes that value. The number of values is bounded.
+// The worker recomputes the pinned value every minute or two. Other values are no longer recomputed an hour after they
+// were last requested. The number of values is bounded.
 func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 	withSharedCache(t, 300*time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errComputing) {
-			t.Errorf("before the first computation: got the error %v, want %v", err, errComputing)
+			t.Errorf("before the first computation: got error %v, want %v", err, errComputing)
 		}
 		time.Sleep(24 * time.Hour)
 		s.mu.Lock()
-		firstAge, otherAge := time.Since(s.values["first"].made), time.Since(s.values["other"].made)
+		pinnedAge, otherAge := time.Since(s.values["pinned"].made), time.Since(s.values["other"].made)
 		s.mu.Unlock()
-		if firstAge > 2*time.Minute || otherAge < 22*time.Hour {
-			t.Errorf("the first value is %s old, want at most 2m; the other value is %s old, want at least 22h", firstAge, otherAge)
+		if pinnedAge > 2*time.Minute || otherAge < 22*time.Hour {
+			t.Errorf("got a pinned value of age %s and another of age %s, want at most 2m and at least 22h", pinnedAge, otherAge)
 		}
 		if n := counter.made.Load(); n > 24*60+61 {
 			t.Errorf("the values were computed %d times in a day, want at most %d", n, 24*60+61)
@@ -135,8 +135,8 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 		}
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if len(s.values) > maxShared || s.values["first"] == nil || s.values["other"] != nil {
-			t.Errorf("%d values are kept, want at most %d, with the first value and without the other", len(s.values), maxShared)
+		if len(s.values) > maxShared || s.values["pinned"] == nil || s.values["other"] != nil {
+			t.Errorf("got %d values, want at most %d, with the pinned value and without the other", len(s.values), maxShared)
 		}
 	})
 }
@@ -145,7 +145,7 @@ func TestWorkerRecomputesThePinnedValue(t *testing.T) {
 func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
-		if n, _, err := s.get(t.Context(), "first", 0); n != 1 || err != nil {
+		if n, _, err := s.get(t.Context(), "pinned", 0); n != 1 || err != nil {
 			t.Fatalf("before clear: got value %d, error %v, want 1 and no error", n, err)
 		}
 		if _, _, err := s.get(t.Context(), "other", time.Millisecond); !errors.Is(err, errComputing) {
@@ -164,13 +164,13 @@ func TestClearRemovesValuesAndRunningComputations(t *testing.T) {
 
 // After expire, the next request gets a new value, even if a computation ran during the deletion. A value that no page
 // asks for is removed.
-func TestExpireMakesValuesOld(t *testing.T) {
+func TestExpireMakesValuesStale(t *testing.T) {
 	withSharedCache(t, time.Second, func(t *testing.T, _ *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
-		_, _, _ = s.get(t.Context(), "first", 0)
+		_, _, _ = s.get(t.Context(), "pinned", 0)
 		_, _, _ = s.get(t.Context(), "unused", 0)
 		time.Sleep(2 * time.Minute)
-		before, _, err := s.get(t.Context(), "first", 0)
+		before, _, err := s.get(t.Context(), "pinned", 0)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -182,12 +182,12 @@ func TestExpireMakesValuesOld(t *testing.T) {
 		_, kept := s.values["unused"]
 		s.mu.Unlock()
 		if kept {
-			t.Error("a value that no page asked for is kept after expire, want a removed value")
+			t.Error("a value that no page asked for is kept after expire, want it removed")
 		}
 		time.Sleep(8 * time.Second)
-		for _, key := range []string{"first", "other"} {
-			if now, old, err := s.get(t.Context(), key, 0); now <= before+1 || old || err != nil {
-				t.Errorf("%s after expire: got value %d, old %v, error %v, want a value above %d", key, now, old, err, before+1)
+		for _, key := range []string{"pinned", "other"} {
+			if n, stale, err := s.get(t.Context(), key, 0); n <= before+1 || stale || err != nil {
+				t.Errorf("%s after expire: got value %d, stale %v, error %v, want a fresh value above %d", key, n, stale, err, before+1)
 			}
 		}
 	})
@@ -218,8 +218,8 @@ func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
 			_, _, _ = s.get(t.Context(), strings.Repeat("x", i+1), time.Millisecond)
 		}
 		began := time.Now()
-		if _, old, err := s.get(t.Context(), "late", 0); !old || !errors.Is(err, errComputing) || time.Since(began) > 0 {
-			t.Errorf("get of another key: got old %v, error %v after %s; want old true and %v at once", old, err, time.Since(began), errComputing)
+		if _, stale, err := s.get(t.Context(), "late", 0); !stale || !errors.Is(err, errComputing) || time.Since(began) > 0 {
+			t.Errorf("get of another key: got stale %v, error %v after %s, want true and %v at once", stale, err, time.Since(began), errComputing)
 		}
 	})
 }
@@ -233,12 +233,12 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 		}
 		counter.fails.Store(true)
 		time.Sleep(time.Second)
-		if _, _, err := s.get(t.Context(), "first", 0); err == nil || !strings.Contains(err.Error(), "no value") {
+		if _, _, err := s.get(t.Context(), "pinned", 0); err == nil || !strings.Contains(err.Error(), "no value") {
 			t.Errorf("a failing computation gives the error %v, want an error with \"no value\"", err)
 		}
 		counter.fails.Store(false)
 		time.Sleep(time.Second)
-		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n < 2 {
+		if n, _, err := s.get(t.Context(), "pinned", 0); err != nil || n < 2 {
 			t.Errorf("after the failed computation: got value %d, error %v; want at least 2 and no error", n, err)
 		}
 		ctx, cancel := context.WithCancel(t.Context())
@@ -264,8 +264,8 @@ func (f *slowReports) Report(context.Context, Query) (report.Report, error) {
 	return r, nil
 }
 
-// With 2,000 lessons, the pages share one report, render one page of rows, and show the age of an
-// old report. The API computes its own report.
+// With 2,000 lessons, the pages share one report, render one page of rows, and show the age of a
+// stale report. The API computes its own report.
 func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := &slowReports{report: sampleReport()}
@@ -296,7 +296,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			}
 		}
 		if n := slow.made.Load(); n != 1 {
-			t.Errorf("%d reports were made for four pages, want 1", n)
+			t.Errorf("four pages computed %d reports, want 1", n)
 		}
 		time.Sleep(10 * time.Second)
 		began := time.Now()
@@ -305,7 +305,7 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			t.Errorf("the page waited for %s, want at most %s", waited, patience)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
-			t.Error("the page of an old report lacks \"Newer figures are being counted\" or the refresh, want both")
+			t.Error("the page of a stale report lacks \"Newer figures are being counted\" or the refresh, want both")
 		}
 		before := slow.made.Load()
 		for range 3 {

@@ -14,8 +14,7 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A person finds a session by its text, reads, rates and deletes the session, in a real browser
-// over a real store.
+// Drive a real browser against a real store: search for a session, open, rate and delete it.
 func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
 	id := k.addSessionWithMarkup(t)
@@ -63,12 +62,12 @@ func TestBrowserFindsRatesAndDeletesASession(t *testing.T) {
 		t.Error("the deleted session is listed, want no row")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("browser reported errors %q, want none", got)
 	}
 }
 
-// Samples open in place, and the links of the export carry the selection.
-func TestBrowserSamplesOpenInPlace(t *testing.T) {
+// Samples expand in the page, and the export links keep the current filters.
+func TestBrowserSamplesExpandInPage(t *testing.T) {
 	b, k := newTab(t), newSessionStore(t, time.Now())
 	k.addSessionWithMarkup(t)
 	k.addSession(t, "other", 2, nil)
@@ -99,7 +98,7 @@ func TestBrowserSamplesOpenInPlace(t *testing.T) {
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("browser reported errors %q, want none", got)
 	}
 }
 
@@ -130,7 +129,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 				if got := b.js(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the screen of %d pixels, want no wider page; the elements beyond the edge are %s", name, wide, b.js(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+					t.Errorf("%s is wider than the screen of %d pixels, because of the elements %s", name, wide, b.js(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
 				b.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
 			}

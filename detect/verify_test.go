@@ -6,7 +6,8 @@ import (
 	"precept/detect"
 )
 
-// Test, lint and build runs have an outcome. Other commands have none, and neither have runs that did not start.
+// Test, lint and build runs have an outcome. Other commands, and runs that never started, have no
+// outcome.
 func TestVerificationRunsAreRecognisedAndJudged(t *testing.T) {
 	command := func(cmd string) string { return jsonArgs("command", cmd) }
 	for _, c := range []struct {
@@ -58,12 +59,12 @@ func TestVerificationRunsAreRecognisedAndJudged(t *testing.T) {
 		},
 		{"missing program", command("pytest"), "bash: pytest: command not found", "", false},
 		{
-			"missing program by exit code 127", command("pytest"), "sh: pytest\n\nCommand exited with code 127", "",
+			"missing program, recognised by exit code 127", command("pytest"), "sh: pytest\n\nCommand exited with code 127", "",
 			false,
 		},
 		{"refused", command("pytest"), "exec command rejected by user", "", false},
-		{"list of a test folder", command("ls tests"), "test_a.py", "", false},
-		{"print of a test configuration", command("cat pytest.ini"), "[pytest]", "", false},
+		{"listing a test folder", command("ls tests"), "test_a.py", "", false},
+		{"printing a test configuration", command("cat pytest.ini"), "[pytest]", "", false},
 		{"go run", command("go run ."), "FAIL", "", false},
 	} {
 		kind, passed, ok := detect.Verification("bash", c.args, c.text)

@@ -23,8 +23,8 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// An agent continues after its session closed. Each turn is in a sample, the first sample keeps its
-// id, and later traffic does not change the contribution of the session to the counters.
+// Turns that arrive after a session closes still get samples. The first sample keeps its id, and later traffic does
+// not change what the session added to the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -46,15 +46,15 @@ func TestLateTurnsGetSamples(t *testing.T) {
 		list := r.samplesOf(id)
 		same(t, "exchanges in samples", len(exchangeIDs(list)), day)
 		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
-			t.Errorf("day %d: the sample %s of the first day is missing, want the sample kept", day, first[0].ID)
+			t.Errorf("day %d: sample %s of day 1 is missing, want it kept", day, first[0].ID)
 		}
 	}
-	same(t, "the reward", r.applied(id).Reward, 1)
+	same(t, "reward", r.applied(id).Reward, 1)
 	same(t, "counters", r.counters(tenantA), before)
 }
 
-// Implicit feedback counts for the reward until the session closes, and not later.
-func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
+// Implicit feedback affects the reward only until the session closes.
+func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -64,20 +64,20 @@ func TestImplicitRewardCountsUntilTheClosing(t *testing.T) {
 	}
 	offerSignal(1, detect.Approval)
 	r.advancePastClose()
-	same(t, "the reward at the closing", r.applied(id).Reward, 1)
+	same(t, "reward at close", r.applied(id).Reward, 1)
 	r.clk.add(time.Hour)
 	offerSignal(2, detect.Rejection)
 	r.closeDue(r.ctx())
 	r.recomputeRewards(r.ctx())
-	same(t, "the reward after a later implicit rejection", r.applied(id).Reward, 1)
+	same(t, "reward after a later implicit rejection", r.applied(id).Reward, 1)
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 	r.postFeedback(tenantA, id, score("f1", 1, 0.25))
 	r.recomputeRewards(r.ctx())
-	same(t, "the reward of a person", r.applied(id).Reward, 0.25)
+	same(t, "reward after explicit human feedback", r.applied(id).Reward, 0.25)
 }
 
-// A session does not close while one of its exchanges is not stored. In the test, the exchange is in the queue first,
-// and then the backend refuses the exchange.
+// A session does not close while one of its exchanges is not stored. Here the exchange is first still queued, then
+// rejected by the backend.
 func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -89,7 +89,7 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	r.be.failNext("write", 1, errDown)
 	r.record()
 	r.closeDue(r.ctx())
-	same(t, "version while the backend refuses the exchange", r.applied(id).Version, 0)
+	same(t, "version while the backend rejects the exchange", r.applied(id).Version, 0)
 	r.clk.add(2 * time.Second)
 	r.record()
 	r.closeDue(r.ctx())
@@ -111,8 +111,8 @@ func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// A session closes with text only, and later calls a tool. The sample of the whole session replaces
-// the first sample.
+// A session that had only text when it closed later makes a tool call. The sample of the whole session replaces the
+// first sample.
 func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -132,8 +132,8 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	}
 }
 
-// An exchange arrives after the closing of its session, and the program stops. During the stop, the learner builds the
-// missing sample.
+// An exchange arrives after its session has closed, and the program stops. The learner builds the missing sample during
+// shutdown.
 func TestStopBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -146,7 +146,7 @@ func TestStopBuildsMissingSamples(t *testing.T) {
 	same(t, "exchanges in samples", len(exchangeIDs(r.samplesOf(id))), 2)
 }
 
-// A webhook event after the closing gives the session a reward, and a later event replaces the reward.
+// A webhook event that arrives after close gives the session a reward, and a later event replaces the reward.
 func TestLateWebhookEventsCorrectTheSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -158,14 +158,14 @@ func TestLateWebhookEventsCorrectTheSession(t *testing.T) {
 		r.postFeedback(tenantA, id, e)
 		r.recomputeRewards(r.ctx())
 	}
-	same(t, "rewarded at the close", r.applied(id).Rewarded, false)
+	same(t, "rewarded at close", r.applied(id).Rewarded, false)
 	event("merged", 2, 1)
-	same(t, "the reward after the merge", r.applied(id).Reward, 1)
+	same(t, "reward after the merge", r.applied(id).Reward, 1)
 	event("reverted", 3, 0)
 	same(t, "rewarded after the revert", r.applied(id).Rewarded, true)
-	same(t, "the reward after the revert", r.applied(id).Reward, 0)
+	same(t, "reward after the revert", r.applied(id).Reward, 0)
 	event("merged", 2, 1)
-	same(t, "the reward after a repetition", r.applied(id).Reward, 0)
+	same(t, "reward after a repetition", r.applied(id).Reward, 0)
 	row := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab").Strata[0]
 	same(t, "rewards after the close", row.RewardedOn(1)-row.RewardedAtCloseOn(1), 1)
 }

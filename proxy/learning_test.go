@@ -92,10 +92,10 @@ func messagesJSON(t *testing.T, body []byte) string {
 	return strings.TrimSuffix(string(r.Messages), "]")
 }
 
-// In each of twenty turns, the list at the upstream begins with the list of the turn before. The turns have a lesson
-// at the start, a lesson after a tool error, a late lesson, a loop warning, and two restarts of the proxy. The test
-// runs once with a session name and once without.
-func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
+// Over twenty turns, each turn's upstream message list extends the previous turn's list. The conversation includes a
+// lesson at the start, a lesson after a tool error, a lesson added at turn 12, a loop warning, and two restarts of the
+// proxy. The test runs once with a session name and once without.
+func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
 			up := newUpstream(t, callingModel())
@@ -125,7 +125,7 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 				}
 				list := messagesJSON(t, up.last(t).body)
 				if !strings.HasPrefix(list, previous) {
-					t.Fatalf("turn %d: the list at the upstream is\n%s\nwant a list that begins with the list of the turn before:\n%s", turn, list, previous)
+					t.Fatalf("turn %d: upstream messages\n%s\ndo not extend the previous turn's\n%s", turn, list, previous)
 				}
 				previous = list
 				result := fmt.Sprintf("line %d", turn)
@@ -136,15 +136,15 @@ func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 			}
 			for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
 				if n := strings.Count(previous, want); n != 1 {
-					t.Errorf("the last list holds %s %d times, want 1 time:\n%s", want, n, previous)
+					t.Errorf("the last message list has %s %d times, want once:\n%s", want, n, previous)
 				}
 			}
 		})
 	}
 }
 
-// Two equal first requests begin two sessions; the retry of a failed first request continues its session.
-func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
+// Two identical first requests start two sessions. The retry of a failed first request continues its session.
+func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 	var fail atomic.Bool
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		if fail.Load() {
@@ -154,19 +154,19 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 		_, _ = io.WriteString(w, chatReply("chatcmpl-same", "the same"))
 	})
 	r := newRig(t, up, "", nil, nil)
-	sendMessage := func(words string) string {
-		res, _ := r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, words))
+	sendMessage := func(text string) string {
+		res, _ := r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text))
 		return res.Header.Get("Precept-Session")
 	}
 	if a, b := sendMessage("hi"), sendMessage("hi"); a == b || !strings.HasPrefix(a, "s_") {
-		t.Errorf("two equal first requests have the sessions %s and %s, want two names that begin with s_", a, b)
+		t.Errorf("two equal first requests: got sessions %s and %s, want two distinct ids with prefix s_", a, b)
 	}
 	for i := range 100 { // the retry may arrive while the proxy still records the failed request
-		words := fmt.Sprint("hi ", i)
+		text := fmt.Sprint("hi ", i)
 		fail.Store(true)
-		a := sendMessage(words)
+		a := sendMessage(text)
 		fail.Store(false)
-		if b := sendMessage(words); a != b {
+		if b := sendMessage(text); a != b {
 			t.Fatalf("attempt %d: the retry of a failed first request is in session %s, want %s", i, b, a)
 		}
 	}
@@ -176,9 +176,9 @@ func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	}
 }
 
-// If the upstream rejects a changed request, precept sends the client's bytes once more. The session then gets no
-// further block.
-func TestRejectedInjectionCostsOneRetry(t *testing.T) {
+// If the upstream rejects a request with injected lessons, precept retries once with the client's original body.
+// Nothing more is injected into that session.
+func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		if bytes.Contains(b, []byte("[one]")) {
@@ -197,7 +197,7 @@ func TestRejectedInjectionCostsOneRetry(t *testing.T) {
 	}
 	r.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
 	if n := up.count(); n != 3 {
-		t.Errorf("the upstream got %d requests, want 3: the session must get no further block", n)
+		t.Errorf("the upstream got %d requests, want 3: nothing more may be injected into the session", n)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestFeedbackByEachNameIsJoined(t *testing.T) {
 	_, b := r.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
 	var bulk []map[string]any
 	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
-		t.Errorf("a list of a valid and an invalid feedback is answered with %s, want one joined and one error", b)
+		t.Errorf("POST of one valid and one invalid entry: got %s, want one joined and one error", b)
 	}
 	eventually(t, func() bool { return r.learned.Samples.Load() > 0 && r.learned.Closed.Load() == 1 })
 	r.stop()
@@ -267,7 +267,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is false after a minute, want true")
+			t.Fatal("the condition is still false after a minute")
 		}
 	}
 }

@@ -189,7 +189,7 @@ func formats() []string {
 	}
 }
 
-// outOfScope returns texts with secrets that are not detected. docs/SAMPLES.md lists these gaps.
+// outOfScope returns strings whose secrets redact does not detect. docs/SAMPLES.md lists these gaps.
 func outOfScope() []string {
 	return []string{
 		"password: correcthorse",
@@ -198,8 +198,8 @@ func outOfScope() []string {
 	}
 }
 
-// No secret is left in common output formats: in text, in JSON within JSON, and in text that is truncated after a
-// secret.
+// Redaction removes every secret from common output formats: from text, from JSON within JSON, and from text that is
+// truncated after a secret.
 func TestSecretsInCommonFormats(t *testing.T) {
 	t.Parallel()
 	fill := strings.NewReplacer("|", "", "§", "aB3dE5fG7hI9jK1lM3nO5pQ7rS9tU1vW3xY5", "#", "9f86d081884c7d659a2feaa0c55ad015", "*", "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj")
@@ -215,7 +215,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 			}
 		}
 		once := redact.New(true).Text(in)
-		checkHidden("a text", once)
+		checkHidden("plain text", once)
 		if again := redact.New(true).Text(once); again != once {
 			t.Errorf("a second redaction changes %q to %q, want no change", once, again)
 		}
@@ -234,7 +234,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		}
 		for at, c := range text {
 			if c == '»' {
-				checkHidden("a truncated text", redact.New(true).CutText(plain.Replace(text[:at])))
+				checkHidden("truncated text", redact.New(true).CutText(plain.Replace(text[:at])))
 			}
 		}
 	}

@@ -17,10 +17,10 @@ import (
 
 // script writes a session turn by turn, as an agent of the chat dialect would.
 type script struct {
-	s    sample.Session
-	at   time.Time
-	next int      // length of the agent's list of messages
-	echo []string // the last reply, as items of the next request
+	s             sample.Session
+	at            time.Time
+	next          int      // length of the agent's list of messages
+	repeatedReply []string // the last reply, as items of the next request
 }
 
 // newScript returns an empty session, to which the test adds turns.
@@ -35,11 +35,11 @@ func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
 		At: c.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: c.next, Reply: reply, LatencyMS: 1000,
 	}
-	for _, raw := range append(c.echo, items...) {
+	for _, raw := range append(c.repeatedReply, items...) {
 		e.New = append(e.New, json.RawMessage(raw))
 		c.next++
 	}
-	c.echo = nil
+	c.repeatedReply = nil
 	if reply.Text != "" || len(reply.Calls) > 0 {
 		m := map[string]any{"role": "assistant", "content": reply.Text}
 		var calls []any
@@ -50,7 +50,7 @@ func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 			m["tool_calls"] = calls
 		}
 		raw, _ := json.Marshal(m)
-		c.echo = []string{string(raw)}
+		c.repeatedReply = []string{string(raw)}
 	}
 	c.at = c.at.Add(time.Minute)
 	c.s.Exchanges = append(c.s.Exchanges, e)
@@ -287,7 +287,7 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 			c := newScript()
 			c.s.Failing = failing
 			c.turn(callReply("c1", "run", `{"a":1}`), messageJSON("user", "go"))
-			c.echo = nil
+			c.repeatedReply = nil
 			c.turn(callReply("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
 			c.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 			got := sample.Build(c.s)
@@ -401,7 +401,7 @@ func FuzzBuild(f *testing.F) {
 		c := newScript()
 		c.s.Failing = failing
 		c.turn(callReply("c1", "run", string(a)), string(a))
-		c.echo = nil
+		c.repeatedReply = nil
 		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from
 		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, s := range sample.Build(c.s) {

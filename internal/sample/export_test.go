@@ -109,7 +109,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	t.Run("the provider keeps the history", func(t *testing.T) {
 		c := newScript()
 		c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
-		c.echo, c.next = nil, 0
+		c.repeatedReply, c.next = nil, 0
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
@@ -120,7 +120,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		r := callReply("c1", "bash", "ls")
 		r.Calls = append(r.Calls, sample.Call{ID: "c2", Name: "bash", Args: "pwd"})
 		c.turn(r, messageJSON("user", "go"))
-		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
+		c.repeatedReply = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
 		if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
@@ -130,7 +130,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 		c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
-		c.echo, c.next = nil, 2 // the second question is asked again
+		c.repeatedReply, c.next = nil, 2 // the second question is asked again
 		c.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
 		if got := formatConversation(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
@@ -139,7 +139,7 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	t.Run("the list is sent again", func(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
-		c.echo, c.next = nil, 0
+		c.repeatedReply, c.next = nil, 0
 		c.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
 		if got := formatConversation(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)

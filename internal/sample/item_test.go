@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A sample has the same words of the user as the matching of lessons, whatever wrapper an agent puts around the words.
-func TestSamplesAndMatchingReadTheSameWords(t *testing.T) {
+// A sample holds the same user text that lesson matching reads, whatever wrapper an agent puts around it.
+func TestSamplesAndMatchingReadTheSameText(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
 		`"Lessons from past experience:\n- [a] b\nEnd of lessons.\n\nfix it"`, `"\"fix it\""`, `"# AGENTS.md instructions for /x\n<INSTRUCTIONS>y</INSTRUCTIONS>"`,
@@ -79,7 +79,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s := newScript()
 			s.turn(c.reply, messageJSON("user", "go")).Dialect = c.dialect
-			s.echo = nil
+			s.repeatedReply = nil
 			s.turn(sample.Reply{Text: "done"}, c.items...).Dialect = c.dialect
 			if got := printSession(&s.s); got != c.want {
 				t.Errorf("session:\ngot  %s\nwant %s", got, c.want)
@@ -104,14 +104,14 @@ func TestStringInputIsUserWords(t *testing.T) {
 	}
 }
 
-// Calls and results that an agent writes as text are text in Conversation and in the messages of a Reader.
+// Tool calls written as plain text stay plain text in Conversation and in the messages of a Reader.
 func TestTextCallsAreExportedAsText(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	c := newScript()
 	c.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
-		t.Errorf("got conversation %q, want the text %q and its result as texts", got, callText)
+		t.Errorf("got conversation %q, want the call %q and its result kept as text", got, callText)
 	}
 	r := sample.NewReader()
 	r.Request(&c.s.Exchanges[0])
@@ -121,8 +121,8 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	}
 }
 
-// In an imported transcript, the answer of the model is in the reply only, and the next request does not repeat the
-// answer. A call that the model wrote as text has its result there, too.
+// In an imported transcript, the model's answer is in the reply only, and the next request does not repeat the answer.
+// The result of a text-form call is still found in that request.
 func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", callText), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
@@ -131,23 +131,24 @@ func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	}
 	c := newScript()
 	c.turn(sample.Reply{Text: callText, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, messageJSON("user", "go"))
-	c.echo = nil
+	c.repeatedReply = nil
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := printSession(&c.s); got != "user:go | ls(.)=a.go" {
 		t.Errorf(`got session %q, want "user:go | ls(.)=a.go"`, got)
 	}
 }
 
-// The call id of an older client is the name of the tool. A second call of the tool is not an edited first call.
-func TestReusedCallIDIsAnotherCall(t *testing.T) {
+// An older client uses the tool name as the call id. A second call to the same tool must not be taken for a revision
+// of the first.
+func TestReusedCallIDStartsNewCall(t *testing.T) {
 	echo := func(args string) string {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
 	}
 	c := newScript()
 	c.turn(callReply("ls", "ls", `{"p":"a"}`), messageJSON("user", "go"))
-	c.echo = nil
+	c.repeatedReply = nil
 	c.turn(callReply("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
-	c.echo = nil
+	c.repeatedReply = nil
 	c.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
 	c.s.Failing = failing
 	got := sample.Build(c.s)
@@ -159,7 +160,7 @@ func TestReusedCallIDIsAnotherCall(t *testing.T) {
 	}
 }
 
-// Unknown content is shown as received; references and thoughts are omitted.
+// Unknown content is shown as received; item references and reasoning items are omitted.
 func TestUnknownContentIsShownRaw(t *testing.T) {
 	c := newScript()
 	e := c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
@@ -189,13 +190,13 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	c = newScript()
 	c.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
 	if _, hasChoices := sample.Build(c.s)[0].Meta["choices"]; hasChoices {
-		t.Error("reply with one choice: got a number of choices, want none")
+		t.Error("got Meta[\"choices\"] for a single choice, want it unset")
 	}
 }
 
-// The events of a session that is first seen in the middle include the earlier messages. A repeated reply is listed
-// once, a call has one result, and a result without a call is left out.
-func TestEventsOfASessionSeenInTheMiddle(t *testing.T) {
+// The events of a session whose recording starts mid-conversation include the earlier messages. A repeated reply is
+// listed once, a call has one result, and a result without a call is left out.
+func TestEventsOfSessionRecordedMidConversation(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "It is a."},
 		`{"role":"user","content":"Which file?"}`,

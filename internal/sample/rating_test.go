@@ -156,7 +156,7 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
 		s.turn(callReply("c1", "sh", `{"cmd":"npm test"}`), messageJSON("user", "Run the tests"))
 		s.turn(callReply("c2", "sh", `{"cmd":"npm test -- -w"}`), resultJSON("c1", "failed"))
-		s.echo[0] = strings.Replace(s.echo[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
+		s.repeatedReply[0] = strings.Replace(s.repeatedReply[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
 		s.turn(sample.Reply{Text: "They pass."}, resultJSON("c2", "ok"))
 		s.s.Ratings = c.ratings
 		found := false

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// startIdentical starts n conversations at once, with equal first words, and answers each with one call.
+// startIdentical starts n conversations at once, with the same first message, and answers each with one call.
 func (w *world) startIdentical(n int, reply func(i int) (id, args string)) []Resolved {
 	w.t.Helper()
 	first := chat(w.t, userMessage("build it"))
@@ -29,52 +29,52 @@ func (w *world) startIdentical(n int, reply func(i int) (id, args string)) []Res
 	return all
 }
 
-// Conversations that remain equal byte for byte cannot be distinguished. Each session is continued by one request, and
-// all sessions are in doubt: a request may belong to any of them.
-func TestThreadEqualTwinsAreInDoubt(t *testing.T) {
+// Conversations whose histories stay byte-for-byte identical cannot be distinguished. One request continues each
+// session, and the match is ambiguous between all sessions.
+func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 	w := newWorld(t)
 	all := w.startIdentical(100, func(int) (string, string) { return "call_1", "{}" })
 	history := []obj{userMessage("build it")}
 	for turn := 1; turn <= 3; turn++ {
 		id := fmt.Sprintf("call_%d", turn)
 		history = extend(history, callMessage(id, "{}"), resultMessage(id, "no"))
-		got, doubted := map[ID]bool{}, map[ID]bool{}
-		var now []Resolved
+		got, ambiguous := map[ID]bool{}, map[ID]bool{}
+		var resolved []Resolved
 		for range all {
 			r := w.open(chat(t, history...))
 			if got[r.ID] = true; r.New {
 				t.Fatalf("turn %d: got a new session after %d of %d known sessions, want a known session", turn, len(got), len(all))
 			}
 			for _, d := range r.Doubt {
-				doubted[d] = true
+				ambiguous[d] = true
 			}
-			now = append(now, r)
+			resolved = append(resolved, r)
 		}
-		if len(got) != len(all) || len(doubted) != len(all) {
-			t.Fatalf("turn %d: got %d sessions, %d in doubt, want %d of each", turn, len(got), len(doubted), len(all))
+		if len(got) != len(all) || len(ambiguous) != len(all) {
+			t.Fatalf("turn %d: got %d sessions, %d ambiguous, want %d of each", turn, len(got), len(ambiguous), len(all))
 		}
-		for _, r := range now {
+		for _, r := range resolved {
 			w.answer(r, callReply(fmt.Sprintf("call_%d", turn+1)))
 		}
 	}
 }
 
 // The arguments of calls distinguish conversations with equal call ids.
-func TestThreadTwinsDifferByTheirCalls(t *testing.T) {
+func TestThreadArgumentsDistinguishConversations(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
 	all := w.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
+			t.Fatalf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), all[i].ID)
 		}
 	}
 }
 
 // Different results distinguish conversations with equal call ids, but only after the first request with the result,
 // because the result comes from the client.
-func TestThreadTwinsDifferByTheirResults(t *testing.T) {
+func TestThreadResultsDistinguishConversations(t *testing.T) {
 	w := newWorld(t)
 	all := w.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
 	past := func(i int) []obj {
@@ -84,57 +84,57 @@ func TestThreadTwinsDifferByTheirResults(t *testing.T) {
 	for i := range all {
 		second[i] = w.request(chat(t, past(i)...), callReply("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].Doubt) == 0 {
-			t.Fatalf("request %d: got no doubt, want doubt between equal histories", i)
+			t.Fatalf("request %d: got no ambiguity, want ambiguity between equal histories", i)
 		}
 	}
 	for i := range slices.Backward(all) {
 		list := extend(past(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
 		r := w.request(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
+			t.Fatalf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), second[i].ID)
 		}
 		r = w.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d after its reply: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), second[i].ID)
+			t.Fatalf("conversation %d after its reply: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), second[i].ID)
 		}
 	}
 }
 
-// Twins with random call ids are not in doubt, because each id occurs in one conversation only.
-func TestThreadTwinsWithRandomIDsAreCertain(t *testing.T) {
+// Random call ids make the match unambiguous, because each id occurs in one conversation only.
+func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	w := newWorld(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
 	all := w.startIdentical(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
+			t.Fatalf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), all[i].ID)
 		}
 	}
 }
 
-// Of two sessions with equal histories, a repeated request belongs to the session whose request failed, not to the
-// session with a request in progress.
-func TestThreadTwinRetryBelongsToTheFailedOne(t *testing.T) {
+// When two histories match, a retry belongs to the session whose request failed, not to the one with a request in
+// progress.
+func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
 	w := newWorld(t)
-	again := Claim{Retry: true}
+	retry := Claim{Retry: true}
 	first := chat(t, userMessage("build it"))
 	a, b, c := w.open(first), w.open(first), w.open(first)
 	w.fail(b)
-	w.checkSame("the failed first request", b, w.th.Resolve(w.sc, again, first, w.now, nil))
+	w.checkSame("the failed first request", b, w.th.Resolve(w.sc, retry, first, w.now, nil))
 	for _, r := range []Resolved{a, b, c} {
 		w.answer(r, callReply("call_1"))
 	}
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	waiting, failed := w.open(next), w.open(next)
 	w.fail(failed)
-	r := w.th.Resolve(w.sc, again, next, w.now, nil)
+	r := w.th.Resolve(w.sc, retry, next, w.now, nil)
 	w.checkSame("the failed turn", failed, r)
 	w.checkDifferent("the request in progress", waiting, r)
 }
 
-// Of two sessions with equal histories, the recently used session continues, not a session that was idle for an hour.
-func TestThreadIdleTwinIsNotContinued(t *testing.T) {
+// When two histories match, prefer the recently used session over one idle for an hour.
+func TestThreadPrefersTheRecentSession(t *testing.T) {
 	w := newWorld(t)
 	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
 	for range 5 {
@@ -145,14 +145,14 @@ func TestThreadIdleTwinIsNotContinued(t *testing.T) {
 		got := w.open(next)
 		w.checkSame("next turn of the newest session", r, got)
 		if !slices.Contains(got.Doubt, idle.ID) || !slices.Contains(got.Doubt, r.ID) {
-			t.Errorf("got Doubt = %v, want both sessions %s and %s: either may have continued", got.Doubt, idle.ID, r.ID)
+			t.Errorf("got Doubt = %v, want both sessions %s and %s: either may match", got.Doubt, idle.ID, r.ID)
 		}
 	}
 }
 
-// The twins 0 to 10 have equal histories, and each of the twins 11 to 19 has another history. Fifteen requests with the
-// history of twins 0 to 10 do not join the twins 11 to 19.
-func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
+// Conversations 0 to 10 have identical histories, and each of the conversations 11 to 19 has a history of its own.
+// Fifteen requests with the shared history do not join conversations 11 to 19.
+func TestThreadBranchJoinsNoOtherHistory(t *testing.T) {
 	w := newWorld(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
 	all := w.startIdentical(20, func(i int) (string, string) { return "call_1", args(i) })
@@ -167,7 +167,7 @@ func TestThreadTwinBranchTakesNoOtherSession(t *testing.T) {
 	}
 	for i := 11; i < 20; i++ {
 		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Errorf("conversation %d: got session %s, %d in doubt, want %s without doubt", i, r.ID, len(r.Doubt), all[i].ID)
+			t.Errorf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), all[i].ID)
 		}
 	}
 }

@@ -165,7 +165,7 @@ func agentItems(d wire.Dialect) []string {
 	}[d]
 }
 
-// agentRequest draws a request of a dialect from the parts of agentItems.
+// agentRequest draws a random request in dialect d, built from agentItems.
 func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "length") {
@@ -184,10 +184,10 @@ func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 		key = `"input"`
 	}
 	return []byte(rapid.SampledFrom([]string{"", "\n ", "\r\n"}).Draw(t, "before") + `{"model":"m", ` + prompt + key + `: [` + first + strings.Join(items, rapid.SampledFrom([]string{",", " , ", ",\n\t"}).Draw(t, "between")) +
-		`],"stream":true,"seed":123456789012345678901234567890,"x":-1.5E+400,"metadata":{"b":1,"a":"\/\ud800"}}` + rapid.SampledFrom([]string{"", "\n", " \r\n"}).Draw(t, "behind"))
+		`],"stream":true,"seed":123456789012345678901234567890,"x":-1.5E+400,"metadata":{"b":1,"a":"\/\ud800"}}` + rapid.SampledFrom([]string{"", "\n", " \r\n"}).Draw(t, "after"))
 }
 
-// In a random request of an agent, Splice inserts the given texts and changes nothing else.
+// For random agent requests, Splice inserts the given texts and changes nothing else.
 func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Run(d.String(), func(t *testing.T) {
@@ -196,8 +196,8 @@ func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	}
 }
 
-// In a recorded request, Splice inserts the given texts and changes nothing else. PRECEPT_CAPTURES names a directory of
-// recordings, which are not part of the project: files with lines of JSON {path, body}.
+// For recorded requests, Splice inserts the given texts and changes nothing else. PRECEPT_CAPTURES names a directory of
+// recordings: JSON Lines files of {path, body}. The recordings are not checked in.
 func TestSpliceOfRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {

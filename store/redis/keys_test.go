@@ -104,8 +104,8 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	}
 }
 
-// No call for a tenant reads or writes a key of another tenant, also inside scripts. The test makes each call as a user
-// of Redis who has access to the keys of one tenant.
+// No call for a tenant reads or writes a key of another tenant, not even inside scripts. The test makes each call as a
+// user of Redis who has access to the keys of one tenant.
 func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())
@@ -143,7 +143,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	}
 }
 
-// The name of a tenant may be any text, also a pattern, another tag or a key of precept. The keys contain a hash of the
+// A tenant name may be any text, such as a pattern, another tag or a key of precept. The keys contain a hash of the
 // name.
 func TestNamesOfTenantsAreHashed(t *testing.T) {
 	server := storetest.StartRedis(t)
@@ -174,7 +174,7 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 	}
 }
 
-// A claim expires by the clock of the server if its owner does not renew the claim.
+// An unrenewed claim expires according to the server's clock.
 func TestClaimExpiresByTheServersClock(t *testing.T) {
 	server := storetest.StartRedis(t)
 	one, other := open(t, server.URL()), open(t, server.URL())
@@ -193,7 +193,7 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		t.Fatal("Claim of a second owner: got true, want false")
 	}
 	if !claim(one, "one", time.Millisecond) { // shortens the claim
-		t.Fatal("Claim by the owner of the claim: got false, want true")
+		t.Fatal("renewal by the owner: got false, want true")
 	}
 	eventually(t, "the end of the claim", func() error {
 		if !claim(other, "other", time.Hour) {
@@ -202,7 +202,7 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 		return nil
 	})
 	if claim(one, "one", time.Hour) {
-		t.Error("the first owner got the claim of the second owner, want false")
+		t.Error("first owner took over the second owner's claim")
 	}
 	if err := one.ReleaseClaim(t.Context(), "work", "one"); err != nil {
 		t.Error(err)
@@ -212,7 +212,7 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 	}
 }
 
-// The bank uses no version of its lessons twice, also after Redis has lost the counter of the versions.
+// Bank versions never repeat, even after Redis loses the version counter.
 func TestBankVersionsNeverRepeat(t *testing.T) {
 	server := storetest.StartRedis(t)
 	b := openBank(t, server.URL())
@@ -232,6 +232,6 @@ func TestBankVersionsNeverRepeat(t *testing.T) {
 	}
 	stale := bank.Change{Version: "1-1", Edits: []bank.Edit{{Name: "a.md", New: []byte(lessonText)}}}
 	if err := b.Commit(t.Context(), stale); !errors.Is(err, bank.ErrChanged) {
-		t.Errorf("a commit on a version from before the flush: got error %v, want bank.ErrChanged", err)
+		t.Errorf("commit against a version that predates FLUSHALL: got error %v, want bank.ErrChanged", err)
 	}
 }

@@ -168,7 +168,7 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	r.compaction(direct, through)
 }
 
-// sandboxedAgent is one agent in a box, its own home and project. The tap records the requests of the agent, and
+// sandboxedAgent is one agent in a sandbox, its own home and project. The tap records the requests of the agent, and
 // forwards the requests to precept, or in a direct run to the model.
 type sandboxedAgent struct {
 	t     *testing.T

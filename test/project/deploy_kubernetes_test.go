@@ -188,7 +188,7 @@ func readKubernetes(t *testing.T) *kubernetes {
 		case "kustomize.config.k8s.io/v1beta1 Kustomization":
 			return &kubeKustomization{}
 		}
-		t.Fatalf("got a manifest %s %s, want a kind that readKubernetes knows; add the kind", head.APIVersion, head.Kind)
+		t.Fatalf("unknown manifest kind %s %s: add it to readKubernetes", head.APIVersion, head.Kind)
 		return nil
 	}
 	files, err := filepath.Glob(filepath.Join(repo, "deploy", "kubernetes", "*.yaml"))
@@ -208,14 +208,14 @@ func (k *kubernetes) container() *kubeContainer {
 	return &k.statefulSet.Spec.Template.Spec.Containers[0]
 }
 
-// env returns the environment of precept in the container: the variables of the image and of the manifest.
+// env returns the container's environment: image variables overlaid with manifest variables.
 func (k *kubernetes) env(t *testing.T) map[string]string {
 	t.Helper()
 	env := imageEnv(t)
 	for _, e := range k.container().Env {
 		if ref := e.ValueFrom.SecretKeyRef; ref.Key != "" {
 			if e.Value = k.secret.StringData[ref.Key]; ref.Name != k.secret.Metadata.Name || e.Value == "" {
-				t.Errorf("%s comes from the secret %s/%s, want a name and a key of secret.example.yaml", e.Name, ref.Name, ref.Key)
+				t.Errorf("%s refers to secret %s/%s, which secret.example.yaml does not define", e.Name, ref.Name, ref.Key)
 			}
 		}
 		env[e.Name] = e.Value
@@ -224,7 +224,7 @@ func (k *kubernetes) env(t *testing.T) map[string]string {
 }
 
 // mount writes the ConfigMap as the kubelet does: each file is a link into ..data, which is a link to the directory
-// version. A second mount replaces the link ..data.
+// named by version. A second mount replaces the link ..data.
 func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string) string) {
 	t.Helper()
 	if err := os.Mkdir(filepath.Join(dir, version), 0o755); err != nil {
@@ -246,7 +246,7 @@ func (k *kubernetes) mount(t *testing.T, dir, version string, change func(string
 	}
 }
 
-// args returns the arguments of the container, with the directory of the mounted ConfigMap.
+// args returns the container's arguments, with the ConfigMap mount path replaced by dir.
 func (k *kubernetes) args(t *testing.T, dir string) []string {
 	t.Helper()
 	c := k.container()
