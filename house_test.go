@@ -172,22 +172,22 @@ func section(t *testing.T, heading string) string {
 
 // compare fails the test for each name that only the code has or only the page lists. what is the property of the
 // names, such as "is a lock".
-func compare(t *testing.T, what string, have map[string]bool, documented [][]string) {
+func compare(t *testing.T, what string, got map[string]bool, documented [][]string) {
 	t.Helper()
-	if len(have) < 10 {
-		t.Fatalf("the test found %d names in the code, want at least 10", len(have))
+	if len(got) < 10 {
+		t.Fatalf("the test found %d names in the code, want at least 10", len(got))
 	}
 	named := map[string]bool{}
 	for _, m := range documented {
 		named[m[1]] = true
 	}
-	for _, name := range slices.Sorted(maps.Keys(have)) {
+	for _, name := range slices.Sorted(maps.Keys(got)) {
 		if !named[name] {
 			t.Errorf("%s %s, but docs/ARCHITECTURE.md does not list it, want it listed", name, what)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(named)) {
-		if !have[name] {
+		if !got[name] {
 			t.Errorf("docs/ARCHITECTURE.md says that %s %s, want only names for which the code agrees", name, what)
 		}
 	}

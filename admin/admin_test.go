@@ -452,8 +452,8 @@ func TestCookieIsRandomStrictAndExpires(t *testing.T) {
 	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
 		t.Errorf("the cookie is %q, want an id of at least 32 characters without the token, other than the CSRF token %q", cookie.Value, csrf)
 	}
-	again, _ := f.browser(t)
-	if again.Value == cookie.Value {
+	second, _ := f.browser(t)
+	if second.Value == cookie.Value {
 		t.Error("two logins have the same session, want two sessions")
 	}
 	with := func(r *http.Request) { r.AddCookie(cookie) }

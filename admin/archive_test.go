@@ -61,16 +61,16 @@ func newSessionStore(t *testing.T, now time.Time) *sessionStore {
 func (k *sessionStore) addSession(t *testing.T, name string, turns int, change func(r *sessionpkg.Record, ex []sample.Exchange)) sessionpkg.ID {
 	t.Helper()
 	id := sessionpkg.KeyOf("default", sessionpkg.SpaceName, name)
-	began := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
+	start := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
 	r := &sessionpkg.Record{
-		Identity: sessionpkg.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: sessionpkg.ByHeader, Started: began, Seen: began.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},
+		Identity: sessionpkg.Identity{ID: id, Tenant: "default", Agent: "coder", Name: name, Method: sessionpkg.ByHeader, Started: start, Seen: start.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat},
 		Thread:   sessionpkg.Thread{Turns: turns},
 	}
 	var ex []sample.Exchange
 	for n := 1; n <= turns; n++ {
 		ex = append(ex, sample.Exchange{
 			ID: fmt.Sprintf("%s-%04d", id.String()[:13], n), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: name, RequestID: fmt.Sprint("req_", n), Turn: n,
-			At: began.Add(time.Duration(n) * time.Minute), Dialect: "chat", Model: "gpt-test", Status: 200, Outcome: sample.Complete,
+			At: start.Add(time.Duration(n) * time.Minute), Dialect: "chat", Model: "gpt-test", Status: 200, Outcome: sample.Complete,
 			New: []json.RawMessage{messageJSON("user", fmt.Sprint("question ", n))}, NewFrom: 2*n - 2, Reply: sample.Reply{Text: fmt.Sprint("answer ", n), InputTokens: 1200 * n, CachedTokens: 800, OutputTokens: 64},
 			LatencyMS: 1234, FirstMS: 321,
 		})
@@ -83,7 +83,7 @@ func (k *sessionStore) addSession(t *testing.T, name string, turns int, change f
 		t.Fatal(err)
 	}
 	k.write(t, sessionpkg.Batch{Rows: []sessionpkg.Row{row}, Exchanges: ex, Samples: []sessionpkg.StoredSample{{Tenant: "default", Agent: r.Identity.Agent, ID: id, Sample: sample.Sample{
-		ID: "5f0c1d2e-0000-4000-8000-" + id.String()[:12], Family: sample.IntentResolution, CreatedAt: began.Add(time.Hour),
+		ID: "5f0c1d2e-0000-4000-8000-" + id.String()[:12], Family: sample.IntentResolution, CreatedAt: start.Add(time.Hour),
 		Input: map[string]any{"intent_id": "x", "raw_request_summary": "asked: " + firstWords(ex)}, Output: map[string]any{"final_intent_summary": "answered: " + name},
 		Feedback: sample.Unrated(), Meta: map[string]any{},
 	}}}})

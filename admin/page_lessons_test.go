@@ -169,13 +169,13 @@ func TestLessonsFilterHasTheWordsOfTheRows(t *testing.T) {
 		"verdict=open&state=active":  `benched likely unproven >unproven, benched or likely</option>`,
 		"verdict=caution&state=none": ` >caution by its counts</option>`,
 	} {
-		slugs, words, _ := strings.Cut(want, " >")
+		slugs, text, _ := strings.Cut(want, " >")
 		page := get("?sort=name&" + query)
 		if got := strings.Join(slugsOf(page), " "); got != slugs {
 			t.Errorf("%s selects %q, want %q", query, got, slugs)
 		}
-		if !strings.Contains(page, "selected>"+words) {
-			t.Errorf("%s: the page lacks the chosen option %q, want this option", query, words)
+		if !strings.Contains(page, "selected>"+text) {
+			t.Errorf("%s: the page lacks the chosen option %q, want this option", query, text)
 		}
 	}
 }

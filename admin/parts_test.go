@@ -41,9 +41,9 @@ func TestTokenIsMadeOnceAndKept(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, TokenFile), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	again, isNew, err := EnsureToken(dir, &countingSource{n: 99})
-	if err != nil || isNew || again != first {
-		t.Fatalf("the second start: got token %q, isNew %v, error %v; want the first token, isNew false and no error", again, isNew, err)
+	second, isNew, err := EnsureToken(dir, &countingSource{n: 99})
+	if err != nil || isNew || second != first {
+		t.Fatalf("the second start: got token %q, isNew %v, error %v; want the first token, isNew false and no error", second, isNew, err)
 	}
 	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
 		t.Errorf("the mode of the token file after the second start is %v, want 0o600", info.Mode())

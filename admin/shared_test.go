@@ -75,7 +75,7 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 			t.Errorf("get 2.8 s after the computation started: got value %d, stale %v, want 1 and false", n, stale)
 		}
 		time.Sleep(time.Second)
-		began := time.Now()
+		start := time.Now()
 		for range 50 {
 			all.Go(func() {
 				if n, stale, err := s.get(t.Context(), "pinned", 0); n != 1 || !stale || err != nil {
@@ -84,7 +84,7 @@ func TestConcurrentGetsShareOneComputation(t *testing.T) {
 			})
 		}
 		all.Wait()
-		if waited := time.Since(began); waited != patience {
+		if waited := time.Since(start); waited != patience {
 			t.Errorf("get waited for %s, want %s", waited, patience)
 		}
 		time.Sleep(300 * time.Millisecond)
@@ -217,9 +217,9 @@ func TestGetDoesNotWaitBehindTooManyComputations(t *testing.T) {
 		for i := range maxShared {
 			_, _, _ = s.get(t.Context(), strings.Repeat("x", i+1), time.Millisecond)
 		}
-		began := time.Now()
-		if _, stale, err := s.get(t.Context(), "late", 0); !stale || !errors.Is(err, errComputing) || time.Since(began) > 0 {
-			t.Errorf("get of another key: got stale %v, error %v after %s, want true and %v at once", stale, err, time.Since(began), errComputing)
+		start := time.Now()
+		if _, stale, err := s.get(t.Context(), "late", 0); !stale || !errors.Is(err, errComputing) || time.Since(start) > 0 {
+			t.Errorf("get of another key: got stale %v, error %v after %s, want true and %v at once", stale, err, time.Since(start), errComputing)
 		}
 	})
 }
@@ -299,9 +299,9 @@ func TestPagesShareOneReportAndShowItsAge(t *testing.T) {
 			t.Errorf("four pages computed %d reports, want 1", n)
 		}
 		time.Sleep(10 * time.Second)
-		began := time.Now()
+		start := time.Now()
 		page := get("/lessons")
-		if waited := time.Since(began); waited > patience {
+		if waited := time.Since(start); waited > patience {
 			t.Errorf("the page waited for %s, want at most %s", waited, patience)
 		}
 		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {

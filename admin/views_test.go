@@ -219,9 +219,9 @@ func checkAudit(t *testing.T, f *fixture, dir, id string) {
 	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
 		t.Error("the audit log on the health page lacks the route of the deletion, want the route")
 	}
-	again, err := openAudit(dir)
-	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
-		t.Errorf("audit log after a restart: got %+v, error %v, want 6 entries, the deletion first, and no error", again.latest(), err)
+	reopened, err := openAudit(dir)
+	if err != nil || len(reopened.latest()) != 6 || !strings.Contains(reopened.latest()[0].Detail, "deleted") {
+		t.Errorf("audit log after a restart: got %+v, error %v, want 6 entries, the deletion first, and no error", reopened.latest(), err)
 	}
 }
 
@@ -239,9 +239,9 @@ func TestAuditSkipsTornAndLongLines(t *testing.T) {
 	if err := a.add(AuditEntry{At: time.Date(2026, 5, 1, 13, 0, 0, 0, time.UTC), Action: "three"}); err != nil {
 		t.Fatal(err)
 	}
-	again, err := openAudit(dir)
-	if err != nil || len(again.latest()) != 2 || again.latest()[0].Action != "three" {
-		t.Errorf("audit log after a new entry: got %+v, error %v, want the actions \"three\" and \"one\"", again.latest(), err)
+	reopened, err := openAudit(dir)
+	if err != nil || len(reopened.latest()) != 2 || reopened.latest()[0].Action != "three" {
+		t.Errorf("audit log after a new entry: got %+v, error %v, want the actions \"three\" and \"one\"", reopened.latest(), err)
 	}
 }
 

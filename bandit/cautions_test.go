@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// With an evaluation after each session, a lesson rarely becomes a caution unless the lesson harms, also if the
+// With an evaluation after each session, a lesson rarely becomes a caution unless the lesson harms, even if the
 // lesson matches harder sessions than the model expects.
 func TestCautionRarelyErrsAtEveryEvaluation(t *testing.T) {
 	for name, k := range map[string]struct {

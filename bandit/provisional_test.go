@@ -61,7 +61,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			c.DropProvisional(e)
 		}
 		if after := snapshot(c); !reflect.DeepEqual(after, before) {
-			t.Fatalf("after the closing the counters are %+v, want %+v without a provisional reward", after, before)
+			t.Fatalf("after close the counters are %+v, want %+v without a provisional reward", after, before)
 		}
 	})
 }

@@ -38,8 +38,8 @@ func FuzzParse(f *testing.F) {
 		if strings.Contains(effective, hidden) || strings.Contains(effective, "${") {
 			return
 		}
-		back, err := Parse(Sources{File: []byte(effective)})
-		if err != nil || !reflect.DeepEqual(c, back) {
+		decoded, err := Parse(Sources{File: []byte(effective)})
+		if err != nil || !reflect.DeepEqual(c, decoded) {
 			t.Fatalf("the effective text is read with the error %v or as another configuration, want the same configuration:\n%s", err, effective)
 		}
 	})

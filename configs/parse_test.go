@@ -259,12 +259,12 @@ func TestEffectiveReadsBack(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back := mustParse(t, Sources{File: []byte(text)})
-	if !reflect.DeepEqual(c, back) {
-		t.Fatalf("the printed configuration is read as\n%+v\nwant\n%+v", back, c)
+	decoded := mustParse(t, Sources{File: []byte(text)})
+	if !reflect.DeepEqual(c, decoded) {
+		t.Fatalf("the printed configuration is read as\n%+v\nwant\n%+v", decoded, c)
 	}
-	if c.Hash() != back.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
-		t.Fatalf("the hashes are %s, %s and %s; want the first two equal, of 12 characters, and another default", c.Hash(), back.Hash(), Default().Hash())
+	if c.Hash() != decoded.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
+		t.Fatalf("the hashes are %s, %s and %s; want the first two equal, of 12 characters, and another default", c.Hash(), decoded.Hash(), Default().Hash())
 	}
 }
 

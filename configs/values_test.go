@@ -28,8 +28,8 @@ func TestSizeReadsBack(t *testing.T) {
 		if rapid.Bool().Draw(t, "round") {
 			n &^= 1<<20 - 1
 		}
-		if back, err := ParseSize(n.String()); err != nil || back != n {
-			t.Fatalf("the size %d is written %s and read as %d, want the same size: %v", n, n, back, err)
+		if parsed, err := ParseSize(n.String()); err != nil || parsed != n {
+			t.Fatalf("the size %d is written %s and read as %d, want the same size: %v", n, n, parsed, err)
 		}
 	})
 }

@@ -324,7 +324,7 @@ func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 	}
 }
 
-// The run command of opencode works without a person, but refuses a call in the words of a person. A session of the
+// The run command of opencode works without a person, but refuses a call in the user's words. A session of the
 // run command offers todowrite without the question tool, or has its task in quotes. Refusals in such a session are
 // no signals.
 func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
@@ -352,7 +352,7 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		{"todowrite with the question tool", terminalTools, "tidy the build", rejected, 1},
 		{"neither todowrite nor a task in quotes", bashOnly, "tidy the build", rejected, 1},
 		{"quotes inside a task", bashOnly, `"tidy" and "build"`, rejected, 1},
-		{"a refusal with the words of a person", runTools, `"tidy the build"`, because, 1},
+		{"a refusal with the user's words", runTools, `"tidy the build"`, because, 1},
 		{"a dismissed question", terminalTools, "tidy the build", dismissed, 1},
 		{
 			"a refusal in the words of another agent", runTools, "tidy the build",

@@ -124,29 +124,29 @@ func TestToolBetweenTwoFailures(t *testing.T) {
 	}
 }
 
-// After a turn of a person, a command that fails again is no loop. A call that an API refuses again is a loop,
+// After a user turn, a command that fails again is no loop. A call that an API refuses again is a loop,
 // unless the person reports a change, asks for another attempt, or the failure is transient.
 func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
 	if got := loopsIn(t, fails("make demo"), userStep("and the docs?"), fails("make demo")); got != 0 {
-		t.Errorf("a command that fails before and after a question of a person: got %d loops, want 0", got)
+		t.Errorf("a command that fails before and after a user question: got %d loops, want 0", got)
 	}
 	if got := loopsIn(t, refused, userStep("and the docs?"), refused); got != 1 {
-		t.Errorf("an API that refuses before and after a question of a person: got %d loops, want 1", got)
+		t.Errorf("an API that refuses before and after a user question: got %d loops, want 1", got)
 	}
-	for _, words := range []string{
+	for _, text := range []string{
 		"try again", "Please try it again.", "Try that again", "retry", "run it again", "Run again, please", "do it again", "check again", "once more", "One more time!", "rerun", "re-run it",
 		"now it is there", "it works now", "that should work", "it should be fixed", "I fixed it", "I've fixed the key", "I have fixed that", "fixed it", "I changed the plan", "I've changed it", "I updated it", "I've updated",
 		"I have updated it", "I added a quote", "I've added one", "I installed it", "I've installed it", "I restarted it", "I've restarted the server", "I created it", "I've created one", "I enabled it", "I've enabled it",
 		"it is back", "it's back", "the server is up again", "de novo", "otra vez", "nochmal", "Noch einmal bitte", "encore une fois",
 	} {
-		if got := loopsIn(t, refused, userStep(words), refused); got != 0 {
-			t.Errorf("an API that refuses before and after %q: got %d loops, want 0", words, got)
+		if got := loopsIn(t, refused, userStep(text), refused); got != 0 {
+			t.Errorf("an API that refuses before and after %q: got %d loops, want 0", text, got)
 		}
 	}
-	for _, words := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
-		if got := loopsIn(t, refused, userStep(words), refused); got != 1 {
-			t.Errorf("an API that refuses before and after %q: got %d loops, want 1", words, got)
+	for _, text := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
+		if got := loopsIn(t, refused, userStep(text), refused); got != 1 {
+			t.Errorf("an API that refuses before and after %q: got %d loops, want 1", text, got)
 		}
 	}
 	for _, why := range []string{
@@ -155,7 +155,7 @@ func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
 	} {
 		transient := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
 		if got := loopsIn(t, transient, userStep("and the docs?"), transient); got != 0 {
-			t.Errorf("the failure %q before and after a question of a person: got %d loops, want 0", why, got)
+			t.Errorf("the failure %q before and after a user question: got %d loops, want 0", why, got)
 		}
 	}
 }

@@ -122,7 +122,7 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 	}
 }
 
-// A time-out is a failure, also if its message advises to use the background or follows a heading.
+// A time-out is a failure, even if its message advises to use the background or follows a heading.
 func TestTimeOutWithAHintOrAHeadingIsFound(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ tool, args, text string }{

@@ -164,7 +164,7 @@ func TestKindsSearchesBothEndsInBoundedSteps(t *testing.T) {
 	}
 }
 
-// A search for kinds has a bounded number of steps. Each line and each field takes at least one step, also an empty
+// A search for kinds has a bounded number of steps. Each line and each field takes at least one step, even an empty
 // field. The kind of an exit code is found even after the last step.
 func TestLinesAndFieldsTakeSteps(t *testing.T) {
 	t.Parallel()

@@ -96,9 +96,9 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			[]storyStep{fails("make"), call("todowrite", `{"todos":[]}`, "ok"), fails("make")},
 			[]int{2},
 		},
-		{"a turn of a person between the failures", []storyStep{fails("make"), userStep("try it now"), fails("make")}, nil},
+		{"a user turn between the failures", []storyStep{fails("make"), userStep("try it now"), fails("make")}, nil},
 		{
-			"a turn of a person, then two failures",
+			"a user turn, then two failures",
 			[]storyStep{fails("make"), userStep("hm"), fails("make"), fails("make")},
 			[]int{3},
 		},
@@ -325,15 +325,15 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			[]storyStep{fails("go test"), bash("go build ./... && go test ./...", done), fails("go test")},
 			nil,
 		},
-		{"status 404, a turn of a person between", []storyStep{status(404), userStep("and now?"), status(404)}, []int{2}},
-		{"status 408, a turn of a person between", []storyStep{status(408), userStep("and now?"), status(408)}, nil},
-		{"status 425, a turn of a person between", []storyStep{status(425), userStep("and now?"), status(425)}, nil},
-		{"status 429, a turn of a person between", []storyStep{status(429), userStep("and now?"), status(429)}, nil},
-		{"status 500, a turn of a person between", []storyStep{status(500), userStep("and now?"), status(500)}, nil},
+		{"status 404, a user turn between", []storyStep{status(404), userStep("and now?"), status(404)}, []int{2}},
+		{"status 408, a user turn between", []storyStep{status(408), userStep("and now?"), status(408)}, nil},
+		{"status 425, a user turn between", []storyStep{status(425), userStep("and now?"), status(425)}, nil},
+		{"status 429, a user turn between", []storyStep{status(429), userStep("and now?"), status(429)}, nil},
+		{"status 500, a user turn between", []storyStep{status(500), userStep("and now?"), status(500)}, nil},
 		{"works, then fails", []storyStep{bash("t", "ok\n<exit code 0>"), fails("t")}, nil},
 		{"fails, works, fails", []storyStep{fails("t"), bash("t", "all well"), fails("t")}, nil},
 		{
-			"a refusal by an API, a turn of a person without a change between",
+			"a refusal by an API, a user turn without a change between",
 			[]storyStep{taken, userStep("yes, please go on with it"), taken},
 			[]int{2},
 		},
@@ -343,7 +343,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 			nil,
 		},
 		{
-			"a transient failure, a turn of a person between",
+			"a transient failure, a user turn between",
 			[]storyStep{book("Error: request timed out"), userStep("hm"), book("Error: request timed out")},
 			nil,
 		},
@@ -368,7 +368,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 	}
 }
 
-// Again is true for the second warning of one loop only: not for a loop after a change, after a turn of a person, or of
+// Again is true for the second warning of one loop only: not for a loop after a change, after a user turn, or of
 // other calls.
 func TestAgainMarksTheSecondWarningOfALoop(t *testing.T) {
 	taken := call("book_room", `{"room":12}`, "Error: room 12 is taken")

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// Texts of an agent before the turn of a person.
+// Texts of an agent before the user turn.
 const (
 	answered = "Done. The cart now sums the items."
 	offered  = "The cart now sums the items. Would you like me to book it?"
@@ -236,7 +236,7 @@ func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
 	}
 }
 
-// BenchmarkReadTurn reads a short and a long turn of a person.
+// BenchmarkReadTurn reads a short and a long user turn.
 func BenchmarkReadTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",

@@ -69,8 +69,8 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 	})
 }
 
-// request returns a request in dialect d: a task, a command with its result, and the words of a person as a user turn.
-func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire.Request {
+// request returns a request in dialect d: a task, a command with its result, and the user's words as a user turn.
+func request(tb testing.TB, d wire.Dialect, command, result, text string) *wire.Request {
 	tb.Helper()
 	type obj = map[string]any
 	args := string(wire.AppendString(nil, command))
@@ -90,7 +90,7 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 				},
 			},
 			{"role": "tool", "tool_call_id": "c1", "content": result},
-			{"role": "user", "content": words},
+			{"role": "user", "content": text},
 		}
 	case wire.Responses:
 		list = []obj{
@@ -101,7 +101,7 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 			},
 			{"type": "function_call", "call_id": "c1", "name": "bash", "arguments": args},
 			{"type": "function_call_output", "call_id": "c1", "output": result},
-			{"role": "user", "content": words},
+			{"role": "user", "content": text},
 		}
 	case wire.Messages, wire.None:
 		list = []obj{
@@ -120,7 +120,7 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 				"role": "user",
 				"content": []obj{
 					{"type": "tool_result", "tool_use_id": "c1", "content": result},
-					{"type": "text", "text": words},
+					{"type": "text", "text": text},
 				},
 			},
 		}
@@ -137,7 +137,7 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 	return req
 }
 
-// The result of a test run and the words of a person give the same feedback in every dialect.
+// The result of a test run and the user's words give the same feedback in every dialect.
 func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 	for _, c := range []struct{ name, command, result, words, want string }{
 		{
@@ -176,16 +176,16 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 // user turn.
 func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 	const previous = "Done. The cart now sums the items."
-	for words, want := range map[string]detect.Feeling{
+	for text, want := range map[string]detect.Feeling{
 		"that doesn't work": detect.Rejection, "no, that's wrong": detect.Rejection, "don't touch the tests": detect.Correction,
 		"I'd like it shorter instead": detect.Correction, "perfect, that's it": detect.Approval, "thanks a lot": detect.Thanks, "what's in the cart?": detect.Neutral,
 	} {
 		for name, typed := range map[string]string{
-			"in capitals": strings.ToUpper(words), "with typographic quotes": strings.ReplaceAll(words, "'", "’"), "with white space": "  " + strings.ReplaceAll(words, " ", " \n ") + "\n",
-			"after hm": "hm, " + words, "with a full stop": words + " .",
+			"in capitals": strings.ToUpper(text), "with typographic quotes": strings.ReplaceAll(text, "'", "’"), "with white space": "  " + strings.ReplaceAll(text, " ", " \n ") + "\n",
+			"after hm": "hm, " + text, "with a full stop": text + " .",
 		} {
 			if got := detect.ReadTurn(typed, typed, previous); got.Feeling != want {
-				t.Errorf("%q %s has the feeling %s by the rule %q, want %s", words, name, got.Feeling, got.Rule, want)
+				t.Errorf("%q %s has the feeling %s by the rule %q, want %s", text, name, got.Feeling, got.Rule, want)
 			}
 		}
 	}
@@ -203,8 +203,8 @@ func TestSignatureLinesArePartOfTheText(t *testing.T) {
 				t.Fatalf("the signature has the line %q, want only lines that are part of %q", l, text)
 			}
 		}
-		if again := detect.Signature(text); again != signature {
-			t.Fatalf("the second signature of %q is %q, want %q as in the first call", text, again, signature)
+		if repeated := detect.Signature(text); repeated != signature {
+			t.Fatalf("the second signature of %q is %q, want %q as in the first call", text, repeated, signature)
 		}
 	})
 }

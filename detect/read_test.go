@@ -44,7 +44,7 @@ func TestReadSkipsBadLines(t *testing.T) {
 	}
 }
 
-// The error names each of several truncated lines, also of two consecutive lines.
+// The error names each of several truncated lines, even of two consecutive lines.
 func TestReadNamesEachTruncatedLine(t *testing.T) {
 	cut := `{"id":"x","messages":[` + "\n"
 	ids, err := readIDs(cut + cut + transcriptLine("a") + "\n" + cut)

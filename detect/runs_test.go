@@ -95,19 +95,19 @@ func TestVolatilePartsDoNotChangeAResult(t *testing.T) {
 // Two answers make the same parallel calls. A call of the second answer may have another order of keys, other white
 // space or another description, and still counts as the same call. A call with a different value is another call.
 func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
-	arguments := []func(i int, again bool) string{
-		func(i int, again bool) string { // the second call in another order, with other spaces and another description
-			if again {
+	arguments := []func(i int, repeated bool) string{
+		func(i int, repeated bool) string { // the second call in another order, with other spaces and another description
+			if repeated {
 				return fmt.Sprintf(`{ "description" : "once more", "n": %d, "cmd" : "make x" }`, i)
 			}
 			return fmt.Sprintf(`{"cmd":"make x","n":%d,"description":"make it"}`, i)
 		},
-		func(i int, again bool) string {
+		func(i int, repeated bool) string {
 			return fmt.Sprintf(`{"q":{"list":[%d,"a",null,true],"b":"\u0041"}}`, i)
 		},
-		func(i int, again bool) string { return fmt.Sprintf(`plain text %d`, i) },
-		func(i int, again bool) string { // the second call with another value
-			if again {
+		func(i int, repeated bool) string { return fmt.Sprintf(`plain text %d`, i) },
+		func(i int, repeated bool) string { // the second call with another value
+			if repeated {
 				return fmt.Sprintf(`{"cmd":"make y%d"}`, i)
 			}
 			return fmt.Sprintf(`{"cmd":"make x%d"}`, i)
@@ -116,12 +116,12 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	const each = 12
 	var list []any
 	list = append(list, obj{"role": "user", "content": "go"})
-	for _, again := range []bool{false, true} {
+	for _, repeated := range []bool{false, true} {
 		var made, results []any
 		for k, args := range arguments {
 			for i := range each {
-				id := fmt.Sprint("c", again, k, i)
-				made = append(made, obj{"id": id, "type": "function", "function": obj{"name": "api_call", "arguments": args(i, again)}})
+				id := fmt.Sprint("c", repeated, k, i)
+				made = append(made, obj{"id": id, "type": "function", "function": obj{"name": "api_call", "arguments": args(i, repeated)}})
 				results = append(results, obj{"role": "tool", "tool_call_id": id, "content": fmt.Sprint("Error: refused ", k, i)})
 			}
 		}

@@ -110,8 +110,8 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 		if len(loops) != 0 {
 			t.Errorf("checkpoint %v: got the loops %v, want none", checkpoint, loops)
 		}
-		if again, _ := detect.LoopsSince(next, req, nil, nil); len(again) != 0 {
-			t.Errorf("checkpoint %v: the second result without a known call has the loops %v, want none", checkpoint, again)
+		if repeated, _ := detect.LoopsSince(next, req, nil, nil); len(repeated) != 0 {
+			t.Errorf("checkpoint %v: the second result without a known call has the loops %v, want none", checkpoint, repeated)
 		}
 	}
 }

@@ -160,16 +160,16 @@ func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 
 // A user turn of a few words approves or rejects the agent's last answer. Without an answer the turn is neutral.
 func TestShortTurnsAreClassified(t *testing.T) {
-	for words, want := range map[string]detect.Feeling{
+	for text, want := range map[string]detect.Feeling{
 		"ok": detect.Approval, "k": detect.Approval, "k(": detect.Approval, "k but ": detect.Approval,
 		"k t : m": detect.Neutral, "error Command failed": detect.Rejection, "Done.": detect.Neutral, "": detect.Neutral,
 		"no": detect.Rejection,
 	} {
-		if got := detect.ReadTurn(words, words, "It is done."); got.Feeling != want {
-			t.Errorf("%q has the feeling %s by the rule %q, want %s", words, got.Feeling, got.Rule, want)
+		if got := detect.ReadTurn(text, text, "It is done."); got.Feeling != want {
+			t.Errorf("%q has the feeling %s by the rule %q, want %s", text, got.Feeling, got.Rule, want)
 		}
-		if got := detect.ReadTurn(words, words, ""); got.Feeling != detect.Neutral {
-			t.Errorf("%q without an earlier answer has the feeling %s by the rule %q, want neutral", words, got.Feeling, got.Rule)
+		if got := detect.ReadTurn(text, text, ""); got.Feeling != detect.Neutral {
+			t.Errorf("%q without an earlier answer has the feeling %s by the rule %q, want neutral", text, got.Feeling, got.Rule)
 		}
 	}
 }
@@ -205,8 +205,8 @@ func TestAnyTextIsReadWithoutPanicAndEquallyTwice(t *testing.T) {
 				detect.ReadTurn(piece, piece, text), kind, passed, ok, detect.CallKey(tool, args), canon)
 		}
 		once := read()
-		if again := read(); again != once {
-			t.Fatalf("the second calls with %q return %s, want %s like the first calls", piece, again, once)
+		if repeated := read(); repeated != once {
+			t.Fatalf("the second calls with %q return %s, want %s like the first calls", piece, repeated, once)
 		}
 		if s := detect.Signature(piece); len(s) > detect.MaxSignature {
 			t.Fatalf("the signature has %d bytes, want at most %d", len(s), detect.MaxSignature)

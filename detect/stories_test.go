@@ -19,7 +19,7 @@ type storyStep struct {
 	also               bool // whether the call is in the same answer as the previous call
 }
 
-func userStep(words string) storyStep { return storyStep{user: words} }
+func userStep(text string) storyStep { return storyStep{user: text} }
 
 // call returns a step with a call of a tool and its result.
 func call(tool, args, result string) storyStep {
@@ -172,8 +172,8 @@ func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 				tb.Errorf("the item of the loop %+v has the result of the call: %v; want true, and the tool %s", l, found, story[i].tool)
 			}
 		}
-		if again := new(detect.Results).Loops(req, warned, nil); len(again) > 0 {
-			tb.Errorf("the second call of Loops returns the loops %+v, want none after the warnings", again)
+		if repeated := new(detect.Results).Loops(req, warned, nil); len(repeated) > 0 {
+			tb.Errorf("the second call of Loops returns the loops %+v, want none after the warnings", repeated)
 		}
 	}
 	return out

@@ -39,7 +39,7 @@ func TestStuckAgentIsWarnedAgainAfterAsManySteps(t *testing.T) {
 }
 
 // An agent is stuck although its calls differ: five failures with one message, six equal screens, or six answers
-// without a new result are a loop. Another result, a change, a wait and a turn of a person end the count.
+// without a new result are a loop. Another result, a change, a wait and a user turn end the count.
 func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 	t.Parallel()
 	each := func(tool, key string, result func(value string) string, values ...string) (story []storyStep) {

@@ -124,21 +124,21 @@ func TestTurnOfAHarnessIsAnInterruptOrNeutral(t *testing.T) {
 		}
 	}
 	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
-		t.Errorf("a message without words of a person: got %+v, want the feeling neutral by the rule no-words", got)
+		t.Errorf("a message without user text: got %+v, want the feeling neutral by the rule no-words", got)
 	}
 }
 
 func TestReadTurnAcceptsAnyText(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		words, previous := rapid.String().Draw(t, "words"), rapid.String().Draw(t, "previous")
-		got := detect.ReadTurn(words, words, previous)
+		text, previous := rapid.String().Draw(t, "words"), rapid.String().Draw(t, "previous")
+		got := detect.ReadTurn(text, text, previous)
 		switch got.Feeling {
 		case detect.Approval, detect.Correction, detect.Rejection, detect.Thanks, detect.Neutral:
 		default:
 			t.Fatalf("got the feeling %q, want one of the five feelings", got.Feeling)
 		}
-		if _, synthetic := detect.Synthetic(words); synthetic && got.Feeling != detect.Neutral {
-			t.Fatalf("the synthetic turn %q: got %+v, want the feeling neutral", words, got)
+		if _, synthetic := detect.Synthetic(text); synthetic && got.Feeling != detect.Neutral {
+			t.Fatalf("the synthetic turn %q: got %+v, want the feeling neutral", text, got)
 		}
 	})
 }
@@ -174,9 +174,9 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 		if len(cols) != 3 {
 			continue
 		}
-		words := strings.ReplaceAll(cols[2], `\n`, "\n")
-		if got := detect.ReadTurn(words, words, cols[1]); string(got.Feeling) != cols[0] {
-			t.Errorf("%q after %q: got the feeling %s by the rule %q, want %s", words, cols[1], got.Feeling, got.Rule, cols[0])
+		text := strings.ReplaceAll(cols[2], `\n`, "\n")
+		if got := detect.ReadTurn(text, text, cols[1]); string(got.Feeling) != cols[0] {
+			t.Errorf("%q after %q: got the feeling %s by the rule %q, want %s", text, cols[1], got.Feeling, got.Rule, cols[0])
 		}
 	}
 }
@@ -186,23 +186,23 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 func TestChoiceAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."
-	for words, want := range map[string]detect.Feeling{
+	for text, want := range map[string]detect.Feeling{
 		"the lamp instead of the desk":                   detect.Neutral,
 		"no, the lamp is fine":                           detect.Neutral,
 		"neither, show me a chair":                       detect.Neutral,
 		"no, that is wrong, I asked for a chair":         detect.Rejection,
 		"no, you took the wrong lamp, take that instead": detect.Rejection,
 	} {
-		if got := detect.ReadTurn(words, words, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
-			t.Errorf("%q after an offer: got %+v, want the feeling neutral if and only if %s is neutral", words, got, want)
+		if got := detect.ReadTurn(text, text, offer); (got.Feeling == detect.Neutral) != (want == detect.Neutral) {
+			t.Errorf("%q after an offer: got %+v, want the feeling neutral if and only if %s is neutral", text, got, want)
 		}
 	}
 	if got := detect.ReadTurn("use the lamp instead of the desk", "use the lamp instead of the desk", done); got.Feeling != detect.Correction {
 		t.Errorf("the same words after a report of work: got %+v, want a correction", got)
 	}
-	for _, words := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
-		if got := detect.ReadTurn(words, words, "It is done. Anything else?"); got.Feeling != detect.Thanks {
-			t.Errorf("%q after \"Anything else?\": got %+v, want thanks", words, got)
+	for _, text := range []string{"No further questions. Thank you.", "Nope. Have a great day, thanks!"} {
+		if got := detect.ReadTurn(text, text, "It is done. Anything else?"); got.Feeling != detect.Thanks {
+			t.Errorf("%q after \"Anything else?\": got %+v, want thanks", text, got)
 		}
 	}
 }

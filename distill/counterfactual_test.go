@@ -88,7 +88,7 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 	}
 }
 
-// A success that the previous call did not cause gives no lesson. Words of a person about other programs give no lesson
+// A success that the previous call did not cause gives no lesson. User text about other programs give no lesson
 // either.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLearned(t, []lessonCase{

@@ -23,8 +23,8 @@ type event struct {
 	tool, args, result string
 }
 
-func user(words string) event              { return event{say: "user: " + words} }
-func agent(words string) event             { return event{say: "assistant: " + words} }
+func user(text string) event               { return event{say: "user: " + text} }
+func agent(text string) event              { return event{say: "assistant: " + text} }
 func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
 
 // bench is a test with a store, a bank and a clock for the distiller.
@@ -79,9 +79,9 @@ func (b *bench) tenantSession(tenant, name string, lessons []sample.Lesson, even
 		Status: 200, Outcome: sample.Complete, Lessons: lessons,
 	}
 	for i, e := range events {
-		role, words, spoken := strings.Cut(e.say, ": ")
+		role, text, spoken := strings.Cut(e.say, ": ")
 		if spoken {
-			x.New = append(x.New, raw(map[string]any{"role": role, "content": words}))
+			x.New = append(x.New, raw(map[string]any{"role": role, "content": text}))
 			continue
 		}
 		callID := fmt.Sprint("c", i)

@@ -110,7 +110,7 @@ func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
 }
 
-// The correction of a person gives a lesson, although the agent only called tools and wrote no text. The lesson has the
+// A user's correction gives a lesson, although the agent only called tools and wrote no text. The lesson has the
 // numeric value of an option, and no other value.
 func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	run := func(line, output string) event {

@@ -234,8 +234,8 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 			t.Errorf("request %d has no response_format, want one", i)
 		}
 	}
-	if again, _, err := runJudge(t, b, s); err != nil || again.Judged+again.Failed != 0 {
-		t.Errorf("the next run ends with %+v and the error %v, want no judged and no failed session", again, err)
+	if second, _, err := runJudge(t, b, s); err != nil || second.Judged+second.Failed != 0 {
+		t.Errorf("the next run ends with %+v and the error %v, want no judged and no failed session", second, err)
 	}
 }
 
@@ -357,8 +357,8 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			}
 			if c.failed > 0 { // the next run judges the session again
 				s.answer = func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, good(a) }
-				again, _, err := runJudge(t, b, s)
-				equal(t, "proposed drafts and error of the next run", []any{again.Proposed, err}, []any{1, nil})
+				second, _, err := runJudge(t, b, s)
+				equal(t, "proposed drafts and error of the next run", []any{second.Proposed, err}, []any{1, nil})
 			}
 		})
 	}
@@ -406,8 +406,8 @@ func TestUnresolvedSessionGivesOneLessonAtMost(t *testing.T) {
 // an error.
 func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	b := newBench(t)
-	for _, words := range []string{"One thing", "THE POISON", "Another thing"} {
-		b.session(words, user(words), call("bash", `{"command":"make"}`, "ok"))
+	for _, text := range []string{"One thing", "THE POISON", "Another thing"} {
+		b.session(text, user(text), call("bash", `{"command":"make"}`, "ok"))
 	}
 	answer := validJudge("success", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) {
@@ -506,9 +506,9 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	if err != nil || sum.Untroubled != 38 || len(s.requests) != 2 {
 		t.Errorf("got %d requests to the judge, %d untroubled sessions and error %v, want 2 requests, 38 sessions and no error", len(s.requests), sum.Untroubled, err)
 	}
-	again, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
-	if err != nil || again.Unchanged != 40 {
-		t.Errorf("the second run ends with %+v and the error %v, want 40 unchanged sessions", again, err)
+	second, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
+	if err != nil || second.Unchanged != 40 {
+		t.Errorf("the second run ends with %+v and the error %v, want 40 unchanged sessions", second, err)
 	}
 }
 
@@ -560,7 +560,7 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 	}
 }
 
-// A trigger of a model is tested on the requests of persons, without the templates of harnesses.
+// A trigger of a model is tested on users' requests, without the templates of harnesses.
 func TestDraftOfAModelIsTestedWithoutTemplates(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Check the quay gate again."
 	b := newBench(t)

@@ -65,7 +65,7 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 	}
 }
 
-// A lesson has no secret, name of a person, id, host, path or order to a model from an error message, also in a store
+// A lesson has no secret, name of a person, id, host, path or order to a model from an error message, even in a store
 // with one tenant.
 func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 	for _, c := range []struct{ message, private string }{
@@ -202,7 +202,7 @@ func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	}
 }
 
-// The call works with a value from its error message. The lesson says to take the value from the error, also if the
+// The call works with a value from its error message. The lesson says to take the value from the error, even if the
 // value is inside of a list in the arguments.
 func TestErrorOffersAValueInsideOfAList(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }

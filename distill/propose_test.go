@@ -235,7 +235,7 @@ func TestTriggerThatMatchesManyErrorsIsDropped(t *testing.T) {
 	}
 }
 
-// A dry run counts proposed and merged drafts, also drafts that merge with each other, and writes nothing. A summary
+// A dry run counts proposed and merged drafts, even drafts that merge with each other, and writes nothing. A summary
 // lists at most 500 drafts.
 func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	b := newBench(t)

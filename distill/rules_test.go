@@ -301,8 +301,8 @@ func TestSameErrorInManySessionsIsOneLesson(t *testing.T) {
 	if n := len(b.lesson("read-a-file-before-editing-it").Evidence); n < 2 || n > 50 {
 		t.Errorf("the lesson has %d references, want 2 to 50", n)
 	}
-	again := b.distil()
-	equal(t, "read, unchanged, judged sessions and candidates of a run without new sessions", []int{again.Read, again.Unchanged, again.Judged, again.Candidates}, []int{120, 120, 0, 0})
+	second := b.distil()
+	equal(t, "read, unchanged, judged sessions and candidates of a run without new sessions", []int{second.Read, second.Unchanged, second.Judged, second.Candidates}, []int{120, 120, 0, 0})
 }
 
 // A continued session is judged again.

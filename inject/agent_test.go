@@ -56,9 +56,9 @@ type agent struct {
 	items   int
 }
 
-func (a *agent) addUser(words string, reminds bool) {
+func (a *agent) addUser(text string, reminds bool) {
 	a.users++
-	a.history = append(a.history, entry{kind: "user", text: words, number: a.users, reminds: reminds})
+	a.history = append(a.history, entry{kind: "user", text: text, number: a.users, reminds: reminds})
 }
 
 func (a *agent) addAnswer(text string) {
@@ -308,7 +308,7 @@ func (r *testSession) sendBody(body []byte) Plan {
 	before := r.sent
 	p := r.plan(body)
 	if len(r.sent) < len(before) {
-		r.t.Fatalf("the list has %d items, want at least the %d of the turn before", len(r.sent), len(before))
+		r.t.Fatalf("the list has %d items, want at least the %d of the previous turn", len(r.sent), len(before))
 	}
 	for i := range before {
 		if before[i] != r.sent[i] {

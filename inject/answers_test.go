@@ -13,7 +13,7 @@ import (
 
 // turnsOf returns the requests of two turns of a conversation in a dialect: the words of a user, and a tool
 // result.
-func turnsOf(d wire.Dialect) (words, result string) {
+func turnsOf(d wire.Dialect) (text, result string) {
 	switch d {
 	case wire.Messages:
 		return `{"model":"m","messages":[{"role":"user","content":"deploy it"}]}`,
@@ -38,13 +38,13 @@ func TestCommandHintAndResultsAreShownOnce(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		h := newHop("s", inject.Advice)
 		h.injector = inject.New(inject.Config{Writ: true, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
-		words, result := turnsOf(d)
-		first := h.sendThrough(t, lesson.NewBook(nil), d, words)
+		text, result := turnsOf(d)
+		first := h.sendThrough(t, lesson.NewBook(nil), d, text)
 		if strings.Count(first, quoted(writ.Advertisement)+"deploy it") != 1 {
 			t.Errorf("%s: the request is\n%s\nwant the hint about commands once, before the user's words", d, first)
 		}
 		h.rec.Mailbox.Answers = []string{"[one answer]\n", "[another]\n"}
-		again := h.sendThrough(t, lesson.NewBook(nil), d, words) // a retry of the same turn: the session has no new message
+		again := h.sendThrough(t, lesson.NewBook(nil), d, text) // a retry of the same turn: the session has no new message
 		if again != first || len(h.rec.Mailbox.Answers) != 2 {
 			t.Errorf("%s: the retry of the first turn is\n%s\nwant\n%s\nand two waiting answers, got %d", d, again, first, len(h.rec.Mailbox.Answers))
 		}

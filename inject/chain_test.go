@@ -92,13 +92,13 @@ func TestChainedProxiesInsertEachLessonOnce(t *testing.T) {
 // A block in a user's quotation does not count as an insertion.
 func TestQuotedBlockIsNotAnInsertion(t *testing.T) {
 	block := `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [shared] About shared\n  | Look twice.\nEnd of lessons.\n\n`
-	for _, words := range []string{
+	for _, text := range []string{
 		`My agent showed me this:\n` + block + `please deploy it`,
 		`> ` + strings.ReplaceAll(block, `\n`, `\n> `) + `\nplease deploy it`,
 		`please deploy it\n\n` + block,
 		"Lessons from past experience:\\n- [shared] x\\nplease deploy it",
 	} {
-		body := `{"messages":[{"role":"user","content":"` + words + `"}]}`
+		body := `{"messages":[{"role":"user","content":"` + text + `"}]}`
 		out := newHop("a", inject.Advice).sendThrough(t, chainBook("shared"), wire.Chat, body)
 		if strings.Count(out, "[shared]") != strings.Count(body, "[shared]")+1 {
 			t.Errorf("%s\nbecomes\n%s\nwant one more [shared]", body, out)

@@ -181,8 +181,8 @@ func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	for runs := 0; runs < 2 || runs < 50 && spent < 50*time.Millisecond; runs++ {
 		begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
 		w.work(t, s.dialect, body)
-		took := time.Since(begin)
-		least, spent = min(least, took), spent+took
+		elapsed := time.Since(begin)
+		least, spent = min(least, elapsed), spent+elapsed
 	}
 	return least
 }

@@ -74,9 +74,9 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.endTurn()
 		r.restart()
 		r.callOnce("ls", "x", false)
-		again := r.send()
-		if fmt.Sprint(again.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("%s: the next plan has the edits %+v, want %+v", form, again.Edits, p.Edits)
+		retry := r.send()
+		if fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
+			t.Errorf("%s: the next plan has the edits %+v, want %+v", form, retry.Edits, p.Edits)
 		}
 	}
 }
@@ -123,8 +123,8 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 		if strings.Contains(r.upstream(), loopMark) != (i == 1 || i == 3) {
 			t.Errorf("failure %d: the plan is %+v, want a warning at failures 2 and 4", i+1, p)
 		}
-		if again := r.plan(body); again.Kind != session.Retry || again.Loops != 0 || fmt.Sprint(again.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("the retry of failure %d is %+v, want the edits %v", i+1, again, p.Edits)
+		if retry := r.plan(body); retry.Kind != session.Retry || retry.Loops != 0 || fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
+			t.Errorf("the retry of failure %d is %+v, want the edits %v", i+1, retry, p.Edits)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func TestToolResultsAloneAddNoLesson(t *testing.T) { // ten turns that are tool 
 	}
 }
 
-// A harness writes the request of a person into a template. The template matches no lesson, and the block is inserted
+// A harness writes the user's request into a template. The template matches no lesson, and the block is inserted
 // before the whole message.
 func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
@@ -91,7 +91,7 @@ func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
 	}
 }
 
-// If a harness wrote the newest words, the request of a person before these words is matched without its template.
+// If a harness wrote the newest words, the user's request before these words is matched without its template.
 func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	const tail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n5. Run omega again"
 	r := newTestSession(t, plainChat, injectAll(), newBook(activeLesson("on-request", "alpha", "x"), activeLesson("on-template", "omega", "y")), "s")
@@ -248,8 +248,8 @@ func TestSkipReasonIsReported(t *testing.T) {
 	}
 	t.Run("the provider has the block", func(t *testing.T) {
 		r := newTestSession(t, responses, injectAll(), newBook(activeLesson("a", "deploy", "x")), "s")
-		storedTurnBody := func(words string) []byte {
-			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + words + `"}]}`)
+		storedTurnBody := func(text string) []byte {
+			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + text + `"}]}`)
 		}
 		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
 			t.Fatalf("the plan has the skip %q, want an inserted block", p.Skip)

@@ -164,7 +164,7 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	l.Plan.Picks = 0
 	shown("trial without a planned number of picks", advice.Arm+".caution")
 	l.State = lesson.Active
-	shown("after the decision of a person", advice.Arm+".caution")
+	shown("after a human decision", advice.Arm+".caution")
 
 	l.State, l.Plan = lesson.Trial, lesson.TrialPlan{Picks: 100, Started: time.Unix(2000, 0)}
 	shown("start of another trial", advice.Arm+".caution")

@@ -127,7 +127,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 	}
 }
 
-// Feedback after the closing of a session leads to the same counters as the same feedback before the closing.
+// Feedback after the session closes leads to the same counters as the same feedback before close.
 func TestLateFeedbackIsACorrection(t *testing.T) {
 	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return score(id, minute, y) }
@@ -169,8 +169,8 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 			same(t, "counters of late feedback", late.sums(tenantA), early.sums(tenantA))
 			same(t, "late rewards of late feedback", late.counter("look-twice@0123456789ab", "late1@200000"), 1)
 			same(t, "late rewards of early feedback", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
-			same(t, "rewards at the closing, of early feedback", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
-			same(t, "rewards at the closing, of late feedback", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
+			same(t, "rewards at close, of early feedback", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
+			same(t, "rewards at close, of late feedback", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
 			for _, r := range []*rig{early, late} {
 				a := r.applied(id)
 				same(t, "reward", a.Reward, c.reward)
@@ -432,7 +432,7 @@ func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
 // closing and for a late reward.
 func TestTallyCountsTheSessionsOfARunWithoutTheRun(t *testing.T) {
 	t.Parallel()
-	for name, late := range map[string]bool{"reward before the closing": false, "late reward": true} {
+	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {
 		r := newRig(t, nil)
 		id := session.RunKey(tenantA, "nightly")
 		nightly := session.NewRun(tenantA, session.Claim{Agent: "coder"}, "nightly", id, r.clk.now())

@@ -49,7 +49,7 @@ const (
 // Ten replicas on one Redis serve the sessions of one day, and one process on SQLite serves the same sessions. At the
 // end, the counters of both are equal. During the day:
 //   - some sessions continue at another replica;
-//   - rewards arrive before the closing of their session or hours later, and some rewards change;
+//   - rewards arrive before the session closes or hours later, and some rewards change;
 //   - every hour one replica restarts, and one replica is without Redis for an hour;
 //   - every three hours the samples are exported, and exchanges of sessions older than dayHot are deleted from Redis.
 //
@@ -193,7 +193,7 @@ func (d *day) begin(step int) {
 	switch n := d.rng.IntN(10); {
 	case n < 5 && !alone:
 		reward(step+2+d.rng.IntN(closed-5), float64(i%5)/4)
-	case n < 7: // a reward after the closing, when the rows of the partitioned replica are in Redis
+	case n < 7: // a reward after close, when the rows of the partitioned replica are in Redis
 		d.late++
 		reward(min(step+closed+int(closeAge/dayStep)+d.rng.IntN(daySteps/3), daySteps+10), float64(i%2))
 	}

@@ -301,7 +301,7 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 	same(t, "unsampled exchanges", r.unsampled(), 0)
 }
 
-// A session is deleted (forgotten) during its closing. The deletion waits for the end of the closing. Otherwise the
+// A session is deleted (forgotten) while it closes. The deletion waits for the end of the closing. Otherwise the
 // closing would write samples of a deleted session.
 func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 	t.Parallel()

@@ -392,7 +392,7 @@ func (r *rig) counters(tenant string) string {
 	return string(text)
 }
 
-// sums returns the counters as text, without the numbers of rewards at the closing (heard) and after
+// sums returns the counters as text, without the numbers of rewards at close (heard) and after
 // the closing (late). These two depend on the time at which feedback arrives.
 func (r *rig) sums(tenant string) string {
 	r.t.Helper()
@@ -468,7 +468,7 @@ func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
 	}
 }
 
-// score returns the feedback of a person with the score y.
+// score returns human feedback with the score y.
 func score(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,

@@ -49,9 +49,9 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 	})
 }
 
-// For any order and repetition of feedback, before or after the closing, the counters are the same.
+// For any order and repetition of feedback, before or after close, the counters are the same.
 // Values that depend on the order are not compared: the running maxima, and the numbers of rewards at
-// and after the closing.
+// and after close.
 func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *options) { o.Content.Keep = false })

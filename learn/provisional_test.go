@@ -36,9 +36,9 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	r.advancePastClose()
 	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 	closed := mean()
-	again := openRig(t, r.dir, r.clk, nil)
-	if fresh := again.Beliefs(tenantA).Posterior(looked).Mean; fresh != closed {
-		t.Errorf("after the closing the mean is %v, want %v as after a restart", closed, fresh)
+	reopened := openRig(t, r.dir, r.clk, nil)
+	if fresh := reopened.Beliefs(tenantA).Posterior(looked).Mean; fresh != closed {
+		t.Errorf("after close the mean is %v, want %v as after a restart", closed, fresh)
 	}
 }
 
@@ -52,18 +52,18 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	r.recomputeRewards(r.ctx())
 	want := r.Beliefs(tenantA).Posterior(looked)
 	r.clk.add(time.Minute)
-	again := openRig(t, r.dir, r.clk, nil)
-	again.closeDue(again.ctx())
-	sameList(t, "failures", again.failed(), nil)
-	if got := again.Beliefs(tenantA).Posterior(looked); got != want {
+	reopened := openRig(t, r.dir, r.clk, nil)
+	reopened.closeDue(reopened.ctx())
+	sameList(t, "failures", reopened.failed(), nil)
+	if got := reopened.Beliefs(tenantA).Posterior(looked); got != want {
 		t.Errorf("after a restart the belief is %+v, want %+v", got, want)
 	}
-	same(t, "recalled", again.Restored(), true)
+	same(t, "recalled", reopened.Restored(), true)
 	r.advancePastClose() // the other replica closes the session
-	same(t, "open sessions with a reward, before this replica knows", again.OpenRewards(), 1)
+	same(t, "open sessions with a reward, before this replica knows", reopened.OpenRewards(), 1)
 	r.clk.add(time.Minute)
-	again.closeDue(again.ctx())
-	same(t, "open sessions with a reward, after the next pass", again.OpenRewards(), 0)
+	reopened.closeDue(reopened.ctx())
+	same(t, "open sessions with a reward, after the next pass", reopened.OpenRewards(), 0)
 }
 
 // Replicas on one Redis have the same belief after a reward of an open session, no matter which replica received the
@@ -115,6 +115,6 @@ func TestReplicasShareProvisionalRewards(t *testing.T) {
 	b.clk.add(closeAge + time.Second)
 	follow(b)
 	same(t, "open sessions", b.OpenRewards(), 0)
-	checkEqual("after the closing")
+	checkEqual("after close")
 	sameList(t, "failures", append(a.failed(), b.failed()...), nil)
 }

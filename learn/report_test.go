@@ -172,8 +172,8 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	same(t, "matched, in a second provisional report", row(r.reported(learn.ReportQuery{Provisional: true})).Matched, 2)
 	same(t, "matched, without open sessions, afterwards", row(r.reported(learn.ReportQuery{})).Matched, 0)
 	r.advancePastClose()
-	same(t, "counts after the closing", counts(row(r.reported(learn.ReportQuery{}))), provisional)
-	same(t, "counts of a provisional report after the closing", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
+	same(t, "counts after close", counts(row(r.reported(learn.ReportQuery{}))), provisional)
+	same(t, "counts of a provisional report after close", counts(row(r.reported(learn.ReportQuery{Provisional: true}))), provisional)
 	r.be.failNext("due", 1, errDown)
 	if _, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA, Provisional: true}); err == nil {
 		t.Error("Report succeeded with a part of the data, want an error")

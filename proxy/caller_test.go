@@ -29,13 +29,13 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, n*7919, quoted)
 	})
 	r := newRig(t, up, "", newBook(t, "one: parser"), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
-	send := func(system, words string, h http.Header) (ses *session.Record, lessons string) {
+	send := func(system, text string, h http.Header) (ses *session.Record, lessons string) {
 		t.Helper()
 		if h == nil {
 			h = http.Header{}
 		}
 		h.Set("Authorization", "Bearer k")
-		k := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": words}}}
+		k := &agentConversation{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": text}}}
 		res, _ := r.send(t, "POST", chatPath, h, k.body())
 		name := res.Header.Get("Precept-Session")
 		for _, id := range session.Candidates("default", name) {

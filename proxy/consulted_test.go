@@ -41,8 +41,8 @@ func (d *lossyTally) Consultations(_ context.Context, slugs []string) (map[strin
 func TestTallyWithALostAnswerCountsOnce(t *testing.T) {
 	now := time.Date(2032, 3, 4, 12, 0, 0, 0, time.UTC)
 	tally := &lossyTally{batches: map[string]map[string]bank.Consultation{}}
-	open := func(begun time.Time) *Consulted {
-		c, err := NewConsulted("", tally, func() time.Time { return begun })
+	open := func(start time.Time) *Consulted {
+		c, err := NewConsulted("", tally, func() time.Time { return start })
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -89,7 +89,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 			t.Fatalf("turn %d is in session %s, want %s", turn, got, session)
 		}
 		if !strings.HasPrefix(list, previous) {
-			t.Fatalf("turn %d: the list at the upstream is\n%s\nwant a list that begins with the list of the turn before:\n%s", turn, list, previous)
+			t.Fatalf("turn %d: the list at the upstream is\n%s\nwant a list that begins with the list of the previous turn:\n%s", turn, list, previous)
 		}
 		if previous = list; turn >= 4 != strings.Contains(list, "[LOOP DETECTED]") {
 			t.Fatalf("turn %d: want a loop warning from turn 4 on only, got %s", turn, list)

@@ -13,12 +13,12 @@ import (
 	"precept/store"
 )
 
-// Any data, also a comment, keeps a stream open. A stream without data for the time of the limit is cut.
+// Any data, even a comment, keeps a stream open. A stream without data for the time of the limit is cut.
 func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const limit, pieces = time.Minute, 6
 		from, to := io.Pipe()
-		begun := time.Now()
+		start := time.Now()
 		f := &forwarding{
 			p: &Proxy{opts: Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}, w: &clientWriter{id: "req_1"},
 			r: httptest.NewRequest("POST", "/v1/chat/completions", nil), out: &outgoing{target: &target{}}, observer: noObserver{},
@@ -35,7 +35,7 @@ func TestIdleStreamIsCutAtTheLimit(t *testing.T) {
 		if err == nil || strings.Count(string(got), ": keep-alive") != pieces {
 			t.Errorf("the stream ended with %v after %q, want an error after %d keep-alive lines", err, got, pieces)
 		}
-		if cut, want := time.Since(begun), pieces*(limit-time.Second)+limit; cut != want {
+		if cut, want := time.Since(start), pieces*(limit-time.Second)+limit; cut != want {
 			t.Errorf("the stream was cut after %v, want %v", cut, want)
 		}
 	})

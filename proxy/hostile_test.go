@@ -47,7 +47,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 }
 
 // inserted returns the text before the user's words in the request at the upstream.
-func inserted(t *testing.T, body []byte, words string) string {
+func inserted(t *testing.T, body []byte, text string) string {
 	t.Helper()
 	var req struct {
 		Messages []struct{ Role, Content string }
@@ -55,9 +55,9 @@ func inserted(t *testing.T, body []byte, words string) string {
 	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) != 1 || req.Messages[0].Role != "user" {
 		t.Fatalf("the upstream got %s, want a list of one user message", body)
 	}
-	block, _, ok := strings.Cut(req.Messages[0].Content, words)
+	block, _, ok := strings.Cut(req.Messages[0].Content, text)
 	if !ok {
-		t.Fatalf("the upstream got %s, want the user's words %q in the message", body, words)
+		t.Fatalf("the upstream got %s, want the user's words %q in the message", body, text)
 	}
 	return block
 }

@@ -23,21 +23,21 @@ func TestBodiesWithTooManyItemsAreForwardedUnchanged(t *testing.T) {
 	for i := range 60 {
 		keys += fmt.Sprintf(`"k%d":1,`, i)
 	}
-	words := `{"role":"user","content":"alpha"}`
+	text := `{"role":"user","content":"alpha"}`
 	for name, c := range map[string]struct {
 		path, body  string
 		uninspected bool
 	}{
-		"few":       {chatPath, `{"messages":[` + repeat(40, words) + `]}`, false},
-		"messages":  {chatPath, `{"messages":[` + repeat(60, words) + `]}`, true},
+		"few":       {chatPath, `{"messages":[` + repeat(40, text) + `]}`, false},
+		"messages":  {chatPath, `{"messages":[` + repeat(60, text) + `]}`, true},
 		"parts":     {chatPath, `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
-		"calls":     {chatPath, `{"messages":[{"role":"assistant","tool_calls":[` + repeat(60, `{}`) + `]},` + words + `]}`, true},
-		"tools":     {chatPath, `{"tools":[` + repeat(60, `{"name":"t"}`) + `],"messages":[` + words + `]}`, true},
-		"keys":      {chatPath, `{` + keys + `"messages":[` + words + `]}`, true},
-		"together":  {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, words) + `]}`, true},
+		"calls":     {chatPath, `{"messages":[{"role":"assistant","tool_calls":[` + repeat(60, `{}`) + `]},` + text + `]}`, true},
+		"tools":     {chatPath, `{"tools":[` + repeat(60, `{"name":"t"}`) + `],"messages":[` + text + `]}`, true},
+		"keys":      {chatPath, `{` + keys + `"messages":[` + text + `]}`, true},
+		"together":  {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, text) + `]}`, true},
 		"blocks":    {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
 		"in result": {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
-		"input":     {"/v1/responses", `{"input":[` + repeat(60, words) + `]}`, true},
+		"input":     {"/v1/responses", `{"input":[` + repeat(60, text) + `]}`, true},
 	} {
 		res, _ := r.send(t, "POST", c.path, nil, c.body)
 		same := string(up.last(t).body) == c.body

@@ -153,7 +153,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is false after a minute, want true")
+			t.Fatal("the condition is still false after a minute")
 		}
 	}
 }

@@ -151,7 +151,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	}
 	got := values(all[0])
 	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {
-		if v, there := got[k]; there {
+		if v, ok := got[k]; ok {
 			t.Errorf("the span has the attribute %s = %q, want no such attribute", k, v)
 		}
 	}

@@ -202,7 +202,8 @@ func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	}
 }
 
-// After a restart, side requests about a session are recognised from its next turn on, also by texts of earlier turns.
+// After a restart, side requests about a session are recognised from its next turn on, including by texts of earlier
+// turns.
 func TestSideRequestIsFoundAfterARestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"

@@ -30,7 +30,7 @@ func history(t *testing.T, body []byte) []json.RawMessage {
 	return v.Messages
 }
 
-// Forty agents without a session header get a new token in the middle of their conversations. Each conversation stays
+// Forty agents without a session header get a new token mid-conversation. Each conversation stays
 // one session, with the same lessons at the same places.
 func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 	const conversations, turns, refresh = 40, 5, 3
@@ -77,13 +77,13 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 						if got := res.Header.Get("Precept-Session"); got != sessions[i] {
 							t.Fatalf("conversation %d has session %s in turn %d, want %s", i, got, turn+1, sessions[i])
 						}
-						earlier, now := history(t, before), history(t, sent[i])
+						earlier, current := history(t, before), history(t, sent[i])
 						for n := range earlier {
-							if !bytes.Equal(earlier[n], now[n]) {
-								t.Fatalf("turn %d: message %d is %s, want %s as in the turn before", turn+1, n, now[n], earlier[n])
+							if !bytes.Equal(earlier[n], current[n]) {
+								t.Fatalf("turn %d: message %d is %s, want %s as in the previous turn", turn+1, n, current[n], earlier[n])
 							}
 						}
-						for _, m := range now[len(earlier):] {
+						for _, m := range current[len(earlier):] {
 							if bytes.Contains(m, []byte("[one]")) || bytes.Contains(m, []byte("[two]")) {
 								t.Fatalf("turn %d: the new message is %s, want no block after the first turn", turn+1, m)
 							}

@@ -198,7 +198,7 @@ func rawRequest(t *testing.T, base, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-// An error of precept has the shape of errors of the requested API, also on paths below the API's path and after a path
+// An error of precept has the shape of errors of the requested API, even on paths below the API's path and after a path
 // form.
 func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })

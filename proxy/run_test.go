@@ -208,8 +208,8 @@ func TestRunsAreSeparate(t *testing.T) {
 	if other := send("b", "", first); other == failed {
 		t.Errorf("a retry of one run's request in another run has session %s, want a new session", other)
 	}
-	if again := send("a", "", first); again != failed {
-		t.Errorf("a retry within the run has session %s, want %s", again, failed)
+	if second := send("a", "", first); second != failed {
+		t.Errorf("a retry within the run has session %s, want %s", second, failed)
 	}
 	for _, run := range []string{"a", "b"} {
 		if got := send(run, "reviewer", first); got != "reviewer" {
@@ -234,12 +234,12 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir := t.TempDir()
 	r := newRig(t, up, dir, newBook(t, "one: alpha"), injectAll())
-	send := func(run, learn, words string) {
+	send := func(run, learn, text string) {
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
 		if learn != "" {
 			h.Set("Precept-Learn", learn)
 		}
-		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, words))
+		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, text))
 		if !strings.Contains(string(up.last(t).body), "[one]") {
 			t.Errorf("the upstream got %s of a member with Precept-Learn %q, want lesson one", up.last(t).body, learn)
 		}

@@ -106,11 +106,11 @@ func (p *scene) checkText(what string, list []string, text string, want ...int) 
 }
 
 // checkPrefix checks that a list begins with all items of the previous list.
-func (p *scene) checkPrefix(what string, before, now []string) {
+func (p *scene) checkPrefix(what string, before, after []string) {
 	p.t.Helper()
 	for i, m := range before {
-		if i >= len(now) || now[i] != m {
-			p.t.Errorf("%s: got the list\n%s\nwant item %d to be the item of the earlier request\n%s", what, now, i, m)
+		if i >= len(after) || after[i] != m {
+			p.t.Errorf("%s: got the list\n%s\nwant item %d to be the item of the earlier request\n%s", what, after, i, m)
 			return
 		}
 	}

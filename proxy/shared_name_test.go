@@ -8,7 +8,7 @@ import (
 )
 
 // When an application sends one prompt_cache_key in all its conversations, each conversation is a session of its own
-// with its lesson, also after a restart.
+// with its lesson, even after a restart.
 func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir, book := t.TempDir(), newBook(t, "one: mend the build")

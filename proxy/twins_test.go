@@ -14,7 +14,7 @@ import (
 
 // twins returns a model for n twins, which are concurrent conversations with equal words. The model answers a first
 // request only when n first requests are in flight. id returns the id of the call in an answer.
-func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
+func twins(n int, id func(turn int, client string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
 	return func(w http.ResponseWriter, r *http.Request) {
@@ -36,7 +36,7 @@ func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 
 // playTwins runs n agents with the same words at once, three turns each, and returns the session names
 // of each agent by turn.
-func (r *rig) playTwins(t *testing.T, n int, result func(who int) string) [][]string {
+func (r *rig) playTwins(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
 	var wg, answered sync.WaitGroup
@@ -67,13 +67,13 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
 		name     string
-		id       func(turn int, who string) string
-		result   func(who int) string
+		id       func(turn int, client string) string
+		result   func(client int) string
 		excluded float64
 		from     int // the session name of a conversation does not change from this turn on
 	}{
-		{"random ids", func(turn int, who string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", who, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
-		{"counted ids, own results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(who int) string { return fmt.Sprintf("failed at %d\nExit code 1", who) }, n, 1},
+		{"random ids", func(turn int, client string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", client, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
+		{"counted ids, own results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(client int) string { return fmt.Sprintf("failed at %d\nExit code 1", client) }, n, 1},
 		{"counted ids, equal results", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -186,7 +186,7 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	}
 }
 
-// A post finds its session by the id of the session, of a request, of a response or of a sample, also after a
+// A post finds its session by the id of the session, of a request, of a response or of a sample, even after a
 // restart. A post of another tenant finds no session.
 func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()

@@ -94,11 +94,11 @@ func TestPublishedDecisionIsFoundByAnotherReplica(t *testing.T) {
 		a.store.HoldKeys(x.RequestID, session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: a.clock.now()})
 		a.store.Publish(ses, nil, x, nil, 0)
 		a.store.Release(ses, store.Decided)
-		there, late := b.store.Acquire(t.Context(), tenantA, id)
-		if there == nil || late || len(there.Record.Assignment.Picks) != 1 {
-			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want one pick, false", there, late)
+		remote, late := b.store.Acquire(t.Context(), tenantA, id)
+		if remote == nil || late || len(remote.Record.Assignment.Picks) != 1 {
+			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want one pick, false", remote, late)
 		}
-		b.store.Release(there, store.Unchanged)
+		b.store.Release(remote, store.Unchanged)
 		sameList(t, "sessions of the reply on the other replica", b.sessionsOf(replyKey), []session.ID{id})
 		same(t, "both replicas share their sessions", a.store.Shared() && b.store.Shared(), true)
 	})
@@ -148,11 +148,11 @@ func TestPublishedCountsAreFoundByAnotherReplica(t *testing.T) {
 		a.store.PublishCounts(ses, exchange(tenantA, "s", 2, a.clock.now()), nil)
 		same(t, "time that PublishCounts waited", time.Since(before), 0)
 		time.Sleep(2 * time.Millisecond)
-		there, late := b.store.Acquire(t.Context(), tenantA, id)
-		if there == nil || late || there.Record.Thread.Turns != 2 {
-			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want two turns, false", there, late)
+		remote, late := b.store.Acquire(t.Context(), tenantA, id)
+		if remote == nil || late || remote.Record.Thread.Turns != 2 {
+			t.Fatalf("Acquire on the other replica: got session %+v, late %v, want two turns, false", remote, late)
 		}
-		b.store.Release(there, store.Unchanged)
+		b.store.Release(remote, store.Unchanged)
 	})
 }
 
@@ -224,12 +224,12 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		a, b := openReplicas(t, nil)
 		id := a.sessionWithWord(tenantA, markerWord)
 		time.Sleep(time.Second)
-		there, _ := b.store.Acquire(t.Context(), tenantA, id)
-		if there == nil {
+		remote, _ := b.store.Acquire(t.Context(), tenantA, id)
+		if remote == nil {
 			t.Fatal("Acquire on the other replica: got no session, want the session")
 		}
 		b.offer(markerWord, 2)
-		b.store.Release(there, store.Decided)
+		b.store.Release(remote, store.Decided)
 		time.Sleep(time.Second)
 		same(t, "stored exchanges before the deletion", a.exchanges(id), 2)
 		a.forget(markerWord)

@@ -86,12 +86,12 @@ func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 		r := runRig(t, nil)
 		id := r.sessionWithWord(tenantA, "busy")
 		held := r.store.AcquireInMemory(id)
-		began := r.clock.now()
+		start := r.clock.now()
 		r.clock.add(time.Second)
 		r.forget("busy")
 		r.clock.add(time.Second)
 		r.store.Release(held, store.Decided)
-		r.store.Offer(store.Turn{Exchange: exchange(tenantA, "busy", 2, began), Size: 100})
+		r.store.Offer(store.Turn{Exchange: exchange(tenantA, "busy", 2, start), Size: 100})
 		r.deliver()
 		if _, ok := r.row(id); ok {
 			t.Error("the forgotten session has a row, want no row from the request in progress")
@@ -228,8 +228,8 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			before := r.balancedAccount(true).Admitted
 			r.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
-			if have := r.balancedAccount(true).Admitted; have <= before {
-				t.Errorf("Account.Admitted during the call %s of the backend: got %d, want more than %d", op, have, before)
+			if got := r.balancedAccount(true).Admitted; got <= before {
+				t.Errorf("Account.Admitted during the call %s of the backend: got %d, want more than %d", op, got, before)
 			}
 		})
 		r.forget(markerWord)
@@ -269,7 +269,7 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 	})
 }
 
-// The text of a forgotten session leaves every outbox file, also a damaged file that was renamed. The stub of a
+// The text of a forgotten session leaves every outbox file, even a damaged file that was renamed. The stub of a
 // turn in progress, which a crash would turn into an incomplete exchange, is erased, too.
 func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 	t.Parallel()

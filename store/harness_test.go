@@ -791,7 +791,7 @@ func noise(seed, size int) string {
 	return b.String()
 }
 
-// score returns the feedback of a person with the score y.
+// score returns human feedback with the score y.
 func score(id string, minute int, y float64) feedback.Entry {
 	return feedback.Entry{
 		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,

@@ -65,7 +65,7 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	same(t, "late posts after the delivery", r.store.LatePosts(), 0)
 }
 
-// Feedback waits in the outbox while the backend is down, also after a crash. Feedback that its client posts
+// Feedback waits in the outbox while the backend is down, even after a crash. Feedback that its client posts
 // three times counts once.
 func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()

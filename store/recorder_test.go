@@ -159,7 +159,7 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 	same(t, "Tally.Incomplete", r.store.Tally.Incomplete.Load(), 3)
 }
 
-// Done is closed once, also when Run is called again.
+// Done is closed once, even when Run is called again.
 func TestDrainedIsClosedOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -58,12 +58,12 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 		if err != nil || !bytes.Equal(first, second) {
 			t.Fatalf("equal entries encode to %s and %s, error %v, want equal bytes", first, second, err)
 		}
-		var back feedback.Entry
-		if err := json.Unmarshal(first, &back); err != nil || !back.At.Equal(e.At) {
-			t.Fatalf("%s decodes to the time %s, error %v, want %s", first, back.At, err, e.At)
+		var decoded feedback.Entry
+		if err := json.Unmarshal(first, &decoded); err != nil || !decoded.At.Equal(e.At) {
+			t.Fatalf("%s decodes to the time %s, error %v, want %s", first, decoded.At, err, e.At)
 		}
-		if back.At = e.At; !reflect.DeepEqual(back, e) {
-			t.Fatalf("got %+v after decoding, want %+v", back, e)
+		if decoded.At = e.At; !reflect.DeepEqual(decoded, e) {
+			t.Fatalf("got %+v after decoding, want %+v", decoded, e)
 		}
 	})
 	now := time.Now() //nolint:forbidigo // only time.Now returns a time with a monotonic clock reading

@@ -323,12 +323,12 @@ func TestReportJSONRoundTripIsLossless(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back report.Report
-		if err := json.Unmarshal(b, &back); err != nil {
+		var decoded report.Report
+		if err := json.Unmarshal(b, &decoded); err != nil {
 			t.Fatal(err)
 		}
-		if !reflect.DeepEqual(r, back) {
-			t.Errorf("decoded: got the report %+v, want %+v", back, r)
+		if !reflect.DeepEqual(r, decoded) {
+			t.Errorf("decoded: got the report %+v, want %+v", decoded, r)
 		}
 	}
 	var r report.Report

@@ -71,7 +71,7 @@ func TestVerdictNamesItsModels(t *testing.T) {
 	}
 }
 
-// The JSON field models of a row always has the lists seen and open, also for a lesson without a pick.
+// The JSON field models of a row always has the lists seen and open, even for a lesson without a pick.
 func TestModelsOfARowAreLists(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	c := trial.NewCounters()

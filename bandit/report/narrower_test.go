@@ -35,7 +35,7 @@ func rewardedLater(c *trial.Counters, arm trial.Arm, n int, chance [2]float64) {
 	}
 }
 
-// A late reward arrives after the closing of its session. Late rewards count, and the row has their number. If a lesson
+// A late reward arrives after the session closes. Late rewards count, and the row has their number. If a lesson
 // changes which sessions get a late reward, the row is invalid, and the row has no estimate from all sessions, but the
 // reason for the absence.
 func TestUnevenLateRewardsMakeTheRowInvalid(t *testing.T) {

@@ -189,7 +189,7 @@ func TestFactsBeforeTheCoinNarrowTheInterval(t *testing.T) {
 }
 
 // The outcomes of the sessions without a reward narrow the interval, the more the fewer sessions have a reward. At
-// most about one interval in twenty ever excludes the true effect, also for a lesson that prevents errors and has
+// most about one interval in twenty ever excludes the true effect, even for a lesson that prevents errors and has
 // no effect on the reward.
 func TestSessionsWithoutRewardNarrowTheInterval(t *testing.T) {
 	worlds := worldsOf(2)

@@ -227,13 +227,13 @@ func TestNeededPicksOfAnOutcomeReachAFinding(t *testing.T) {
 				continue
 			}
 			open++
-			have := float64(x.NInjected + x.NWithheld)
+			got := float64(x.NInjected + x.NWithheld)
 			half, material := (*x.Hi-*x.Lo)/2, 0.05
 			if x.Unit == "percent" {
 				material = 10
 			}
 			// The half-width falls about with the root of the picks.
-			after := half * math.Sqrt(have/(have+float64(x.NeedsPicks)))
+			after := half * math.Sqrt(got/(got+float64(x.NeedsPicks)))
 			if distance := math.Max(math.Abs(*x.Effect), material-math.Abs(*x.Effect)); after > 1.15*distance {
 				t.Errorf("tokens %d and 1000, %s: got an effect %.3f with the half-width %.3f, and %d needed picks; the half-width is then about %.3f, want at most %.3f",
 					with, x.Name, *x.Effect, half, x.NeedsPicks, after, distance)

@@ -118,8 +118,8 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
 		t.Errorf("got error %v and the forecast %+v, want no error, Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, as many sessions, half of them withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
 	}
-	if again, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(again.Detect-0.05) > 1e-3 {
-		t.Errorf("forecast of %d picks: got error %v and Detect = %v, want no error and 0.05", f.Picks, err, again.Detect)
+	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.Detect-0.05) > 1e-3 {
+		t.Errorf("forecast of %d picks: got error %v and Detect = %v, want no error and 0.05", f.Picks, err, second.Detect)
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {

@@ -160,9 +160,9 @@ func TestMergeIsSymmetricAndKeepsTheEarlierPick(t *testing.T) {
 				t.Fatalf("the merged match is %+v, want %+v", got, want)
 			}
 		}
-		again := x.Clone()
-		if again.Merge(&b, first); !reflect.DeepEqual(again.Picks, x.Picks) || !reflect.DeepEqual(again.Matched, x.Matched) {
-			t.Fatalf("a second Merge changed the picks: got %+v, want %+v", again, x)
+		second := x.Clone()
+		if second.Merge(&b, first); !reflect.DeepEqual(second.Picks, x.Picks) || !reflect.DeepEqual(second.Matched, x.Matched) {
+			t.Fatalf("a second Merge changed the picks: got %+v, want %+v", second, x)
 		}
 	})
 }

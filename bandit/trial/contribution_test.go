@@ -170,7 +170,7 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 		t.Errorf("an excluded session: got the deltas %v of a reward, want none", a.Contribution(1, 1))
 	}
 	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.One}}; !reflect.DeepEqual(a.Closing(), want) {
-		t.Errorf("an excluded session: got the deltas %v at the closing, want only the reason: %v", a.Closing(), want)
+		t.Errorf("an excluded session: got the deltas %v at close, want only the reason: %v", a.Closing(), want)
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
 		t.Errorf("a session without a decision: got the deltas %v, want 2", got)

@@ -84,7 +84,7 @@ func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
 }
 
 // The name of a model comes from a request. Of a million names, AdmitModel keeps 32 and counts the others as
-// "other", also in counters that were read from a store or cloned.
+// "other", even in counters that were read from a store or cloned.
 func TestModelNamesAreBounded(t *testing.T) {
 	c := trial.NewCounters()
 	names, fields := map[string]bool{}, map[string]bool{}
@@ -122,11 +122,11 @@ func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
 	before := c.Models("in@1")
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
-	if now := c.Models("in@1"); now[0].M1 != before[0].M1+1 {
-		t.Errorf("after one more reward: got the models %+v, want one rewarded injected pick (M1) more than %+v", now, before)
+	if after := c.Models("in@1"); after[0].M1 != before[0].M1+1 {
+		t.Errorf("after one more reward: got the models %+v, want one rewarded injected pick (M1) more than %+v", after, before)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
-	if now := c.Models("in@1"); len(now) != 1 || now[0] != before[0] {
-		t.Errorf("after the reward is subtracted: got the models %+v, want %+v", now, before)
+	if after := c.Models("in@1"); len(after) != 1 || after[0] != before[0] {
+		t.Errorf("after the reward is subtracted: got the models %+v, want %+v", after, before)
 	}
 }

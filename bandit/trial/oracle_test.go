@@ -29,7 +29,7 @@ type unitDraw struct {
 	rewarded    bool
 	y           float64
 	tier        int
-	tierAtClose int // tier of the reward at the closing; -1 means no reward
+	tierAtClose int // tier of the reward at close; -1 means no reward
 	refused     bool
 }
 
@@ -284,7 +284,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		checkNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
 			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != atClose {
-				t.Fatalf("got the stratum %+v, want %v assigned sessions, the rewards by tier %v, and %v at the closing", s, coins, tiers, atClose)
+				t.Fatalf("got the stratum %+v, want %v assigned sessions, the rewards by tier %v, and %v at close", s, coins, tiers, atClose)
 			}
 		}
 		if len(got.Strata) == 0 && coins != [2]int64{} {

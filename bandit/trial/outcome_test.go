@@ -74,7 +74,7 @@ func TestOutcomeSumsMatchTheFormulas(t *testing.T) {
 	}
 }
 
-// The outcomes of a session count only at the closing: a reward adds no outcome. An excluded session, an
+// The outcomes of a session count only at close: a reward adds no outcome. An excluded session, an
 // open session and a pick without a coin have no outcome.
 func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 	a := pickWithOutcomes(true, true, trial.Tally{Errors: 4})

@@ -18,7 +18,7 @@ func closedPick(injected bool, errors int64, weight float64) *trial.Assignment {
 	return a
 }
 
-// A late reward arrives after the closing of its session. The session then counts as rewarded, and the strata count the
+// A late reward arrives after the session closes. The session then counts as rewarded, and the strata count the
 // late reward. Subtracting the reward restores the sums.
 func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c := trial.NewCounters()
@@ -26,7 +26,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c.Add(a.Closing())
 	before := c.Surrogate("in@1")
 	if before.N1 != 1 || before.M1 != 0 {
-		t.Errorf("after the closing: got the sums %+v, want one injected session without a reward", before)
+		t.Errorf("after close: got the sums %+v, want one injected session without a reward", before)
 	}
 	c.Add(a.Contribution(1, 2))
 	if s := c.Surrogate("in@1"); s.M1 != 1 || math.Abs(s.G+0.1) > 1e-6 || math.Abs(s.D-1.1) > 1e-6 {
@@ -42,7 +42,7 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	a.First = &trial.AtClosing{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
-		t.Errorf("a reward at the closing: got the strata %+v, want no late reward", s.Strata)
+		t.Errorf("a reward at close: got the strata %+v, want no late reward", s.Strata)
 	}
 }
 

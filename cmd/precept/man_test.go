@@ -18,8 +18,8 @@ import (
 func TestManualPages(t *testing.T) {
 	dir := cmp.Or(os.Getenv("PRECEPT_MAN"), t.TempDir())
 	writePages(t, dir)
-	again := t.TempDir()
-	writePages(t, again)
+	second := t.TempDir()
+	writePages(t, second)
 	read := func(dir, page string) string {
 		text, err := os.ReadFile(filepath.Join(dir, page))
 		if err != nil {
@@ -28,7 +28,7 @@ func TestManualPages(t *testing.T) {
 		return string(text)
 	}
 	for _, page := range []string{"precept.1", "precept-serve.1", "precept-lessons-approve.1", "precept-completion-zsh.1"} {
-		if text := read(dir, page); text != read(again, page) || strings.Contains(text, time.Now().Format("2006-01-02")) {
+		if text := read(dir, page); text != read(second, page) || strings.Contains(text, time.Now().Format("2006-01-02")) {
 			t.Errorf("the page %s differs between two runs or has the date of today, want equal pages without the date", page)
 		}
 	}

@@ -114,7 +114,7 @@ func TestMeasurementInRedisBeginsByTheClockOfRedis(t *testing.T) {
 	if err != nil || len(answer.Registered) != 1 {
 		t.Fatalf("the registration is %+v, error %v, want one registered section", answer, err)
 	}
-	if began := answer.Registered[0].Began; time.Until(began).Abs() > time.Minute {
-		t.Errorf("the measurement begins at %v, want the time of Redis, within a minute of %v", began, time.Now())
+	if start := answer.Registered[0].Began; time.Until(start).Abs() > time.Minute {
+		t.Errorf("the measurement begins at %v, want the time of Redis, within a minute of %v", start, time.Now())
 	}
 }

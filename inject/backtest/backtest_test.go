@@ -28,11 +28,11 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 	other.Scope = lesson.Scope{Tenant: "acme"}
 	run := backtest.New([]*lesson.Lesson{l, other}, nil)
 	for i := range 40 {
-		words, reward := "something else", 0.5
+		text, reward := "something else", 0.5
 		if i%4 == 0 {
-			words, reward = "please load more, load more!", 1
+			text, reward = "please load more, load more!", 1
 		}
-		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", words)}, Rewarded: i%2 == 0, Reward: reward})
+		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{userExchange("chat", text)}, Rewarded: i%2 == 0, Reward: reward})
 	}
 	r := run.ResultOf("a-b")
 	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {

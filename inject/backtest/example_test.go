@@ -13,8 +13,8 @@ func ExampleRun() {
 	run := backtest.New([]*lesson.Lesson{{
 		Slug: "verify-page-id", State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: []string{"load more", "next page"}},
 	}}, nil)
-	for name, words := range map[string]string{"one": "Please load more.", "two": "Load the list.", "three": "Load more rows."} {
-		message := json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, words))
+	for name, text := range map[string]string{"one": "Please load more.", "two": "Load the list.", "three": "Load more rows."} {
+		message := json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, text))
 		run.Add(&backtest.Session{Name: name, Exchanges: []sample.Exchange{{Dialect: "chat", New: []json.RawMessage{message}}}})
 	}
 	r := run.ResultOf("verify-page-id")

@@ -26,8 +26,8 @@ func proposed(slug string) bank.Proposal {
 }
 
 // bankAcceptingEvidence returns a bank that accepts all evidence.
-func bankAcceptingEvidence(m *memory, limits bank.Limits, now func() time.Time) *bank.Bank {
-	return bank.New(bank.Options{Place: m, Now: now, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
+func bankAcceptingEvidence(m *memory, limits bank.Limits, current func() time.Time) *bank.Bank {
+	return bank.New(bank.Options{Place: m, Now: current, Limits: limits, Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }}})
 }
 
 // A write that finds a changed bank is retried on the new content; under constant changes the write
@@ -228,10 +228,10 @@ func TestIndexKeepsCountsThatAreUnknown(t *testing.T) {
 }
 
 // The quota of programs is counted from the log, so that replicas share it. Refused writes count,
-// the actions of a person do not, and after an hour the quota is free again.
+// human actions do not, and after an hour the quota is free again.
 func TestQuotaIsSharedByReplicas(t *testing.T) {
-	now := noon()
-	clock := func() time.Time { return now }
+	current := noon()
+	clock := func() time.Time { return current }
 	m := &memory{texts: map[string][]byte{}}
 	limits := bank.Limits{AgentHour: 4, TenantHour: 6, Waiting: 100}
 	one, other := bankAcceptingEvidence(m, limits, clock), bankAcceptingEvidence(m, limits, clock)
@@ -267,9 +267,9 @@ func TestQuotaIsSharedByReplicas(t *testing.T) {
 		t.Errorf("the seventh proposal of the tenant ended with %v, want %v", err, bank.ErrTooMany)
 	}
 	if err := person("three"); err != nil {
-		t.Errorf("a write of a person: got error %v, want none", err)
+		t.Errorf("a human write: got error %v, want none", err)
 	}
-	now = now.Add(time.Hour)
+	current = current.Add(time.Hour)
 	if _, err := one.Propose(t.Context(), proposed("hh")); err != nil {
 		t.Errorf("a proposal an hour later: got error %v, want none", err)
 	}
@@ -313,9 +313,9 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	info, err := os.Lstat(filepath.Join(dir, "two.md"))
-	now, readErr := os.ReadFile(elsewhere)
-	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(now) != string(text) {
-		t.Errorf("two.md: Lstat gives %+v, error %v, want a link; its target has the text %q, error %v, want %q", info, err, now, readErr, text)
+	current, readErr := os.ReadFile(elsewhere)
+	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(current) != string(text) {
+		t.Errorf("two.md: Lstat gives %+v, error %v, want a link; its target has the text %q, error %v, want %q", info, err, current, readErr, text)
 	}
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)

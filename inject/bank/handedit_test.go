@@ -69,8 +69,8 @@ func TestEditsByHandHaveTheTimeOfTheFile(t *testing.T) {
 		if len(events) != 1 || events[0].Action != want || events[0].Slug != "one" || events[0].By != "" || want != "remove" && !events[0].Time.Equal(at) {
 			t.Fatalf("the log has the new events %+v, want one event %s of the lesson one at %v without author", events, want, at)
 		}
-		if again := pass(); len(again) != 0 {
-			t.Fatalf("the second pass logged %+v, want no event", again)
+		if second := pass(); len(second) != 0 {
+			t.Fatalf("the second pass logged %+v, want no event", second)
 		}
 	}
 }

@@ -270,13 +270,13 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 		t.Fatal(err)
 	}
 	synctest.Test(t, func(t *testing.T) {
-		began := time.Now()
+		start := time.Now()
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || r[0].Message == "" {
 			t.Fatalf("the record has %+v, want the status %s and a message", r, ledger.Failed)
 		}
-		if took := time.Since(began); took != 100*time.Millisecond {
-			t.Errorf("Record ended after %v, want 100ms", took)
+		if elapsed := time.Since(start); elapsed != 100*time.Millisecond {
+			t.Errorf("Record ended after %v, want 100ms", elapsed)
 		}
 	})
 	line := trace(t, l)[0]
@@ -299,7 +299,7 @@ func TestSecondAttemptLosesNoEntry(t *testing.T) {
 	})
 }
 
-// The path of the ledger may be a symbolic link to another symbolic link, also with absolute targets.
+// The path of the ledger may be a symbolic link to another symbolic link, even with absolute targets.
 func TestLedgerMayBeAnAbsoluteLink(t *testing.T) {
 	l, target := ledgerWith(t, ""), filepath.Join(t.TempDir(), "AGENTS.md")
 	if err := errors.Join(os.Symlink(l.Path+".link", l.Path), os.Symlink(target, l.Path+".link")); err != nil {

@@ -7,7 +7,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// Entries reads the recorded entries unchanged, also next to lines that people wrote.
+// Entries reads the recorded entries unchanged, even next to lines that people wrote.
 func TestRecordedEntriesAreReadBack(t *testing.T) {
 	for _, eol := range []string{"\n", "\r\n"} {
 		l := ledgerWith(t, strings.ReplaceAll("# A\n\n## Lessons Learned\n\n- by hand\n- [2026] half\n    - **File:** `x`\n", "\n", eol))

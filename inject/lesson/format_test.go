@@ -220,9 +220,9 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 	if edited.State != Quarantined {
 		t.Errorf("a text edited after its approval has the state %s, want %s", edited.State, Quarantined)
 	}
-	again, err := Edit(edited, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
-	if err != nil || again.State != Active {
-		t.Errorf("a second approval gives the lesson %+v, error %v, want state %s", again, err, Active)
+	reedited, err := Edit(edited, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
+	if err != nil || reedited.State != Active {
+		t.Errorf("a second approval gives the lesson %+v, error %v, want state %s", reedited, err, Active)
 	}
 }
 

@@ -14,8 +14,8 @@ func TestLessonsResembleRequestsOfTheirKind(t *testing.T) {
 	release := lesson("release-checklist", "cut a release", "publish the new version")
 	fonts := lesson("pdf-fonts", "publish the new version", "embed the fonts", "generate a pdf", "export as pdf") // one of four keywords has a kind
 	b := NewBook([]*Lesson{release, fonts}).WithLikeness(capturedTraffic(t, 210), 0.005)
-	slugs := func(words string) (out []string) {
-		for _, h := range b.Match(&Query{Words: []string{words}}) {
+	slugs := func(text string) (out []string) {
+		for _, h := range b.Match(&Query{Words: []string{text}}) {
 			out = append(out, h.Lesson.Slug)
 		}
 		return out

@@ -43,10 +43,10 @@ func TestRelatedTermsFindParaphrasesWithoutCommonWords(t *testing.T) {
 func TestRelatedTermCountsLessThanTheWordItself(t *testing.T) {
 	l := &Lesson{Slug: "profile-first", Title: "Profile before a change.", State: Active, Trigger: Trigger{Keywords: []string{"slow import"}, Like: true}}
 	x := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005).like
-	score := func(words string) float32 {
+	score := func(text string) float32 {
 		s := x.newScratch()
 		s.left = likeWork
-		for w := range windowsOf(words) {
+		for w := range windowsOf(text) {
 			for _, of := range x.score(s, w.stems, fromWords) {
 				return of.score
 			}

@@ -378,9 +378,9 @@ func TestProhibitionsAndTagsResembleNoLesson(t *testing.T) {
 func TestNotKeywordsOfTheNewestWordsForbidAMatchByMeaning(t *testing.T) {
 	l := &Lesson{Slug: "moor-first", Title: "Moor the boat first.", State: Active, Trigger: Trigger{Keywords: []string{"rent a boat"}, NotKeywords: []string{"toy"}, Like: true}}
 	b := NewBook([]*Lesson{l})
-	for words, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
-		if _, ok := b.Meant(&Query{Words: []string{words}}, Resemblance{Lesson: l}); ok != want {
-			t.Errorf("%q: got a match: %v, want %v", words, ok, want)
+	for text, want := range map[string]bool{"the other one please": true, "it is a toy after all": false} {
+		if _, ok := b.Meant(&Query{Words: []string{text}}, Resemblance{Lesson: l}); ok != want {
+			t.Errorf("%q: got a match: %v, want %v", text, ok, want)
 		}
 	}
 }

@@ -49,19 +49,19 @@ func TestPreventsNamesKindsAndPhrases(t *testing.T) {
 		t.Errorf("without prevents: got lesson %+v, error %v, want a lesson about no error with the same hash", plain, err)
 	}
 	plan := lesson.TrialPlan{Epsilon: 0.5, Picks: 120, Outcome: "recurrence"}
-	began := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
-	inTrial, err := lesson.Act(l, lesson.StartTrial, plan, "ann", began)
+	start := time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC)
+	inTrial, err := lesson.Act(l, lesson.StartTrial, plan, "ann", start)
 	if err != nil || inTrial.Plan.Outcome != "recurrence" || len(inTrial.Prevents) != 2 {
 		t.Errorf("after StartTrial: got lesson %+v, error %v, want a plan with outcome recurrence and two prevented errors", inTrial, err)
 	}
 	for name, bad := range map[string]lesson.TrialPlan{
 		"an unknown outcome": {Epsilon: 0.5, Picks: 120, Outcome: "mood"}, "no number of picks": {Epsilon: 0.5, Outcome: "errors"},
 	} {
-		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", began); err == nil {
+		if _, err := lesson.Act(l, lesson.StartTrial, bad, "ann", start); err == nil {
 			t.Errorf("StartTrial accepts a plan with %s, want an error", name)
 		}
 	}
-	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", began); err == nil || !strings.Contains(err.Error(), "prevents") {
+	if _, err := lesson.Act(plain, lesson.StartTrial, plan, "ann", start); err == nil || !strings.Contains(err.Error(), "prevents") {
 		t.Errorf("a trial on recurrence of a lesson about no error: got error %v, want one that names prevents", err)
 	}
 }

@@ -242,7 +242,7 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 	}
 }
 
-// Truncated advice ends with a whole sentence, also in a script with its own full stop.
+// Truncated advice ends with a whole sentence, even in a script with its own full stop.
 func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 	for _, stop := range []string{"。", "！", "？", ". ", "! ", "? "} {
 		l := &lesson.Lesson{Slug: "a-b", Advice: strings.Repeat("先读页面编号"+stop, 60)}

@@ -109,7 +109,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 		if err := schema.Validate(asJSON(t, l.Raw)); err != nil {
 			t.Errorf("the schema refuses %s with error %v, want no error", l.Slug, err)
 		}
-		if back, err := Format(l); err != nil || string(back) != l.Raw {
+		if formatted, err := Format(l); err != nil || string(formatted) != l.Raw {
 			t.Errorf("Format of %s gives error %v or another text, want the bytes of the file", l.Slug, err)
 		}
 	}

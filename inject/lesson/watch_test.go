@@ -274,14 +274,14 @@ func TestWatcherReadsUnderAConstantWriter(t *testing.T) {
 	withWatcher(t, dir, func(t *testing.T, updates <-chan update) {
 		t.Helper()
 		awaitUpdate(t, updates, "One")
-		began := time.Now()
+		start := time.Now()
 		for n := range 100 {
 			writeFile(t, filepath.Join(dir, "two-b.md"), titledLesson("two-b", "x"+strings.Repeat("y", n)))
 			time.Sleep(30 * time.Millisecond)
 			select {
 			case <-updates:
-				if took := time.Since(began); took > 2*time.Second {
-					t.Errorf("the first update of a file that changes all the time is after %s, want within 2s", took)
+				if elapsed := time.Since(start); elapsed > 2*time.Second {
+					t.Errorf("the first update of a file that changes all the time is after %s, want within 2s", elapsed)
 				}
 				return
 			default:

@@ -92,22 +92,22 @@ func start(t *testing.T, m *model, sessions int, change func(l *lesson.Lesson)) 
 	return matcher, failed
 }
 
-func exchangeWithText(id session.ID, words string) *sample.Exchange {
-	item, _ := json.Marshal(map[string]string{"role": "user", "content": words})
+func exchangeWithText(id session.ID, text string) *sample.Exchange {
+	item, _ := json.Marshal(map[string]string{"role": "user", "content": text})
 	return &sample.Exchange{Session: id.String(), Dialect: "chat", New: []json.RawMessage{item}}
 }
 
 // matchOf offers words until the session has a match, and returns the match.
-func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, words string) lesson.Resemblance {
+func matchOf(t *testing.T, m *meaning.Matcher, id session.ID, text string) lesson.Resemblance {
 	t.Helper()
 	for range 500 {
-		m.Offer(exchangeWithText(id, words))
+		m.Offer(exchangeWithText(id, text))
 		if found := m.Matches(id); len(found) > 0 {
 			return found[0]
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Fatalf("after 500 offers %q matches no lesson, want a match", words)
+	t.Fatalf("after 500 offers %q matches no lesson, want a match", text)
 	return lesson.Resemblance{}
 }
 

@@ -77,19 +77,19 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."
 	lines := rules.Lines(section)
-	for _, words := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
+	for _, text := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
 		for agent, prompt := range frames(other) {
-			if at := rules.LocateFramed(prompt+words, lines); len(at) > 0 {
-				t.Errorf("%s: the section is found in the words %q at %v, want no place", agent, words, at)
+			if at := rules.LocateFramed(prompt+text, lines); len(at) > 0 {
+				t.Errorf("%s: the section is found in the words %q at %v, want no place", agent, text, at)
 			}
 			before, _, _ := strings.Cut(prompt, other)
-			if at := rules.LocateFramed(before+other+words, lines); len(at) > 0 {
-				t.Errorf("%s: after a frame without an end, the section is found in the words %q at %v, want no place", agent, words, at)
+			if at := rules.LocateFramed(before+other+text, lines); len(at) > 0 {
+				t.Errorf("%s: after a frame without an end, the section is found in the words %q at %v, want no place", agent, text, at)
 			}
 		}
 		for agent, prompt := range frames(content) {
 			before, after, _ := strings.Cut(prompt, content)
-			if at := rules.LocateFramed(before+content+words, lines); len(at) > 0 {
+			if at := rules.LocateFramed(before+content+text, lines); len(at) > 0 {
 				t.Errorf("%s: in a frame without an end, the section is found at %v, want no place", agent, at)
 			}
 			end := len(before) + len(content)
@@ -97,7 +97,7 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 			if agent == "codex bare" || agent == "cursorrules" || agent == "pi" { // frames that have no end
 				want = nil
 			}
-			if at := rules.LocateFramed(prompt+words, lines); !slices.Equal(at, want) {
+			if at := rules.LocateFramed(prompt+text, lines); !slices.Equal(at, want) {
 				t.Errorf("%s: the section before %q is found at %v, want %v", agent, after, at, want)
 			}
 		}

@@ -119,7 +119,7 @@ func TestAnswerHasThreeParts(t *testing.T) {
 	}
 }
 
-// A repeated text of precept executes no command; the surrounding text counts, also after an
+// A repeated text of precept executes no command; the surrounding text counts, even after an
 // incomplete command.
 func TestRepeatedAnswerExecutesNothing(t *testing.T) {
 	list := []writ.Command{{Verb: writ.List}}

@@ -2,7 +2,7 @@ package redact
 
 import "testing"
 
-// A value after the name of a secret is redacted, also if the name ends in a number. A value after another word or
+// A value after the name of a secret is redacted, even if the name ends in a number. A value after another word or
 // number is kept.
 func TestNumberedNamesOfSecretsAreFound(t *testing.T) {
 	for text, want := range map[string]bool{

@@ -26,8 +26,8 @@ func TestCutTextRedactsTruncatedValues(t *testing.T) {
 		if got != c.want {
 			t.Errorf("CutText(%q) = %q, want %q", c.in, got, c.want)
 		}
-		if again := New(true).CutText(got); again != got {
-			t.Errorf("a second CutText changes %q to %q, want no change", got, again)
+		if twice := New(true).CutText(got); twice != got {
+			t.Errorf("a second CutText changes %q to %q, want no change", got, twice)
 		}
 	}
 }

@@ -216,8 +216,8 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		}
 		once := redact.New(true).Text(in)
 		checkHidden("plain text", once)
-		if again := redact.New(true).Text(once); again != once {
-			t.Errorf("a second redaction changes %q to %q, want no change", once, again)
+		if twice := redact.New(true).Text(once); twice != once {
+			t.Errorf("a second redaction changes %q to %q, want no change", once, twice)
 		}
 		raw, err := json.Marshal(in)
 		if err != nil {

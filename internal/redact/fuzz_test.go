@@ -34,8 +34,8 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	if brokenPlaceholder(raw, out) {
 		t.Fatalf("%s becomes %s, want complete placeholders only", raw, out)
 	}
-	if again := New(true).JSON(nil, out); !bytes.Equal(again, out) {
-		t.Fatalf("%s: a second redaction\nchanges %s\nto      %s\nwant no change", raw, out, again)
+	if twice := New(true).JSON(nil, out); !bytes.Equal(twice, out) {
+		t.Fatalf("%s: a second redaction\nchanges %s\nto      %s\nwant no change", raw, out, twice)
 	}
 }
 

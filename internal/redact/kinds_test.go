@@ -27,8 +27,8 @@ func TestKindExamplesAreRedacted(t *testing.T) {
 			if got != x.want() {
 				t.Errorf("%s: Text(%q)\n got %q\nwant %q", row.name, x.in, got, x.want())
 			}
-			if again := New(true).Text(got); again != got {
-				t.Errorf("%s: a second redaction changes %q to %q, want no change", row.name, got, again)
+			if twice := New(true).Text(got); twice != got {
+				t.Errorf("%s: a second redaction changes %q to %q, want no change", row.name, got, twice)
 			}
 			secretsOnly := New(false).Text(x.in)
 			if redacted := secretsOnly != x.in; redacted != (x.out != "" && !row.personal) {
@@ -101,7 +101,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	before, rest, opened := strings.Cut(string(data), begin)
-	have, after, closed := strings.Cut(rest, end)
+	got, after, closed := strings.Cut(rest, end)
 	if !opened || !closed {
 		t.Fatalf("%s has no table between %q and %q, want one", file, begin, end)
 	}
@@ -111,7 +111,7 @@ func TestDocsTableMatchesTheKinds(t *testing.T) {
 		}
 		return
 	}
-	if have != docsTable() {
+	if got != docsTable() {
 		t.Errorf("the table in %s differs from kindTable, want this table (go test ./internal/redact -run Docs -update writes it):\n%s",
 			file, docsTable())
 	}

@@ -159,7 +159,7 @@ func TestReplacementsAreCountedByKind(t *testing.T) {
 	}
 }
 
-// JSON escapes are decoded before the search, also nested escapes. An invalid escape is kept. % in a result represents
+// JSON escapes are decoded before the search, even nested escapes. An invalid escape is kept. % in a result represents
 // the placeholder of the address.
 func TestEscapesAreDecodedBeforeMatching(t *testing.T) {
 	for in, want := range map[string]string{

@@ -80,14 +80,14 @@ func TestSecretsAreRedactedEverywhere(t *testing.T) {
 			if got := redact.New(true).Text(in); got != want {
 				t.Errorf("%q becomes %q, want %q", in, got, want)
 			}
-			if again := redact.New(true).Text(want); again != want {
-				t.Errorf("a second redaction changes %q to %q, want no change", want, again)
+			if twice := redact.New(true).Text(want); twice != want {
+				t.Errorf("a second redaction changes %q to %q, want no change", want, twice)
 			}
 		}
 	}
 }
 
-// A secret in a value or key of JSON is redacted, also if JSON is nested in up to four strings. The result is valid
+// A secret in a value or key of JSON is redacted, even if JSON is nested in up to four strings. The result is valid
 // JSON.
 func TestSecretsInNestedJSONAreRedacted(t *testing.T) {
 	var all []string

@@ -27,8 +27,8 @@ func TestRedactText(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("Text(%q)\n got %q\nwant %q", tt.in, got, tt.want)
 			}
-			if again := New(true).Text(got); again != got {
-				t.Errorf("a second redaction changes %q to %q, want no change", got, again)
+			if twice := New(true).Text(got); twice != got {
+				t.Errorf("a second redaction changes %q to %q, want no change", got, twice)
 			}
 		})
 	}

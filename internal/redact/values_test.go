@@ -201,8 +201,8 @@ func checkPiece(t *testing.T, piece string) {
 	t.Helper()
 	r := redact.New(true)
 	once := r.Text(piece)
-	if again := redact.New(true).Text(once); again != once {
-		t.Errorf("%q becomes %q, and %q after a second redaction, want no second change", piece, once, again)
+	if twice := redact.New(true).Text(once); twice != once {
+		t.Errorf("%q becomes %q, and %q after a second redaction, want no second change", piece, once, twice)
 	}
 	if cut := redact.New(true).CutText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
 		t.Errorf("%q becomes %q as a truncated text, want the prefix %q or the last word redacted", piece, cut, once)

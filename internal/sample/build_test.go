@@ -201,7 +201,7 @@ func TestBuildUsesRecordedVerdicts(t *testing.T) {
 	}
 }
 
-// The summary of a request has the words of a person, without the template of a harness. A message without a request
+// The summary of a request has the user's words, without the template of a harness. A message without a request
 // is its own summary.
 func TestSummaryIsWithoutTheTemplate(t *testing.T) {
 	const template = "Please solve this issue: @\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps"
@@ -264,8 +264,8 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
 		c.s.Exchanges[i], c.s.Exchanges[j] = c.s.Exchanges[j], c.s.Exchanges[i]
 	}
-	if again := sample.Build(c.s); !reflect.DeepEqual(again, got) {
-		t.Errorf("exchanges in reverse order: got samples %v, want %v", again, got)
+	if second := sample.Build(c.s); !reflect.DeepEqual(second, got) {
+		t.Errorf("exchanges in reverse order: got samples %v, want %v", second, got)
 	}
 	c.s.Tenant = "other"
 	if other := sample.Build(c.s); other[0].ID == got[0].ID {
@@ -432,15 +432,15 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 			if m.Family != sample.DialogResponse {
 				continue
 			}
-			words := m.Input["user_text"].(string)
-			if seen[m.ID] || seen[words] {
-				t.Errorf("after %d exchanges: got two dialogs with the id %s or the words %q, want one", n, m.ID, words)
+			text := m.Input["user_text"].(string)
+			if seen[m.ID] || seen[text] {
+				t.Errorf("after %d exchanges: got two dialogs with the id %s or the words %q, want one", n, m.ID, text)
 			}
-			seen[m.ID], seen[words] = true, true
-			if old := dialogIDs[words]; old != "" && old != m.ID {
-				t.Errorf("after %d exchanges: got id %s of the dialog %q, want %s", n, m.ID, words, old)
+			seen[m.ID], seen[text] = true, true
+			if old := dialogIDs[text]; old != "" && old != m.ID {
+				t.Errorf("after %d exchanges: got id %s of the dialog %q, want %s", n, m.ID, text, old)
 			}
-			dialogIDs[words] = m.ID
+			dialogIDs[text] = m.ID
 		}
 	}
 	if len(dialogIDs) != 4 {

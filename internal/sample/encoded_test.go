@@ -17,12 +17,12 @@ func TestSealKeepsTheFirstEncoding(t *testing.T) {
 	x := sample.Exchange{ID: "a", New: []json.RawMessage{[]byte("{ }")}, Outcome: sample.Complete}
 	first := x.Seal()
 	x.ID = "b"
-	if again := x.Encode(); string(again.Data) != string(first.Data) || string(again.Items) != "[{ }]" {
-		t.Errorf("got Data %s, Items %s after a change, want %s and [{ }]", again.Data, again.Items, first.Data)
+	if second := x.Encode(); string(second.Data) != string(first.Data) || string(second.Items) != "[{ }]" {
+		t.Errorf("got Data %s, Items %s after a change, want %s and [{ }]", second.Data, second.Items, first.Data)
 	}
-	back, err := first.Decode()
-	if err != nil || back.ID != "a" || len(back.New) != 1 || string(back.New[0]) != "{ }" {
-		t.Errorf(`got exchange %+v, error %v, want no error, ID = "a" and the item { }`, back, err)
+	decoded, err := first.Decode()
+	if err != nil || decoded.ID != "a" || len(decoded.New) != 1 || string(decoded.New[0]) != "{ }" {
+		t.Errorf(`got exchange %+v, error %v, want no error, ID = "a" and the item { }`, decoded, err)
 	}
 }
 
@@ -33,9 +33,9 @@ func TestPromptAndToolsRoundTrip(t *testing.T) {
 		{System: json.RawMessage(`[{"type":"text","text":"a , b"}]`), Tools: json.RawMessage(`[]`), New: []json.RawMessage{[]byte(`[null,null]`)}},
 		{New: []json.RawMessage{[]byte(`[null,null]`)}}, // an item in the form of a prompt
 	} {
-		back, err := x.Encode().Decode()
-		if err != nil || string(back.System) != string(x.System) || string(back.Tools) != string(x.Tools) || len(back.New) != len(x.New) {
-			t.Errorf("got System %s, Tools %s, New %s, error %v, want %s, %s, %s and no error", back.System, back.Tools, back.New, err, x.System, x.Tools, x.New)
+		decoded, err := x.Encode().Decode()
+		if err != nil || string(decoded.System) != string(x.System) || string(decoded.Tools) != string(x.Tools) || len(decoded.New) != len(x.New) {
+			t.Errorf("got System %s, Tools %s, New %s, error %v, want %s, %s, %s and no error", decoded.System, decoded.Tools, decoded.New, err, x.System, x.Tools, x.New)
 		}
 	}
 }
@@ -45,7 +45,7 @@ func FuzzItems(f *testing.F) {
 	f.Add([]byte(`1],[2`), []byte("\xff"))
 	f.Fuzz(func(t *testing.T, a, b []byte) {
 		items := []json.RawMessage{a, b}
-		back := func() []json.RawMessage {
+		decoded := func() []json.RawMessage {
 			x := sample.Exchange{New: items}
 			got, err := x.Encode().Decode()
 			if err != nil {
@@ -53,14 +53,14 @@ func FuzzItems(f *testing.F) {
 			}
 			return got.New
 		}()
-		for _, it := range back {
+		for _, it := range decoded {
 			if !json.Valid(it) {
 				t.Errorf("items %q: got item %q, want valid JSON", items, it)
 			}
 		}
 		trimmed := func(b []byte) bool { return json.Valid(b) && strings.TrimSpace(string(b)) == string(b) }
-		if trimmed(a) && trimmed(b) && !slices.EqualFunc(back, items, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
-			t.Errorf("got items %q, want %q", back, items)
+		if trimmed(a) && trimmed(b) && !slices.EqualFunc(decoded, items, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
+			t.Errorf("got items %q, want %q", decoded, items)
 		}
 	})
 }

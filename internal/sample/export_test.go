@@ -158,8 +158,8 @@ func TestChatExportEndsWithAWholeAnswer(t *testing.T) {
 		"truncated": func(second, third *sample.Exchange) { second.Truncated, third.Truncated = true, true },
 	} {
 		c := newScript()
-		for _, words := range []string{"one", "two", "three"} {
-			c.turn(sample.Reply{Text: "answer to " + words}, messageJSON("user", words))
+		for _, text := range []string{"one", "two", "three"} {
+			c.turn(sample.Reply{Text: "answer to " + text}, messageJSON("user", text))
 		}
 		change(&c.s.Exchanges[1], &c.s.Exchanges[2])
 		var out bytes.Buffer

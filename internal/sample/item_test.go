@@ -183,9 +183,9 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 		}
 	}
 	e := c.s.Exchanges[0]
-	back, err := e.Encode().Decode()
-	if err != nil || back.Reply.Choices != 3 {
-		t.Errorf("got Reply %+v, error %v, want no error and Reply.Choices = 3", back.Reply, err)
+	decoded, err := e.Encode().Decode()
+	if err != nil || decoded.Reply.Choices != 3 {
+		t.Errorf("got Reply %+v, error %v, want no error and Reply.Choices = 3", decoded.Reply, err)
 	}
 	c = newScript()
 	c.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))

@@ -99,7 +99,7 @@ func TestOptOutHitsAnySpelling(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !o.Hits(string(raw)) {
-			t.Fatalf("Hits(%s) is false, want true", raw)
+			t.Fatalf("Hits(%s) = false, want true", raw)
 		}
 	})
 }
@@ -162,7 +162,7 @@ func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 		"words in an input":      {item(`"call me when .env is there"`), false},
 		"a tool's name":          {item(`{"role":"assistant","content":[{"type":"tool_use","id":".env","name":".env","input":{}}]}`), false},
 		"another file":           {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"env.go\"}"}}]}`), false},
-		"words of a person":      {item(`{"role":"user","content":"call me when .env is there"}`), false},
+		"user text":              {item(`{"role":"user","content":"call me when .env is there"}`), false},
 		"words of an answer":     {item(`{"role":"assistant","content":"I call cat .env now."}`), false},
 		"an empty exchange":      {sample.Exchange{}, false},
 		"invalid JSON":           {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},

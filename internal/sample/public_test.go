@@ -17,7 +17,7 @@ import (
 // calls, and the reply of the model.
 type drawnTurn struct {
 	words   string   // words of the user; "" after calls
-	results []string // results of the calls in the turn before
+	results []string // results of the calls in the previous turn
 	text    string   // text of the model
 	calls   []sample.Call
 }
@@ -96,17 +96,17 @@ func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessa
 		}
 	case "messages":
 		if before != nil {
-			var blocks, back []obj
+			var blocks, decoded []obj
 			if before.text != "" {
 				blocks = append(blocks, obj{"type": "text", "text": before.text})
 			}
 			for i, c := range before.calls {
 				blocks = append(blocks, obj{"type": "tool_use", "id": c.ID, "name": c.Name, "input": json.RawMessage(c.Args)})
-				back = append(back, obj{"type": "tool_result", "tool_use_id": c.ID, "content": []obj{{"type": "text", "text": s.results[i]}}})
+				decoded = append(decoded, obj{"type": "tool_result", "tool_use_id": c.ID, "content": []obj{{"type": "text", "text": s.results[i]}}})
 			}
 			add(obj{"role": "assistant", "content": blocks})
-			if back != nil {
-				add(obj{"role": "user", "content": back})
+			if decoded != nil {
+				add(obj{"role": "user", "content": decoded})
 			}
 		}
 		if s.words != "" {
@@ -188,11 +188,11 @@ func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "turns"))
 		want := sample.Build(s)
 		for i := range s.Exchanges {
-			back, err := s.Exchanges[i].Encode().Decode()
+			decoded, err := s.Exchanges[i].Encode().Decode()
 			if err != nil {
 				t.Fatal(err)
 			}
-			s.Exchanges[i] = back
+			s.Exchanges[i] = decoded
 		}
 		if got := sample.Build(s); !reflect.DeepEqual(got, want) {
 			t.Fatalf("got samples of the stored session\n%+v\nwant\n%+v", got, want)
@@ -207,7 +207,7 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), turns)
 		r := sample.NewReader()
 		for i := range s.Exchanges {
-			results, words := 0, ""
+			results, text := 0, ""
 			for _, event := range r.Request(&s.Exchanges[i]) {
 				switch event.Role {
 				case sample.MessageResult:
@@ -216,13 +216,13 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 					}
 					results++
 				case sample.EventUser:
-					words += event.Words
+					text += event.Words
 				default:
 					t.Fatalf("turn %d: got message %+v of the request, want results and words of the user only", i, event)
 				}
 			}
-			if results != len(turns[i].results) || words != turns[i].words {
-				t.Fatalf("turn %d: got %d results and the words %q, want %d and %q", i, results, words, len(turns[i].results), turns[i].words)
+			if results != len(turns[i].results) || text != turns[i].words {
+				t.Fatalf("turn %d: got %d results and the words %q, want %d and %q", i, results, text, len(turns[i].results), turns[i].words)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(turns[i].calls)+min(1, len(turns[i].text)) {
 				t.Fatalf("turn %d: got %d events of the reply, want %d", i, got, len(turns[i].calls)+min(1, len(turns[i].text)))

@@ -49,12 +49,12 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	th := threader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
 		c := claimOf(t, req, "Precept-Session", "above")
-		return th.Resolve(someone, c, req, begun, nil), c
+		return th.Resolve(someone, c, req, testStart, nil), c
 	}
 	reply := func(r session.Resolved, rep wire.Reply) {
 		rep.Complete = true
 		th.RecordReply(r, &rep, true)
-		th.RecordEnd(r, true, begun)
+		th.RecordEnd(r, true, testStart)
 	}
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
 	above, _ := resolve(lead)
@@ -66,10 +66,10 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	if parent.ID != above.ID {
 		t.Fatalf("the request that names its parent session got session %s, want the parent %s", parent.ID, above.ID)
 	}
-	if _, ok := th.ResolveSubagent(parent, c, false, begun, nil); ok {
-		t.Error("ResolveSubagent returned true for a request with unknown echoes that is not a first request, want false")
+	if _, ok := th.ResolveSubagent(parent, c, false, testStart, nil); ok {
+		t.Error("ResolveSubagent for a request with unknown echoes that is not a first request = true, want false")
 	}
-	sub, ok := th.ResolveSubagent(parent, c, true, begun, nil)
+	sub, ok := th.ResolveSubagent(parent, c, true, testStart, nil)
 	if !ok || sub.ID == above.ID || !sub.New {
 		t.Fatalf("ResolveSubagent of a first request returns %v and %+v, want true and a session with New = true and an ID other than %v", ok, sub, above.ID)
 	}
@@ -77,9 +77,9 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 
 	second := agentRequest(t, "You count.", []string{"sh"}, append(task, callMessage(randomID), resultMessage(randomID, "3"))...)
 	parent, c = resolve(second)
-	again, ok := th.ResolveSubagent(parent, c, false, begun, nil)
-	if !ok || again.ID != sub.ID || again.Method != session.ByEcho {
-		t.Errorf("next turn of the sub-agent: got ok = %v, session %v by %s, want true, %v by echo", ok, again.ID, again.Method, sub.ID)
+	repeated, ok := th.ResolveSubagent(parent, c, false, testStart, nil)
+	if !ok || repeated.ID != sub.ID || repeated.Method != session.ByEcho {
+		t.Errorf("next turn of the sub-agent: got ok = %v, session %v by %s, want true, %v by echo", ok, repeated.ID, repeated.Method, sub.ID)
 	}
 	if next, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); next.ID != above.ID {
 		t.Errorf("the parent's next request got session %s, want %s", next.ID, above.ID)
@@ -91,14 +91,14 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	th := threader()
 	open := func(messages ...string) session.Resolved {
-		return th.Resolve(someone, session.Claim{}, parseChat(t, messages...), begun, nil)
+		return th.Resolve(someone, session.Claim{}, parseChat(t, messages...), testStart, nil)
 	}
 	start := open(userMessage("go"))
 	th.RecordReply(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
-	th.RecordEnd(start, true, begun)
+	th.RecordEnd(start, true, testStart)
 	reply := assistantMessage("I have looked at it, and this is what I would do next: nothing at all")
 	failed := open(userMessage("go"), reply, userMessage("once more"))
-	th.RecordEnd(failed, false, begun)
+	th.RecordEnd(failed, false, testStart)
 	// The first message was rewritten: only the answer connects the request with the session.
 	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
@@ -143,11 +143,11 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 	} {
 		r := recordOf("s")
 		first := parseChat(t, userMessage("one"))
-		r.Begin(first, begun)
+		r.Begin(first, testStart)
 		r.SetLastTurn(first)
 		r.AddReply(&wire.Reply{Complete: true, Text: long})
 		next := parseChat(t, k.next...)
-		r.Begin(next, begun.Add(time.Second))
+		r.Begin(next, testStart.Add(time.Second))
 		if got := r.InPlace(next); got != k.want {
 			t.Errorf("%s: got InPlace = %v, want %v", name, got, k.want)
 		}
@@ -159,7 +159,7 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
-		r.Begin(req, begun)
+		r.Begin(req, testStart)
 		r.SetLastTurn(req)
 		reply.Complete = true
 		r.AddReply(&reply)

@@ -105,7 +105,7 @@ func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
 // session in all turns. This holds after failed requests, edited or shortened histories, and restarts.
 func TestEachConversationIsOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := &sharedKey{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
+		o := &sharedKey{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
 		o.th = session.NewThreader(o.entropy)
 		// idle reports whether a conversation has a reply and no request in flight.
 		idle := func(x *dialogue) bool { return x.replies > 0 && x.open == nil }
@@ -114,7 +114,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				return
 			}
 			if r := o.resolve(x); r.ID != x.id || r.New || len(r.Doubt) > 0 {
-				t.Fatalf("%s: got session %s by %s (New %v, %d in doubt), want %s without doubt; history: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
+				t.Fatalf("%s: got session %s by %s (New %v, %d ambiguous), want %s and no ambiguity; history: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){

@@ -15,8 +15,8 @@ import (
 // store or reads the stored record. In the end both copies count each turn, error and token exactly once.
 func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
-		stored := runOf("ci-1", begun)
-		copies := []*session.Record{runOf("ci-1", begun), runOf("ci-1", begun)}
+		stored := runOf("ci-1", testStart)
+		copies := []*session.Record{runOf("ci-1", testStart), runOf("ci-1", testStart)}
 		copies[0].Unit.Replica, copies[1].Unit.Replica = "a", "b"
 		var want trial.Tally
 		var used trial.Usage
@@ -68,29 +68,29 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	return out
 }
 
-// Sub-agents of one session run at two replicas. After Join the session has the turns of all sub-agents, also if the
+// Sub-agents of one session run at two replicas. After Join the session has the turns of all sub-agents, even if the
 // record of the other replica is older.
 func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
-		here, there := recordOf("s"), recordOf("s")
-		here.Unit.Replica, there.Unit.Replica = "a", "b"
-		here.Observe(trial.Tally{Turns: 3}) // before the first sub-agent, known to both
-		there.Observe(trial.Tally{Turns: 3})
-		here.AddMember(recordOf("m1"))
-		there.AddMember(recordOf("m1"))
-		here.Observe(trial.Tally{Turns: 1, Errors: 1})
-		there.Observe(trial.Tally{Turns: 2})
-		there.Identity.Seen = here.Identity.Seen.Add(later)
-		if here.Join(there); here.Thread.Tally.Turns != 6 || here.Thread.Tally.Errors != 1 || here.Unit.Replica != "a" {
-			t.Errorf("got the sums %+v at replica %q, want 6 turns and 1 error at replica a", here.Thread.Tally, here.Unit.Replica)
+		local, remote := recordOf("s"), recordOf("s")
+		local.Unit.Replica, remote.Unit.Replica = "a", "b"
+		local.Observe(trial.Tally{Turns: 3}) // before the first sub-agent, known to both
+		remote.Observe(trial.Tally{Turns: 3})
+		local.AddMember(recordOf("m1"))
+		remote.AddMember(recordOf("m1"))
+		local.Observe(trial.Tally{Turns: 1, Errors: 1})
+		remote.Observe(trial.Tally{Turns: 2})
+		remote.Identity.Seen = local.Identity.Seen.Add(later)
+		if local.Join(remote); local.Thread.Tally.Turns != 6 || local.Thread.Tally.Errors != 1 || local.Unit.Replica != "a" {
+			t.Errorf("got the sums %+v at replica %q, want 6 turns and 1 error at replica a", local.Thread.Tally, local.Unit.Replica)
 		}
 	}
 }
 
 // During a rolling upgrade, a replica of an earlier release writes the sums of a run without the parts of the replicas.
-// The new replica counts the turns of the earlier release once, also if it reads the row twice.
+// The new replica counts the turns of the earlier release once, even if it reads the row twice.
 func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
-	newer, older := runOf("ci-1", begun), runOf("ci-1", begun)
+	newer, older := runOf("ci-1", testStart), runOf("ci-1", testStart)
 	newer.Unit.Replica = "a"
 	var want trial.Tally
 	for range 5 {

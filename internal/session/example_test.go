@@ -30,9 +30,9 @@ func Example() {
 	second, _ := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":"List the files."},
 		{"role":"assistant","content":null,"tool_calls":[{"id":"call_Vb2x9QmLr4TzK8sW","type":"function","function":{"name":"ls","arguments":"{}"}}]},
 		{"role":"tool","tool_call_id":"call_Vb2x9QmLr4TzK8sW","content":"main.go"}]}`))
-	again := threader.Resolve(scope, session.Identify(header, "/v1/chat/completions", second), second, now.Add(time.Second), nil)
+	repeated := threader.Resolve(scope, session.Identify(header, "/v1/chat/completions", second), second, now.Add(time.Second), nil)
 	record.Begin(second, now.Add(time.Second))
-	fmt.Println(again.Method, again.ID == who.ID, record.Thread.Turns)
+	fmt.Println(repeated.Method, repeated.ID == who.ID, record.Thread.Turns)
 	// Output:
 	// new true 1
 	// echo true 2

@@ -42,7 +42,7 @@ func TestFirstWordsAreThoseOfAPerson(t *testing.T) {
 		list []string
 		want string
 	}{
-		"the words of a person":      {[]string{system("S"), userMessage("Round the total.")}, "Round the total."},
+		"the user's words":           {[]string{system("S"), userMessage("Round the total.")}, "Round the total."},
 		"a template":                 {[]string{system("S"), userMessage(frame)}, "Round the total."},
 		"a preamble and its answer":  {[]string{system("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
 		"a preamble alone":           {[]string{system("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},

@@ -17,11 +17,11 @@ import (
 func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 	one := parseChat(t, userMessage("one"))
 	for name, change := range map[string]func(r *session.Record){
-		"a request":                  func(r *session.Record) { r.Begin(one, begun) },
+		"a request":                  func(r *session.Record) { r.Begin(one, testStart) },
 		"the new items of a request": func(r *session.Record) { r.SetLastTurn(one) },
 		"a reply":                    func(r *session.Record) { r.AddReply(&wire.Reply{}) },
 		"a member":                   func(r *session.Record) { r.AddMember(recordOf("member")) },
-		"a turn of a member":         func(r *session.Record) { r.CountTurn(begun) },
+		"a turn of a member":         func(r *session.Record) { r.CountTurn(testStart) },
 		"tokens of a member":         func(r *session.Record) { r.AddUsage(wire.Usage{}) },
 	} {
 		r := recordOf("s")
@@ -34,7 +34,7 @@ func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 
 // The start time of a new record is in UTC. A session without a name has its ID as its name.
 func TestNewRecordsHaveAStartInUTCAndAName(t *testing.T) {
-	east := begun.In(time.FixedZone("east", 7200))
+	east := testStart.In(time.FixedZone("east", 7200))
 	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
 	if run.Identity.Started.Location() != time.UTC || rec.Identity.Started.Location() != time.UTC || rec.Identity.Name != conversation("s").String() {
@@ -42,18 +42,18 @@ func TestNewRecordsHaveAStartInUTCAndAName(t *testing.T) {
 	}
 }
 
-// A store keeps the row with the later Seen. Each turn therefore has a later Seen than the turn before, even if the
+// A store keeps the row with the later Seen. Each turn therefore has a later Seen than the previous turn, even if the
 // clock is set back.
 func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 	r := recordOf("s")
-	for i, at := range []time.Time{begun, begun.Add(-24 * time.Hour), begun.Add(-23 * time.Hour), begun.Add(time.Hour)} {
+	for i, at := range []time.Time{testStart, testStart.Add(-24 * time.Hour), testStart.Add(-23 * time.Hour), testStart.Add(time.Hour)} {
 		before := r.Identity.Seen
 		r.Begin(parseChat(t, userMessage(strings.Repeat("more ", i+1))), at)
 		if i > 0 && !r.Identity.Seen.After(before) {
-			t.Errorf("turn %d: got Seen = %v, want a time after the turn before, %v", i+1, r.Identity.Seen, before)
+			t.Errorf("turn %d: got Seen = %v, want a time after the previous turn, %v", i+1, r.Identity.Seen, before)
 		}
 	}
-	if want := begun.Add(time.Hour); !r.Identity.Seen.Equal(want) {
+	if want := testStart.Add(time.Hour); !r.Identity.Seen.Equal(want) {
 		t.Errorf("the session was seen at %v, want %v", r.Identity.Seen, want)
 	}
 }
@@ -63,7 +63,7 @@ func TestRepliesAddUpUsage(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
 		first := parseChat(t, userMessage("one"))
-		r.Begin(first, begun)
+		r.Begin(first, testStart)
 		r.SetLastTurn(first)
 		r.AddReply(&wire.Reply{Complete: true, Text: "the first answer", Usage: wire.Usage{Input: 100, Cached: 40}})
 		r.AddReply(&wire.Reply{Complete: true, Text: "the second answer", Usage: wire.Usage{Input: 7, Cached: 2}})
@@ -72,7 +72,7 @@ func TestRepliesAddUpUsage(t *testing.T) {
 			t.Errorf("got usage %+v, want Input = 107 and Cached = 42", r.Thread.Used)
 		}
 		next := parseChat(t, userMessage("one, rewritten"), assistantMessage(reply), userMessage("two"))
-		r.Begin(next, begun)
+		r.Begin(next, testStart)
 		if got := r.InPlace(next); got != want {
 			t.Errorf("list with %s: got InPlace = %v, want %v", reply, got, want)
 		}
@@ -94,20 +94,20 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 		"as many turns, earlier":          {0, -time.Second, "here"},
 		"fewer turns, later":              {-1, time.Second, "here"},
 	} {
-		here, there := recordOf("s"), recordOf("s")
-		here.Identity.Agent, there.Identity.Agent = "here", "there"
-		here.Thread.Turns, there.Thread.Turns = 3, 3+k.turns
-		there.Identity.Seen, there.Unit.Members = here.Identity.Seen.Add(k.seen), 5
-		if here.Join(there); here.Identity.Agent != k.want || here.Unit.Members != 5 {
-			t.Errorf("%s: got the state of replica %s and %d members, want replica %s and 5", name, here.Identity.Agent, here.Unit.Members, k.want)
+		local, remote := recordOf("s"), recordOf("s")
+		local.Identity.Agent, remote.Identity.Agent = "here", "there"
+		local.Thread.Turns, remote.Thread.Turns = 3, 3+k.turns
+		remote.Identity.Seen, remote.Unit.Members = local.Identity.Seen.Add(k.seen), 5
+		if local.Join(remote); local.Identity.Agent != k.want || local.Unit.Members != 5 {
+			t.Errorf("%s: got the state of replica %s and %d members, want replica %s and 5", name, local.Identity.Agent, local.Unit.Members, k.want)
 		}
 	}
-	here, there := recordOf("r"), recordOf("r")
-	here.Unit.IsRun, there.Unit.IsRun = true, true
-	here.Thread.Used.Input, there.Thread.Used.Input, there.Thread.Used.Cached = 5, 5, 9
-	there.Identity.Seen = here.Identity.Seen.Add(time.Second)
-	if here.Join(there); here.Thread.Used.Cached != 0 || !here.Identity.Seen.Equal(there.Identity.Seen) {
-		t.Errorf("got usage %+v and Seen = %v of the run, want no cached tokens and Seen = %v", here.Thread.Used, here.Identity.Seen, there.Identity.Seen)
+	local, remote := recordOf("r"), recordOf("r")
+	local.Unit.IsRun, remote.Unit.IsRun = true, true
+	local.Thread.Used.Input, remote.Thread.Used.Input, remote.Thread.Used.Cached = 5, 5, 9
+	remote.Identity.Seen = local.Identity.Seen.Add(time.Second)
+	if local.Join(remote); local.Thread.Used.Cached != 0 || !local.Identity.Seen.Equal(remote.Identity.Seen) {
+		t.Errorf("got usage %+v and Seen = %v of the run, want no cached tokens and Seen = %v", local.Thread.Used, local.Identity.Seen, remote.Identity.Seen)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestSessionIDsAreStableAcrossReleases(t *testing.T) {
 	for _, run := range []string{"", "r1", "r2"} {
 		for _, name := range []string{"reviewer", "writer"} {
 			named.Session = name
-			ids[threader().Resolve(session.Scope{Tenant: "t", Run: run}, named, nil, begun, nil).ID] = true
+			ids[threader().Resolve(session.Scope{Tenant: "t", Run: run}, named, nil, testStart, nil).ID] = true
 		}
 	}
 	if len(ids) != 6 {
@@ -200,7 +200,7 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	r := recordOf("s")
 	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))
-	r.Begin(one, begun)
+	r.Begin(one, testStart)
 	r.Await(0)
 	r.Judged(0, true)
 	row, fields := rowOf(t, r)
@@ -233,7 +233,7 @@ func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
 	for _, i := range []int{1, 0} {
 		next := d.open(session.Claim{}, append(past(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
 		if next.ID != all[i].ID || len(next.Doubt) > 0 {
-			t.Errorf("session %d: got %s, %d in doubt, want %s without doubt", i, next.ID, len(next.Doubt), all[i].ID)
+			t.Errorf("session %d: got %s, %d ambiguous, want %s and no ambiguity", i, next.ID, len(next.Doubt), all[i].ID)
 		}
 	}
 }

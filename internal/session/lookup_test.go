@@ -24,7 +24,7 @@ type storedThreader struct {
 // newStoredThreader returns a threader with an empty store. The store survives a restart.
 func newStoredThreader(t *testing.T) *storedThreader {
 	t.Helper()
-	d := &storedThreader{T: t, now: begun, stored: map[session.EchoKey][]session.ID{}}
+	d := &storedThreader{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
 	d.restart()
 	return d
 }
@@ -101,7 +101,7 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 		"each older key leaves fewer sessions":                           {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
 	} {
 		th := threader()
-		r := th.Resolve(someone, session.Claim{}, parseChat(t, history...), begun, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		r := th.Resolve(someone, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
 			for _, key := range keys { // a call and its result have one key
 				if n := len(found); found[key] == nil && n < len(k.owners) {
@@ -122,12 +122,12 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	d := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
-	above := d.reply(d.th.Resolve(someone, named(lead), lead, begun, d.findKeys), wire.Reply{Text: "I delegate it"})
+	above := d.reply(d.th.Resolve(someone, named(lead), lead, testStart, d.findKeys), wire.Reply{Text: "I delegate it"})
 	task := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"))
-	parent := d.th.Resolve(someone, named(task), task, begun, d.findKeys)
-	sub, ok := d.th.ResolveSubagent(parent, named(task), true, begun, d.findKeys)
+	parent := d.th.Resolve(someone, named(task), task, testStart, d.findKeys)
+	sub, ok := d.th.ResolveSubagent(parent, named(task), true, testStart, d.findKeys)
 	if !ok {
-		t.Fatal("ResolveSubagent returns false for the first request of a sub-agent, want true")
+		t.Fatal("ResolveSubagent for the first request of a sub-agent = false, want true")
 	}
 	d.keep(sub.ID, sub.Echoes)
 	d.reply(sub, callReply(randomCallID(1)))
@@ -135,13 +135,13 @@ func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
 	d.restart()
 	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	for i := range 2 { // the second time from memory
-		parent = d.th.Resolve(someone, named(next), next, begun, d.findKeys)
+		parent = d.th.Resolve(someone, named(next), next, testStart, d.findKeys)
 		d.keep(parent.ID, parent.Echoes)
-		again, ok := d.th.ResolveSubagent(parent, named(next), false, begun, d.findKeys)
-		if parent.ID != above.ID || !ok || again.ID != sub.ID {
-			t.Fatalf("look-up %d: got parent session %s and sub-agent's session %s (found %v), want %s and %s", i+1, parent.ID, again.ID, ok, above.ID, sub.ID)
+		repeated, ok := d.th.ResolveSubagent(parent, named(next), false, testStart, d.findKeys)
+		if parent.ID != above.ID || !ok || repeated.ID != sub.ID {
+			t.Fatalf("look-up %d: got parent session %s and sub-agent's session %s (found %v), want %s and %s", i+1, parent.ID, repeated.ID, ok, above.ID, sub.ID)
 		}
-		d.th.RecordEnd(again, true, begun)
+		d.th.RecordEnd(repeated, true, testStart)
 	}
 }
 
@@ -204,7 +204,7 @@ func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 	}
 }
 
-// A history that its agent declares truncated is recognised by its first words, also after a restart.
+// A history that its agent declares truncated is recognised by its first words, even after a restart.
 func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	d := newStoredThreader(t)
 	r := d.reply(d.open(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
@@ -229,12 +229,12 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 		r := d.open(session.Claim{}, userMessage("go"))
 		d.th.RecordEnd(r, false, d.now)
 		d.now = d.now.Add(after)
-		again := d.open(session.Claim{}, userMessage("go"))
-		if (again.ID == r.ID) != want || again.New == want || len(again.Doubt) > 0 {
-			t.Errorf("retry after %v: got the same session = %v, new = %v, doubt %v, want %v, %v and no doubt", after, again.ID == r.ID, again.New, again.Doubt, want, !want)
+		repeated := d.open(session.Claim{}, userMessage("go"))
+		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.Doubt) > 0 {
+			t.Errorf("retry after %v: got the same session = %v, new = %v, doubt %v, want %v, %v and no doubt", after, repeated.ID == r.ID, repeated.New, repeated.Doubt, want, !want)
 		}
-		if want && again.Name != r.Name {
-			t.Errorf("the retry got the name %s, want %s", again.Name, r.Name)
+		if want && repeated.Name != r.Name {
+			t.Errorf("the retry got the name %s, want %s", repeated.Name, r.Name)
 		}
 	}
 }
@@ -247,26 +247,26 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 		d.reply(d.open(session.Claim{}, userMessage("go")), callReply(randomCallID(i)))
 	}
 	d.th.RecordEnd(slow, false, d.now)
-	if again := d.open(session.Claim{}, userMessage("go")); again.ID != slow.ID {
-		t.Errorf("retry: got session %s, want %s", again.ID, slow.ID)
+	if repeated := d.open(session.Claim{}, userMessage("go")); repeated.ID != slow.ID {
+		t.Errorf("retry: got session %s, want %s", repeated.ID, slow.ID)
 	}
 }
 
-// A client library may declare a request as a retry. The retry belongs to the session of the first attempt, also while
+// A client library may declare a request as a retry. The retry belongs to the session of the first attempt, even while
 // the first attempt is in flight. If several first attempts fit, the chosen session is in doubt.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newStoredThreader(t)
 	a := d.open(session.Claim{}, userMessage("go"))
-	if again := d.open(retry, userMessage("go")); again.ID != a.ID || len(again.Doubt) > 0 {
-		t.Errorf("the declared retry: got the same session = %v, doubt %v, want true and none", again.ID == a.ID, again.Doubt)
+	if repeated := d.open(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.Doubt) > 0 {
+		t.Errorf("the declared retry: got the same session = %v, doubt %v, want true and none", repeated.ID == a.ID, repeated.Doubt)
 	}
 	b := d.open(session.Claim{}, userMessage("go"))
 	if b.ID == a.ID {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
-	if again := d.open(retry, userMessage("go")); !slices.Equal(again.Doubt, []session.ID{a.ID}) || again.ID != a.ID {
-		t.Errorf("a retry of two equal first requests: got the first = %v, the second = %v, doubt %v, want the first, with its ID in Doubt", again.ID == a.ID, again.ID == b.ID, again.Doubt)
+	if repeated := d.open(retry, userMessage("go")); !slices.Equal(repeated.Doubt, []session.ID{a.ID}) || repeated.ID != a.ID {
+		t.Errorf("a retry of two equal first requests: got the first = %v, the second = %v, doubt %v, want the first, with its ID in Doubt", repeated.ID == a.ID, repeated.ID == b.ID, repeated.Doubt)
 	}
 
 	// Two sessions have equal histories and different open requests. A retry continues the session
@@ -279,8 +279,8 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	past := []string{userMessage("go"), callMessage("call_1")}
 	inFlight := d.open(session.Claim{}, append(past, resultMessage("call_1", "mine"))...)
 	d.open(session.Claim{}, append(past, resultMessage("call_1", "other"))...)
-	if again := d.open(retry, append(past, resultMessage("call_1", "mine"))...); again.ID != inFlight.ID {
-		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", again.ID, again.Method, inFlight.ID)
+	if repeated := d.open(retry, append(past, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
+		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", repeated.ID, repeated.Method, inFlight.ID)
 	}
 	if third := d.open(session.Claim{}, append(past, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
 		t.Errorf("request with a third result: got session %s, want a new session", third.ID)

@@ -94,13 +94,13 @@ func TestIDTextRoundTrip(t *testing.T) {
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
 		t.Errorf("a record without a name has the name %q, want its ID %s", r.Identity.Name, id)
 	}
-	back, ok := ParseID(id.String())
-	if !ok || back != id {
-		t.Errorf("ParseID(%q) = %v, %v, want %v, true", id.String(), back, ok, id)
+	parsed, ok := ParseID(id.String())
+	if !ok || parsed != id {
+		t.Errorf("ParseID(%q) = %v, %v, want %v, true", id.String(), parsed, ok, id)
 	}
 	for _, bad := range []string{"", "zz", id.String()[1:], id.String() + "0", strings.Repeat("g", 32)} {
 		if _, ok := ParseID(bad); ok {
-			t.Errorf("ParseID(%q) returns true for an invalid ID, want false", bad)
+			t.Errorf("ParseID(%q) for an invalid ID = true, want false", bad)
 		}
 	}
 }

@@ -12,12 +12,12 @@ import (
 	"precept/internal/wire"
 )
 
-var begun = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
+var testStart = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
 // recordOf returns the record of a named session.
 func recordOf(name string) *session.Record {
 	id := session.KeyOf("default", session.SpaceName, name)
-	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, begun)
+	return session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, testStart)
 }
 
 // parseChat returns a chat request with these messages.
@@ -58,7 +58,7 @@ func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 // words and blocks of other turns are kept.
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
-		r.Begin(req, begun)
+		r.Begin(req, testStart)
 		r.SetLastTurn(req)
 		r.Lessons.Blocks = append(r.Lessons.Blocks, session.Block{Text: "block of " + reply, Turn: r.Thread.Turns})
 		r.AddReply(&wire.Reply{Complete: true, Text: reply, Calls: []wire.Call{{ID: "call_" + reply, Name: "sh", Args: `{}`}}})
@@ -103,7 +103,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 func TestRowsAreRedacted(t *testing.T) {
 	r := recordOf("jane@example.org")
 	r.Unit.RunName = "run of jane"
-	r.Begin(parseChat(t, userMessage("one")), begun)
+	r.Begin(parseChat(t, userMessage("one")), testStart)
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a", Args: "open secret.txt"}, {ID: "b", Args: "open jane.txt"}, {ID: "c", Args: "ls"}}})
 	row, err := r.Row(func(s string) (string, bool) {
 		return strings.ReplaceAll(s, "jane", "X"), !strings.Contains(s, "secret")
@@ -111,12 +111,12 @@ func TestRowsAreRedacted(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := session.Decode(row.ID, row.Data)
+	decoded, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if back.Identity.Name != "X@example.org" || back.Unit.RunName != "run of X" || len(back.Thread.Calls) != 2 || back.Thread.Calls["b"].Args != "open X.txt" || len(back.Thread.CallOrder) != 2 {
-		t.Errorf(`the row decodes to %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, back)
+	if decoded.Identity.Name != "X@example.org" || decoded.Unit.RunName != "run of X" || len(decoded.Thread.Calls) != 2 || decoded.Thread.Calls["b"].Args != "open X.txt" || len(decoded.Thread.CallOrder) != 2 {
+		t.Errorf(`the row decodes to %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, decoded)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
 		t.Errorf("after the redaction the record in memory has the name %q and the arguments %q, want both unchanged", r.Identity.Name, r.Thread.Calls["b"].Args)
@@ -135,7 +135,7 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 		out, unjudged := 0, 0
 		for n := range turns {
 			messages = append(messages, userMessage(strings.Repeat("x", n+1)))
-			r.Begin(parseChat(t, messages...), begun)
+			r.Begin(parseChat(t, messages...), testStart)
 			messages = append(messages, assistantMessage("ok"))
 			switch rapid.IntRange(0, 2).Draw(t, "kind") {
 			case 1:
@@ -160,7 +160,7 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 				turns, r.Thread.Items, other.Thread.Turns, other.Thread.Items, other.Silent())
 		}
 		longer := recordOf("s")
-		longer.Begin(parseChat(t, append(messages, userMessage("more"), userMessage("and more"))...), begun)
+		longer.Begin(parseChat(t, append(messages, userMessage("more"), userMessage("and more"))...), testStart)
 		longer.Hide(mark)
 		if longer.Silent() {
 			t.Fatal("a mark of fewer items hid a record with more items, want no effect")

@@ -45,10 +45,10 @@ func conversation(name string) session.ID { return session.KeyOf("default", sess
 func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 	const task = "Look up all invoices of last March and add them up"
 	callReply := wire.Reply{Complete: true, Calls: []wire.Call{{ID: "c1", Name: "research", Args: `{"task":"` + task + `","depth":3}`}}}
-	leaderRequest := func(words string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, words) }
+	leaderRequest := func(text string) *wire.Request { return agentRequest(t, "You lead.", []string{"research"}, text) }
 	worker := agentRequest(t, "You research.", []string{"search"}, userMessage(task))
 	play := func(q *session.Quotes, name string, rep wire.Reply) {
-		q.AddTurn(someone, conversation(name), leaderRequest(userMessage("Close the books of "+name+", please")), begun)
+		q.AddTurn(someone, conversation(name), leaderRequest(userMessage("Close the books of "+name+", please")), testStart)
 		q.AddReply(someone, conversation(name), &rep)
 	}
 	for name, k := range map[string]struct {
@@ -58,19 +58,19 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 		scope    session.Scope
 		ok, sure bool
 	}{
-		"its call":                             {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, someone, true, true},
-		"its call, in a run":                   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
-		"two conversations with an equal call": {func(q *session.Quotes) { play(q, "one", callReply); play(q, "two", callReply) }, worker, begun, someone, true, false},
-		"a reply after the call":               {func(q *session.Quotes) { play(q, "one", callReply); play(q, "one", wire.Reply{Text: "done"}) }, worker, begun, someone, false, false},
-		"too long ago":                         {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun.Add(30 * time.Minute), someone, false, false},
-		"another credential":                   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, begun, session.Scope{Tenant: "default", Credential: 2}, false, false},
-		"no call":                              {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, begun, someone, false, false},
-		"a request with an answer":             {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage(task), assistantMessage("ok"), userMessage("on")), begun, someone, false, false},
-		"first words of 7 bytes":               {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage("Look up")), begun, someone, false, false},
+		"its call":                             {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart, someone, true, true},
+		"its call, in a run":                   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart, session.Scope{Tenant: "default", Credential: 1, Run: "r"}, true, true},
+		"two conversations with an equal call": {func(q *session.Quotes) { play(q, "one", callReply); play(q, "two", callReply) }, worker, testStart, someone, true, false},
+		"a reply after the call":               {func(q *session.Quotes) { play(q, "one", callReply); play(q, "one", wire.Reply{Text: "done"}) }, worker, testStart, someone, false, false},
+		"too long ago":                         {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart.Add(30 * time.Minute), someone, false, false},
+		"another credential":                   {func(q *session.Quotes) { play(q, "one", callReply) }, worker, testStart, session.Scope{Tenant: "default", Credential: 2}, false, false},
+		"no call":                              {func(q *session.Quotes) { play(q, "one", wire.Reply{Text: task}) }, worker, testStart, someone, false, false},
+		"a request with an answer":             {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage(task), assistantMessage("ok"), userMessage("on")), testStart, someone, false, false},
+		"first words of 7 bytes":               {func(q *session.Quotes) { play(q, "one", callReply) }, agentRequest(t, "You research.", nil, userMessage("Look up")), testStart, someone, false, false},
 		"the same task once more": {func(q *session.Quotes) {
-			q.AddTurn(someone, conversation("one"), leaderRequest(userMessage(task)), begun)
+			q.AddTurn(someone, conversation("one"), leaderRequest(userMessage(task)), testStart)
 			q.AddReply(someone, conversation("one"), &callReply)
-		}, leaderRequest(userMessage(task)), begun, someone, false, false},
+		}, leaderRequest(userMessage(task)), testStart, someone, false, false},
 	} {
 		q := session.NewQuotes()
 		k.before(q)
@@ -86,9 +86,9 @@ func TestCallerIsFoundByTheWordsOfItsToolCall(t *testing.T) {
 func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 	const questionText, answerText = "How do I rotate the signing keys", "Run the rotation script on the bastion"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage(questionText)), begun)
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage(questionText)), testStart)
 	q.AddReply(someone, conversation("one"), &wire.Reply{Text: answerText, Complete: true})
-	q.AddTurn(someone, conversation("chat"), agentRequest(t, "You chat.", nil, userMessage("Which colour is the sky at noon")), begun)
+	q.AddTurn(someone, conversation("chat"), agentRequest(t, "You chat.", nil, userMessage("Which colour is the sky at noon")), testStart)
 	q.AddReply(someone, conversation("chat"), &wire.Reply{Text: "It is blue at noon, mostly", Complete: true})
 	both := questionText + " / " + answerText
 	for name, k := range map[string]struct {
@@ -96,19 +96,19 @@ func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 		at   time.Time
 		want string
 	}{
-		"both in a text":                               {agentRequest(t, "Judge it.", nil, userMessage(both)), begun, "one"},
-		"both as a list":                               {agentRequest(t, "Judge it.", nil, userMessage(questionText), assistantMessage(answerText), userMessage("Was it good?")), begun, "one"},
-		"the question alone":                           {agentRequest(t, "Judge it.", nil, userMessage("He said: "+questionText)), begun, ""},
-		"the answer alone":                             {agentRequest(t, "Judge it.", nil, userMessage("It said: "+answerText)), begun, ""},
-		"the system text of the conversation":          {agentRequest(t, "You help.", nil, userMessage(both)), begun, ""},
-		"a tool of the conversation":                   {agentRequest(t, "Judge it.", []string{"sh", "ls"}, userMessage(both)), begun, ""},
-		"other tools, no dialogue":                     {agentRequest(t, "Judge it.", []string{"save"}, userMessage(both)), begun, ""},
-		"other tools, a dialogue":                      {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText)), begun, "one"},
-		"a dialogue, then 80 bytes and an instruction": {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), begun, ""},
-		"a dialogue, then a short instruction":         {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText+"......... now do as it says")), begun, ""},
-		"too long ago":                                 {agentRequest(t, "Judge it.", nil, userMessage(both)), begun.Add(30 * time.Minute), ""},
-		"a chat, as a dialogue":                        {agentRequest(t, "Judge it.", nil, userMessage("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), begun, "chat"},
-		"a chat, not as a dialogue":                    {agentRequest(t, "Judge it.", nil, userMessage("Which colour is the sky at noon It is blue at noon, mostly")), begun, ""},
+		"both in a text":                               {agentRequest(t, "Judge it.", nil, userMessage(both)), testStart, "one"},
+		"both as a list":                               {agentRequest(t, "Judge it.", nil, userMessage(questionText), assistantMessage(answerText), userMessage("Was it good?")), testStart, "one"},
+		"the question alone":                           {agentRequest(t, "Judge it.", nil, userMessage("He said: "+questionText)), testStart, ""},
+		"the answer alone":                             {agentRequest(t, "Judge it.", nil, userMessage("It said: "+answerText)), testStart, ""},
+		"the system text of the conversation":          {agentRequest(t, "You help.", nil, userMessage(both)), testStart, ""},
+		"a tool of the conversation":                   {agentRequest(t, "Judge it.", []string{"sh", "ls"}, userMessage(both)), testStart, ""},
+		"other tools, no dialogue":                     {agentRequest(t, "Judge it.", []string{"save"}, userMessage(both)), testStart, ""},
+		"other tools, a dialogue":                      {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText)), testStart, "one"},
+		"a dialogue, then 80 bytes and an instruction": {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText+" "+fmt.Sprintf("%080d", 0)+" now do as it says")), testStart, ""},
+		"a dialogue, then a short instruction":         {agentRequest(t, "Keep it.", []string{"save"}, userMessage("user: "+questionText+" assistant: "+answerText+"......... now do as it says")), testStart, ""},
+		"too long ago":                                 {agentRequest(t, "Judge it.", nil, userMessage(both)), testStart.Add(30 * time.Minute), ""},
+		"a chat, as a dialogue":                        {agentRequest(t, "Judge it.", nil, userMessage("user: Which colour is the sky at noon assistant: It is blue at noon, mostly")), testStart, "chat"},
+		"a chat, not as a dialogue":                    {agentRequest(t, "Judge it.", nil, userMessage("Which colour is the sky at noon It is blue at noon, mostly")), testStart, ""},
 	} {
 		id, ok := q.About(someone, k.req, k.at)
 		if ok != (k.want != "") || ok && id != conversation(k.want) {
@@ -117,12 +117,12 @@ func TestAboutNeedsQuestionAndAnswer(t *testing.T) {
 	}
 }
 
-// For a short time, a side request that requires JSON may quote the reply to the side request before.
+// For a short time, a side request that requires JSON may quote the reply to the previous side request.
 func TestAboutFindsTheReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), begun)
-	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: made}, begun)
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
+	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: made}, testStart)
 	shaped := func() *wire.Request {
 		req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","response_format":{"type":"json_object"},"messages":[`+userMessage("Sort this: "+made)+`]}`))
 		if err != nil {
@@ -130,13 +130,13 @@ func TestAboutFindsTheReplyToASideRequest(t *testing.T) {
 		}
 		return req
 	}
-	if _, ok := q.About(someone, shaped(), begun.Add(time.Minute)); !ok {
+	if _, ok := q.About(someone, shaped(), testStart.Add(time.Minute)); !ok {
 		t.Error("About finds no conversation by a reply quoted after a minute, want the conversation one")
 	}
-	if _, ok := q.About(someone, shaped(), begun.Add(2*time.Minute)); ok {
+	if _, ok := q.About(someone, shaped(), testStart.Add(2*time.Minute)); ok {
 		t.Error("About finds a conversation by a reply quoted after two minutes, want none")
 	}
-	if _, ok := q.About(someone, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), begun); ok {
+	if _, ok := q.About(someone, agentRequest(t, "x", nil, userMessage("Sort this: "+made)), testStart); ok {
 		t.Error("About finds a conversation by a quoted reply in a request that does not require JSON, want none")
 	}
 }

@@ -40,13 +40,13 @@ func TestRecordRoundTrip(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	back, err := Decode(row.ID, row.Data)
+	decoded, err := Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	back.State.Dirty = r.State.Dirty
-	if !reflect.DeepEqual(back, r) {
-		t.Errorf("the decoded record is\n%+v\nwant\n%+v", back, r)
+	decoded.State.Dirty = r.State.Dirty
+	if !reflect.DeepEqual(decoded, r) {
+		t.Errorf("the decoded record is\n%+v\nwant\n%+v", decoded, r)
 	}
 	if row.Tenant != "default" || row.ID != r.Identity.ID || !row.Started.Equal(noon) || row.Closed {
 		t.Errorf("the row is %+v, want the tenant, ID and start time of the record, and Closed = false", row)
@@ -72,11 +72,11 @@ func FuzzDecode(f *testing.F) {
 		if err != nil {
 			return
 		}
-		again, err := r.Encode()
+		second, err := r.Encode()
 		if err != nil {
 			t.Fatalf("Encode of a decoded record returns the error %v, want none", err)
 		}
-		if _, err := Decode(idOf(1), again); err != nil {
+		if _, err := Decode(idOf(1), second); err != nil {
 			t.Fatalf("Decode of an encoded record returns the error %v, want none", err)
 		}
 	})
@@ -266,7 +266,7 @@ func TestNewResultsOfAnItem(t *testing.T) {
 			t.Errorf("%s: got IsNewResult = %v, want %v", what, got, result)
 		}
 		if r.IsNewResult(req, 0, "call_1") {
-			t.Errorf("%s: IsNewResult is true for the first item, want false", what)
+			t.Errorf("%s: IsNewResult for the first item = true, want false", what)
 		}
 		r.SetLastTurn(req)
 	}
@@ -325,7 +325,7 @@ func TestLongArgumentsStayComparable(t *testing.T) {
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
 	r.AddReply(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
 	if r.Thread.Replied {
-		t.Error("Replied is true after an incomplete reply, want false")
+		t.Error("Replied after an incomplete reply = true, want false")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
 		t.Errorf("got calls %+v, want 3 calls, with equal arguments of a and b, other arguments of c, and arguments in JSON", r.Thread.Calls)

@@ -64,8 +64,8 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 			r.SetLastTurn(seen)
 			r.Thread.Replied = c.replied
 		}
-		if have := r.Elsewhere(chatOf(t, c.now)); have != c.want {
-			t.Errorf("%s: got Elsewhere = %v, want %v", c.name, have, c.want)
+		if got := r.Elsewhere(chatOf(t, c.now)); got != c.want {
+			t.Errorf("%s: got Elsewhere = %v, want %v", c.name, got, c.want)
 		}
 	}
 }
@@ -78,14 +78,14 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	fill(reflect.ValueOf(from).Elem())
 	to.Adopt(from)
 	want := fieldsOf(from)
-	for name, have := range fieldsOf(to) {
+	for name, got := range fieldsOf(to) {
 		switch {
 		case want[name].IsZero():
 			t.Errorf("%s: fill set no value, want a value other than zero", name)
-		case slices.Contains(own, name) && !have.IsZero():
-			t.Errorf("%s: Adopt changed a field of this process to %v, want it unchanged", name, have)
-		case !slices.Contains(own, name) && !reflect.DeepEqual(have.Interface(), want[name].Interface()):
-			t.Errorf("%s: got %v after Adopt, want %v", name, have, want[name])
+		case slices.Contains(own, name) && !got.IsZero():
+			t.Errorf("%s: Adopt changed a field of this process to %v, want it unchanged", name, got)
+		case !slices.Contains(own, name) && !reflect.DeepEqual(got.Interface(), want[name].Interface()):
+			t.Errorf("%s: got %v after Adopt, want %v", name, got, want[name])
 		}
 	}
 }

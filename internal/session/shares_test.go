@@ -24,7 +24,7 @@ func userMessages(n int) (list []string) {
 func recordWithTurns(turns ...*wire.Request) *session.Record {
 	r := recordOf("s")
 	for _, req := range turns {
-		r.Begin(req, begun)
+		r.Begin(req, testStart)
 		r.SetLastTurn(req)
 		r.AddReply(&wire.Reply{Complete: true, Text: "ok"})
 	}
@@ -59,7 +59,7 @@ func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
 	bare := recordOf("s") // a stored record without the items of an opted-out turn
 	bare.Thread.Turns, bare.Thread.ListHash = 1, 7
 	if !bare.Shares(one) {
-		t.Error("Shares is false for a record without hashes of its newest turn, want true")
+		t.Error("Shares for a record without hashes of its newest turn = false, want true")
 	}
 }
 
@@ -85,7 +85,7 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 func TestEqualFirstWordsAfterAnAnswerBeginAConversation(t *testing.T) {
 	one := parseChat(t, userMessage("one"))
 	asked := recordOf("s")
-	asked.Begin(one, begun)
+	asked.Begin(one, testStart)
 	asked.SetLastTurn(one)
 	for name, k := range map[string]struct {
 		r    *session.Record
@@ -127,7 +127,7 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 	wordless := recordWithTurns(first, later)
 	wordless.Thread.FirstWords = 0
 	if wordless.ShowsConversation(parseChat(t, assistantMessage("ok"))) {
-		t.Error("ShowsConversation is true for a record without first words, want false")
+		t.Error("ShowsConversation for a record without first words = true, want false")
 	}
 }
 
@@ -156,19 +156,19 @@ func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 		"members in the other record": {[2]int{0, 2}, []string{"here", "there"}},
 		"members in both records":     {[2]int{3, 2}, []string{"here", "there"}},
 	} {
-		here, there := recordOf("s"), recordOf("s")
-		here.Assignment, there.Assignment = pick("here"), pick("there")
-		here.Unit.Members, there.Unit.Members = k.members[0], k.members[1]
-		here.Adopt(there)
-		if got := fmt.Sprint(slugs(here)); got != fmt.Sprint(k.want) || here.Unit.Members != max(k.members[0], k.members[1]) || here.Assignment.Excluded {
-			t.Errorf("%s: got picks %s, %d members, excluded %v, want %v, %d, false", name, got, here.Unit.Members, here.Assignment.Excluded, k.want, max(k.members[0], k.members[1]))
+		local, remote := recordOf("s"), recordOf("s")
+		local.Assignment, remote.Assignment = pick("here"), pick("there")
+		local.Unit.Members, remote.Unit.Members = k.members[0], k.members[1]
+		local.Adopt(remote)
+		if got := fmt.Sprint(slugs(local)); got != fmt.Sprint(k.want) || local.Unit.Members != max(k.members[0], k.members[1]) || local.Assignment.Excluded {
+			t.Errorf("%s: got picks %s, %d members, excluded %v, want %v, %d, false", name, got, local.Unit.Members, local.Assignment.Excluded, k.want, max(k.members[0], k.members[1]))
 		}
 	}
 	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
-		here, there := recordOf("s"), recordOf("s")
-		here.State.Doubted, there.State.Doubted = doubted[0], doubted[1]
-		if here.Adopt(there); !here.State.Doubted || !here.Assignment.Excluded || here.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Errorf("doubted %v before Adopt: got doubted %v and excluded %v for %q, want both true for %q", doubted, here.State.Doubted, here.Assignment.Excluded, here.Assignment.ExcludedFor, trial.ExcludedTwin)
+		local, remote := recordOf("s"), recordOf("s")
+		local.State.Doubted, remote.State.Doubted = doubted[0], doubted[1]
+		if local.Adopt(remote); !local.State.Doubted || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
+			t.Errorf("doubted %v before Adopt: got doubted %v and excluded %v for %q, want both true for %q", doubted, local.State.Doubted, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 	}
 }

@@ -58,13 +58,13 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		if old != nil {
 			old = []string{"old"}
 		}
-		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", old, userMessage(first)), begun)
+		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", old, userMessage(first)), testStart)
 		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: randomCallID(1), Name: "sh", Args: "{}"}}})
-		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), begun)
+		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), testStart)
 		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: answerText})
 		more := append(append([]string{}, history...), assistantMessage(answerText), userMessage(newest))
-		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), begun)
-		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, begun.Add(time.Minute)); ok != k.want {
+		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), testStart)
+		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, testStart.Add(time.Minute)); ok != k.want {
 			t.Errorf("%s: got About = %v, want %v", name, ok, k.want)
 		}
 	}
@@ -74,12 +74,12 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
 		id := conversation(fmt.Sprint(kind, n))
-		q.AddTurn(someone, id, agentRequest(t, "You help.", tools, userMessage(fmt.Sprintf("this is the question of %s %04d", kind, n))), begun)
+		q.AddTurn(someone, id, agentRequest(t, "You help.", tools, userMessage(fmt.Sprintf("this is the question of %s %04d", kind, n))), testStart)
 		q.AddReply(someone, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
 	}
 	about := func(q *session.Quotes, kind string, n int) bool {
 		text := fmt.Sprintf("user: this is the question of %s %04d assistant: this is the answer to %s %04d", kind, n, kind, n)
-		_, ok := q.About(someone, agentRequest(t, "Judge.", nil, userMessage(text)), begun)
+		_, ok := q.About(someone, agentRequest(t, "Judge.", nil, userMessage(text)), testStart)
 		return ok
 	}
 	for kind, other := range map[string]string{"agent": "chat", "chat": "agent"} {
@@ -95,13 +95,13 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	}
 }
 
-// A side request may quote the arguments of a call in the reply to the side request before.
+// A side request may quote the arguments of a call in the reply to the previous side request.
 func TestQuotesOfCallsInAReplyToASideRequest(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), begun)
-	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, begun)
-	if _, ok := q.About(someone, constrainedRequest(t, true, userMessage("Sort this: "+made)), begun); !ok {
+	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
+	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, testStart)
+	if _, ok := q.About(someone, constrainedRequest(t, true, userMessage("Sort this: "+made)), testStart); !ok {
 		t.Error("About finds no conversation by the arguments of a call, want the conversation one")
 	}
 }
@@ -111,7 +111,7 @@ func TestQuotesOfCallsInAReplyToASideRequest(t *testing.T) {
 func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
-		r.Begin(req, begun)
+		r.Begin(req, testStart)
 		r.SetLastTurn(req)
 		reply.Complete = true
 		r.AddReply(&reply)
@@ -135,8 +135,8 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 		}
 	}
 	turn(agentRequest(t, "You lead.", []string{"hand_over"}, back...), wire.Reply{Text: "thanks"})
-	again := append(append([]string{}, back...), assistantMessage("thanks"), userMessage("more"))
-	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, again...), session.Claim{}, session.Signs{}); side {
+	repeated := append(append([]string{}, back...), assistantMessage("thanks"), userMessage("more"))
+	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, repeated...), session.Claim{}, session.Signs{}); side {
 		t.Errorf("next turn of the worker: got side request %s, want a main request", reason)
 	}
 }

@@ -72,8 +72,8 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 }
 
 // truncatedMessage returns the first message of the agent cline, with the note that replaces the history.
-func truncatedMessage(words string) obj {
-	return obj{"role": "user", "content": []obj{{"type": "text", "text": words}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
+func truncatedMessage(text string) obj {
+	return obj{"role": "user", "content": []obj{{"type": "text", "text": text}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
 
 func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {

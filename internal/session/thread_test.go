@@ -217,10 +217,10 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	w.checkDifferent("an equal request after a reply", c, w.open(req))
 
 	// A client library may declare a retry while precept still treats the first request as in progress.
-	again := chat(t, userMessage("again"))
-	d := w.open(again)
-	w.checkSame("a declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, again, w.now, nil))
-	w.checkDifferent("an equal request that is not declared a retry", d, w.open(again))
+	repeated := chat(t, userMessage("again"))
+	d := w.open(repeated)
+	w.checkSame("a declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, repeated, w.now, nil))
+	w.checkDifferent("an equal request that is not declared a retry", d, w.open(repeated))
 	w.checkDifferent("a request with other words", d, w.open(chat(t, userMessage("other"))))
 }
 

@@ -51,7 +51,7 @@ func (w *world) playGrowing(write template, tasks []string, answer func(task, st
 	return requests
 }
 
-// An agent may send its whole conversation as one message that grows. Such a conversation is one session, also if other
+// An agent may send its whole conversation as one message that grows. Such a conversation is one session, even if other
 // conversations have the same template.
 func TestGrowingMessageIsOneSession(t *testing.T) {
 	for name, write := range templates() {
@@ -79,9 +79,9 @@ func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	second := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
 	failed := w.open(second)
 	w.th.RecordEnd(failed, false, w.now)
-	again := w.request(second, wire.Reply{Text: "I build it once more", Complete: true})
+	repeated := w.request(second, wire.Reply{Text: "I build it once more", Complete: true})
 	third := w.request(chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
-	for i, r := range []Resolved{failed, again, third} {
+	for i, r := range []Resolved{failed, repeated, third} {
 		if r.ID != first.ID {
 			t.Errorf("request %d got session %s by %s, want %s", i+2, r.ID, r.Method, first.ID)
 		}
@@ -119,7 +119,7 @@ func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	}
 }
 
-// Prompts with a common template are separate sessions, also if a prompt quotes the answer to an earlier prompt.
+// Prompts with a common template are separate sessions, even if a prompt quotes the answer to an earlier prompt.
 func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 	const answer = "Der Laden ist heute leider geschlossen."
 	for name, next := range map[string]string{

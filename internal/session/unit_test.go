@@ -20,22 +20,22 @@ func runOf(name string, at time.Time) *session.Record {
 // A run counts the turns, the tokens and the members of its sessions. A session with sub-agents counts its members, but
 // not the turns of the members.
 func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
-	run, one, two := runOf("ci-1", begun), recordOf("one"), recordOf("two")
+	run, one, two := runOf("ci-1", testStart), recordOf("one"), recordOf("two")
 	run.AddMember(one)
 	run.AddMember(two)
-	run.CountTurn(begun.Add(time.Minute))
-	run.CountTurn(begun)
+	run.CountTurn(testStart.Add(time.Minute))
+	run.CountTurn(testStart)
 	run.AddUsage(wire.Usage{Input: 10, Cached: 4})
 	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown usage
-	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(begun.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
+	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
 		t.Errorf("got the run %+v and the member numbers %d and %d, want two members, 2 turns, 10 input and 4 cached tokens and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
 	}
 	above := recordOf("above")
 	if above.Shared() {
-		t.Error("Shared is true for a session without members, want false")
+		t.Error("Shared for a session without members = true, want false")
 	}
 	above.AddMember(one)
-	above.CountTurn(begun)
+	above.CountTurn(testStart)
 	if !above.Shared() || above.Thread.Turns != 0 {
 		t.Errorf("got Shared = %v and %d turns of the parent, want true and 0: a member's turn is not the parent's", above.Shared(), above.Thread.Turns)
 	}
@@ -56,7 +56,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 
 // Merged keeps the picks and the largest numbers of both rows of a unit, in any order.
 func TestMergedUnitsLoseNothing(t *testing.T) {
-	earlier, later := runOf("ci-1", begun), runOf("ci-1", begun.Add(time.Second))
+	earlier, later := runOf("ci-1", testStart), runOf("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
 	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
 	earlier.Thread.Turns, earlier.Unit.Members, earlier.Thread.Used.Input = 5, 1, 100
@@ -73,7 +73,7 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !got.Started.Equal(begun) || !got.Seen.Equal(begun.Add(time.Second)) || !got.Closed {
+		if !got.Started.Equal(testStart) || !got.Seen.Equal(testStart.Add(time.Second)) || !got.Closed {
 			t.Errorf("the merged row is %+v, want the earliest start, the latest Seen, and closed", got)
 		}
 		_, x := rec.Assignment.Pick("x")
@@ -87,7 +87,7 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 // A stand-in is a record that precept makes while the store is unavailable. Of the record and the stand-in, Merged
 // returns the record, in any order.
 func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
-	stored, standIn := runOf("ci-1", begun.Add(time.Hour)), runOf("ci-1", begun)
+	stored, standIn := runOf("ci-1", testStart.Add(time.Hour)), runOf("ci-1", testStart)
 	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.StandIn = 2, 9, true
 	a, _ := rowOf(t, stored)
 	b, _ := rowOf(t, standIn)

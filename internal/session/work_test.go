@@ -68,11 +68,11 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	if _, ok := r.MatchWork(commitOf("4f2a9c1")); ok {
 		t.Error("MatchWork finds the work of a turn that opted out, want no match")
 	}
-	back, err := session.Decode(row.ID, row.Data)
+	decoded, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if hashes, ok := back.MatchWork(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
+	if hashes, ok := decoded.MatchWork(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
 		t.Errorf("after a restart: got %v, found %v, want the commit 3f2a9c1", hashes, ok)
 	}
 }

@@ -23,7 +23,7 @@ func ExampleParse() {
 	// writes a file: false
 }
 
-// words returns the words of each command of a text, with " | " between commands.
+// text returns the words of each command of a text, with " | " between commands.
 func words(text string) string {
 	var out []string
 	for _, c := range shell.Parse(text).Commands {
@@ -108,8 +108,8 @@ func TestParseBoundsItsCost(t *testing.T) {
 	} {
 		start := time.Now()
 		shell.Parse(strings.Repeat(unit, 1_000_000))
-		if took := time.Since(start); took > time.Second {
-			t.Errorf("a million of %q took %v, want at most 1 s", unit, took)
+		if elapsed := time.Since(start); elapsed > time.Second {
+			t.Errorf("a million of %q took %v, want at most 1 s", unit, elapsed)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func TestTagCallForms(t *testing.T) {
 	}
 }
 
-// readReport reads a result that an agent writes as text. It returns no result for the words of a person.
+// readReport reads a result that an agent writes as text. It returns no result for the user's words.
 func TestParseTextResultIgnoresWordsOfAPerson(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",

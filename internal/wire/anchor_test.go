@@ -60,9 +60,9 @@ func TestAnchorsOfResults(t *testing.T) {
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
 		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
 	}
-	again := r.AnchorAt(6, "a")
-	if again.Nth != 1 {
-		t.Errorf("anchor of the second result of the call: got %+v, want Nth = 1", again)
+	second := r.AnchorAt(6, "a")
+	if second.Nth != 1 {
+		t.Errorf("anchor of the second result of the call: got %+v, want Nth = 1", second)
 	}
 	for _, c := range []struct {
 		name   string
@@ -70,9 +70,9 @@ func TestAnchorsOfResults(t *testing.T) {
 		anchor Anchor
 		want   int
 	}{
-		{"the same list", []string{goItem, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, again, 6},
-		{"another index", []string{systemItem, goItem, answerItem, tool("a"), answerItem, tool("a")}, again, 5},
-		{"result removed", []string{goItem, answerItem, tool("b")}, again, -1},
+		{"the same list", []string{goItem, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, second, 6},
+		{"another index", []string{systemItem, goItem, answerItem, tool("a"), answerItem, tool("a")}, second, 5},
+		{"result removed", []string{goItem, answerItem, tool("b")}, second, -1},
 		{"another result of the call at the old index", []string{goItem, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
 		{"null content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
 		{"a number as content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
@@ -118,9 +118,9 @@ func TestAnchorSurvivesStorage(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back Anchor
-		if err := json.Unmarshal(raw, &back); err != nil || back != a {
-			t.Errorf("the JSON %s is decoded as %+v with error %v, want %+v", raw, back, err, a)
+		var decoded Anchor
+		if err := json.Unmarshal(raw, &decoded); err != nil || decoded != a {
+			t.Errorf("the JSON %s is decoded as %+v with error %v, want %+v", raw, decoded, err, a)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestEchoOfServedReply(t *testing.T) {
 	}
 }
 
-// A returned answer has one of the reply's echo keys, also if the answer is a refusal or audio, or if the agent
+// A returned answer has one of the reply's echo keys, even if the answer is a refusal or audio, or if the agent
 // removed the thoughts.
 func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
 	chat := func(message string) string {

@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// The message of mini-SWE-agent, with the request of a person between the head and the tail.
+// The message of mini-SWE-agent, with the user's request between the head and the tail.
 const (
 	miniHead = "Please solve this issue: "
 	miniTail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Run your script again."
@@ -44,7 +44,7 @@ func TestAskedOfATemplate(t *testing.T) {
 	}
 }
 
-// Asked returns all words of a person who writes or quotes text in the form of a template.
+// Asked returns all user text who writes or quotes text in the form of a template.
 func TestAskedKeepsTheTextOfAPerson(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
@@ -75,9 +75,9 @@ func TestAskedOfACutTemplate(t *testing.T) {
 	t.Parallel()
 	task := strings.Repeat("Round the total. ", 64<<10/16)
 	for _, template := range []string{miniHead + task + miniTail, "<user_query>\n" + task + "\n</user_query>", "New task:\n" + task} {
-		words := template[:64<<10]
-		if got := wire.Asked(words); !strings.Contains(got, strings.TrimSpace(task[:60<<10])) {
-			t.Errorf("got a request of %d bytes out of %d, want the text of the person", len(got), len(words))
+		text := template[:64<<10]
+		if got := wire.Asked(text); !strings.Contains(got, strings.TrimSpace(task[:60<<10])) {
+			t.Errorf("got a request of %d bytes out of %d, want the text of the person", len(got), len(text))
 		}
 	}
 }
@@ -85,12 +85,12 @@ func TestAskedOfACutTemplate(t *testing.T) {
 // A message of more than 1 MB is its own request, so that the search for templates has a bound.
 func TestAskedKeepsAHugeMessage(t *testing.T) {
 	t.Parallel()
-	words := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
-	if got := wire.Asked(words); got != words {
-		t.Errorf("got a request of %d bytes, want the message of %d bytes", len(got), len(words))
+	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
+	if got := wire.Asked(text); got != text {
+		t.Errorf("got a request of %d bytes, want the message of %d bytes", len(got), len(text))
 	}
-	if got := messagesOf(t, "U "+words).Asked(1); got != words {
-		t.Errorf("got a request of %d bytes from the list, want the message of %d bytes", len(got), len(words))
+	if got := messagesOf(t, "U "+text).Asked(1); got != text {
+		t.Errorf("got a request of %d bytes from the list, want the message of %d bytes", len(got), len(text))
 	}
 }
 
@@ -106,9 +106,9 @@ func TestAskedOfTwoMessages(t *testing.T) {
 // TemplateOf returns the rest of a message.
 func TestTemplateOf(t *testing.T) {
 	t.Parallel()
-	words := miniHead + "Round it." + miniTail
-	for asked, want := range map[string]string{"Round it.": miniHead + "…" + miniTail, "": words, "another text": words} {
-		if got := wire.TemplateOf(words, asked); got != want {
+	text := miniHead + "Round it." + miniTail
+	for asked, want := range map[string]string{"Round it.": miniHead + "…" + miniTail, "": text, "another text": text} {
+		if got := wire.TemplateOf(text, asked); got != want {
 			t.Errorf("got the template %q of a message with the request %q, want %q", got, asked, want)
 		}
 	}

@@ -71,7 +71,7 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn does the work of a proxy on a request in the middle of a session.
+// BenchmarkTurn does the work of a proxy on a mid-session request.
 func BenchmarkTurn(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()

@@ -58,14 +58,14 @@ func TestCutRemovesASectionInEachDialect(t *testing.T) {
 
 // restore inserts the cut bytes of body into out.
 func restore(body, out []byte, cuts []Cut) []byte {
-	var back []byte
+	var restored []byte
 	from := 0 // in body
 	for _, c := range sorted(cuts) {
 		kept := c.From - from
-		back = append(append(back, out[:kept]...), body[c.From:c.To]...)
+		restored = append(append(restored, out[:kept]...), body[c.From:c.To]...)
 		out, from = out[kept:], c.To
 	}
-	return append(back, out...)
+	return append(restored, out...)
 }
 
 // checkCut removes a range of text from one passage. The result must be JSON and have the passage without the range.
@@ -95,15 +95,15 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	if !json.Valid(out) && json.Valid(r.Body) {
 		t.Fatalf("the cut body is %s, want valid JSON", out)
 	}
-	if back := restore(r.Body, out, cuts); !bytes.Equal(back, r.Body) {
-		t.Fatalf("the cut body with the removed bytes is %s, want the original body %s", back, r.Body)
+	if restored := restore(r.Body, out, cuts); !bytes.Equal(restored, r.Body) {
+		t.Fatalf("the cut body with the removed bytes is %s, want the original body %s", restored, r.Body)
 	}
 	want := p.Text[:from] + p.Text[to:]
-	again, err := Parse(r.Dialect, out)
+	second, err := Parse(r.Dialect, out)
 	if err != nil {
 		t.Fatalf("Parse of the cut body %s returns the error %v, want none", out, err)
 	}
-	texts := again.Head()
+	texts := second.Head()
 	if want == "" { // Head returns no empty passage
 		if len(texts) != len(head)-1 {
 			t.Fatalf("the cut body has %d passages, want %d", len(texts), len(head)-1)

@@ -109,7 +109,7 @@ func TestAppendString(t *testing.T) {
 	})
 }
 
-// ErrorBody returns JSON in the error format of each dialect, also for a message with quotes and invalid UTF-8.
+// ErrorBody returns JSON in the error format of each dialect, even for a message with quotes and invalid UTF-8.
 func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
@@ -197,7 +197,7 @@ func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
 	}
 }
 
-// The hash of an item depends on all of its content, also on parts other than text and calls. Changes that agents make
+// The hash of an item depends on all of its content, even on parts other than text and calls. Changes that agents make
 // to an item do not change its hash.
 func TestHashDependsOnContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return parse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
@@ -336,7 +336,7 @@ func TestEchoKeysOfOutputItems(t *testing.T) {
 }
 
 // An anchor is the stored place of an inserted text. The anchor of a message counts the earlier messages with equal
-// words, also if tool results are between them.
+// words, even if tool results are between them.
 func TestEqualWordsAreCounted(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)

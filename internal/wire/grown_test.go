@@ -32,7 +32,7 @@ func twoParts(text, at string) string {
 }
 
 // Some agents send one message that grows with each step. Splice inserts the text for a result at the top of its
-// observation, also if the message has an equal label before the steps.
+// observation, even if the message has an equal label before the steps.
 func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
@@ -66,8 +66,8 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 			case want != "" && (!ok || err != nil || strings.Count(string(out), want) != 1):
 				t.Errorf("%s: result %d: found %v, error %v, want the text inserted once: %s", name, i, ok, err, out)
 			case want != "":
-				again := userRequest(t, string(out[len(`{"messages":[{"role":"user","content":`):len(out)-len(`}]}`)]))
-				if got := again.Item(0).Results[i].Text; !strings.HasPrefix(got, "HERE") || !strings.HasSuffix(got, results[i].Text) {
+				second := userRequest(t, string(out[len(`{"messages":[{"role":"user","content":`):len(out)-len(`}]}`)]))
+				if got := second.Item(0).Results[i].Text; !strings.HasPrefix(got, "HERE") || !strings.HasSuffix(got, results[i].Text) {
 					t.Errorf("%s: result %d with the inserted text reads as %q, want HERE and the result", name, i, got)
 				}
 			}

@@ -95,8 +95,8 @@ func TestItemsOfEachDialect(t *testing.T) {
 			if r.Role(1) != c.want.Role {
 				t.Errorf("got role %d, want %d", r.Role(1), c.want.Role)
 			}
-			if first, again := r.Item(1), r.Item(1); first != again {
-				t.Errorf("two calls of Item returned %p and %p, want one pointer: the item is decoded once", first, again)
+			if first, second := r.Item(1), r.Item(1); first != second {
+				t.Errorf("two calls of Item returned %p and %p, want one pointer: the item is decoded once", first, second)
 			}
 		})
 	}

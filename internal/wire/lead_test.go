@@ -50,7 +50,7 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		}
 	}
 	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.Lead != lead {
-		t.Errorf("%s: got the lead %q of a person's words, want %q", text, it.Lead, lead)
+		t.Errorf("%s: got the lead %q of the user's words, want %q", text, it.Lead, lead)
 	}
 }
 

@@ -58,22 +58,22 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 	}
 	for n := range 10 {
 		r := parse(longConversation("one", n))
-		if have := countCheckpoints(t, m); have != 1 {
-			t.Fatalf("after turn %d: got %d checkpoints, want 1", n, have)
+		if got := countCheckpoints(t, m); got != 1 {
+			t.Fatalf("after turn %d: got %d checkpoints, want 1", n, got)
 		}
 		if want := xxhash.Sum64(r.Body[r.at(0).start-1 : len(r.Body)-1]); r.ListHash != want {
 			t.Fatalf("turn %d: got ListHash %x, want %x", n, r.ListHash, want)
 		}
 	}
 	parse(longConversation("one", 9)) // the client retries the last request
-	if have := countCheckpoints(t, m); have != 1 {
-		t.Errorf("after a retry: got %d checkpoints, want 1", have)
+	if got := countCheckpoints(t, m); got != 1 {
+		t.Errorf("after a retry: got %d checkpoints, want 1", got)
 	}
 	branch := strings.Replace(string(longConversation("one", 9)), "go on 7", "go back", 1)
 	parse([]byte(branch))
 	parse([]byte(branch))
-	if have := countCheckpoints(t, m); have != 2 {
-		t.Errorf("after a branch: got %d checkpoints, want 2", have)
+	if got := countCheckpoints(t, m); got != 2 {
+		t.Errorf("after a branch: got %d checkpoints, want 2", got)
 	}
 	for n, body := range [][]byte{longConversation("one", 12), []byte(branch)} {
 		k := m.find(bucketOf(m, 1, Chat, body), body)
@@ -101,8 +101,8 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 	}
 	_, _ = m.Parse(1, Chat, one(0), 0) // now body 1 is the least recently used
 	_, _ = m.Parse(1, Chat, one(memoryBucket), 0)
-	if have := countCheckpoints(t, m); have != memoryBucket {
-		t.Errorf("got %d checkpoints in a full bucket, want %d", have, memoryBucket)
+	if got := countCheckpoints(t, m); got != memoryBucket {
+		t.Errorf("got %d checkpoints in a full bucket, want %d", got, memoryBucket)
 	}
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, memoryBucket: true} {
 		if k := m.find(bucketOf(m, 1, Chat, one(n)), one(n)); (k != nil) != want {

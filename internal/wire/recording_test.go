@@ -53,7 +53,7 @@ func TestReadRecording(t *testing.T) {
 	}
 }
 
-// CallsIn finds the calls in an item of any dialect, also calls of a kind that Request.Item does not decode.
+// CallsIn finds the calls in an item of any dialect, even calls of a kind that Request.Item does not decode.
 func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
@@ -82,7 +82,7 @@ func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 	}
 }
 
-// StripWords removes the text that agents add to a person's words and returns its kind. An unknown tag is part of the
+// StripWords removes the text that agents add to the user's words and returns its kind. An unknown tag is part of the
 // words.
 func TestWrappersOfAgents(t *testing.T) {
 	const tags = "system-reminder,environment_context,skills_instructions,user_instructions,current_datetime,SYSTEM_NOTICE,environment_details," +

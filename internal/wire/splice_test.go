@@ -139,9 +139,9 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			if err != nil || string(got) != "dst:"+c.want {
 				t.Fatalf("Splice: error %v\n got %s\nwant %s", err, got, c.want)
 			}
-			back, err := Strip(c.dialect, got[4:], edits)
-			if err != nil || string(back) != c.body {
-				t.Fatalf("Strip: error %v\n got %s\nwant %s", err, back, c.body)
+			restored, err := Strip(c.dialect, got[4:], edits)
+			if err != nil || string(restored) != c.body {
+				t.Fatalf("Strip: error %v\n got %s\nwant %s", err, restored, c.body)
 			}
 		})
 	}
@@ -248,9 +248,9 @@ func TestStripUndoesSplice(t *testing.T) {
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is %s, want valid JSON", out)
 		}
-		back, err := Strip(d, out, edits)
-		if err != nil || string(back) != body {
-			t.Fatalf("Strip of edits %+v: error %v\n got %s\nfrom %s\nwant %s", edits, err, back, out, body)
+		restored, err := Strip(d, out, edits)
+		if err != nil || string(restored) != body {
+			t.Fatalf("Strip of edits %+v: error %v\n got %s\nfrom %s\nwant %s", edits, err, restored, out, body)
 		}
 	})
 }
@@ -312,9 +312,9 @@ func FuzzSplice(f *testing.F) {
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is %q, want valid JSON", out)
 		}
-		back, err := Strip(r.Dialect, out, edits)
-		if err != nil || !bytes.Equal(back, body) {
-			t.Fatalf("Strip: error %v\n got %q\nfrom %q\nwant %q", err, back, out, body)
+		restored, err := Strip(r.Dialect, out, edits)
+		if err != nil || !bytes.Equal(restored, body) {
+			t.Fatalf("Strip: error %v\n got %q\nfrom %q\nwant %q", err, restored, out, body)
 		}
 	})
 }

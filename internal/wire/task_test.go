@@ -31,7 +31,7 @@ func messagesOf(t *testing.T, turns ...string) *wire.Request {
 	return req
 }
 
-// Each harness writes the request of a person at another place of its template.
+// Each harness writes the user's request at another place of its template.
 func TestTaskIsWithoutTheTemplateOfAHarness(t *testing.T) {
 	t.Parallel()
 	for harness, template := range map[string]string{
@@ -68,14 +68,14 @@ func TestTaskIsWithoutTheTemplateOfAHarness(t *testing.T) {
 			if got := req.Task(16); got != task {
 				t.Errorf("%s: got the task %q, want %q", harness, got, task)
 			}
-			if words := req.Item(1).Words; harness == "mini-SWE-agent" && !strings.Contains(words, "## Steps") {
-				t.Errorf("got the words %q, want the whole message: the content hash depends on the words", words)
+			if text := req.Item(1).Words; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
+				t.Errorf("got the words %q, want the whole message: the content hash depends on the words", text)
 			}
 		}
 	}
 }
 
-// Messages of a harness before the first message of a person are not the task.
+// Messages of a harness before the user's first message are not the task.
 func TestTaskIsAfterThePreamble(t *testing.T) {
 	t.Parallel()
 	const setting = ". We are setting up the context for our chat.\nToday is a Friday.\nMy operating system is: linux"
@@ -92,7 +92,7 @@ func TestTaskIsAfterThePreamble(t *testing.T) {
 	} {
 		req := messagesOf(t, append(turns, "U Round the total.", "A It rounds.", "U Thanks.")...)
 		if got := req.Task(16); got != "Round the total." {
-			t.Errorf("%s: got the task %q, want the first message of a person", harness, got)
+			t.Errorf("%s: got the task %q, want the user's first message", harness, got)
 		}
 	}
 }

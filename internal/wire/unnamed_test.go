@@ -78,7 +78,7 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 	}
 }
 
-// A returned reply has an echo key of the reply, also if the agent left out the thoughts or the prefilled words, or
+// A returned reply has an echo key of the reply, even if the agent left out the thoughts or the prefilled words, or
 // appended text.
 func TestReturnedTextsAreRecognised(t *testing.T) {
 	reply := func(text, prefilled string) []string {

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// ownWords returns the words of a person in a text: without the texts that agents and precept add.
+// ownWords returns the user's words in a text: without the texts that agents and precept add.
 func TestOwnWordsLackReminders(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"plain", "fix the build", "fix the build"},
@@ -32,11 +32,11 @@ func TestOwnWordsLackReminders(t *testing.T) {
 		{"editor without a request", "# Context from my IDE setup:\n- a.go", "# Context from my IDE setup:\n- a.go"},
 		{"quotes of opencode", "\"fix it\"", "fix it"},
 		{"quotes with escapes", `"say \"hi\""`, `say \"hi\"`},
-		{"quotes of a person", `"a" and "b"`, `"a" and "b"`},
+		{"a user's quotes", `"a" and "b"`, `"a" and "b"`},
 		{"one quote", `"`, `"`},
 		{"quotes and a newline", "\"fix it\n\"", "fix it"},
 		{"rules of aider", "fix it\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery block must use this format.", "fix it"},
-		{"rules of a person", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone"},
+		{"a user's rules", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone"},
 		{"tool result as text", "Observation:\nbuilding\nmake: error 2", ""},
 		{"tool result with its label in capitals", "OBSERVATION:\nok", ""},
 		{"error of smolagents", "Error:\nno call in it\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try another way.", ""},
@@ -50,7 +50,7 @@ func TestOwnWordsLackReminders(t *testing.T) {
 		{"loop warning", "[LOOP DETECTED] sh\n[END LOOP DETECTED]\n\nfix it", "fix it"},
 		{"known pitfalls", "[KNOWN PITFALLS for this task]\n- a\n[END KNOWN PITFALLS]\nfix it", "fix it"},
 		{"answer to a /lesson command", "[/lesson create x] OK: recorded lesson #14 [END LESSON]\nfix it", "fix it"},
-		{"brackets of a person", "a[0] = [LOOP] // [x]", "a[0] = [LOOP] // [x]"},
+		{"a user's brackets", "a[0] = [LOOP] // [x]", "a[0] = [LOOP] // [x]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := ownWords(c.text, nil); got != c.want {

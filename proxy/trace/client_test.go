@@ -134,10 +134,10 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 				done := make(chan error, 1)
 				go func() { done <- c.UploadTraces(ctx, nil) }()
 				synctest.Wait()
-				begun := time.Now()
+				start := time.Now()
 				end(c, cancel)
-				if err := <-done; err == nil || !time.Now().Equal(begun) || len(a.at) != 1 {
-					t.Errorf("the collector got %d requests, want 1; the stop took %v with the error %v, want an error without delay", len(a.at), time.Since(begun), err)
+				if err := <-done; err == nil || !time.Now().Equal(start) || len(a.at) != 1 {
+					t.Errorf("the collector got %d requests, want 1; the stop took %v with the error %v, want an error without delay", len(a.at), time.Since(start), err)
 				}
 			})
 		})

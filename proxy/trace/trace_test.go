@@ -87,7 +87,7 @@ func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			t.Fatal("the condition is false after a minute, want true")
+			t.Fatal("the condition is still false after a minute")
 		}
 	}
 }
@@ -135,12 +135,12 @@ const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 func TestSpanHasAttributesParentAndResource(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := startTracer(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
-	begun := time.UnixMilli(1_700_000_000_123)
+	start := time.UnixMilli(1_700_000_000_123)
 	h := http.Header{"Traceparent": {parentLine}, "Tracestate": {"a=b"}}
-	span := tr.Start(t.Context(), h, begun)
+	span := tr.Start(t.Context(), h, start)
 	out := h.Clone()
 	span.Forward(t.Context(), out)
-	span.End(begun.Add(1500*time.Millisecond), &Facts{
+	span.End(start.Add(1500*time.Millisecond), &Facts{
 		Request:      Request{Provider: "anthropic", Model: "m1", Server: "api.example", Port: 443},
 		Reply:        Reply{Status: 200, Model: "m1-2026", ID: "msg_1", Finish: "end_turn", Input: 7, Cached: 0, Output: -1},
 		Conversation: &Conversation{Session: "beef", Agent: "coder", Turn: 2, Injected: []string{"a", "b"}},
@@ -155,8 +155,8 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 		fmt.Sprintf("%x", s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetTraceState() != "a=b" {
 		t.Errorf("the span is %v, want the client span chat m1 in the trace of the request", s)
 	}
-	if s.GetStartTimeUnixNano() != uint64(begun.UnixNano()) || s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano() != 1_500_000_000 {
-		t.Errorf("the span begins at %d and ends at %d, want %d and 1.5s later", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), begun.UnixNano())
+	if s.GetStartTimeUnixNano() != uint64(start.UnixNano()) || s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano() != 1_500_000_000 {
+		t.Errorf("the span begins at %d and ends at %d, want %d and 1.5s later", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano(), start.UnixNano())
 	}
 	if got, want := out.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-"+id+"-01"; got != want || out.Get("Tracestate") != "a=b" {
 		t.Errorf("the forwarded traceparent is %q, want %q; the tracestate is %q, want a=b", got, want, out.Get("Tracestate"))
@@ -172,7 +172,7 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 			t.Errorf("the attribute %s is %q, want %q", k, got[k], want)
 		}
 	}
-	if _, there := got["gen_ai.usage.output_tokens"]; there || c.headers.Get("Authorization") != "Bearer k" {
+	if _, ok := got["gen_ai.usage.output_tokens"]; ok || c.headers.Get("Authorization") != "Bearer k" {
 		t.Errorf("the span has the attributes %v, want no gen_ai.usage.output_tokens; the request has the header %v, want Authorization: Bearer k", got, c.headers)
 	}
 	if r := attributes(c.resource); r["service.name"] != "precept" || r["service.version"] != "v9" {
@@ -333,7 +333,7 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
 		t.Errorf("the status is %v and the attributes are %v, want an error with 503", c.spans[0].GetStatus(), got)
 	}
-	if _, there := got["gen_ai.conversation.id"]; there {
+	if _, ok := got["gen_ai.conversation.id"]; ok {
 		t.Error("a span without a conversation has the attribute gen_ai.conversation.id, want none")
 	}
 }

@@ -316,7 +316,7 @@ func (q *queue) filesWith(text string) (names []string) {
 func TestForgottenTextLeavesTheFiles(t *testing.T) {
 	t.Parallel()
 	q := open(t, t.TempDir())
-	for i := range 40 { // the texts are on many pages, also on pages of deleted rows
+	for i := range 40 { // the texts are on many pages, even on pages of deleted rows
 		q.append(outbox.Flush{Rows: []outbox.Row{
 			row("theirs", 1, strings.Repeat("zanzibar ", 500)), row("ours", 1, strings.Repeat("madagascar ", 500)), row("ours", 2, strings.Repeat("comoros ", 500)),
 		}})

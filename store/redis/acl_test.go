@@ -162,7 +162,7 @@ func TestDocumentedCommandsAreTheCommandsInUse(t *testing.T) {
 	}
 }
 
-// The error of a refused command names the command and the rule to add, also inside of a script.
+// The error of a refused command names the command and the rule to add, even inside of a script.
 func TestRefusedCommandIsNamedWithItsRule(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)

@@ -149,13 +149,13 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 	await := func(what string, lessons int, fault string) {
 		t.Helper()
 		eventually(t, what, func() error {
-			now := last.Load()
-			if now == nil {
+			current := last.Load()
+			if current == nil {
 				return errors.New("the watcher reported nothing")
 			}
-			text := fmt.Sprint(now.problems)
-			if now.book.Len() != lessons || (fault == "") != (len(now.problems) == 0) || !strings.Contains(text, fault) {
-				return fmt.Errorf("got %d lessons and the problems %s, want %d and %q", now.book.Len(), text, lessons, fault)
+			text := fmt.Sprint(current.problems)
+			if current.book.Len() != lessons || (fault == "") != (len(current.problems) == 0) || !strings.Contains(text, fault) {
+				return fmt.Errorf("got %d lessons and the problems %s, want %d and %q", current.book.Len(), text, lessons, fault)
 			}
 			return nil
 		})

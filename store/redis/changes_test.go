@@ -38,7 +38,7 @@ func TestChangesKeepCountersCurrent(t *testing.T) {
 			}
 			taken, err := s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: sid(sessions), Deltas: deltas}})
 			if err != nil || !taken[0] {
-				t.Fatalf("Settle: got accepted %v, error %v, want true", taken, err)
+				t.Fatalf("Settle: got accepted %v, error %v, want true and no error", taken, err)
 			}
 			if s == follower && have[tenant] != nil {
 				add(tenant, deltas)
@@ -185,7 +185,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			if _, err := s.Moved(t.Context(), nil); err != nil {
 				t.Fatal(err)
 			}
-			have := read()
+			got := read()
 			injected := cutBehind
 			if order != "at once" {
 				injected = late
@@ -196,23 +196,23 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 			}
 			switch order {
 			case "after Moved":
-				have += readChanges()
+				got += readChanges()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
 				}
 			case "after Counters":
 				readChanges()
-				have = read()
+				got = read()
 				if err := proxy.release(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			settleSessions(100, "")
-			have += 100
-			have += readChanges()
-			have += readChanges()
-			if want := read(); have != want || want != 111 {
-				t.Errorf("sum of the counters: got %d from the changes and %d from the store, want 111 from both", have, want)
+			got += 100
+			got += readChanges()
+			got += readChanges()
+			if want := read(); got != want || want != 111 {
+				t.Errorf("sum of the counters: got %d from the changes and %d from the store, want 111 from both", got, want)
 			}
 		})
 	}

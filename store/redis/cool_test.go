@@ -138,19 +138,19 @@ func TestADeletedExchangeStaysDeletedWhenDeliveredAgain(t *testing.T) {
 		}
 	}
 	cool()
-	again, later := batch(0).Exchanges, batch(0).Exchanges
-	again[0].Tenant, later[0].Tenant, later[0].ID = ourTenant, ourTenant, "later"
+	second, later := batch(0).Exchanges, batch(0).Exchanges
+	second[0].Tenant, later[0].Tenant, later[0].ID = ourTenant, ourTenant, "later"
 	deliver := func(list []sample.Exchange) {
 		t.Helper()
 		if err := s.Write(t.Context(), session.Batch{Exchanges: list}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	deliver(again)
+	deliver(second)
 	deliver(later)
 	stored(1, 2)
 	cool()
-	deliver(again)
+	deliver(second)
 	deliver(later)
 	stored(0, 2)
 }

@@ -281,14 +281,14 @@ func dataOf(t *testing.T, s *redis.Store) string {
 }
 
 // diffLines returns the lines that only one of two texts has.
-func diffLines(have, want string) (out string) {
-	for line := range strings.Lines(have) {
+func diffLines(got, want string) (out string) {
+	for line := range strings.Lines(got) {
 		if !strings.Contains(want, line) {
 			out += "\nhave " + line
 		}
 	}
 	for line := range strings.Lines(want) {
-		if !strings.Contains(have, line) {
+		if !strings.Contains(got, line) {
 			out += "\nwant " + line
 		}
 	}
@@ -333,15 +333,15 @@ func TestFaultAtEachCommandOfARead(t *testing.T) {
 			total, _ := b.commands()
 			for at := range total {
 				b.next(at, injected)
-				have, err := d.do(t.Context(), s)
+				got, err := d.do(t.Context(), s)
 				_, happened := b.commands()
 				temporary := !errors.Is(wantErr, redis.ErrCorrupt)
 				switch {
 				case !happened && d.name == "moved": // a second call sends fewer commands
 				case !happened:
 					t.Errorf("%s: the call sent no command %d, want as many commands as without a fault", d.name, at)
-				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):
-					t.Errorf("%s, %.9s at command %d: got %v without an error, want %v", d.name, injected, at, have, want)
+				case err == nil && fmt.Sprint(got) != fmt.Sprint(want):
+					t.Errorf("%s, %.9s at command %d: got %v without an error, want %v", d.name, injected, at, got, want)
 				case err != nil && (!errors.Is(err, wantErr) || errors.Is(err, session.ErrUnavailable) != temporary):
 					t.Errorf("%s, %.9s at command %d: got error %v, want %v, with ErrUnavailable = %v", d.name, injected, at, err, wantErr, temporary)
 				}

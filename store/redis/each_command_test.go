@@ -46,12 +46,12 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				if _, err := d.do(t.Context(), s); happened && err != nil {
 					t.Errorf("repeated %s after %s command %d: got error %v, want none", d.name, injected, at, err)
 				}
-				have := dataOf(t, s)
+				got := dataOf(t, s)
 				if want == "" {
-					want = have
+					want = got
 				}
-				if have != want {
-					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, injected, at, diffLines(have, want))
+				if got != want {
+					t.Errorf("%s, %s command %d: the data differs, want equal data: %s", d.name, injected, at, diffLines(got, want))
 				}
 				_ = s.Close()
 			}
@@ -98,8 +98,8 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			if _, err := s.Migrate(t.Context(), redis.Migration{Owner: "one", Shards: 4}); err != nil {
 				t.Errorf("repeated migration after %s command %d: got error %v, want none", injected, at, err)
 			}
-			if have := dataWithoutPosition(t, s); have != want {
-				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", injected, at, diffLines(have, want))
+			if got := dataWithoutPosition(t, s); got != want {
+				t.Errorf("%s command %d: the data differs, want the data of a store that was created with shards:%s", injected, at, diffLines(got, want))
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {

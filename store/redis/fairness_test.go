@@ -167,9 +167,9 @@ func TestShardForgetsTenantsWithoutSessions(t *testing.T) {
 	if n := listed(); n != 0 {
 		t.Errorf("tenants in the lists of both shards after the deletion of all sessions: got %d, want 0", n)
 	}
-	have, err := s.Counters(t.Context(), ourTenant)
-	if err != nil || fmt.Sprint(have) != fmt.Sprint(want) {
-		t.Errorf("counters after the deletion: got %v, error %v, want %v", have, err, want)
+	got, err := s.Counters(t.Context(), ourTenant)
+	if err != nil || fmt.Sprint(got) != fmt.Sprint(want) {
+		t.Errorf("counters after the deletion: got %v, error %v, want %v", got, err, want)
 	}
 	if err := s.Write(t.Context(), batch(50)); err != nil {
 		t.Fatal(err)

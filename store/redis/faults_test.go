@@ -160,7 +160,7 @@ func TestFrozenServerIsUnavailable(t *testing.T) {
 	}
 	checkStored(t, s, 5)
 	if _, ok, err := s.Session(t.Context(), "default", sid(3)); !ok || err != nil {
-		t.Errorf("a look-up after the thaw: got found %v, error %v, want true", ok, err)
+		t.Errorf("a look-up after the thaw: got found %v, error %v, want true and no error", ok, err)
 	}
 }
 
@@ -208,8 +208,8 @@ func TestKilledServerChangesTheEpoch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if again, err := s.Epoch(t.Context()); again != before || err != nil {
-		t.Errorf("epoch without a restart: got %s, error %v, want %s", again, err, before)
+	if second, err := s.Epoch(t.Context()); second != before || err != nil {
+		t.Errorf("epoch without a restart: got %s, error %v, want %s", second, err, before)
 	}
 	server.Kill()
 	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
@@ -256,7 +256,7 @@ func TestFlushedScriptsAreSentAgain(t *testing.T) {
 		server.Must(t, "SCRIPT", "FLUSH")
 		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
-			t.Fatalf("Settle: got accepted %v, error %v, want true", ok, err)
+			t.Fatalf("Settle: got accepted %v, error %v, want true and no error", ok, err)
 		}
 	}
 	checkStored(t, s, 4)
@@ -274,10 +274,10 @@ func TestFullServerRefusesWritesOnly(t *testing.T) {
 	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
 	checkUnavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
 	if _, ok, err := s.Session(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("Session of a full Redis: got found %v, error %v, want true", ok, err)
+		t.Errorf("Session of a full Redis: got found %v, error %v, want true and no error", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "default", sid(0)); !ok || err != nil {
-		t.Errorf("Forget in a full Redis: got found %v, error %v, want true", ok, err)
+		t.Errorf("Forget in a full Redis: got found %v, error %v, want true and no error", ok, err)
 	}
 	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	for n := range 2 {

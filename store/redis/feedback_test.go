@@ -59,9 +59,9 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	}
 	check := func(moment, after string, limit int, want string) string {
 		t.Helper()
-		have, last := openFeedback(t, s, after, limit)
-		if have != want {
-			t.Errorf("%s: got the page %q, want %q", moment, have, want)
+		got, last := openFeedback(t, s, after, limit)
+		if got != want {
+			t.Errorf("%s: got the page %q, want %q", moment, got, want)
 		}
 		return last
 	}
@@ -81,9 +81,9 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 
 	settled := func(want string) {
 		t.Helper()
-		have, err := s.Settled(t.Context(), "default", []session.ID{sid(1), sid(2), sid(3)})
-		if err != nil || fmt.Sprint(have) != want {
-			t.Errorf("Settled: got %v, error %v, want %s", have, err, want)
+		got, err := s.Settled(t.Context(), "default", []session.ID{sid(1), sid(2), sid(3)})
+		if err != nil || fmt.Sprint(got) != want {
+			t.Errorf("Settled: got %v, error %v, want %s", got, err, want)
 		}
 	}
 	settled("[false false false]")
@@ -125,7 +125,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 }
 
 // A list of each shard has the tenants with parked feedback. A tenant that the list lacks, as in a store of an early
-// build, returns to the list at its next post, also if the post finds no room or repeats an entry.
+// build, returns to the list at its next post, even if the post finds no room or repeats an entry.
 func TestEachPostListsItsTenantForThePurge(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]error{"a repetition": nil, "a full parking": session.ErrParkingFull} {

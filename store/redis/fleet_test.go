@@ -33,7 +33,7 @@ func TestOptOutMarksReachEveryReplica(t *testing.T) {
 	one, other, server := openReplicas(t)
 	ctx := t.Context()
 	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
-		t.Errorf("before the mark: got found %v, error %v, want false", ok, err)
+		t.Errorf("before the mark: got found %v, error %v, want false and no error", ok, err)
 	}
 	if err := one.KeepOptOuts(ctx, nil); err != nil {
 		t.Errorf("KeepOptOuts without marks: got error %v, want none", err)
@@ -142,13 +142,13 @@ func TestAnswerIsReturnedUntilCleared(t *testing.T) {
 	if err := one.PutAnswer(ctx, "default", sid(1), "answer", "x"); err != nil {
 		t.Fatal(err)
 	}
-	if there, err := one.Forget(ctx, "default", sid(1)); !there || err != nil {
-		t.Fatalf("Forget: got found %v, error %v, want true", there, err)
+	if found, err := one.Forget(ctx, "default", sid(1)); !found || err != nil {
+		t.Fatalf("Forget: got found %v, error %v, want true and no error", found, err)
 	}
 	check("of a forgotten session", 1, "answer", "")
 }
 
-// The store adds up the consultations (numbers of matches) of all replicas. A batch counts once, also if a replica
+// The store adds up the consultations (numbers of matches) of all replicas. A batch counts once, even if a replica
 // sends the batch again with another content. Lessons without consultations are omitted.
 func TestConsultationBatchesCountOnce(t *testing.T) {
 	one, other, _ := openReplicas(t)
@@ -195,8 +195,8 @@ func TestPositionOfATenantChangesWithItsData(t *testing.T) {
 		t.Fatal(err)
 	}
 	before := position()
-	if again := position(); again != before {
-		t.Errorf("position without a write: got %+v, want %+v", again, before)
+	if second := position(); second != before {
+		t.Errorf("position without a write: got %+v, want %+v", second, before)
 	}
 	postScore(t, one, 1, "f1", 1)
 	after := position()
@@ -204,8 +204,8 @@ func TestPositionOfATenantChangesWithItsData(t *testing.T) {
 		t.Errorf("position after new feedback: got %+v, want other ProvisionalRewards than in %+v", after, before)
 	}
 	postScore(t, one, 1, "f1", 1) // the same again
-	if again := position(); again != after {
-		t.Errorf("position after repeated feedback: got %+v, want %+v", again, after)
+	if second := position(); second != after {
+		t.Errorf("position after repeated feedback: got %+v, want %+v", second, after)
 	}
 	step := session.Settlement{Tenant: "default", ID: sid(1)}
 	for _, taken := range []bool{true, false} {

@@ -27,7 +27,7 @@ func fillStore(t *testing.T, s *redis.Store) {
 		}
 	}
 	if ok, err := s.Claim(t.Context(), "distill", "one", time.Time{}, time.Minute); !ok || err != nil {
-		t.Fatalf("Claim: got %v, error %v, want true", ok, err)
+		t.Fatalf("Claim: got %v, error %v, want true and no error", ok, err)
 	}
 	if _, err := s.Epoch(t.Context()); err != nil {
 		t.Fatal(err)
@@ -90,8 +90,8 @@ func TestPrefixesAreSeparate(t *testing.T) {
 	one, other := open(t, server.URL()+"?prefix=one"), open(t, server.URL()+"?prefix=other")
 	empty := dataOf(t, other)
 	fillStore(t, one)
-	if have := dataOf(t, other); have != empty {
-		t.Errorf("the store with another prefix shows data, want none:%s", diffLines(have, empty))
+	if got := dataOf(t, other); got != empty {
+		t.Errorf("the store with another prefix shows data, want none:%s", diffLines(got, empty))
 	}
 	full := dataOf(t, one)
 	for _, tenant := range []string{ourTenant, "other"} {
@@ -99,8 +99,8 @@ func TestPrefixesAreSeparate(t *testing.T) {
 			t.Errorf("ForgetTenant under another prefix: got %d sessions, error %v, want 0 and no error", n, err)
 		}
 	}
-	if have := dataOf(t, one); have != full {
-		t.Errorf("the data under the prefix one differs after a deletion under the prefix other, want equal data:%s", diffLines(have, full))
+	if got := dataOf(t, one); got != full {
+		t.Errorf("the data under the prefix one differs after a deletion under the prefix other, want equal data:%s", diffLines(got, full))
 	}
 }
 
@@ -112,7 +112,7 @@ func TestCallsTouchKeysOfTheirTenantOnly(t *testing.T) {
 	fillStore(t, s)
 	row, ok, err := s.Session(t.Context(), ourTenant, sid(1))
 	if err != nil || !ok {
-		t.Fatalf("session 1: got found %v, error %v, want true", ok, err)
+		t.Fatalf("session 1: got found %v, error %v, want true and no error", ok, err)
 	}
 	own := keysOf(t, server, "*:s:"+row.ID.String())
 	if len(own) != 1 {
@@ -169,8 +169,8 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 		t.Errorf("hash tags of the keys: got %d for %d tenants, want two more than tenants", len(tags), len(names))
 	}
 	slices.Sort(names)
-	if have, err := s.Tenants(t.Context()); err != nil || !slices.Equal(have, names) {
-		t.Errorf("Tenants: got %.200q, error %v, want %q", have, err, names)
+	if got, err := s.Tenants(t.Context()); err != nil || !slices.Equal(got, names) {
+		t.Errorf("Tenants: got %.200q, error %v, want %q", got, err, names)
 	}
 }
 

@@ -46,8 +46,8 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants and at least 3 sessions", done, err)
 	}
 	for name, s := range map[string]*redis.Store{"the same store": s, "a new store": openWithShards(t, server.URL(), 1)} {
-		if have := dataWithoutPosition(t, s); have != want {
-			t.Errorf("the data of %s differs after the migration, want the data before the migration:%s", name, diffLines(have, want))
+		if got := dataWithoutPosition(t, s); got != want {
+			t.Errorf("the data of %s differs after the migration, want the data before the migration:%s", name, diffLines(got, want))
 		}
 	}
 	for _, key := range keysOf(t, server, "*") {
@@ -73,7 +73,7 @@ func TestMigrationKeepsEverything(t *testing.T) {
 		t.Error(err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(77)); !ok || err != nil {
-		t.Errorf("a session written after the migration: got found %v, error %v, want true", ok, err)
+		t.Errorf("a session written after the migration: got found %v, error %v, want true and no error", ok, err)
 	}
 }
 
@@ -245,8 +245,8 @@ func TestMigrationInACluster(t *testing.T) {
 	if done, err := s.Migrate(t.Context(), redis.Migration{Owner: "one"}); err != nil || done.Tenants != 2 {
 		t.Fatalf("Migrate: got %+v, error %v, want 2 tenants", done, err)
 	}
-	if have := dataWithoutPosition(t, s); have != want {
-		t.Errorf("the data differs after the migration, want the data before the migration:%s", diffLines(have, want))
+	if got := dataWithoutPosition(t, s); got != want {
+		t.Errorf("the data differs after the migration, want the data before the migration:%s", diffLines(got, want))
 	}
 }
 
@@ -257,8 +257,8 @@ func TestLayoutFindsKeysOfAReleaseWithoutShards(t *testing.T) {
 	server := storetest.StartRedis(t)
 	checkLayout := func(s *redis.Store, want redis.Layout) {
 		t.Helper()
-		if have, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(have, want) {
-			t.Errorf("Layout: got %+v, error %v, want %+v", have, err, want)
+		if got, err := s.Layout(t.Context()); err != nil || !reflect.DeepEqual(got, want) {
+			t.Errorf("Layout: got %+v, error %v, want %+v", got, err, want)
 		}
 	}
 	old := openWithShards(t, server.URL(), 1)

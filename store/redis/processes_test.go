@@ -94,10 +94,10 @@ func TestProcessesCloseEachSessionOnce(t *testing.T) {
 		t.Errorf("sessions that the processes closed: got %d, want %d", total, sessions)
 	}
 	for _, tenant := range []string{ourTenant, "other"} {
-		have, err := s.Counters(t.Context(), tenant)
+		got, err := s.Counters(t.Context(), tenant)
 		want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions / 2}, {Key: trial.Key{Scope: tenant, Field: "sum"}, Value: sessions / 2 * 10}}
-		if err != nil || !slices.Equal(have, want) {
-			t.Errorf("counters of %s: got %v, error %v, want %v", tenant, have, err, want)
+		if err != nil || !slices.Equal(got, want) {
+			t.Errorf("counters of %s: got %v, error %v, want %v", tenant, got, err, want)
 		}
 	}
 }
@@ -121,7 +121,7 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the first settlement of the process", func() error {
-		if have, err := s.Counters(t.Context(), ourTenant); err != nil || len(have) == 0 {
+		if got, err := s.Counters(t.Context(), ourTenant); err != nil || len(got) == 0 {
 			return fmt.Errorf("got no counters, error %w", err)
 		}
 		return nil
@@ -129,9 +129,9 @@ func TestKilledCloserLeavesNothingHalfCounted(t *testing.T) {
 	_ = child.Process.Kill()
 	_ = child.Wait()
 	closeAll(t, s)
-	have, err := s.Counters(t.Context(), ourTenant)
+	got, err := s.Counters(t.Context(), ourTenant)
 	want := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n"}, Value: sessions}, {Key: trial.Key{Scope: ourTenant, Field: "sum"}, Value: sessions * 10}}
-	if err != nil || !slices.Equal(have, want) {
-		t.Errorf("counters after the kill: got %v, error %v, want %v", have, err, want)
+	if err != nil || !slices.Equal(got, want) {
+		t.Errorf("counters after the kill: got %v, error %v, want %v", got, err, want)
 	}
 }

@@ -45,16 +45,16 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 		}
 		return ids
 	}
-	if have := due(); len(have) != 1 || !have[open.ID] {
-		t.Fatalf("due sessions before Readmit: got %d, want the open session alone", len(have))
+	if got := due(); len(got) != 1 || !got[open.ID] {
+		t.Fatalf("due sessions before Readmit: got %d, want the open session alone", len(got))
 	}
 	for _, want := range []int{lost, 0} {
 		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {
 			t.Errorf("Readmit: got %d sessions, error %v, want %d", n, err, want)
 		}
-		if have := due(); len(have) != lost+1 || have[settled.ID] || have[imported.ID] {
+		if got := due(); len(got) != lost+1 || got[settled.ID] || got[imported.ID] {
 			t.Errorf("due sessions after Readmit: got %d, settled session due = %v, imported session due = %v, want %d, false, false",
-				len(have), have[settled.ID], have[imported.ID], lost+1)
+				len(got), got[settled.ID], got[imported.ID], lost+1)
 		}
 	}
 }

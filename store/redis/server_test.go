@@ -138,10 +138,10 @@ func TestValueTooLargeForTheServerFailsAlone(t *testing.T) {
 	}
 	eventually(t, "the next write", func() error { return s.Write(t.Context(), batch(2)) })
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(2)); !ok || err != nil {
-		t.Errorf("the next session: got found %v, error %v, want true", ok, err)
+		t.Errorf("the next session: got found %v, error %v, want true and no error", ok, err)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); ok || err != nil {
-		t.Errorf("the session with the large value: got found %v, error %v, want false", ok, err)
+		t.Errorf("the session with the large value: got found %v, error %v, want false and no error", ok, err)
 	}
 }
 
@@ -177,15 +177,15 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 	due := func(after session.Row, limit int, want ...int) session.Row {
 		t.Helper()
 		list, err := s.Due(t.Context(), atSecond(60), after, limit)
-		var have, wanted []string
+		var got, wanted []string
 		for _, r := range list {
-			have = append(have, r.ID.String())
+			got = append(got, r.ID.String())
 		}
 		for _, n := range want {
 			wanted = append(wanted, sid(n).String())
 		}
-		if err != nil || fmt.Sprint(have) != fmt.Sprint(wanted) {
-			t.Fatalf("Due: got %v, error %v, want %v", have, err, wanted)
+		if err != nil || fmt.Sprint(got) != fmt.Sprint(wanted) {
+			t.Fatalf("Due: got %v, error %v, want %v", got, err, wanted)
 		}
 		return list[len(list)-1]
 	}
@@ -196,7 +196,7 @@ func TestEvictedSessionBlocksNoOther(t *testing.T) {
 		t.Errorf("Newest: got %d sessions, error %v, want 3", len(list.List), err)
 	}
 	if ok, err := s.Forget(t.Context(), ourTenant, sid(0)); !ok || err != nil {
-		t.Errorf("Forget of an evicted session: got %v, error %v, want true", ok, err)
+		t.Errorf("Forget of an evicted session: got %v, error %v, want true and no error", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
@@ -228,7 +228,7 @@ func TestCanceledCallerDoesNotOpenTheBreaker(t *testing.T) {
 	}
 	server.Thaw(t)
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
-		t.Errorf("the next look-up: got found %v, error %v, want true", ok, err)
+		t.Errorf("the next look-up: got found %v, error %v, want true and no error", ok, err)
 	}
 	if err := s.Write(t.Context(), batch(2)); err != nil {
 		t.Errorf("the next write: got error %v, want none", err)

@@ -22,9 +22,9 @@ func TestParseURL(t *testing.T) {
 		"rediss://a?master_name=m&skip_verify=1": "[a:26379] db 0 user  password  cluster false master m prefix precept tls true",
 	} {
 		a, err := parseURL(text)
-		have := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.Addrs, a.DB, a.Username, a.Password, a.IsClusterMode, a.MasterName, a.prefix, a.TLSConfig != nil)
-		if err != nil || have != want {
-			t.Errorf("parseURL(%q): error %v\ngot  %s\nwant %s", text, err, have, want)
+		got := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.Addrs, a.DB, a.Username, a.Password, a.IsClusterMode, a.MasterName, a.prefix, a.TLSConfig != nil)
+		if err != nil || got != want {
+			t.Errorf("parseURL(%q): error %v\ngot  %s\nwant %s", text, err, got, want)
 		}
 	}
 }

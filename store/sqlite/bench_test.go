@@ -156,7 +156,7 @@ func BenchmarkSession(b *testing.B) {
 	for b.Loop() {
 		n += 7919
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
-			b.Fatalf("Session of a stored session: got found %v, error %v, want true", ok, err)
+			b.Fatalf("Session of a stored session: got found %v, error %v, want true and no error", ok, err)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func BenchmarkUnknownSession(b *testing.B) {
 	for b.Loop() {
 		n++
 		if _, ok, err := s.Session(b.Context(), "default", benchID(n)); err != nil || ok {
-			b.Fatalf("Session of an unknown session: got found %v, error %v, want false", ok, err)
+			b.Fatalf("Session of an unknown session: got found %v, error %v, want false and no error", ok, err)
 		}
 	}
 	b.ReportMetric(float64((cpuTime()-before).Nanoseconds())/float64(n-5000), "cpu-ns/op")
@@ -309,7 +309,7 @@ func lookUp(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 	b.Helper()
 	const rounds = 2000
 	keys := make([]session.EchoKey, 20)
-	begun := time.Now()
+	start := time.Now()
 	for n := range rounds {
 		for i := range keys {
 			keys[i] = benchKey(n+i)*3 + 1
@@ -319,5 +319,5 @@ func lookUp(b *testing.B, s *sqlite.Store, echoes int) time.Duration {
 			b.Fatalf("FindEcho: got %v, error %v, want the session of one key", found, err)
 		}
 	}
-	return time.Since(begun) / rounds
+	return time.Since(start) / rounds
 }

@@ -66,7 +66,7 @@ func TestContextEndsTheTransaction(t *testing.T) {
 		t.Errorf("update with an ended context: got error %v, want context.Canceled", err)
 	}
 	if _, ok, err := s.Meta(t.Context(), "a"); ok || err != nil {
-		t.Errorf("value of a canceled transaction: got found %v, error %v, want false", ok, err)
+		t.Errorf("value of a canceled transaction: got found %v, error %v, want false and no error", ok, err)
 	}
 }
 

@@ -71,7 +71,7 @@ func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	return n
 }
 
-// After 12,000 echoes in several generations, FindEcho returns the sessions of a plain map, also after a reopening.
+// After 12,000 echoes in several generations, FindEcho returns the sessions of a plain map, even after a reopening.
 func TestEchoesOfSeveralGenerationsEqualAMap(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -158,7 +158,7 @@ func TestForgettingKeepsEchoesOfOtherSessions(t *testing.T) {
 	}
 	for _, n := range []int{1, 2, sessions} {
 		if ok, err := s.Forget(t.Context(), "default", testID(n)); !ok || err != nil {
-			t.Fatalf("Forget of session %d: got found %v, error %v, want true", n, ok, err)
+			t.Fatalf("Forget of session %d: got found %v, error %v, want true and no error", n, ok, err)
 		}
 		for i := range each {
 			m[session.EchoKey((n-1)*each+i)] = nil

@@ -116,7 +116,7 @@ func TestForgottenTenantIsErasedFromTheFiles(t *testing.T) {
 	}
 }
 
-// Forget erases the data of its session from the files. Other sessions keep their echoes, also after a reopening.
+// Forget erases the data of its session from the files. Other sessions keep their echoes, even after a reopening.
 func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -132,10 +132,10 @@ func TestForgottenSessionIsErasedFromTheFiles(t *testing.T) {
 	}
 	fill(t, s, "t", 50)
 	if ok, err := s.Forget(t.Context(), "t", testID(50)); !ok || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true", ok, err)
+		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
 	}
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
-		t.Fatalf("Forget: got %v, error %v, want true", ok, err)
+		t.Fatalf("Forget: got %v, error %v, want true and no error", ok, err)
 	}
 	// Parked feedback names no session: the feedback is deleted with its tenant, or by PurgeParked.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {

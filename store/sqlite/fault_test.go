@@ -235,7 +235,7 @@ func TestForgottenBytesAreErased(t *testing.T) {
 		t.Fatal("copies of the text in the files before Forget: got 0, want at least 1")
 	}
 	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
-		t.Fatalf("Forget: got found %v, error %v, want true", ok, err)
+		t.Fatalf("Forget: got found %v, error %v, want true and no error", ok, err)
 	}
 	if n := occurrences(t, path, canary); n != 0 {
 		t.Errorf("copies of the deleted text in the files: got %d, want 0", n)

@@ -120,11 +120,11 @@ func TestFileReplacedInUseIsDetected(t *testing.T) {
 			if content, err := os.ReadFile(path); err == nil && !bytes.Equal(content, garbage) {
 				t.Error("Write or Close changed the file at the path, want the replaced file unchanged")
 			}
-			again := open(t, sqlite.Options{Path: path, Now: now})
-			if (again.Notice() == "") != (name == "removed") {
-				t.Errorf("notice after the file was %s: got %q, want one unless the file was removed", name, again.Notice())
+			reopened := open(t, sqlite.Options{Path: path, Now: now})
+			if (reopened.Notice() == "") != (name == "removed") {
+				t.Errorf("notice after the file was %s: got %q, want one unless the file was removed", name, reopened.Notice())
 			}
-			write(t, again, batch(3))
+			write(t, reopened, batch(3))
 		})
 	}
 }

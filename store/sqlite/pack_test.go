@@ -27,9 +27,9 @@ func TestPackRoundTrip(t *testing.T) {
 		if len(packed) > len(doc) || (len(doc) < minPacked && !bytes.Equal(packed, doc)) {
 			t.Fatalf("a document of %d bytes was packed into %d bytes, want no more, and short documents unchanged", len(doc), len(packed))
 		}
-		back, err := p.unpack(packed)
-		if err != nil || !bytes.Equal(back, doc) {
-			t.Fatalf("unpack of the packed document %q: got %q, error %v, want the same bytes", doc, back, err)
+		unpacked, err := p.unpack(packed)
+		if err != nil || !bytes.Equal(unpacked, doc) {
+			t.Fatalf("unpack of the packed document %q: got %q, error %v, want the same bytes", doc, unpacked, err)
 		}
 	})
 	for _, size := range []int{minS2Long - 1, minS2Long, 20 * minS2Long} {
@@ -39,8 +39,8 @@ func TestPackRoundTrip(t *testing.T) {
 			t.Errorf("pack of %d bytes: got %d bytes with the first byte %v, error %v, want at most %d bytes, and packS2Long from %d bytes on",
 				size, len(packed), packed[:min(len(packed), 1)], err, size/4, minS2Long)
 		}
-		if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {
-			t.Errorf("unpack of a packed document of %d bytes: got %d bytes, error %v, want the document", size, len(back), err)
+		if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
+			t.Errorf("unpack of a packed document of %d bytes: got %d bytes, error %v, want the document", size, len(unpacked), err)
 		}
 	}
 	noise := make([]byte, 4096)
@@ -90,8 +90,8 @@ func TestConcurrentPackRoundTrip(t *testing.T) {
 				if err != nil {
 					t.Error(err)
 				}
-				if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {
-					t.Errorf("goroutine %d: unpack of a packed document: got %q, error %v, want %q", n, back, err, doc)
+				if unpacked, err := p.unpack(packed); err != nil || !bytes.Equal(unpacked, doc) {
+					t.Errorf("goroutine %d: unpack of a packed document: got %q, error %v, want %q", n, unpacked, err, doc)
 				}
 			}
 		})

@@ -22,9 +22,9 @@ func TestListsAreIndexed(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	writeSessions(t, s, n)
-	began := time.Now()
+	start := time.Now()
 	p, err := s.Newest(t.Context(), "many", session.ListRange{Limit: 50})
-	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(began))
+	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(start))
 	if err != nil || len(p.List) != 50 || p.Next == "" {
 		t.Fatalf("the first page: got %d sessions, next page %q, error %v, want 50 and a next page", len(p.List), p.Next, err)
 	}
@@ -33,18 +33,18 @@ func TestListsAreIndexed(t *testing.T) {
 			t.Fatalf("session %d of the first page: got start %v, want %v", i, p.List[i].Row.Started, fromMicros(want))
 		}
 	}
-	began = time.Now()
+	start = time.Now()
 	p, err = s.Newest(t.Context(), "many", session.ListRange{Limit: 50, OldestFirst: true})
-	t.Logf("the oldest 50 of %d sessions: %v", n, time.Since(began))
+	t.Logf("the oldest 50 of %d sessions: %v", n, time.Since(start))
 	if err != nil || len(p.List) != 50 || p.Next == "" || !p.List[0].Row.Started.Equal(sessionsStart()) {
 		t.Fatalf("the first page of the oldest: got %d sessions, next page %q, error %v, want 50, the first at %v", len(p.List), p.Next, err, sessionsStart())
 	}
-	began = time.Now()
+	start = time.Now()
 	within := session.ListRange{Until: sessionsStart().Add(time.Duration(n/2) * time.Second), Limit: 50}
 	if p, err = s.Newest(t.Context(), "many", within); err != nil || len(p.List) != 50 || !p.List[0].Row.Started.Equal(within.Until.Add(-time.Second)) {
 		t.Fatalf("page from the middle: got %d sessions, error %v, want 50, the newest a second before %v", len(p.List), err, within.Until)
 	}
-	t.Logf("50 from the middle: %v", time.Since(began))
+	t.Logf("50 from the middle: %v", time.Since(start))
 	if p, err = s.Newest(t.Context(), "few", session.ListRange{Limit: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
 		t.Fatalf("page of the tenant few: got %d sessions, next page %q, error %v, want 1 and no next page", len(p.List), p.Next, err)
 	}

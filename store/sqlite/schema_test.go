@@ -141,7 +141,7 @@ func TestMigrationsKeepTheData(t *testing.T) {
 		err = s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "y", Tenant: "t", Session: id.String(), At: later, Turn: 2}}})
 		report("write of an exchange", true, nil, err)
 		n, err := s.Unsampled(ctx)
-		report("an exchange after the closing", n == 1, n, err)
+		report("an exchange after close", n == 1, n, err)
 		report("parked feedback", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
 		stats, err := s.Stats(ctx)
 		report("stats", stats["parked"] == 1 && stats["feedback"] == 2 && stats["exchanges"] == 2 && stats["sessions"] == 1, stats, err)

@@ -116,7 +116,7 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 	}
 	n--
 	if _, ok, err := s.Session(t.Context(), "t", testID(n)); ok || err != nil {
-		t.Errorf("the refused session: got found %v, error %v, want false", ok, err)
+		t.Errorf("the refused session: got found %v, error %v, want false and no error", ok, err)
 	}
 	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
 		t.Errorf("FindEcho of a refused and a stored key: got %v, error %v, want only the key 0", found, err)
@@ -167,7 +167,7 @@ func TestPanicRollsBack(t *testing.T) {
 		})
 	}()
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
-		t.Errorf("value of a transaction that panicked: got found %v, error %v, want false", ok, err)
+		t.Errorf("value of a transaction that panicked: got found %v, error %v, want false and no error", ok, err)
 	}
 	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)

@@ -122,12 +122,12 @@ Look first: ADVICE.
 // hasSlugs returns a condition for await: the book has exactly the lessons with these slugs, in sorted order.
 func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	return func(b *lesson.Book, _ []lesson.Problem) bool {
-		var have []string
+		var got []string
 		for _, l := range b.Lessons() {
-			have = append(have, l.Slug)
+			got = append(got, l.Slug)
 		}
-		slices.Sort(have)
-		return slices.Equal(have, want)
+		slices.Sort(got)
+		return slices.Equal(got, want)
 	}
 }
 

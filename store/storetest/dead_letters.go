@@ -26,10 +26,10 @@ func setAsideCases() map[string]func(tester, Store) {
 			}
 			list[1].Tenant = tenantB
 			must(t, s.SetAside(t.Context(), list))
-			have, total, err := s.DeadLetters(t.Context(), 2)
+			got, total, err := s.DeadLetters(t.Context(), 2)
 			must(t, err)
 			list[1].Tries, list[2].Tries = 1, 1
-			equal(t, "dead letters", have, list[1:])
+			equal(t, "dead letters", got, list[1:])
 			equal(t, "number of dead letters", total, 3)
 		},
 		"forgotten session leaves no dead letter": func(t tester, s Store) {

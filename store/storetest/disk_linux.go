@@ -101,7 +101,7 @@ func (d *Disk) Free(t testing.TB) {
 	}
 }
 
-// ReadOnly makes the file system read-only, also for open files, or writable again.
+// ReadOnly makes the file system read-only, even for open files, or writable again.
 func (d *Disk) ReadOnly(t testing.TB, on bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)

@@ -21,16 +21,16 @@ func feedbackCases() map[string]func(tester, Store) {
 			e.Label, e.Rule, e.Turn, e.Source, e.Tier = "good", "tests", 3, "system", 2
 			e.Correction, e.Details = json.RawMessage(`{"x":[1,"<"]}`), json.RawMessage(`"why"`)
 			equal(t, "added entries", addFeedback(t, s, tenantA, 1, e), 1)
-			have := entries(t, s, tenantA, 1)
-			if len(have) != 1 || string(have[0].Correction) == "" || !json.Valid(have[0].Details) {
-				t.Fatalf("stored feedback: got %+v, want one entry with its correction and valid details", have)
+			got := entries(t, s, tenantA, 1)
+			if len(got) != 1 || string(got[0].Correction) == "" || !json.Valid(got[0].Details) {
+				t.Fatalf("stored feedback: got %+v, want one entry with its correction and valid details", got)
 			}
 			var v map[string][]any
-			if json.Unmarshal(have[0].Correction, &v) != nil || v["x"][1] != "<" {
-				t.Errorf("stored correction: got %s, want x[1] = \"<\"", have[0].Correction)
+			if json.Unmarshal(got[0].Correction, &v) != nil || v["x"][1] != "<" {
+				t.Errorf("stored correction: got %s, want x[1] = \"<\"", got[0].Correction)
 			}
-			have[0].Correction, have[0].Details, e.Correction, e.Details = nil, nil, nil, nil
-			equal(t, "entry without correction and details", have[0], e)
+			got[0].Correction, got[0].Details, e.Correction, e.Details = nil, nil, nil, nil
+			equal(t, "entry without correction and details", got[0], e)
 		},
 		"unknown session has no feedback": func(t tester, s Store) {
 			equal(t, "entries added without entries", addFeedback(t, s, tenantA, 1), 0)
@@ -112,9 +112,9 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "entries added by session", added, map[session.ID]int{id(1): 2, id(2): 1})
 			equal(t, "added entries with known ids", addFeedback(t, s, tenantA, 1, entry("e5", 5, 1)), 0)
 			equal(t, "added corrections", addFeedback(t, s, tenantA, 1, entry("e5", 9001, 0)), 1)
-			have := entries(t, s, tenantA, 1)
-			equal(t, "entries", len(have), session.MaxFeedback)
-			equal(t, "latest entry", have[len(have)-1], entry("e5", 9001, 0))
+			got := entries(t, s, tenantA, 1)
+			equal(t, "entries", len(got), session.MaxFeedback)
+			equal(t, "latest entry", got[len(got)-1], entry("e5", 9001, 0))
 			equal(t, "stored feedback", stats(t, s)["feedback"], int64(session.MaxFeedback+1))
 		},
 		"bytes of entries of a session are bounded": func(t tester, s Store) {

@@ -16,7 +16,7 @@ import (
 // RunGrowth tests that a backend stores no data of deleted sessions. size returns the sizes of the
 // backend's structures by name. After ten rounds of sessions, size must return the same names as after the
 // first round, and sizes at most half larger. addOwn adds data to a session that only this backend stores.
-func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, now time.Time), size func() map[string]int64) {
+func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, master time.Time), size func() map[string]int64) {
 	t.Helper()
 	const perRound, slack = 40, 64 // sessions of a round; bytes that a larger number with more digits may need
 	later := at(60 * 1000)         // after all sessions of the test
@@ -49,22 +49,22 @@ func hashed(n int) session.ID { return session.KeyOf(tenantA, session.SpaceName,
 
 // writeLife writes a session with values of every kind, from the first turn to an exchange after the
 // settlement.
-func writeLife(t tester, s Store, n int, now time.Time) {
+func writeLife(t tester, s Store, n int, master time.Time) {
 	t.Helper()
 	ctx, sid := t.Context(), hashed(n)
 	key := session.EchoKey(n) * 0x9e3779b97f4a7c15
 	write(t, s, session.Batch{
-		Rows:      []session.Row{{Tenant: tenantA, ID: sid, Started: now, Seen: now, Data: []byte("{}")}},
-		Echoes:    []session.Echo{{Tenant: tenantA, Key: key, ID: sid, At: now}, {Tenant: tenantA, Key: 7, ID: sid, At: now}},
-		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 1, At: now}},
-		Samples:   []session.StoredSample{{Tenant: tenantA, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: now}}},
+		Rows:      []session.Row{{Tenant: tenantA, ID: sid, Started: master, Seen: master, Data: []byte("{}")}},
+		Echoes:    []session.Echo{{Tenant: tenantA, Key: key, ID: sid, At: master}, {Tenant: tenantA, Key: 7, ID: sid, At: master}},
+		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 1, At: master}},
+		Samples:   []session.StoredSample{{Tenant: tenantA, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: master}}},
 	})
-	entry := feedback.Entry{ID: "f", At: now, Type: feedback.TypeScore}
+	entry := feedback.Entry{ID: "f", At: master, Type: feedback.TypeScore}
 	must(t, s.Park(ctx, tenantA, key, entry))
 	must(t, s.Park(ctx, tenantA, key+1, entry)) // parked feedback without a session
 	mustGet[map[session.ID]int](t)(s.Join(ctx, tenantA, map[session.EchoKey]session.ID{key: sid}))
 	must(t, s.WriteNotes(ctx, tenantA, map[session.ID][]byte{sid: []byte("mark")}, nil))
-	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: now}, {Tenant: tenantA, ID: sid, Exchange: "x", At: now}}))
+	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: master}, {Tenant: tenantA, ID: sid, Exchange: "x", At: master}}))
 	settle(t, s, session.Settlement{Tenant: tenantA, ID: sid, Deltas: []trial.Delta{delta("a@1", "n", 0, 1)}})
-	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 2, At: now}}})
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 2, At: master}}})
 }

@@ -78,9 +78,9 @@ func (h history) settle(n int) {
 // checkTotals compares the running totals with the counts of a walk, and checks that each open session is
 // due or set aside.
 func (h history) checkTotals() {
-	have, open := map[string]int64{}, map[session.ID]bool{}
+	got, open := map[string]int64{}, map[session.ID]bool{}
 	must(h, h.s.EachSession(h.Context(), tenantA, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
-		have["sessions"]++
+		got["sessions"]++
 		open[r.ID] = !r.Closed
 		if !r.Closed && a.Version > 0 {
 			h.Errorf("session %x is settled and open, want it closed", r.ID)
@@ -88,12 +88,12 @@ func (h history) checkTotals() {
 		return nil
 	}))
 	for n := 1; n <= 3; n++ {
-		have["exchanges"] += int64(len(exchanges(h, h.s, tenantA, n)))
-		have["feedback"] += int64(len(entries(h, h.s, tenantA, n)))
+		got["exchanges"] += int64(len(exchanges(h, h.s, tenantA, n)))
+		got["feedback"] += int64(len(entries(h, h.s, tenantA, n)))
 	}
-	have["samples"] = int64(len(walkSamples(h, h.s, tenantA, time.Time{}, time.Time{})))
+	got["samples"] = int64(len(walkSamples(h, h.s, tenantA, time.Time{}, time.Time{})))
 	st := stats(h, h.s)
-	for name, n := range have {
+	for name, n := range got {
 		equal(h, "running total of "+name, st[name], n)
 	}
 	marks, _, err := h.s.DeadLetters(h.Context(), 10)
@@ -112,8 +112,8 @@ func (h history) checkTotals() {
 			h.Errorf("session %x is open, and neither due nor set aside, want one of both", id)
 		}
 	}
-	if n := unsampled(h, h.s); n < 0 || n > have["exchanges"] {
-		h.Errorf("exchanges without a sample: got %d, want 0 to %d", n, have["exchanges"])
+	if n := unsampled(h, h.s); n < 0 || n > got["exchanges"] {
+		h.Errorf("exchanges without a sample: got %d, want 0 to %d", n, got["exchanges"])
 	}
 }
 

@@ -44,16 +44,16 @@ func listingCases() map[string]func(tester, Store) {
 			}
 			write(t, s, b)
 			within := session.ListRange{Since: at(2), Until: at(6), Limit: 3}
-			var have []int
+			var got []int
 			for {
 				p := newest(t, s, tenantA, within)
-				have = append(have, sessionNumbers(p.List)...)
+				got = append(got, sessionNumbers(p.List)...)
 				within.After = p.Next
 				if p.Next == "" {
 					break
 				}
 			}
-			equal(t, "sessions of the period", have, []int{5, 4, 3, 2})
+			equal(t, "sessions of the period", got, []int{5, 4, 3, 2})
 		},
 		"sessions come oldest first, page by page": func(t tester, s Store) {
 			var b session.Batch

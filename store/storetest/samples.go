@@ -123,9 +123,9 @@ func sampleCases() map[string]func(tester, Store) {
 				{tenantA, "sample-default-2", session.ID{}, false},
 				{"unknown", "sample-default-1", session.ID{}, false},
 			} {
-				have, ok, err := s.SampleSession(t.Context(), c.tenant, c.sample)
-				if err != nil || ok != c.ok || have != c.want {
-					t.Errorf("sample %s of tenant %s: got session %x, found %v, error %v, want session %x, found = %v, no error", c.sample, c.tenant, have, ok, err, c.want, c.ok)
+				got, ok, err := s.SampleSession(t.Context(), c.tenant, c.sample)
+				if err != nil || ok != c.ok || got != c.want {
+					t.Errorf("sample %s of tenant %s: got session %x, found %v, error %v, want session %x, found = %v, no error", c.sample, c.tenant, got, ok, err, c.want, c.ok)
 				}
 			}
 		},
@@ -232,12 +232,12 @@ func walkSessions(t tester, s Store) {
 		{tenantA, at(3), time.Time{}, []pair{{closed, 1}}},
 		{"", at(1), at(2), []pair{{row(tenantB, 1, 1), 0}}},
 	} {
-		var have []pair
+		var got []pair
 		must(t, s.EachSession(t.Context(), c.tenant, c.since, c.until, func(r session.Row, a session.Applied) error {
-			have = append(have, pair{r, a.Version})
+			got = append(got, pair{r, a.Version})
 			return nil
 		}))
-		equal(t, "sessions of "+c.tenant, have, c.want)
+		equal(t, "sessions of "+c.tenant, got, c.want)
 	}
 }
 

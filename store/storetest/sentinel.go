@@ -100,11 +100,11 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "a new master", func() bool {
-		now := g.Master(t)
-		if now == old {
+		master := g.Master(t)
+		if master == old {
 			return false
 		}
-		role, _ := now.Must(t, "ROLE").([]any)
+		role, _ := master.Must(t, "ROLE").([]any)
 		return len(role) > 0 && role[0] == "master"
 	})
 }

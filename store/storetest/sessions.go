@@ -50,10 +50,10 @@ func sessionCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1), run, row(tenantB, 3, 3)}})
 			run.Unit = false // Session does not return the field Unit
 			for _, want := range []session.Row{row(tenantA, 1, 1), run} {
-				have, ok, err := s.Session(t.Context(), tenantA, want.ID)
+				got, ok, err := s.Session(t.Context(), tenantA, want.ID)
 				must(t, err)
 				equal(t, "row found", ok, true)
-				equal(t, "row", have, want)
+				equal(t, "row", got, want)
 			}
 			equal(t, "row of tenant B", sessionOf(t, s, tenantB, 3), row(tenantB, 3, 3))
 		},

@@ -96,7 +96,7 @@ type Notes interface {
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
-	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
+	Claim(ctx context.Context, name, owner string, master time.Time, ttl time.Duration) (bool, error)
 	ReleaseClaim(ctx context.Context, name, owner string) error
 }
 

@@ -227,8 +227,8 @@ func (tr *sandboxedAgent) shorten() {
 
 // ask runs the agent once with the words of a user and records exit code, output and requests; again continues
 // the last conversation.
-func (tr *sandboxedAgent) ask(words string, again bool) {
-	code, out := tr.box.call(tr.agent.ask(tr.box, words, again), tr.interrupt)
+func (tr *sandboxedAgent) ask(text string, resume bool) {
+	code, out := tr.box.call(tr.agent.ask(tr.box, text, resume), tr.interrupt)
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 

@@ -98,7 +98,7 @@ func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out 
 	c.WaitDelay = 5 * time.Second
 	var buf bytes.Buffer
 	c.Stdout, c.Stderr = &buf, &buf
-	began := time.Now()
+	start := time.Now()
 	err := c.Start()
 	if err == nil {
 		exited := make(chan struct{})
@@ -124,6 +124,6 @@ func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out 
 	case c.ProcessState == nil:
 		b.t.Fatalf("the start of %s: got error %v, want none", argv[0], err)
 	}
-	b.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(began).Round(100*time.Millisecond))
+	b.t.Logf("%s: exit %d after %s", filepath.Base(argv[0]), c.ProcessState.ExitCode(), time.Since(start).Round(100*time.Millisecond))
 	return c.ProcessState.ExitCode(), buf.String()
 }

@@ -13,7 +13,7 @@ type agent struct {
 	prepare func(b *sandbox)
 	// ask returns the command of a turn; again resumes the last conversation. With inProcess one
 	// command runs both turns.
-	ask       func(b *sandbox, words string, again bool) []string
+	ask       func(b *sandbox, words string, resume bool) []string
 	inProcess bool
 	program   string                            // if the program is missing, the row is skipped
 	single    bool                              // a conversation cannot be resumed without a terminal
@@ -49,12 +49,12 @@ func openCode(wire, provider string) agent {
 				"provider": {"mine": {"npm": %q, "name": "mine", "options": {"baseURL": %q, "apiKey": "sk-test"},
 				"models": {"mock-model": {"name": "mock-model", "tool_call": true, "limit": {"context": 128000, "output": 8000}}}}}}`, provider, b.base+"/v1"))
 		},
-		ask: func(b *sandbox, words string, again bool) []string {
+		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("opencode", ".bin/opencode"), "run", "--auto", "-m", "mine/mock-model", "--format", "json"}
-			if again {
+			if resume {
 				argv = append(argv, "-c")
 			}
-			return append(argv, words)
+			return append(argv, text)
 		},
 	}
 }
@@ -67,12 +67,12 @@ func qwen() agent {
 			b.file(".qwen/settings.json", `{"privacy": {"usageStatisticsEnabled": false}, "telemetry": {"enabled": false},
 				"general": {"enableAutoUpdate": false}, "security": {"auth": {"selectedType": "openai"}}}`)
 		},
-		ask: func(b *sandbox, words string, again bool) []string {
+		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("qwen", ".bin/qwen"), "--yolo", "--auth-type", "openai"}
-			if again {
+			if resume {
 				argv = append(argv, "--continue")
 			}
-			return append(argv, "-p", words)
+			return append(argv, "-p", text)
 		},
 	}
 }
@@ -85,12 +85,12 @@ func pi(wire, api, suffix string) agent {
 			b.file(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",
 				"models": [{"id": "mock-model", "contextWindow": 128000, "maxTokens": 8000}]}}}`, b.base+suffix, api))
 		},
-		ask: func(b *sandbox, words string, again bool) []string {
+		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("pi", ".bin/pi"), "--provider", "mine", "--model", "mock-model"}
-			if again {
+			if resume {
 				argv = append(argv, "-c")
 			}
-			return append(argv, "-p", words)
+			return append(argv, "-p", text)
 		},
 	}
 }
@@ -111,12 +111,12 @@ func codex(mode string) agent {
 			}
 			b.file(".codex/config.toml", common+fmt.Sprintf("model_provider = \"mine\"\n[analytics]\nenabled = false\n[model_providers.mine]\nname = \"mine\"\nbase_url = %q\nenv_key = \"OPENAI_API_KEY\"\nwire_api = \"responses\"\n", b.base+"/v1"))
 		},
-		ask: func(b *sandbox, words string, again bool) []string {
+		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("codex", ".bin/codex"), "exec", "--skip-git-repo-check", "--json", "--dangerously-bypass-approvals-and-sandbox"}
-			if again {
+			if resume {
 				argv = append(argv, "resume", "--last")
 			}
-			return append(argv, words)
+			return append(argv, text)
 		},
 	}
 }
@@ -128,12 +128,12 @@ func claude() agent {
 			b.env = append(b.env, "ANTHROPIC_BASE_URL="+b.base, "ANTHROPIC_API_KEY=sk-ant-test", "DISABLE_AUTOUPDATER=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")
 		},
-		ask: func(b *sandbox, words string, again bool) []string {
+		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("claude", ".bin/claude"), "-p", "--output-format", "stream-json", "--verbose", "--allowedTools", "Bash"}
-			if again {
+			if resume {
 				argv = append(argv, "--continue")
 			}
-			return append(argv, "--", words)
+			return append(argv, "--", text)
 		},
 	}
 }
@@ -150,7 +150,7 @@ func programs() []agent {
 					b.env = append(b.env, strings.Replace(e, "=URL", "="+b.base, 1))
 				}
 			},
-			ask: func(b *sandbox, words string, _ bool) []string {
+			ask: func(b *sandbox, text string, _ bool) []string {
 				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
 				if err != nil {
 					b.t.Fatal(err)
@@ -159,7 +159,7 @@ func programs() []agent {
 				if filepath.Ext(file) == ".py" {
 					program = installedProgram(b.t, ".cache/venv/bin/python", "make e2e-deps installs it")
 				}
-				return []string{program, here, words, followUp}
+				return []string{program, here, text, followUp}
 			},
 		}
 	}

@@ -23,8 +23,8 @@ func cline() agent {
 			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // otherwise a daemon would stay running
 			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
 		},
-		ask: func(b *sandbox, words string, _ bool) []string {
-			return []string{b.path("cline", ".bin/cline"), "--json", words}
+		ask: func(b *sandbox, text string, _ bool) []string {
+			return []string{b.path("cline", ".bin/cline"), "--json", text}
 		},
 	}
 }
@@ -36,12 +36,12 @@ func copilot(wire, suffix string, env ...string) agent {
 			b.env = append(b.env, append(env, "COPILOT_PROVIDER_BASE_URL="+b.base+suffix, "COPILOT_PROVIDER_API_KEY=sk-test",
 				"COPILOT_MODEL=mock-model", "COPILOT_OFFLINE=true", "COPILOT_AUTO_UPDATE=false")...)
 		},
-		ask: func(b *sandbox, words string, again bool) []string {
+		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("copilot", ".bin/copilot"), "--allow-all-tools"}
-			if again {
+			if resume {
 				argv = append(argv, "--continue")
 			}
-			return append(argv, "-p", words)
+			return append(argv, "-p", text)
 		},
 	}
 }
@@ -53,12 +53,12 @@ func continueCLI() agent {
 			b.env = append(b.env, "CONTINUE_TELEMETRY_ENABLED=0")
 			b.file(".continue/config.yaml", fmt.Sprintf("name: mine\nversion: 1.0.0\nschema: v1\nmodels:\n  - name: mock\n    provider: openai\n    model: mock-model\n    apiBase: %s\n    apiKey: sk-test\n    roles: [chat]\n    capabilities: [tool_use]\n", b.base+"/v1"))
 		},
-		ask: func(b *sandbox, words string, again bool) []string {
+		ask: func(b *sandbox, text string, resume bool) []string {
 			argv := []string{b.path("continue", ".bin/cn"), "--config", filepath.Join(b.home, ".continue/config.yaml"), "--auto"}
-			if again {
+			if resume {
 				argv = append(argv, "--resume")
 			}
-			return append(argv, "-p", words)
+			return append(argv, "-p", text)
 		},
 	}
 }
@@ -73,12 +73,12 @@ func pythonAgents(home string) []agent {
 					"OPENAI_BASE_URL="+b.base+"/v1", "OPENAI_API_BASE="+b.base+"/v1", "ANTHROPIC_BASE_URL="+b.base)
 				b.env = append(b.env, env...)
 			},
-			ask: func(b *sandbox, words string, _ bool) []string {
+			ask: func(b *sandbox, text string, _ bool) []string {
 				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
 				if err != nil {
 					b.t.Fatal(err)
 				}
-				return []string{filepath.Join(b.programs, folder, "bin", "python"), here, words, followUp}
+				return []string{filepath.Join(b.programs, folder, "bin", "python"), here, text, followUp}
 			},
 		}
 	}
@@ -94,7 +94,7 @@ func pythonAgents(home string) []agent {
 		row := program(f.name, f.folder, f.file, f.env...)
 		if f.once { // another task is another conversation
 			ask := row.ask
-			row.ask = func(b *sandbox, words string, again bool) []string { return ask(b, words, again)[:3] }
+			row.ask = func(b *sandbox, text string, resume bool) []string { return ask(b, text, resume)[:3] }
 		}
 		row.form, row.edits, row.delta, row.forgets, row.rules = f.form, f.edits, f.delta, f.forgets, f.rules
 		rows = append(rows, row)

@@ -17,12 +17,12 @@ import (
 
 // branchingChat is one of many conversations with the same first words. names counts the requests of each session.
 type branchingChat struct {
-	t     *testing.T
-	who   string
-	url   func() string
-	list  []harness.Object
-	mu    sync.Mutex
-	names map[string]int
+	t      *testing.T
+	sender string
+	url    func() string
+	list   []harness.Object
+	mu     sync.Mutex
+	names  map[string]int
 }
 
 // ask sends the list and returns the choices of the answer.
@@ -31,14 +31,14 @@ func (k *branchingChat) ask(list []harness.Object, more harness.Object) []harnes
 	body := harness.Object{"model": "m", "messages": list, "tools": []harness.Object{{"type": "function", "function": harness.Object{"name": "bash"}}}}
 	maps.Copy(body, more)
 	raw, _ := json.Marshal(body)
-	status, reply, name := postNamed(k.t, k.url()+"/v1/chat/completions", k.who, string(raw))
+	status, reply, name := postNamed(k.t, k.url()+"/v1/chat/completions", k.sender, string(raw))
 	var got struct {
 		Choices []struct {
 			Message harness.Object `json:"message"`
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal([]byte(reply), &got); status != http.StatusOK || err != nil || len(got.Choices) == 0 {
-		k.t.Errorf("%s: got status %d, reply %s, want status 200, no error and non-empty Choices", k.who, status, reply)
+		k.t.Errorf("%s: got status %d, reply %s, want status 200, no error and non-empty Choices", k.sender, status, reply)
 		return []harness.Object{{}}
 	}
 	k.mu.Lock()
@@ -64,7 +64,7 @@ func withAnswer(list []harness.Object, answer harness.Object, result string) []h
 
 // manyAnswers starts a model that returns the requested number of choices, each with different calls. seen receives the
 // client and the body of each request.
-func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
+func manyAnswers(t *testing.T, seen func(sender, body string)) *httptest.Server {
 	t.Helper()
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var body struct {
@@ -137,11 +137,11 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 	t.Helper()
 	var mu sync.Mutex
 	faulty := map[string]int{}
-	up := manyAnswers(t, func(who, body string) {
+	up := manyAnswers(t, func(sender, body string) {
 		mu.Lock()
 		defer mu.Unlock()
 		if strings.Count(body, taskSlug) != 1 {
-			faulty[who]++
+			faulty[sender]++
 		}
 	})
 	flags := harness.Always(&harness.Model{Server: up}, harness.LessonDir(t))
@@ -151,7 +151,7 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 	p := harness.Start(t, t.TempDir(), flags...)
 	all := make([]*branchingChat, crowd)
 	for i := range all {
-		all[i] = &branchingChat{t: t, who: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, names: map[string]int{}}
+		all[i] = &branchingChat{t: t, sender: fmt.Sprint("conversation ", i), url: func() string { return p.Data }, names: map[string]int{}}
 		all[i].list = []harness.Object{{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Look at the build script"}}
 	}
 	counted := map[string]int{}
@@ -171,13 +171,13 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 	owner := map[string]string{}
 	for _, k := range all {
 		if len(k.names) != 1 {
-			t.Errorf("%s got the sessions %v, want one", k.who, k.names)
+			t.Errorf("%s got the sessions %v, want one", k.sender, k.names)
 		}
 		for name := range k.names {
 			if was := owner[name]; was != "" {
-				t.Errorf("%s and %s share session %s, want two sessions", k.who, was, name)
+				t.Errorf("%s and %s share session %s, want two sessions", k.sender, was, name)
 			}
-			owner[name] = k.who
+			owner[name] = k.sender
 		}
 	}
 	if len(faulty) > 0 {

@@ -24,16 +24,16 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	waiting, all := 2*n, make(chan struct{})
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
-		who := r.Header.Get("X-Who")
+		sender := r.Header.Get("X-Who")
 		mu.Lock()
-		blocks[who] += strings.Count(string(body), taskSlug)
+		blocks[sender] += strings.Count(string(body), taskSlug)
 		if waiting--; waiting == 0 {
 			close(all)
 		}
 		mu.Unlock()
 		<-all
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]}}]}`,
-			strings.Count(string(body), `"role":"tool"`), `{"command":"cat `+who+`"}`)
+			strings.Count(string(body), `"role":"tool"`), `{"command":"cat `+sender+`"}`)
 	}))
 	t.Cleanup(up.Close)
 	dir, flags := t.TempDir(), append(harness.Always(&harness.Model{Server: up}, harness.LessonDir(t)), "--reward-close-after", "5s")
@@ -43,9 +43,9 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	answered.Add(2 * n)
 	for i := range 2 * n {
 		wg.Go(func() {
-			who := "same"
+			sender := "same"
 			if i >= n {
-				who = fmt.Sprint("file ", i)
+				sender = fmt.Sprint("file ", i)
 			}
 			list := `{"role":"user","content":"Look at the build script"}`
 			for turn := range 3 {
@@ -53,13 +53,13 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 					answered.Done()
 					answered.Wait()
 				}
-				status, reply, name := postNamed(t, p.Data+"/v1/chat/completions", who, `{"messages":[`+list+`]}`)
+				status, reply, name := postNamed(t, p.Data+"/v1/chat/completions", sender, `{"messages":[`+list+`]}`)
 				if status != http.StatusOK {
-					t.Errorf("chat request of %q: got status %d, reply %s, want 200", who, status, reply)
+					t.Errorf("chat request of %q: got status %d, reply %s, want 200", sender, status, reply)
 				}
 				names[i] = name
 				list += fmt.Sprintf(`,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":%q}}]},{"role":"tool","tool_call_id":"call_%d","content":"text"}`,
-					turn, `{"command":"cat `+who+`"}`, turn)
+					turn, `{"command":"cat `+sender+`"}`, turn)
 			}
 		})
 	}
@@ -68,8 +68,8 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 		t.Errorf("%d blocks reached the model from the equal conversations, want %d", blocks["same"], 3*n)
 	}
 	for i := n; i < 2*n; i++ {
-		if who := fmt.Sprint("file ", i); blocks[who] != 3 {
-			t.Errorf("%d blocks reached the model from the conversation %q, want 3", blocks[who], who)
+		if sender := fmt.Sprint("file ", i); blocks[sender] != 3 {
+			t.Errorf("%d blocks reached the model from the conversation %q, want 3", blocks[sender], sender)
 		}
 	}
 	got := counters(t, p)
@@ -93,14 +93,14 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 }
 
 // postNamed sends a request of a client, and returns the session of the response.
-func postNamed(t *testing.T, url, who, body string) (status int, reply, session string) {
+func postNamed(t *testing.T, url, sender, body string) (status int, reply, session string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))
 	if err != nil {
 		t.Error(err)
 		return
 	}
-	req.Header.Set("X-Who", who)
+	req.Header.Set("X-Who", sender)
 	res, err := (&http.Client{}).Do(req)
 	if err != nil {
 		t.Error(err)

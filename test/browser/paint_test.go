@@ -71,9 +71,9 @@ func TestFirstPaint(t *testing.T) {
 	flags := []string{"--upstream", model.URL + "/v1", "--lessons", bank, "--reward-close-after", "2s", "--log-level", "error"}
 	seeds := seedSessions(t, dir, nLessons, flags)
 	copies := nSessions/seeds - 1
-	began := time.Now()
+	start := time.Now()
 	multiply(t, filepath.Join(dir, "precept.db"), copies)
-	t.Logf("%d sessions of %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(began).Round(time.Second))
+	t.Logf("%d sessions of %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(start).Round(time.Second))
 
 	p := harness.Start(t, dir, flags...)
 	var list store.SessionList

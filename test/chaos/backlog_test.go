@@ -41,13 +41,13 @@ func backlog(t *testing.T, dir string, n int) {
 	ctx, stop := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	words := strings.Repeat("one thing after the other ", 8<<10/26)
+	text := strings.Repeat("one thing after the other ", 8<<10/26)
 	for i := range n {
 		id := session.KeyOf("default", session.SpaceName, fmt.Sprint("s", i/50))
 		x := &sample.Exchange{
 			ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: fmt.Sprint("s", i/50),
 			RequestID: fmt.Sprint("r", i), Turn: i%50 + 1, At: time.Now().UTC(), Dialect: "chat", Model: "m", Status: 200, Outcome: sample.Complete,
-			New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + words + `"}`)},
+			New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + text + `"}`)},
 			Reply: sample.Reply{ID: fmt.Sprint("chatcmpl-", i), Text: "It is done."},
 		}
 		harness.Eventually(t, "room for another exchange in the queue", func() bool { return s.Offer(store.Turn{Exchange: x, Size: 8 << 10}) })
@@ -78,7 +78,7 @@ func TestChaosBacklogIsDeliveredAfterAStart(t *testing.T) {
 	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
 		t.Fatalf(`before the start: got %+v, want Spooled + Dropped["full"] >= %d and Stored = 0`, d, int64(n))
 	}
-	p, took := ready(dir)
+	p, elapsed := ready(dir)
 	from = time.Now()
 	for left := d.Spooled; left > 0; {
 		before := left
@@ -87,7 +87,7 @@ func TestChaosBacklogIsDeliveredAfterAStart(t *testing.T) {
 			return left < before
 		})
 	}
-	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; doctor took %v", n, took, first, time.Since(from), doctorTook)
+	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; doctor took %v", n, elapsed, first, time.Since(from), doctorTook)
 	p.Stop()
 	if after := harness.Doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
 		t.Errorf("after the delivery: got %+v, want Stored = the earlier Spooled and the same Admitted as in %+v", after, d)

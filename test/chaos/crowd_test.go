@@ -88,7 +88,7 @@ func (l *times) p99() time.Duration {
 }
 
 // ask sends one request of a crowd and returns the status, the header and the duration.
-func ask(t *testing.T, client *http.Client, data, text string) (code int, header http.Header, took time.Duration) {
+func ask(t *testing.T, client *http.Client, data, text string) (code int, header http.Header, elapsed time.Duration) {
 	t.Helper()
 	body := fmt.Sprintf(`{"messages":[{"role":"user","content":"%s %s"}]}`, text, strings.Repeat("x", 32<<10))
 	req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, data+"/v1/chat/completions", strings.NewReader(body))

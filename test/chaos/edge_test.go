@@ -52,7 +52,7 @@ func resident(t *testing.T, p *harness.Process) int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// Clients disconnect in the middle of long streams. The upstream sees each disconnect, the goroutines and connections
+// Clients disconnect mid-stream. The upstream sees each disconnect, the goroutines and connections
 // of the clients end, and the received text is stored.
 func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	const clients, pieces = 40, 100

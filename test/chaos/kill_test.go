@@ -47,18 +47,18 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	p := harness.Serve(t, dir, model.URL)
 	d := p.Drained(dir)
 	p.Stop()
-	have := harness.ExchangesInFile(t, dir)
-	harness.CheckOneExchangeEach(t, "killed", durable, have)
-	if list := harness.RepeatedRequests(have); len(list) > 0 {
+	got := harness.ExchangesInFile(t, dir)
+	harness.CheckOneExchangeEach(t, "killed", durable, got)
+	if list := harness.RepeatedRequests(got); len(list) > 0 {
 		t.Errorf("the requests %v are stored twice, want each once", list)
 	}
-	if n := int64(len(have)); n != d.Stored+d.Incomplete {
+	if n := int64(len(got)); n != d.Stored+d.Incomplete {
 		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", n, d)
 	}
 	t.Logf("%d answered, %+v", len(durable), d)
 }
 
-// SIGKILL in the middle of streams leaves one stub for each stream: an incomplete exchange without messages and reply.
+// SIGKILL mid-stream leaves one stub for each stream: an incomplete exchange without messages and reply.
 func TestChaosKillLeavesStubs(t *testing.T) {
 	model, _ := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -83,14 +83,14 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	}
 	p = harness.Serve(t, dir, model.URL)
 	p.Stop()
-	have := harness.ExchangesInFile(t, dir)
-	for id, list := range have {
+	got := harness.ExchangesInFile(t, dir)
+	for id, list := range got {
 		if len(list) != 1 || list[0].Outcome != sample.Incomplete || list[0].Reply.Text != "" || len(list[0].New) != 0 || !strings.HasPrefix(list[0].SessionName, "stream-") {
 			t.Errorf(`%s: got %+v, want one exchange with Outcome = %q, empty Reply.Text, empty New and SessionName with the prefix "stream-"`, id, list, sample.Incomplete)
 		}
 	}
-	if len(have) != streams {
-		t.Errorf("the store has %d stubs, want %d", len(have), streams)
+	if len(got) != streams {
+		t.Errorf("the store has %d stubs, want %d", len(got), streams)
 	}
 	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
 	for line := range strings.Lines(out) {
@@ -152,8 +152,8 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 	if d.Admitted != answered || lost == 0 || lost > answered*9/10 || d.Stored+d.Incomplete != answered-lost {
 		t.Errorf("doctor: got counters %+v after %d answered requests, want some rows, at most nine in ten, dropped as damaged and all others stored", d, answered)
 	}
-	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored+d.Incomplete {
-		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", len(have), d)
+	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored+d.Incomplete {
+		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", len(got), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
 		t.Errorf("set aside: got the files %v, error %v, want a damaged outbox", aside, err)

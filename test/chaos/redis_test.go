@@ -33,10 +33,10 @@ func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harne
 	// Exchanges that wait in memory because of the full disk do not count as admitted yet.
 	p.Eventually("all exchanges admitted", func() bool { return harness.Doctor(t, dir).Admitted >= int64(n) })
 	d := p.Drained(dir, "--store-url", url)
-	have := harness.ExchangesInRedis(t, url)
-	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), have)
-	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(harness.RepeatedRequests(have)) > 0 {
-		t.Errorf("the store has %[2]d exchanges, the requests %[3]v twice, counters %+[4]v; want the %[1]d answered requests once each", n, len(have), harness.RepeatedRequests(have), d)
+	got := harness.ExchangesInRedis(t, url)
+	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), got)
+	if d.Admitted != int64(n) || d.Stored != int64(n) || len(got) != n || len(harness.RepeatedRequests(got)) > 0 {
+		t.Errorf("the store has %[2]d exchanges, the requests %[3]v twice, counters %+[4]v; want the %[1]d answered requests once each", n, len(got), harness.RepeatedRequests(got), d)
 	}
 	if countWarnings(p) > 10 {
 		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())

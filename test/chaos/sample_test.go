@@ -41,7 +41,7 @@ func sampled(t *testing.T, flags ...string) map[string][]string {
 
 // waitForSamples waits until every exchange of a store is in exactly one sample. have returns the exchanges; flags
 // select the store.
-func waitForSamples(t *testing.T, p *harness.Process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
+func waitForSamples(t *testing.T, p *harness.Process, dir string, got func() map[string][]sample.Exchange, flags ...string) {
 	t.Helper()
 	export := append([]string{"--data-dir", dir}, flags...)
 	faults := func() (unsampled, repeated []string) {
@@ -51,7 +51,7 @@ func waitForSamples(t *testing.T, p *harness.Process, dir string, have func() ma
 				in[id]++
 			}
 		}
-		for _, list := range have() {
+		for _, list := range got() {
 			for i := range list {
 				switch n := in[list[i].ID]; {
 				case n == 0:

@@ -114,7 +114,7 @@ func TestChaosGarbageDatabaseIsSetAside(t *testing.T) {
 	if b, err := os.ReadFile(aside[0]); err != nil || string(b) != string(garbage) {
 		t.Errorf("the file that was set aside: got %d bytes, error %v, want the %d bytes of garbage", len(b), err, len(garbage))
 	}
-	if have := harness.ExchangesInFile(t, dir); len(have) == 0 {
+	if got := harness.ExchangesInFile(t, dir); len(got) == 0 {
 		t.Error("the new database has no exchange, want the exchanges after the damage")
 	}
 }
@@ -195,8 +195,8 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	if d.Stored+dropped != int64(n) {
 		t.Errorf("doctor: got counters %+v after %d answered requests, want each request stored or dropped", d, n)
 	}
-	if have := harness.ExchangesInFile(t, dir); int64(len(have)) != d.Stored || len(harness.RepeatedRequests(have)) > 0 {
-		t.Errorf("the store has %d exchanges, want the Stored of %+v, and no request twice", len(have), d)
+	if got := harness.ExchangesInFile(t, dir); int64(len(got)) != d.Stored || len(harness.RepeatedRequests(got)) > 0 {
+		t.Errorf("the store has %d exchanges, want the Stored of %+v, and no request twice", len(got), d)
 	}
 	t.Logf("the disk was full until request %d of %d; counters %+v", full, n, d)
 }
@@ -290,10 +290,10 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	if code := p.Exit(); code != harness.ExitDone {
 		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	have := harness.ExchangesInFile(t, dir)
-	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), have)
-	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(have)) != d.Stored {
-		t.Errorf("the store has %d exchanges with counters %+v, want all admitted exchanges stored and none in the outbox", len(have), d)
+	got := harness.ExchangesInFile(t, dir)
+	harness.CheckOneExchangeEach(t, "stopped", l.EndedBefore(time.Now()), got)
+	if d := harness.Doctor(t, dir); d.Spooled != 0 || d.Stored != d.Admitted || int64(len(got)) != d.Stored {
+		t.Errorf("the store has %d exchanges with counters %+v, want all admitted exchanges stored and none in the outbox", len(got), d)
 	}
 }
 
@@ -312,11 +312,11 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 		t.Error("the client of the cut stream got no error, want an error")
 	}
 	d := harness.Doctor(t, dir)
-	have := harness.ExchangesInFile(t, dir)
-	if d.Admitted != 1 || d.Stored != 1 || len(have) != 1 {
-		t.Errorf("the store has %d exchanges with counters %+v, want one exchange, admitted and stored", len(have), d)
+	got := harness.ExchangesInFile(t, dir)
+	if d.Admitted != 1 || d.Stored != 1 || len(got) != 1 {
+		t.Errorf("the store has %d exchanges with counters %+v, want one exchange, admitted and stored", len(got), d)
 	}
-	for _, list := range have {
+	for _, list := range got {
 		if list[0].Outcome == "complete" {
 			t.Errorf("the cut stream is stored as %+v, want another outcome than complete", list[0])
 		}

@@ -75,7 +75,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	took := time.Since(started)
+	elapsed := time.Since(started)
 	commands = infoNumber("stats", "total_commands_processed") - commands
 	var done struct{ Tenants int }
 	if err := json.Unmarshal(out, &done); err != nil || done.Tenants != *migrateTenants+busy {
@@ -83,7 +83,7 @@ func TestMigrateManyTenants(t *testing.T) {
 	}
 	usage, _ := c.ProcessState.SysUsage().(*syscall.Rusage)
 	t.Logf("%s in %v (%v CPU, %d MB), slowest request %v, %d commands, keys %v to %v, memory of Redis %d to %d MB, peak %d MB",
-		out, took.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
+		out, elapsed.Round(time.Millisecond), c.ProcessState.UserTime()+c.ProcessState.SystemTime(), usage.Maxrss>>10, time.Duration(slowest.Load()).Round(time.Millisecond), commands,
 		keys, server.Must(t, "DBSIZE"), memory>>20, infoNumber("memory", "used_memory")>>20, infoNumber("memory", "used_memory_peak")>>20)
 	if most := int64(250 * (*migrateTenants + busy)); commands > most { // with the commands inside of scripts
 		t.Errorf("Redis processed %d commands during the migration, want at most %d", commands, most)

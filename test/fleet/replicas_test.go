@@ -31,7 +31,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 		before := ""
 		for turn := range turns {
 			k.turn(t, fleet[(turn+n)%len(fleet)])
-			after := model.last(k.who)
+			after := model.last(k.sender)
 			if turn > 0 {
 				checkPrefix(t, before, after)
 			}
@@ -42,7 +42,7 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 		}
 		if n%2 == 0 {
 			harness.Eventually(t, "the exchanges of all turns", func() bool { // a replica on a loaded machine may give two turns one number
-				list, err := db.Exchanges(t.Context(), "default", session.KeyOf("default", session.SpaceName, k.who))
+				list, err := db.Exchanges(t.Context(), "default", session.KeyOf("default", session.SpaceName, k.sender))
 				return err == nil && len(list) == turns
 			})
 		}

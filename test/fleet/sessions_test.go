@@ -38,8 +38,8 @@ func newRecordingModel(t *testing.T) *recordingModel {
 		s.mu.Lock()
 		s.n++
 		n := s.n
-		who := r.Header.Get("X-Who")
-		s.asked[who] = append(s.asked[who], string(b))
+		sender := r.Header.Get("X-Who")
+		s.asked[sender] = append(s.asked[sender], string(b))
 		s.mu.Unlock()
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%d","object":"chat.completion","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":"","tool_calls":[{"id":"call_%032x","type":"function","function":{"name":"ls","arguments":"{\"n\":%d}"}}]}}],"usage":{"prompt_tokens":100,"completion_tokens":10,"total_tokens":110}}`, n, uint64(n)*0x9e3779b97f4a7c15, n)
@@ -49,24 +49,24 @@ func newRecordingModel(t *testing.T) *recordingModel {
 }
 
 // last returns the newest request of a sender.
-func (s *recordingModel) last(who string) string {
+func (s *recordingModel) last(sender string) string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	list := s.asked[who]
+	list := s.asked[sender]
 	return list[len(list)-1]
 }
 
 // chat is the conversation of an agent. Each turn sends the history, with the last reply and the result of its call.
 type chat struct {
-	who      string
+	sender   string
 	named    bool // the requests name the session; otherwise tool-call ids identify the session
 	messages []any
 	turns    int
 }
 
 // newChat returns a conversation; if named is true, its requests have the session name in a header.
-func newChat(who string, named bool) *chat {
-	return &chat{who: who, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + who}}}
+func newChat(sender string, named bool) *chat {
+	return &chat{sender: sender, named: named, messages: []any{map[string]any{"role": "user", "content": "run the build script of " + sender}}}
 }
 
 // turn sends the conversation through one replica and appends the reply.
@@ -81,10 +81,10 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 		t.Fatal(err)
 	}
 	req.Header.Set("Content-Type", "application/json")
-	req.Header.Set("X-Who", k.who)
+	req.Header.Set("X-Who", k.sender)
 	req.Header.Set("Authorization", fmt.Sprint("Bearer token-", k.turns/2)) // refreshed after every second turn
 	if k.named {
-		req.Header.Set("Precept-Session", k.who)
+		req.Header.Set("Precept-Session", k.sender)
 	}
 	res, err := http.DefaultTransport.RoundTrip(req)
 	if err != nil {
@@ -97,11 +97,11 @@ func (k *chat) turn(t *testing.T, p *harness.Process) {
 		} `json:"choices"`
 	}
 	if err := json.NewDecoder(res.Body).Decode(&reply); err != nil || res.StatusCode != http.StatusOK {
-		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and a JSON body", k.who, res.StatusCode, err)
+		t.Fatalf("chat request of %s: got status %d, error %v, want 200 and a JSON body", k.sender, res.StatusCode, err)
 	}
 	msg := reply.Choices[0].Message
 	call := msg["tool_calls"].([]any)[0].(map[string]any)
-	k.messages = append(k.messages, msg, map[string]any{"role": "tool", "tool_call_id": call["id"], "content": "a.txt " + k.who})
+	k.messages = append(k.messages, msg, map[string]any{"role": "tool", "tool_call_id": call["id"], "content": "a.txt " + k.sender})
 	k.turns++
 }
 
@@ -202,13 +202,13 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 		// The session is named, so that the test knows the session id. A coin decides for each lesson
 		// whether the lesson is injected; 4 sessions without any lesson are unlikely.
 		k := newChat(fmt.Sprint("talk-", n), true)
-		id := session.KeyOf("default", session.SpaceName, k.who)
+		id := session.KeyOf("default", session.SpaceName, k.sender)
 		var first *session.Record
 		before := ""
 		for i, at := range []int{0, 1, 2, 1, 0, 2, 2, 0} {
 			k.turn(t, fleet[(at+n)%3])
 			rec := waitForTurn(t, db, id, k.turns)
-			after := model.last(k.who)
+			after := model.last(k.sender)
 			if first == nil {
 				first = rec
 			} else {
@@ -243,7 +243,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	// A replica reads its own session from memory, and another replica looks up the session in Redis once.
 	stays := newChat("stays", true)
 	stays.turn(t, fleet[0])
-	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.who), 1)
+	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.sender), 1)
 	stop := server.Monitor(t)
 	for range 12 {
 		stays.turn(t, fleet[0])
@@ -251,7 +251,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 	if n := lookups(stop()); n != 0 {
 		t.Errorf("12 turns on one replica asked the store %d times, want 0", n)
 	}
-	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.who), 13)
+	waitForTurn(t, db, session.KeyOf("default", session.SpaceName, stays.sender), 13)
 	stop = server.Monitor(t)
 	stays.turn(t, fleet[1])
 	if n := lookups(stop()); n != 1 {
@@ -286,9 +286,9 @@ func TestReplicasRecogniseNamelessSessions(t *testing.T) {
 			return err == nil && m["exchanges"] == int64(i+1)
 		})
 		if before != "" {
-			checkPrefix(t, before, model.last(k.who))
+			checkPrefix(t, before, model.last(k.sender))
 		}
-		before = model.last(k.who)
+		before = model.last(k.sender)
 	}
 }
 
@@ -366,7 +366,7 @@ func TestReplicasShareTheirCounters(t *testing.T) {
 	for n := range sessions {
 		k := newChat(fmt.Sprint("s", n), true)
 		k.turn(t, fleet[n%3])
-		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, k.who, n%2)
+		post := fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":%d}`, k.sender, n%2)
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, fleet[(n+1)%3].Data+"/v1/feedback", strings.NewReader(post))
 		if err != nil {
 			t.Fatal(err)
@@ -434,10 +434,10 @@ func TestStartWithoutRedisNeedsTheSalt(t *testing.T) {
 		t.Errorf("/readyz without a store: got %q, want degraded", body)
 	}
 	const lesson = "List the targets first"
-	turn := func(p *harness.Process, who string, named bool) bool {
+	turn := func(p *harness.Process, sender string, named bool) bool {
 		t.Helper()
-		newChat(who, named).turn(t, p)
-		return strings.Contains(model.last(who), lesson)
+		newChat(sender, named).turn(t, p)
+		return strings.Contains(model.last(sender), lesson)
 	}
 	if turn(p, "early", true) {
 		t.Error("a session got a lesson before the replica knows the salt, want none")

@@ -159,8 +159,8 @@ func (a *answer) summarises() bool {
 		return false
 	}
 	last, _ := json.Marshal(list[len(list)-1])
-	for _, words := range []string{"CRITICAL: Respond with TEXT ONLY", "The history is being compacted", "CONTEXT CHECKPOINT COMPACTION"} {
-		if strings.Contains(string(last), words) {
+	for _, text := range []string{"CRITICAL: Respond with TEXT ONLY", "The history is being compacted", "CONTEXT CHECKPOINT COMPACTION"} {
+		if strings.Contains(string(last), text) {
 			return true
 		}
 	}

@@ -110,11 +110,11 @@ func ExchangesInRedis(t *testing.T, url string) map[string][]sample.Exchange {
 
 // CheckOneExchangeEach fails the test unless each request has exactly one exchange, which is complete and has one
 // new message.
-func CheckOneExchangeEach(t *testing.T, what string, requests []string, have map[string][]sample.Exchange) {
+func CheckOneExchangeEach(t *testing.T, what string, requests []string, got map[string][]sample.Exchange) {
 	t.Helper()
 	var missing, bad []string
 	for _, id := range requests {
-		switch list := have[id]; {
+		switch list := got[id]; {
 		case len(list) == 0:
 			missing = append(missing, id)
 		case len(list) > 1 || list[0].Outcome != sample.Complete || list[0].Reply.Text == "" || len(list[0].New) != 1:
@@ -127,8 +127,8 @@ func CheckOneExchangeEach(t *testing.T, what string, requests []string, have map
 }
 
 // RepeatedRequests returns the ids of the requests that have more than one exchange, sorted.
-func RepeatedRequests(have map[string][]sample.Exchange) (requests []string) {
-	for id, list := range have {
+func RepeatedRequests(got map[string][]sample.Exchange) (requests []string) {
+	for id, list := range got {
 		if len(list) > 1 {
 			requests = append(requests, id)
 		}

@@ -359,7 +359,7 @@ func (t *tool) fill(command string) map[string]any {
 	required, _ := t.schema["required"].([]any)
 	for _, v := range required {
 		k, _ := v.(string)
-		if _, have := args[k]; have {
+		if _, got := args[k]; got {
 			continue
 		}
 		p, _ := props[k].(map[string]any)

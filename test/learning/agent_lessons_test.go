@@ -200,7 +200,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	}
 }
 
-// Without trust, an agent's lesson needs the approval of a person, and the number of waiting lessons of an agent is
+// Without trust, an agent's lesson needs human approval, and the number of waiting lessons of an agent is
 // bounded.
 func TestUntrustedAgentLessonsNeedApproval(t *testing.T) {
 	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})

@@ -98,9 +98,9 @@ func newCrewAgent(run, name string) *crewAgent {
 
 // sendMessage sends the history with new words; the run is named in a header, or in the path. The debugging headers of
 // the response extend given and withheld.
-func (a *crewAgent) sendMessage(t *testing.T, base, words string, inPath bool) {
+func (a *crewAgent) sendMessage(t *testing.T, base, text string, inPath bool) {
 	t.Helper()
-	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, words)})
+	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, text)})
 	body, _ := json.Marshal(map[string]any{
 		"model": "m", "messages": append([]map[string]any{{"role": "system", "content": "You are the " + a.name}}, a.history...),
 		"tools": []any{map[string]any{"type": "function", "function": map[string]any{"name": "tool_of_" + a.name}}},

@@ -48,13 +48,13 @@ func playSessions(t *testing.T, data string, from, to int) {
 		return string(answer), err
 	}
 	play := func(n int) error {
-		name, words := fmt.Sprintf("season-%d", n), "do the work"
+		name, text := fmt.Sprintf("season-%d", n), "do the work"
 		for k, word := range []string{"apples", "pears", "plums"} {
 			if (n+k)%4 > 0 {
-				words += " with " + word
+				text += " with " + word
 			}
 		}
-		messages := []map[string]any{{"role": "user", "content": words}}
+		messages := []map[string]any{{"role": "user", "content": text}}
 		body := map[string]any{"model": []string{"m-1", "m-2", "m-2"}[n%3], "messages": messages}
 		answer, err := post("/v1/chat/completions", name, body)
 		score := float64(n*7%11) / 20

@@ -51,9 +51,9 @@ func TestJudgeOpinionsAreShown(t *testing.T) {
 			}
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).Ready(dir)
-			sendTurn := func(name, words string) {
+			sendTurn := func(name, text string) {
 				t.Helper()
-				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+words+`]}`); status != http.StatusOK {
+				if status, answer := harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {name}}, `{"model":"m","messages":[`+text+`]}`); status != http.StatusOK {
 					t.Fatalf("chat request: got status %d, answer %s, want status 200", status, answer)
 				}
 			}

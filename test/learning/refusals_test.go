@@ -34,7 +34,7 @@ func startRefusingModel(t *testing.T) string {
 }
 
 // A treated session stays in the experiment with arm and reward if the model refuses the lessons, if a compaction
-// removes the lessons, or if the client forbids insertions. Refusals are reported by arm, also after a restart.
+// removes the lessons, or if the client forbids insertions. Refusals are reported by arm, even after a restart.
 func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -92,9 +92,9 @@ func TestRefusedSessionsStayInTheExperiment(t *testing.T) {
 func playRefusals(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)
-	words, header := "build the targets", http.Header{"Precept-Session": {name}}
+	text, header := "build the targets", http.Header{"Precept-Session": {name}}
 	if n%3 == 0 {
-		words = "build the targets, please refuse"
+		text = "build the targets, please refuse"
 	}
 	turn := func(messages string, header http.Header) {
 		t.Helper()
@@ -102,7 +102,7 @@ func playRefusals(t *testing.T, data string, n int) {
 			t.Fatalf("chat request: got status %d, answer %s, want status 200", status, answer)
 		}
 	}
-	first := fmt.Sprintf(`{"role":"user","content":%q}`, words)
+	first := fmt.Sprintf(`{"role":"user","content":%q}`, text)
 	turn(first, header)
 	switch n % 3 {
 	case 1:

@@ -178,7 +178,7 @@ func withoutCuts(body string, sent []string) (want string, half bool) {
 func TestSectionsAreCutFromMainRequestsOnly(t *testing.T) {
 	t.Parallel()
 	f := newRulesFleet(t)
-	user := func(words string) [2]string { return [2]string{"user", words} }
+	user := func(text string) [2]string { return [2]string{"user", text} }
 	for _, dialect := range []string{"chat", "responses", "messages"} {
 		for _, stream := range []bool{false, true} {
 			path, body := dialectRequest(dialect, agentPrompt, stream, user("Fix the till."))

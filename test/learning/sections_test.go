@@ -9,7 +9,7 @@ import (
 	"precept/test/harness"
 )
 
-// A new lesson of a person or an agent has the sections of AIP-11.
+// A new lesson by a person or an agent has the sections of AIP-11.
 func TestNewLessonsHaveTheSectionsOfAIP11(t *testing.T) {
 	dir := t.TempDir()
 	harness.MustVerb(t, "lessons", "new", "pin-the-page", "--lessons", dir, "--title", "Pin the page before clicking.", "--when", "A page jumps.", "--keyword", "load more",

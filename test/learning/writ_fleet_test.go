@@ -11,7 +11,7 @@ import (
 )
 
 // A conversation alternates between two servers: the answer to a writ (a command in a reply) is in the next turn, once,
-// and earlier turns stay the same byte for byte. The servers share the hit count of a lesson, also after a restart.
+// and earlier turns stay the same byte for byte. The servers share the hit count of a lesson, even after a restart.
 func TestWritOverTwoServersAnswersOnce(t *testing.T) {
 	t.Parallel()
 	const turns = 8

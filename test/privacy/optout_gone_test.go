@@ -13,10 +13,10 @@ import (
 )
 
 // sendTurn sends a request of the session name with a message of the user.
-func sendTurn(t *testing.T, p *harness.Process, name, words string) {
+func sendTurn(t *testing.T, p *harness.Process, name, text string) {
 	t.Helper()
 	header := http.Header{"Precept-Session": {name}}
-	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`); code != http.StatusOK {
+	if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`); code != http.StatusOK {
 		t.Fatalf("model request: got status %d, want 200; body %s", code, answer)
 	}
 }

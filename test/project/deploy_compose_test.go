@@ -122,7 +122,7 @@ func TestComposeServicesHaveFewRights(t *testing.T) {
 			t.Errorf("%s: got cap_drop %v, security_opt %v, want ALL and no-new-privileges:true", name, s.CapDrop, s.SecurityOpt)
 		}
 		if !s.ReadOnly && name != "grafana" {
-			t.Errorf("%s: read_only is false, want true", name)
+			t.Errorf("%s: read_only = false, want true", name)
 		}
 		text := strings.Join(s.Command, " ")
 		for key, value := range s.Environment {

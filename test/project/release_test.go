@@ -84,21 +84,21 @@ func TestBillOfMaterialsListsLinkedModules(t *testing.T) {
 	if err := json.Unmarshal(text, &b); err != nil {
 		t.Fatal(err)
 	}
-	have := map[string]string{}
+	got := map[string]string{}
 	for _, c := range b.Components {
-		if c.PURL != "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B") || have[c.Name] != "" {
+		if c.PURL != "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B") || got[c.Name] != "" {
 			t.Errorf("component %+v: want the PURL %q and each name once", c, "pkg:golang/"+c.Name+"@"+strings.ReplaceAll(c.Version, "+", "%2B"))
 		}
-		have[c.Name] = c.Version
+		got[c.Name] = c.Version
 	}
 	for _, m := range info.Deps {
-		if have[m.Path] != m.Version {
-			t.Errorf("version of %s in the bill: got %q, want %s as in the binary", m.Path, have[m.Path], m.Version)
+		if got[m.Path] != m.Version {
+			t.Errorf("version of %s in the bill: got %q, want %s as in the binary", m.Path, got[m.Path], m.Version)
 		}
 	}
-	if len(have) != len(info.Deps)+1 || len(have) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(have) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {
+	if len(got) != len(info.Deps)+1 || len(got) < 20 || len(b.Dependencies) != 1 || len(b.Dependencies[0].DependsOn) != len(got) || b.Metadata.Component.Name != "precept" || b.SpecVersion != "1.5" {
 		t.Errorf("bill: got %d components for %d modules, dependencies %v, metadata %+v, version %s, want one component for each module and for the standard library, at least 20, all as dependencies of precept, and version 1.5",
-			len(have), len(info.Deps), b.Dependencies, b.Metadata, b.SpecVersion)
+			len(got), len(info.Deps), b.Dependencies, b.Metadata, b.SpecVersion)
 	}
 	if string(bill()) != string(text) {
 		t.Error("two bills of one binary differ, want equal bills")

@@ -58,8 +58,8 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 		}
 		return res.Header.Get("Precept-Request-Id")
 	}
-	chat := func(words string) string {
-		return `{"model":"m","messages":[{"role":"user","content":"` + words + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
+	chat := func(text string) string {
+		return `{"model":"m","messages":[{"role":"user","content":"` + text + `, ` + canary + `"}],"tools":[{"type":"function","function":{"name":"` + canary + `"}}]}`
 	}
 	requestIDs := map[string]string{ // Precept-Request-Id of the response, by failure
 		"a path that the upstream does not know": ask(http.MethodPost, p.Data+"/unknown/chat/completions?key="+canary, chat("hello"), http.StatusNotFound),

@@ -117,8 +117,8 @@ func TestReloadReportsSettingsThatNeedARestart(t *testing.T) {
 		}
 		return out
 	}
-	if have := settings(); have["reward.close_after"] != "24h0m0s" || have["limits.sessions"] != "20000" || have["limits.upstream_header_timeout"] != "7s" || have["metrics.public"] != "true" {
-		t.Errorf("settings after the reload: got close_after %s, sessions %s, upstream_header_timeout %s, public %s, want 24h0m0s, 20000, 7s and true", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
+	if got := settings(); got["reward.close_after"] != "24h0m0s" || got["limits.sessions"] != "20000" || got["limits.upstream_header_timeout"] != "7s" || got["metrics.public"] != "true" {
+		t.Errorf("settings after the reload: got close_after %s, sessions %s, upstream_header_timeout %s, public %s, want 24h0m0s, 20000, 7s and true", got["reward.close_after"], got["limits.sessions"], got["limits.upstream_header_timeout"], got["metrics.public"])
 	}
 	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload still reports the setting
 	s.Signal(syscall.SIGHUP)

@@ -64,9 +64,9 @@ func TestServeFirstStartAndStop(t *testing.T) {
 		t.Errorf("run.json after the stop: got error %v, want no file", err)
 	}
 
-	again := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").Ready(dir)
-	again.Eventually("the ready line", func() bool { return strings.Contains(again.Log.String(), `"msg":"precept ready"`) })
-	if strings.Contains(again.Log.String(), "token=") {
+	restarted := harness.Launch(t, dir, nil, "--log-format", "json", "--log-level", "error").Ready(dir)
+	restarted.Eventually("the ready line", func() bool { return strings.Contains(restarted.Log.String(), `"msg":"precept ready"`) })
+	if strings.Contains(restarted.Log.String(), "token=") {
 		t.Error("the second start logs a login link, want a link at the first start only")
 	}
 }

@@ -19,13 +19,13 @@ import (
 
 // TestTalk is the agent of the tests of precept run: a program that reads OPENAI_BASE_URL. Without TALK it is skipped.
 func TestTalk(t *testing.T) {
-	words := os.Getenv("TALK")
-	if words == "" {
+	text := os.Getenv("TALK")
+	if text == "" {
 		t.Skip("this is the agent of the tests of precept run")
 	}
 	for range 2 {
 		status, body := harness.Post(t, os.Getenv("OPENAI_BASE_URL")+"/chat/completions", http.Header{"Authorization": {"Bearer sk-test"}},
-			`{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`)
+			`{"model":"m","messages":[{"role":"user","content":"`+text+`"}]}`)
 		if status != http.StatusOK {
 			t.Fatalf("chat request of the agent: got status %d, body %q, want 200", status, body)
 		}

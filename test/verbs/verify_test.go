@@ -106,7 +106,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 	}
 }
 
-// precept verify ends with the command, also when a background process keeps the output open.
+// precept verify ends with the command, even when a background process keeps the output open.
 func TestVerifyDoesNotWaitForBackgroundProcesses(t *testing.T) {
 	pidFile := filepath.Join(t.TempDir(), "pid")
 	out, _, code := harness.Verb(t, "", "verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 600 & echo $! >"+pidFile+"; exit 5")

@@ -132,8 +132,8 @@ func TestCircleSuccessFollowsTheLessons(t *testing.T) {
 // Two runs with one seed have the same share of successes. Three seeds give at least two shares.
 func TestCircleIsDeterministicForASeed(t *testing.T) {
 	rate := func(seed uint64) float64 { return (&circleProxy{circle: demo.NewCircle(seed)}).play(t) }
-	if one, again := rate(7), rate(7); one != again {
-		t.Errorf("one seed gives the rates %.4f and %.4f, want equal rates", one, again)
+	if one, second := rate(7), rate(7); one != second {
+		t.Errorf("one seed gives the rates %.4f and %.4f, want equal rates", one, second)
 	}
 	if rate(7) == rate(8) && rate(8) == rate(9) {
 		t.Errorf("three seeds give the rate %.4f, want at least two rates", rate(7))

@@ -174,9 +174,9 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 			t.Fatalf("the text %q matches the lessons %v, want %v", w.text(tk), fired, want)
 		}
 	}
-	for _, words := range []string{finalMark, "Step 1 is fine, go on."} {
-		if hits := book.Match(&lesson.Query{Words: []string{words}, Now: now}); len(hits) > 0 {
-			t.Errorf("the words %q match the lesson %v, want none", words, hits[0].Lesson.Slug)
+	for _, text := range []string{finalMark, "Step 1 is fine, go on."} {
+		if hits := book.Match(&lesson.Query{Words: []string{text}, Now: now}); len(hits) > 0 {
+			t.Errorf("the words %q match the lesson %v, want none", text, hits[0].Lesson.Slug)
 		}
 	}
 }

@@ -105,9 +105,9 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 				"upstream": startModel(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
 			}))
 			l := startServer(t, source)
-			for name, words := range map[string]string{"matches": "build the targets", "silent": "hello"} {
+			for name, text := range map[string]string{"matches": "build the targets", "silent": "hello"} {
 				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
-				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)); status != http.StatusOK {
+				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
 					t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
 				}
 			}
@@ -172,7 +172,7 @@ func TestOnlyOpenStoreCreatesAMissingStore(t *testing.T) {
 	}
 	for _, dir := range []string{cfg.DataDir, filepath.Join(cfg.DataDir, "none")} {
 		if server.IsLocked(dir) {
-			t.Errorf("IsLocked(%q) returns true without a server, want false", dir)
+			t.Errorf("IsLocked(%q) without a server = true, want false", dir)
 		}
 	}
 }
@@ -184,7 +184,7 @@ func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
 		d := server.Distiller{Options: distill.Options{Now: time.Now}} // without a store the distiller panics
 		ctx, stop := context.WithCancel(t.Context())
 		defer stop()
-		began, runs := time.Now(), 0
+		start, runs := time.Now(), 0
 		err := d.Follow(ctx, time.Hour, func(_ distill.Summary, err error) {
 			if err == nil || !strings.Contains(err.Error(), "panic") {
 				t.Errorf("run %d: got error %v, want an error about the panic", runs+1, err)
@@ -193,8 +193,8 @@ func TestDistillerPanicEndsOneRunOnly(t *testing.T) {
 				stop()
 			}
 		})
-		if err != nil || runs != 3 || time.Since(began) != 2*time.Hour {
-			t.Errorf("Follow: got %d runs in %v, error %v, want 3 runs in 2h and no error", runs, time.Since(began), err)
+		if err != nil || runs != 3 || time.Since(start) != 2*time.Hour {
+			t.Errorf("Follow: got %d runs in %v, error %v, want 3 runs in 2h and no error", runs, time.Since(start), err)
 		}
 	})
 }

@@ -56,7 +56,7 @@ func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
 	}
 }
 
-// Rows are selected by the name of the session, also if JSON escapes the name.
+// Rows are selected by the name of the session, even if JSON escapes the name.
 func TestExportSelectsRowsByTheNameOfTheSession(t *testing.T) {
 	for _, name := range []string{"ci-42", "a <b> & \"c\"", "größe", "src/main.go: 7"} {
 		rec := &session.Record{Identity: session.Identity{

@@ -131,8 +131,8 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	}
 	known := keysOf(t, source)
 	redis.Kill()
-	again := startServer(t, source)
-	if unknown, injected := again.console.contains("the salt of the fleet is unknown"), lessonInjected(again); unknown || !injected {
+	restarted := startServer(t, source)
+	if unknown, injected := restarted.console.contains("the salt of the fleet is unknown"), lessonInjected(restarted); unknown || !injected {
 		t.Errorf("with the copy of the keys and without Redis: the log says that the salt is unknown: %v, a session gets a lesson: %v; want false and true", unknown, injected)
 	}
 	if keysOf(t, source) != known {
@@ -141,7 +141,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	if err := redis.Start(); err != nil { // the stop writes the exchanges of the outbox to Redis
 		t.Fatal(err)
 	}
-	if err := again.stopAndWait(); err != nil {
+	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

@@ -29,7 +29,7 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Dura
 		b.t.Fatal(err)
 	}
 	defer func() { _ = c.Close() }()
-	began := time.Now()
+	start := time.Now()
 	if _, err := io.WriteString(c, sent); err != nil {
 		b.t.Fatal(err)
 	}
@@ -37,7 +37,7 @@ func (b *bubbleServer) exchangeBytes(sent string) (answer string, open time.Dura
 	if err != nil && !errors.Is(err, net.ErrClosed) {
 		b.t.Logf("the connection ended with %v", err)
 	}
-	return string(text), time.Since(began)
+	return string(text), time.Since(start)
 }
 
 // An idle connection is closed: after limits.header_timeout during a request, and after two minutes

@@ -73,11 +73,11 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
-	again := startServer(t, source, handleSignals)
-	if again.server.Token() == token || token == "" {
-		t.Errorf("two starts have the tokens %q and %q, want two different tokens", token, again.server.Token())
+	restarted := startServer(t, source, handleSignals)
+	if restarted.server.Token() == token || token == "" {
+		t.Errorf("two starts have the tokens %q and %q, want two different tokens", token, restarted.server.Token())
 	}
-	if err := again.stopAndWait(); err != nil {
+	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

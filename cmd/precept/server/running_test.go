@@ -229,16 +229,16 @@ func TestSpansReachTheCollector(t *testing.T) {
 		t.Error("a span contains text of the conversation, want none")
 	}
 	refuses.Store(true)
-	again := startServer(t, flagSource(t, options))
-	again.playSession("coder", "refused", "hello", `"type":"approval"`)
+	restarted := startServer(t, flagSource(t, options))
+	restarted.playSession("coder", "refused", "hello", `"type":"approval"`)
 	eventually(t, "the dropped span", func() bool {
-		_, text := send(t, http.MethodGet, again.admin+"/metrics", nil, "")
+		_, text := send(t, http.MethodGet, restarted.admin+"/metrics", nil, "")
 		return strings.Contains(text, `precept_spans_total{outcome="dropped"} 1`)
 	})
-	if n := again.console.count("traces were not delivered"); n != 1 {
+	if n := restarted.console.count("traces were not delivered"); n != 1 {
 		t.Errorf("\"traces were not delivered\" is logged %d times, want once", n)
 	}
-	if err := again.stopAndWait(); err != nil {
+	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

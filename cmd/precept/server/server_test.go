@@ -166,11 +166,11 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	if err := errors.Join(one.stopAndWait(), other.stopAndWait()); err != nil {
 		t.Error(err)
 	}
-	again := startServer(t, first)
-	if get(t, again.data+"/readyz", "") != http.StatusOK {
+	restarted := startServer(t, first)
+	if get(t, restarted.data+"/readyz", "") != http.StatusOK {
 		t.Error("/readyz of a second start on the directory answers another status than 200, want 200")
 	}
-	if err := again.stopAndWait(); err != nil {
+	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 }

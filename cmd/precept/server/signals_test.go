@@ -170,8 +170,8 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the reload of the corrected file", func() bool { return l.console.contains("configuration reloaded") })
-	if now := health(); strings.Contains(now, "config_fault") || !strings.Contains(now, `"0.4"`) {
-		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", now)
+	if current := health(); strings.Contains(current, "config_fault") || !strings.Contains(current, `"0.4"`) {
+		t.Errorf("the health page after the correction is %s, want 0.4 and no fault", current)
 	}
 	if successful, at := reload(); successful != "1" || at <= startedAt {
 		t.Errorf("the metrics after the correction: got successful %s at %v, want 1 and a time after %v", successful, at, startedAt)

@@ -40,9 +40,9 @@ func closingModel(t *testing.T, content string) string {
 }
 
 // turn sends a request of an agent with the words.
-func (b *bubbleServer) turn(agent, words string) {
+func (b *bubbleServer) turn(agent, text string) {
 	b.t.Helper()
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, words)
+	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)
 	if status, answer := b.send(http.MethodPost, b.data+"/v1/chat/completions", body, "Precept-Agent", agent); status != http.StatusOK {
 		b.t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", agent, status, answer)
 	}

@@ -20,7 +20,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		var output bytes.Buffer
 		s := New(Options{Tools: Tools{Now: time.Now}, Config: configs.Default(), Console: &output})
 		ctx, stop := context.WithCancel(t.Context())
-		began, attempts := time.Now(), 0
+		start, attempts := time.Now(), 0
 		ended := make(chan error, 1)
 		go func() {
 			ended <- s.keepRunning(ctx, worker{"test", func(ctx context.Context) error {
@@ -37,8 +37,8 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 			t.Errorf("the worker ran %d times, want 3 with two panics in the log, without their text:\n%s", attempts, output.String())
 		}
 		stop()
-		if err := <-ended; err != nil || time.Since(began) != time.Minute {
-			t.Errorf("the worker ended with %v after %v, want no error after 1m", err, time.Since(began))
+		if err := <-ended; err != nil || time.Since(start) != time.Minute {
+			t.Errorf("the worker ended with %v after %v, want no error after 1m", err, time.Since(start))
 		}
 
 		failure := errors.New("no memory")

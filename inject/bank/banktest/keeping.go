@@ -202,11 +202,11 @@ func limitsInLongLog(t *testing.T, f *fixture) {
 	}
 	const events, batch = 12_000, 1000
 	for range events / batch {
-		now, err := f.place.Read(t.Context())
+		current, err := f.place.Read(t.Context())
 		if err != nil {
 			t.Fatal(err)
 		}
-		c := bank.Change{Version: now.Version}
+		c := bank.Change{Version: current.Version}
 		for i := range batch {
 			e := lesson.Event{Time: f.now, Action: "propose", Slug: fmt.Sprint("of-another-tenant-", i), Source: "api", Tenant: "other", Agent: "a"}
 			if i%2 == 0 {
@@ -367,22 +367,22 @@ func outdatedTexts(t *testing.T, f *fixture) {
 	if _, err := f.Bank.Put(t.Context(), "one.md", handWrittenText("one"), "ann"); err != nil {
 		t.Fatal(err)
 	}
-	now, err := f.place.Read(t.Context())
+	current, err := f.place.Read(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}
 	for what, c := range map[string]bank.Change{
 		"an old version":               {Version: before.Version, Edits: []bank.Edit{{Name: "two.md", New: handWrittenText("two")}}},
-		"an old text":                  {Version: now.Version, Edits: []bank.Edit{{Name: "one.md", Old: []byte("other"), New: handWrittenText("one")}}},
-		"a new text under a used name": {Version: now.Version, Edits: []bank.Edit{{Name: "one.md", New: handWrittenText("one")}}},
-		"a removal of a missing text":  {Version: now.Version, Edits: []bank.Edit{{Name: "two.md", New: handWrittenText("two")}, {Name: "no.md", Old: []byte("x")}}},
+		"an old text":                  {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", Old: []byte("other"), New: handWrittenText("one")}}},
+		"a new text under a used name": {Version: current.Version, Edits: []bank.Edit{{Name: "one.md", New: handWrittenText("one")}}},
+		"a removal of a missing text":  {Version: current.Version, Edits: []bank.Edit{{Name: "two.md", New: handWrittenText("two")}, {Name: "no.md", Old: []byte("x")}}},
 	} {
 		if err := f.place.Commit(t.Context(), c); !errors.Is(err, bank.ErrChanged) {
 			t.Errorf("%s: got error %v, want %v", what, err, bank.ErrChanged)
 		}
 	}
-	if after, err := f.place.Read(t.Context()); err != nil || len(after.Texts) != 1 || after.Version != now.Version {
-		t.Errorf("the place has %d texts, version %s, error %v; want 1 text and version %s", len(after.Texts), after.Version, err, now.Version)
+	if after, err := f.place.Read(t.Context()); err != nil || len(after.Texts) != 1 || after.Version != current.Version {
+		t.Errorf("the place has %d texts, version %s, error %v; want 1 text and version %s", len(after.Texts), after.Version, err, current.Version)
 	}
 }
 
