@@ -52,7 +52,7 @@ func f() {
 }`
 	calls, faults := wordlessFailures(t, "x.go", text)
 	if want := []string{"x.go:7", "x.go:10", "x.go:12"}; calls != 5 || !slices.Equal(faults, want) {
-		t.Errorf("got %d messages and the faults %q, want 5 messages and %q", calls, faults, want)
+		t.Errorf("got %d messages and faults %q, want 5 messages and %q", calls, faults, want)
 	}
 }
 

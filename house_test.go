@@ -106,7 +106,7 @@ func TestReadmeShowsFoldersByLayer(t *testing.T) {
 		}
 	}
 	if !maps.Equal(drawn, want) {
-		t.Errorf("README.md draws folders in the layers %v, want %v", drawn, want)
+		t.Errorf("README.md draws folders in layers %v, want %v", drawn, want)
 	}
 }
 

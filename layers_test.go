@@ -160,10 +160,10 @@ func TestImportsPointDown(t *testing.T) {
 		t.Fatalf("read found %d source files, want at least 50", len(sources))
 	}
 	for _, v := range violations(sources) {
-		t.Errorf("got the forbidden import %q, want none", v)
+		t.Errorf("got forbidden import %q, want none", v)
 	}
 	for _, v := range unusedImporters(sources) {
-		t.Errorf("got the unused permission %q in importers, want none", v)
+		t.Errorf("got unused permission %q in importers, want none", v)
 	}
 	for _, v := range reaching(sources) {
 		t.Errorf("got the forbidden chain of imports %q, want none", v)

@@ -33,7 +33,7 @@ func TestCommentsFitTheColumns(t *testing.T) {
 func TestDocsFitTheColumns(t *testing.T) {
 	files := walk(t, ".md")
 	if !slices.Contains(files, "README.md") || !slices.Contains(files, "docs/EXPERIMENT.md") {
-		t.Fatalf("walk found the pages %q, want README.md and docs/EXPERIMENT.md among them", files)
+		t.Fatalf("walk found pages %q, want README.md and docs/EXPERIMENT.md among them", files)
 	}
 	lone := regexp.MustCompile(`^\s*([-*>] )?\S+$`)
 	for _, name := range files {

@@ -38,12 +38,12 @@ func TestMessagesFollowTheRules(t *testing.T) {
 		counts[m.kind]++
 		t.Logf("%-13s %s: %s", m.kind, m.place, m.text)
 		for _, fault := range messageFaults(m) {
-			t.Errorf("%s: got the message %q with the fault %q, want no fault", m.place, m.text, fault)
+			t.Errorf("%s: got message %q with fault %q, want no fault", m.place, m.text, fault)
 		}
 	}
 	for kind, least := range map[string]int{logLine: 5, logWarning: 30, verbError: 60, configFault: 60, apiError: 40, metricHelp: 30, helpText: 150, consoleLine: 60, otherError: 150} {
 		if counts[kind] < least {
-			t.Errorf("messagesOf found %d messages of the kind %s, want at least %d", counts[kind], kind, least)
+			t.Errorf("messagesOf found %d messages of kind %s, want at least %d", counts[kind], kind, least)
 		}
 	}
 }

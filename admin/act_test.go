@@ -76,7 +76,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 			})
 			call := strings.Replace(c.call, "WHO", tokenAuthor(), 1)
 			if text := body(t, res); res.StatusCode != c.status || keeper.lastCall != call {
-				t.Errorf("got status %d, answer %s, want status %d; the keeper got the call %q, want %q", res.StatusCode, text, c.status, keeper.lastCall, call)
+				t.Errorf("got status %d, answer %s, want status %d; the keeper got call %q, want %q", res.StatusCode, text, c.status, keeper.lastCall, call)
 			}
 		})
 	}
@@ -99,6 +99,6 @@ func TestActNeedsTokenAndCSRF(t *testing.T) {
 		t.Error("GET /api/lessons/a/retire has status 200, want a refusal: only POST retires a lesson")
 	}
 	if keeper.lastCall != "" {
-		t.Errorf("the keeper got the call %q, want none", keeper.lastCall)
+		t.Errorf("the keeper got call %q, want none", keeper.lastCall)
 	}
 }

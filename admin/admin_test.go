@@ -310,7 +310,7 @@ func TestPublicMetricsNeedNoToken(t *testing.T) {
 func TestServerWithoutTokenIsRefused(t *testing.T) {
 	for _, tokens := range [][]string{nil, {""}, {" \n"}, {"x", ""}} {
 		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, errNoToken) {
-			t.Errorf("New with the tokens %q: got error %v, want %v", tokens, err, errNoToken)
+			t.Errorf("New with tokens %q: got error %v, want %v", tokens, err, errNoToken)
 		}
 	}
 	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil { // a digest has 64 characters
@@ -405,7 +405,7 @@ func TestForeignHostsAndCrossSiteRequestsAreRefused(t *testing.T) {
 	})
 	for h := range preflight.Header {
 		if strings.HasPrefix(h, "Access-Control-") {
-			t.Errorf("the answer to a preflight has the header %s, want no CORS header", h)
+			t.Errorf("the answer to a preflight has header %s, want no CORS header", h)
 		}
 	}
 	if preflight.StatusCode < 400 {
@@ -434,7 +434,7 @@ func TestEveryResponseHasSecurityHeaders(t *testing.T) {
 		}
 		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"} {
 			if h.Get(name) != want {
-				t.Errorf("%s: the header %s is %q, want %q", path, name, h.Get(name), want)
+				t.Errorf("%s: header %s is %q, want %q", path, name, h.Get(name), want)
 			}
 		}
 		if h.Get("Access-Control-Allow-Origin") != "" {
@@ -481,7 +481,7 @@ func TestLoginFormSetsTheCookie(t *testing.T) {
 	for _, wrong := range []string{"", "wrong-canary"} {
 		res := post(wrong)
 		if text := body(t, res); res.StatusCode != 401 || len(res.Cookies()) != 0 || strings.Contains(text, "canary") {
-			t.Errorf(`the token %q: got status %d, %d cookies, page %s, want 401, no cookie and a page without "canary"`, wrong, res.StatusCode, len(res.Cookies()), text)
+			t.Errorf(`token %q: got status %d, %d cookies, page %s, want 401, no cookie and a page without "canary"`, wrong, res.StatusCode, len(res.Cookies()), text)
 		}
 	}
 	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
@@ -528,7 +528,7 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	}
 	for _, key := range []string{"generated_at", "reward_definition", "global", "srm", "reporting", "lessons"} {
 		if _, ok := got[key]; !ok {
-			t.Errorf("the report lacks the key %s, want the key", key)
+			t.Errorf("the report lacks key %s, want the key", key)
 		}
 	}
 	f.do(t, "GET", "/api/report", bearer(token))
@@ -537,13 +537,13 @@ func TestReportAPIReadsTheQueryAndHidesErrors(t *testing.T) {
 	}
 	for _, bad := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
 		if res := f.do(t, "GET", "/api/report?"+bad, bearer(token)); res.StatusCode != 400 {
-			t.Errorf("the query %s: got status %d, want 400", bad, res.StatusCode)
+			t.Errorf("query %s: got status %d, want 400", bad, res.StatusCode)
 		}
 	}
 	f.reports.err = errors.New("disk canary")
 	res = f.do(t, "GET", "/api/report", bearer(token))
 	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
-		t.Errorf("a failing report: got status %d and the log %s, want status 500 and the error in the log only", res.StatusCode, f.log)
+		t.Errorf("a failing report: got status %d and log %s, want status 500 and the error in the log only", res.StatusCode, f.log)
 	}
 	page := f.do(t, "GET", "/", bearer(token))
 	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read") {

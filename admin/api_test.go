@@ -54,11 +54,11 @@ func TestExportHasFileNameAndTypeEvenIfEmpty(t *testing.T) {
 		} {
 			res := sendAPI(h, "GET", "/api/export?format="+format, "")
 			if got := textOf(res); res.StatusCode != http.StatusOK || got != strings.Repeat("x", n) {
-				t.Errorf("the format %q: got status %d, want 200; the body is %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
+				t.Errorf("format %q: got status %d, want 200; the body is %q, want %q", format, res.StatusCode, got, strings.Repeat("x", n))
 			}
 			head := [2]string{res.Header.Get("Content-Type"), res.Header.Get("Content-Disposition")}
 			if head != [2]string{want[0], `attachment; filename="` + want[1] + `"`} {
-				t.Errorf("the format %q: got content type and file name %q, want %q", format, head, [2]string{want[0], `attachment; filename="` + want[1] + `"`})
+				t.Errorf("format %q: got content type and file name %q, want %q", format, head, [2]string{want[0], `attachment; filename="` + want[1] + `"`})
 			}
 		}
 	}
@@ -113,18 +113,18 @@ func TestStoreFaultsHaveSameTextForAPIAndPages(t *testing.T) {
 		for _, at := range []string{"/sessions", "/sessions/word", "/samples"} {
 			res := sendAPI(h, "GET", "/api"+at, "")
 			if text := textOf(res); res.StatusCode != c.status || !strings.Contains(text, c.wantText) || strings.Contains(text, "canary") {
-				t.Errorf("/api%s with the fault %v: got status %d, answer %s, want status %d and a text with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
+				t.Errorf("/api%s with fault %v: got status %d, answer %s, want status %d and a text with %q and without the canary", at, c.err, res.StatusCode, text, c.status, c.wantText)
 			}
 			res = serve(h, at, cookie)
 			_, main, _ := strings.Cut(textOf(res), "<main") // a page begins the text in upper case
 			if res.StatusCode != c.status || !strings.Contains(main, c.wantText[1:]) || strings.Contains(main, "canary") ||
 				strings.Contains(main, `<div class="scroll`) || strings.Contains(main, `<div class="samples`) {
-				t.Errorf("page %s with the fault %v: got status %d, want %d; the page is %s, want %q and neither the canary nor rows nor samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
+				t.Errorf("page %s with fault %v: got status %d, want %d; the page is %s, want %q and neither the canary nor rows nor samples", at, c.err, res.StatusCode, c.status, main, c.wantText[1:])
 			}
 		}
 		res := sendAPI(h, "POST", "/api/feedback", `{"session_id":"x","source":"user","type":"approval"}`)
 		if res.StatusCode != c.status {
-			t.Errorf("feedback with the error %v: got status %d, want %d", c.err, res.StatusCode, c.status)
+			t.Errorf("feedback with error %v: got status %d, want %d", c.err, res.StatusCode, c.status)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestQueryParametersOutOfBoundsAreNamed(t *testing.T) {
 			for _, v := range values {
 				res := sendAPI(h, "GET", c.at+"?"+c.key+"="+strings.ReplaceAll(v, " ", "+"), "")
 				if text := textOf(res); res.StatusCode != status || status == 400 && !strings.HasPrefix(text, `{"error":"`+c.key+": ") {
-					t.Errorf("the parameter %s=%.30q of %s: got status %d, answer %.200s, want status %d, and a refusal that begins with the name", c.key, v, c.at, res.StatusCode, text, status)
+					t.Errorf("parameter %s=%.30q of %s: got status %d, answer %.200s, want status %d, and a refusal that begins with the name", c.key, v, c.at, res.StatusCode, text, status)
 				}
 			}
 		}

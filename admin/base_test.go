@@ -61,7 +61,7 @@ func walk(t *testing.T, handler http.Handler) {
 		todo = todo[1:]
 		page := do("GET", strings.ReplaceAll(at, "&amp;", "&"), in.Result().Cookies()[0])
 		if page.Code != 200 {
-			t.Errorf("the link %s: got status %d, want 200", at, page.Code)
+			t.Errorf("link %s: got status %d, want 200", at, page.Code)
 		}
 		for _, m := range links.FindAllStringSubmatch(page.Body.String(), -1) {
 			if !seen[m[1]] {

@@ -120,7 +120,7 @@ func TestBrowserLoginShowsTheTable(t *testing.T) {
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("the browser reports errors %q, want none", got)
 	}
 }
 
@@ -151,7 +151,7 @@ func TestBrowserPageRefreshesAndFormLogsInAndOut(t *testing.T) {
 		t.Errorf("the path after the logout is %s, want \"/login\"", got)
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("the browser reports errors %q, want none", got)
 	}
 }
 
@@ -183,7 +183,7 @@ func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := b.js(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
-			t.Errorf("the %s theme has the colours %s, want %q", scheme, got, want)
+			t.Errorf("the %s theme has colours %s, want %q", scheme, got, want)
 		}
 	}
 }

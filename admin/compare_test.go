@@ -35,7 +35,7 @@ func TestComparisonNeedsTenSessionsForAnInterval(t *testing.T) {
 		c := compare(sessionsOfTwoAgents(each, ""), &store.SessionQuery{}, &Prices{}, "agent", "coder", "tester")
 		d := c.Measures[0].Difference
 		if d.Mean == nil || *d.Mean != 1 || (d.Low != nil) != want {
-			t.Errorf("%d sessions a side: got the difference %s, want the mean 1 and an interval: %t", each, asJSON(t, d), want)
+			t.Errorf("%d sessions a side: got difference %s, want the mean 1 and an interval: %t", each, asJSON(t, d), want)
 		}
 		if want && *d.Low <= 0 {
 			t.Errorf("%d sessions a side: the interval of a difference of 1 begins at %v, want above 0", each, *d.Low)

@@ -63,7 +63,7 @@ func TestEveryRouteRefusesUnauthorizedRequests(t *testing.T) {
 		}
 	}
 	if routes < 30 || keeper.lastCall != "" {
-		t.Errorf("%d routes are tested, want at least 30; the keeper got the call %q, want none", routes, keeper.lastCall)
+		t.Errorf("%d routes are tested, want at least 30; the keeper got call %q, want none", routes, keeper.lastCall)
 	}
 	get(t, f, "/sessions/"+id, http.StatusOK) // the session still exists
 }
@@ -100,7 +100,7 @@ func TestFormsReportTheirResultOnTheNextPage(t *testing.T) {
 		"an unknown action":              {"/lessons/helpful/eat", url.Values{}, 404, "Page not found"},
 	} {
 		if status, got := post(c.path, c.values); status != c.status || !strings.Contains(got, c.wantText) {
-			t.Errorf("%s: got status %d with the text %q, want status %d and a text with %q", name, status, got, c.status, c.wantText)
+			t.Errorf("%s: got status %d with text %q, want status %d and a text with %q", name, status, got, c.status, c.wantText)
 		}
 	}
 	if _, got := post(at+"/forget", url.Values{"sure": {"yes"}}); got != "The session is deleted: its record, turns, samples and feedback." {

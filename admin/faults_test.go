@@ -35,7 +35,7 @@ func TestServerErrorsAreLoggedWithTheirID(t *testing.T) {
 			t.Errorf("%s: the answer is a page: %v, want a page for a browser only", accept, page)
 		}
 		if log := f.log.String(); strings.Count(log, "disk canary") != 1 || id == "" || !strings.Contains(log, "request="+id) {
-			t.Errorf("%s: got request id %q and the log %s, want the fault once in the log, with this id", accept, id, log)
+			t.Errorf("%s: got request id %q and log %s, want the fault once in the log, with this id", accept, id, log)
 		}
 	}
 }

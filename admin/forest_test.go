@@ -117,7 +117,7 @@ func TestForestScaleIgnoresOneOutlier(t *testing.T) {
 	}
 	for _, scale := range []string{"101", "0.5", "-1", "NaN", "wide"} {
 		if usual, wide = at(scale); usual.hi-usual.lo < 60 || !wide.cutLow {
-			t.Errorf("the scale %s gives %+v and %+v, want the fitted scale", scale, usual, wide)
+			t.Errorf("scale %s gives %+v and %+v, want the fitted scale", scale, usual, wide)
 		}
 	}
 	truth := func(string) (float64, bool) { return 0.3, true }

@@ -90,6 +90,6 @@ func TestAuditOfADeletionNamesTenantAndNumber(t *testing.T) {
 	})
 	const want = "session (by name) of the tenant acme: 3 deleted"
 	if got := f.audit.latest(); len(got) != 1 || got[0].Detail != want {
-		t.Errorf("audit log: got %+v, want one entry with the detail %q", got, want)
+		t.Errorf("audit log: got %+v, want one entry with detail %q", got, want)
 	}
 }

@@ -45,7 +45,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				for i < min(len(got), len(want)) && got[i] == want[i] {
 					i++
 				}
-				t.Errorf("%q changes the elements of the page %s: got %q, want %q", hostile, at, rest(got, i), rest(want, i))
+				t.Errorf("%q changes the elements of page %s: got %q, want %q", hostile, at, rest(got, i), rest(want, i))
 			}
 			for _, link := range page.links {
 				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
@@ -53,7 +53,7 @@ func TestHostileInputAddsNoMarkup(t *testing.T) {
 				}
 			}
 			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
-				t.Errorf("the page %s lacks the text %q, want the text", at, hostile)
+				t.Errorf("page %s lacks text %q, want the text", at, hostile)
 			}
 		}
 	}
@@ -104,7 +104,7 @@ func pagesOf(t *testing.T, word string) map[string]parsedPage {
 		out[name] = page
 	}
 	if f.askedSession != word {
-		t.Errorf("the page of the session %q reads the session %q, want equal names", word, f.askedSession)
+		t.Errorf("the page of session %q reads session %q, want equal names", word, f.askedSession)
 	}
 	out["login"] = parsePage(t, serve(h, "/lessons/"+slug+asked, nil))
 	f.fail = true

@@ -150,11 +150,11 @@ func TestPagesAreAccessible(t *testing.T) {
 		cookie := serve(h, "/login?token=key", nil).Cookies()[0]
 		for _, at := range pageAddresses() {
 			for _, bad := range barriers(elements(t, serve(h, at, cookie))) {
-				t.Errorf("%s, %s: got the barrier %s, want none", name, at, bad)
+				t.Errorf("%s, %s: got barrier %s, want none", name, at, bad)
 			}
 		}
 		for _, bad := range barriers(elements(t, serve(h, "/lessons", nil))) {
-			t.Errorf("the login page: got the barrier %s, want none", bad)
+			t.Errorf("the login page: got barrier %s, want none", bad)
 		}
 	}
 }
@@ -246,10 +246,10 @@ func TestFilterHasClearLinkOnlyWhenSet(t *testing.T) {
 		for key, value := range filters {
 			fields, clear := read(path + "?tenant=acme&" + key + "=" + strings.ReplaceAll(value, " ", "+"))
 			if fields[key] != value {
-				t.Errorf("%s: the field %s shows %q, want %q", path, key, fields[key], value)
+				t.Errorf("%s: field %s shows %q, want %q", path, key, fields[key], value)
 			}
 			if fields["tenant"] != "acme" || clear != path+"?tenant=acme" {
-				t.Errorf("%s: with the filter %s the tenant is %q, want acme; the link to clear the filters is %q, want %q", path, key, fields["tenant"], clear, path+"?tenant=acme")
+				t.Errorf("%s: with filter %s the tenant is %q, want acme; the link to clear the filters is %q, want %q", path, key, fields["tenant"], clear, path+"?tenant=acme")
 			}
 		}
 	}

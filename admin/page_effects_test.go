@@ -359,11 +359,11 @@ func TestQueueListsOldestCandidateFirst(t *testing.T) {
 	ids := map[string]bool{}
 	for _, m := range regexp.MustCompile(` id="([^"]*)"`).FindAllStringSubmatch(page, -1) {
 		if ids[m[1]] {
-			t.Errorf("two elements of the page have the id %s, want one", m[1])
+			t.Errorf("two elements of the page have id %s, want one", m[1])
 		}
 		ids[m[1]] = true
 	}
 	if len(ids) < 12 {
-		t.Errorf("the page has the ids %v, want at least 12", ids)
+		t.Errorf("the page has ids %v, want at least 12", ids)
 	}
 }

@@ -212,7 +212,7 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 		}
 	}
 	if keeper.lastCall != "helpful pause 0 0 "+tokenAuthor() || keeper.count != len(backs) {
-		t.Errorf("the keeper got %d calls, the newest %q, want a pause of helpful for each of %d posts", keeper.count, keeper.lastCall, len(backs))
+		t.Errorf("the keeper got %d calls, newest %q, want a pause of helpful for each of %d posts", keeper.count, keeper.lastCall, len(backs))
 	}
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
@@ -252,12 +252,12 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
 	if keeper.lastCall != "helpful pause 0 0 "+tokenAuthor() || keeper.count != 1 {
-		t.Errorf("the keeper got the call %q, want one pause of helpful", keeper.lastCall)
+		t.Errorf("the keeper got call %q, want one pause of helpful", keeper.lastCall)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
 		t.Error("the next page has the theme from before the selection, want the selected theme")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("the browser reports errors %q, want none", got)
 	}
 }

@@ -130,7 +130,7 @@ func TestBrowserLessonsTableFitsTheScreen(t *testing.T) {
 		t.Error("the definition of the verdict is closed after a click, want open")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("the browser reports errors %q, want none", got)
 	}
 }
 

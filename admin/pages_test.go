@@ -183,20 +183,20 @@ func TestBrowserQueueWorksByKeyboard(t *testing.T) {
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
 	if !strings.HasPrefix(keeper.lastCall, "waiting reject 0 0 operator ") {
-		t.Errorf("the keeper got the call %q, want a rejection of waiting", keeper.lastCall)
+		t.Errorf("the keeper got call %q, want a rejection of waiting", keeper.lastCall)
 	}
 	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "candidate-newer" {
-		t.Errorf("the page shows the candidates %s, want candidate-newer", got)
+		t.Errorf("the page shows candidates %s, want candidate-newer", got)
 	}
 	if got := b.js(t, "location.hash"); got != "#candidate-newer" {
 		t.Errorf("the fragment of the address after the rejection is %s, want \"#candidate-newer\"", got)
 	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(keeper.lastCall, "newer approve 0 0 operator ") {
-		t.Errorf("the keeper got the call %q, want an approval of newer", keeper.lastCall)
+		t.Errorf("the keeper got call %q, want an approval of newer", keeper.lastCall)
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("the browser reports errors %q, want none", got)
 	}
 }
 

@@ -50,7 +50,7 @@ func TestTokenIsMadeOnceAndKept(t *testing.T) {
 	}
 	entries, _ := os.ReadDir(dir)
 	if len(entries) != 1 {
-		t.Errorf("the directory has the files %v, want the token file alone", entries)
+		t.Errorf("the directory has files %v, want the token file alone", entries)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestSessionsAreBounded(t *testing.T) {
 func TestSessionsNeedRandomness(t *testing.T) {
 	s := newSessions(strings.NewReader("short"), time.Now)
 	if id, err := s.create([32]byte{}); err == nil {
-		t.Fatalf("a random source of 5 bytes: got the session id %q, want an error", id)
+		t.Fatalf("a random source of 5 bytes: got session id %q, want an error", id)
 	}
 }
 

@@ -103,7 +103,7 @@ func TestCookieIsSecureBehindTLSProxy(t *testing.T) {
 			r.Header.Set("X-Forwarded-Proto", proto)
 		})
 		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
-			t.Errorf("X-Forwarded-Proto %q: got the cookies %v, want one cookie with Secure %v", proto, c, want)
+			t.Errorf("X-Forwarded-Proto %q: got cookies %v, want one cookie with Secure %v", proto, c, want)
 		}
 	}
 }
@@ -124,7 +124,7 @@ func TestButtonsActOnTheShownVersion(t *testing.T) {
 	}
 	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
 	if want := (lesson.SeenVersion{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
-		t.Errorf("the keeper got the seen version %+v, want %+v", keeper.seen, want)
+		t.Errorf("the keeper got seen version %+v, want %+v", keeper.seen, want)
 	}
 }
 

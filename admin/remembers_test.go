@@ -99,6 +99,6 @@ func TestLogoutRemovesTheCookie(t *testing.T) {
 	cookie, csrf := f.browser(t)
 	res := f.do(t, "POST", "/logout", func(r *http.Request) { r.AddCookie(cookie); r.Header.Set(csrfHeader, csrf) })
 	if c := res.Cookies(); len(c) != 1 || c[0].Value != "" || c[0].MaxAge >= 0 || res.Header.Get("Location") != "/login" {
-		t.Errorf("the logout sets the cookies %v, want one empty cookie that has expired; it leads to %q, want /login", c, res.Header.Get("Location"))
+		t.Errorf("the logout sets cookies %v, want one empty cookie that has expired; it leads to %q, want /login", c, res.Header.Get("Location"))
 	}
 }

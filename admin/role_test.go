@@ -50,7 +50,7 @@ func TestViewerTokenReachesOnlyViewableRoutes(t *testing.T) {
 		}
 	}
 	if viewed < 10 || keeper.lastCall != "" {
-		t.Errorf("%d routes are viewable, want at least 10; the keeper got the call %q, want none", viewed, keeper.lastCall)
+		t.Errorf("%d routes are viewable, want at least 10; the keeper got call %q, want none", viewed, keeper.lastCall)
 	}
 	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
 		if res := f.do(t, "GET", target, bearer(viewerToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
@@ -100,7 +100,7 @@ func TestViewerBrowserCannotActAndIsAudited(t *testing.T) {
 		r.Header.Set(csrfHeader, csrf)
 	})
 	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "cannot change anything") || keeper.lastCall != "" {
-		t.Errorf("a retirement by a viewer: got status %d, answer %s, want 403 with \"cannot change anything\"; the keeper got the call %q, want none", res.StatusCode, text, keeper.lastCall)
+		t.Errorf("a retirement by a viewer: got status %d, answer %s, want 403 with \"cannot change anything\"; the keeper got call %q, want none", res.StatusCode, text, keeper.lastCall)
 	}
 	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))
 	digestStart := func(token string) string {

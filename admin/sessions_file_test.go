@@ -129,7 +129,7 @@ func TestUnwritableFileOfLoginsIsLogged(t *testing.T) {
 			t.Errorf("%s: the log is\n%s\nwant a line with %q", name, f.log, c.want)
 		}
 		if entries, err := filepath.Glob(filepath.Join(dir, ".*")); err != nil || len(entries) > 0 {
-			t.Errorf("%s: the data directory has the files %v, error %v, want no draft", name, entries, err)
+			t.Errorf("%s: the data directory has files %v, error %v, want no draft", name, entries, err)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestLoginFromTheFutureIsNotValid(t *testing.T) {
 		cookie, _ := startedIn(t, dir, noon(), nil).browser(t)
 		f := startedIn(t, dir, noon().Add(-back), nil)
 		if got := f.statusWith(t, cookie); got != want || strings.Contains(f.log.String(), "from the future") != (want == 401) {
-			t.Errorf("%v before the login: got status %d and the log %q, want %d, and a line if the login is refused", back, got, f.log, want)
+			t.Errorf("%v before the login: got status %d and log %q, want %d, and a line if the login is refused", back, got, f.log, want)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func TestLastUseIsStored(t *testing.T) {
 		f.statusWith(t, cookie)
 		text, err := os.ReadFile(filepath.Join(dir, sessionsFile))
 		if err != nil || !strings.Contains(string(text), `"used":"2026-05-01T`+c.used) {
-			t.Errorf("%v after the login: got the file %s, error %v, want the last use at %s", c.after, text, err, c.used)
+			t.Errorf("%v after the login: got file %s, error %v, want the last use at %s", c.after, text, err, c.used)
 		}
 	}
 }

@@ -97,7 +97,7 @@ func TestBrowserTasksTakeAtMostThreeClicks(t *testing.T) {
 		}
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
-		t.Errorf("the browser reports the errors %q, want none", got)
+		t.Errorf("the browser reports errors %q, want none", got)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestExportHasTheFilteredSessions(t *testing.T) {
 	}
 	for arm, want := range map[string]int{"treated": 24, "injected": 16, "withheld": 8, "control": 0} {
 		if out := get(t, f, "/api/sessions?lesson=read-the-log&min_reward=0&arm="+arm, 200); strings.Count(out, `"session_id"`) != want {
-			t.Errorf("the arm %s has %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
+			t.Errorf("arm %s has %d sessions, want %d", arm, strings.Count(out, `"session_id"`), want)
 		}
 	}
 	if page := get(t, f, "/compare", 200); !strings.Contains(page, "Success, mean reward") || !strings.Contains(page, "/sessions?agent=writer&amp;arm=injected&amp;lesson=read-the-log") {

@@ -34,7 +34,7 @@ func TestEveryVerdictHasAdviceAndFilterGroup(t *testing.T) {
 		}
 	}
 	if got := advise(&report.Row{State: "active", Verdict: "unknown"}); got.Group != "open" || got.Next != "" {
-		t.Errorf("a verdict without advice has the advice %+v, want the group open without a next step", got)
+		t.Errorf("a verdict without advice has advice %+v, want the group open without a next step", got)
 	}
 }
 
@@ -56,7 +56,7 @@ func TestAdviceOnStatePrecedesVerdict(t *testing.T) {
 		"caution":         "Keep the lesson.",
 	} {
 		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).Next; got != want {
-			t.Errorf("the next step in the state %s is %q, want %q", state, got, want)
+			t.Errorf("the next step in state %s is %q, want %q", state, got, want)
 		}
 	}
 	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}

@@ -92,14 +92,14 @@ func TestForeignTextIsEscapedOnTheOverview(t *testing.T) {
 		page := body(t, f.do(t, "GET", "/?tenant="+strings.NewReplacer("<", "%3C", ">", "%3E", `"`, "%22", " ", "+", ";", "%3B", "{", "%7B", "}", "%7D").Replace(text), bearer(token)))
 		for _, found := range tag.FindAllString(page, -1) {
 			if !slices.Contains(own, found) {
-				t.Errorf("with the text %s the overview contains %s, want only markup of the dashboard", text, found)
+				t.Errorf("with text %s the overview contains %s, want only markup of the dashboard", text, found)
 			}
 		}
 		if strings.Contains(text, "'") && strings.Contains(page, text) {
 			t.Errorf("the overview contains %s with its quote, want an escaped quote", text)
 		}
 		if json := body(t, f.do(t, "GET", "/api/report", bearer(token))); strings.Contains(json, "<") {
-			t.Errorf("with the text %s the JSON contains a <, want an escaped <", text)
+			t.Errorf("with text %s the JSON contains a <, want an escaped <", text)
 		}
 	}
 }

@@ -129,7 +129,7 @@ func TestBrowserSessionPagesFitTheScreenWidth(t *testing.T) {
 			for name, path := range map[string]string{"sessions": "/sessions", "session": "/sessions/" + id.String(), "samples": "/samples", "health": "/health"} {
 				b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
 				if got := b.js(t, `document.documentElement.scrollWidth <= innerWidth`); got != "true" {
-					t.Errorf("%s is wider than the screen of %d pixels, because of the elements %s", name, wide, b.js(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
+					t.Errorf("%s is wider than the screen of %d pixels, because of elements %s", name, wide, b.js(t, `[...document.querySelectorAll("main *")].filter(e => e.getBoundingClientRect().right > innerWidth && !e.closest(".scroll")).map(e => e.tagName + "." + e.className).slice(0, 5).join()`))
 				}
 				b.picture(t, fmt.Sprintf("%s-%s-%d.png", name, scheme, wide))
 			}

@@ -118,7 +118,7 @@ func TestViewsHaveBounds(t *testing.T) {
 	} {
 		page := get(post("/views", form).Header.Get("Location"))
 		if !strings.Contains(page, "Nothing was saved") || !strings.Contains(page, want) {
-			t.Errorf("saving the view %v: the next page lacks %q, want the reason", form["name"], want)
+			t.Errorf("saving view %v: the next page lacks %q, want the reason", form["name"], want)
 		}
 	}
 	post("/views", url.Values{"name": {strings.Repeat("ü", 80)}, "agent": {"a"}})

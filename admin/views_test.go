@@ -60,11 +60,11 @@ func TestExportReportsAFailureMidway(t *testing.T) {
 	x := &fakeExport{}
 	f := newStoreFixture(t, sessions, func(o *Options) { o.Read.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Filter.Tenant != "t" || x.asked.Filter.Lesson != "l" || len(x.asked.Filter.Quality) != 1 {
-		t.Errorf("export: got %q for the selection %+v, want \"{}\\n\" for the format mplp, tenant t, lesson l and one quality", text, x.asked)
+		t.Errorf("export: got %q for selection %+v, want \"{}\\n\" for the format mplp, tenant t, lesson l and one quality", text, x.asked)
 	}
 	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
 	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
-		t.Errorf("the page lacks the link %s, or has a link with format=experiment, which cannot filter by agent", want)
+		t.Errorf("the page lacks link %s, or has a link with format=experiment, which cannot filter by agent", want)
 	}
 	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
 	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
@@ -103,7 +103,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		scripts, handlers := markup(t, page)
 		for _, src := range scripts {
 			if !strings.HasPrefix(src, "/static/") {
-				t.Errorf("%s loads the script %q, want scripts of /static/ only", target, src)
+				t.Errorf("%s loads script %q, want scripts of /static/ only", target, src)
 			}
 		}
 		if len(handlers) > 0 {

@@ -20,7 +20,7 @@ func TestLessonIsLeaningOnceBelievedToHelp(t *testing.T) {
 		c := bandit.New()
 		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.residual*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
-			t.Errorf("%+v: got the belief %+v, want Leaning = %v", k, p, k.want)
+			t.Errorf("%+v: got belief %+v, want Leaning = %v", k, p, k.want)
 		}
 	}
 }
@@ -82,19 +82,19 @@ func TestCountedBeliefUsesTheCountersAlone(t *testing.T) {
 		addDay(mixed, 3, 100, 0.1-0.2*float64(i%2))
 	}
 	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
-		t.Fatalf("got the mean %v after residuals that turned negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
+		t.Fatalf("got mean %v after residuals that turned negative and %v after alternating ones, want the first lower by at least 0.01", a.Mean, b.Mean)
 	}
 	want := mixed.Counted(k)
 	if got := turned.Counted(k); got != want {
-		t.Errorf("rewards in another order: got the counted belief %+v, want %+v", got, want)
+		t.Errorf("rewards in another order: got counted belief %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
 	mixed.AddProvisional(injectedA(0.5), 1, 1)
 	if got := mixed.Counted(k); got != want {
-		t.Errorf("after the reward of an open session: got the counted belief %+v, want %+v", got, want)
+		t.Errorf("after the reward of an open session: got counted belief %+v, want %+v", got, want)
 	}
 	if got := mixed.Posterior(k); got == before {
-		t.Errorf("after the reward of an open session: got the belief %+v as before, want another", got)
+		t.Errorf("after the reward of an open session: got belief %+v as before, want another", got)
 	}
 }
 
@@ -108,6 +108,6 @@ func TestSuccessorsPastBeliefUsesTheCountersAlone(t *testing.T) {
 	before := c.MeanAt(successor, 4)
 	c.AddProvisional(injectedA(0.5), 1, 1)
 	if got := c.MeanAt(successor, 4); got != before || before <= 0.01 {
-		t.Errorf("got the mean %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
+		t.Errorf("got mean %v with the reward of an open session and %v without, want equal means above 0.01", got, before)
 	}
 }

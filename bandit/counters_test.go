@@ -21,7 +21,7 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 		k.Confidence = confidence
 		p := c.Posterior(k)
 		if !almostEqual(p.Mean, want) || !almostEqual(p.Var, 0.0016) || p.Match != 0 || p.Benched || p.Proven {
-			t.Errorf("confidence %v: got the belief %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
+			t.Errorf("confidence %v: got belief %+v, want Mean = %v, Var = 0.0016, Match = 0, not benched and not proven", confidence, p, want)
 		}
 	}
 }
@@ -35,16 +35,16 @@ func TestBenchedLessonReturnsWhenHarmIsUnlikely(t *testing.T) {
 		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
 		if p.Benched != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
-			t.Fatalf("got the belief %+v, want a lower mean than %v, and Benched = %v", p, was.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
+			t.Fatalf("got belief %+v, want a lower mean than %v, and Benched = %v", p, was.Mean, p.Mean < -0.25*math.Sqrt(p.Var))
 		}
 		was = p
 	}
 	if !was.Benched {
-		t.Fatalf("after 200 sessions 20 points below expectation: got the belief %+v, want Benched = true", was)
+		t.Fatalf("after 200 sessions 20 points below expectation: got belief %+v, want Benched = true", was)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
 	if p := c.Posterior(lesson("a")); p.Benched {
-		t.Errorf("after good sessions: got the belief %+v, want Benched = false", p)
+		t.Errorf("after good sessions: got belief %+v, want Benched = false", p)
 	}
 }
 
@@ -73,7 +73,7 @@ func TestSeasonedLessonIsBenchedAtLikelyHarm(t *testing.T) {
 		c := bandit.New()
 		e.addTo(c, "a@1", 0)
 		if p := c.Posterior(lesson("a")); math.Abs(p.Mean-x.mean) > 1e-4 || p.Benched != x.want {
-			t.Errorf("%+v: got the belief %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
+			t.Errorf("%+v: got belief %+v, want Mean = %v and Benched = %v", x, p, x.mean, x.want)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
-			t.Fatalf("got the belief %+v, want finite numbers, Var > 0 and a mean from -20 to 20", p)
+			t.Fatalf("got belief %+v, want finite numbers, Var > 0 and a mean from -20 to 20", p)
 		}
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
 			t.Fatalf("got %v successes and %v failures, want no negative count", s, f)
@@ -100,15 +100,15 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(bandit.Config{K: 1, Objective: bandit.Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
 		if a.Base < 0 || a.Base > 1 {
-			t.Fatalf("got the base %v, want 0 to 1", a.Base)
+			t.Fatalf("got base %v, want 0 to 1", a.Base)
 		}
 		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.Rewards.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
-			t.Fatalf("got the statistics %+v, want no negative N, Rewards.M1, Matched or Strata[0].Assigned[0]", st)
+			t.Fatalf("got statistics %+v, want no negative N, Rewards.M1, Matched or Strata[0].Assigned[0]", st)
 		}
 		c.SetPriors(c.Refit())
 		if p := c.Posterior(lesson("a")); math.IsNaN(p.Mean) || p.Var <= 0 {
-			t.Fatalf("after a refit: got the belief %+v, want a mean that is a number and a positive variance", p)
+			t.Fatalf("after a refit: got belief %+v, want a mean that is a number and a positive variance", p)
 		}
 		c.Maxima(time.Unix(0, 0))
 	})
@@ -128,7 +128,7 @@ func TestOldEvidenceIsDiscountedByAge(t *testing.T) {
 	}{{0, 7, 1}, {7, 7, 0.5}, {14, 7, 0.25}, {14, 14, 0.5}, {-5, 7, 1}, {14, 0, 0.25}, {14, math.NaN(), 0.25}, {1000, 7, 0}, {200, 200, 0.5}} {
 		want, _, _, _ := seen{n1: 100 * k.weight, s1: 50 * k.weight}.solve(bandit.DefaultPriors(), 0.01)
 		if got := at(k.day, k.half); !almostEqual(got, want) {
-			t.Errorf("day %d, half-life %v: got the mean %v, want %v", k.day, k.half, got, want)
+			t.Errorf("day %d, half-life %v: got mean %v, want %v", k.day, k.half, got, want)
 		}
 	}
 	c.Advance(7, 7)
@@ -152,7 +152,7 @@ func TestHalfLifeFollowsTheClosingRate(t *testing.T) {
 		left := math.Exp2(-age / want)
 		mean, _, _, _ := seen{n1: 100 * left, s1: 50 * left}.solve(bandit.DefaultPriors(), 0.01)
 		if got := c.Posterior(lesson("a")).Mean; !almostEqual(got, mean) {
-			t.Errorf("%v sessions a day: got the mean %v, want %v", rate, got, mean)
+			t.Errorf("%v sessions a day: got mean %v, want %v", rate, got, mean)
 		}
 	}
 	for at, want := range map[time.Time]int32{time.Unix(-1, 0): 0, time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC): 20454, time.Unix(math.MaxInt64, 0): math.MaxInt32} {
@@ -184,7 +184,7 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 		{"its own parent", bandit.Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
 		if got := c.Posterior(k.c).Mean; !almostEqual(got, k.want) {
-			t.Errorf("%s: got the mean %v, want %v", k.what, got, k.want)
+			t.Errorf("%s: got mean %v, want %v", k.what, got, k.want)
 		}
 	}
 	if half < 0.03 {
@@ -196,10 +196,10 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 	own, _, _, _ := second.solve(bandit.DefaultPriors(), 0.01)
 	third := c.Posterior(bandit.Action{Slug: "old", Arm: "old@3", Confidence: 0.5}).Mean
 	if !almostEqual(third, own/2) {
-		t.Errorf("third text: got the mean %v, want %v, half of the second text's own mean", third, own/2)
+		t.Errorf("third text: got mean %v, want %v, half of the second text's own mean", third, own/2)
 	}
 	if got := c.Posterior(bandit.Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean; got != first {
-		t.Errorf("first text: got the mean %v, want %v as before the second text", got, first)
+		t.Errorf("first text: got mean %v, want %v as before the second text", got, first)
 	}
 }
 
@@ -207,11 +207,11 @@ func TestSuccessorInheritsHalfOfTheBelief(t *testing.T) {
 func TestRefitFollowsTheLessons(t *testing.T) {
 	c := bandit.New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !almostEqual(p.T02, 0.0016) || !almostEqual(p.W2, 0.01) {
-		t.Errorf("without lessons: got the priors %+v, want version 1 and the default priors", p)
+		t.Errorf("without lessons: got priors %+v, want version 1 and the default priors", p)
 	}
 	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.One), delta("few@1", "s1", 0, 4*trial.One)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
-		t.Errorf("after four injections: got the priors %+v, want Mu0 = 0.01", p)
+		t.Errorf("after four injections: got priors %+v, want Mu0 = 0.01", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
@@ -219,14 +219,14 @@ func TestRefitFollowsTheLessons(t *testing.T) {
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < 0.0002 || p.W2 > 0.01 || p.W2 < 0.0005 {
-		t.Errorf("40 lessons with an effect of 6 points: got the priors %+v, want Mu0 of 0.03 to 0.06, T02 of 0.0002 to 0.0016 and W2 of 0.0005 to 0.01", p)
+		t.Errorf("40 lessons with an effect of 6 points: got priors %+v, want Mu0 of 0.03 to 0.06, T02 of 0.0002 to 0.0016 and W2 of 0.0005 to 0.01", p)
 	}
 	if c.Priors().Version != 0 {
 		t.Errorf("before SetPriors: got the priors of version %d, want 0", c.Priors().Version)
 	}
 	c.SetPriors(p)
 	if c.Priors() != p {
-		t.Errorf("after SetPriors: got the priors %+v, want %+v", c.Priors(), p)
+		t.Errorf("after SetPriors: got priors %+v, want %+v", c.Priors(), p)
 	}
 	c.SetPriors(bandit.Priors{Mu0: math.NaN(), T02: -1, W2: math.Inf(1)})
 	if got := c.Priors(); got != bandit.DefaultPriors() {

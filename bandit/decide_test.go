@@ -85,7 +85,7 @@ func TestBaselineFollowsItsCategory(t *testing.T) {
 		a := &trial.Assignment{Category: "c"}
 		bandit.Decide(neverWithhold(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
 		if a.Base != c.want {
-			t.Errorf("%v sessions with a sum of %v: got the base %v, want %v", c.n, c.sum, a.Base, c.want)
+			t.Errorf("%v sessions with a sum of %v: got base %v, want %v", c.n, c.sum, a.Base, c.want)
 		}
 	}
 }
@@ -149,7 +149,7 @@ func TestWithholdingRateFollowsTheHoldoutRule(t *testing.T) {
 				withheld[p.Slug]++
 			}
 			if want := (1 - p.Eps) * 0.95; math.Abs(p.Propensity-want) > 1e-12 {
-				t.Fatalf("%s: got the propensity %v, want %v", p.Slug, p.Propensity, want)
+				t.Fatalf("%s: got propensity %v, want %v", p.Slug, p.Propensity, want)
 			}
 		}
 	}
@@ -208,13 +208,13 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 		a := trial.Assignment{}
 		ps := slugs(bandit.Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
-			t.Fatalf("got the picks %v, want two, and b first", ps)
+			t.Fatalf("got picks %v, want two, and b first", ps)
 		}
 		probed[ps[1]]++
 	}
 	// x and y have the same uncertainty: each has the best of the three draws with probability (1 - 0.38*0.38)/2
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
-		t.Errorf("got the second picks %v in 20,000 sessions, want x and y at least 120 times, known 20 to 100 times, and a in all but 500", probed)
+		t.Errorf("got second picks %v in 20,000 sessions, want x and y at least 120 times, known 20 to 100 times, and a in all but 500", probed)
 	}
 }
 
@@ -233,10 +233,10 @@ func TestBaselineIsFrozenAtTheFirstDecision(t *testing.T) {
 	base := a.Base
 	later := bandit.Decide(neverWithhold(), moved{b}, &a, "s", lessons("b"), 2)
 	if a.Base != base || base != trial.Round(70.0/100) {
-		t.Errorf("got the base %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
+		t.Errorf("got base %v at the first and %v at the second decision, want %v twice", base, a.Base, trial.Round(70.0/100))
 	}
 	if len(later) != 1 || math.Abs(later[0].Off-(base+0.1)) > 1e-6 {
-		t.Errorf("second decision: got the picks %+v, want one with an offset of %v", later, base+0.1)
+		t.Errorf("second decision: got picks %+v, want one with an offset of %v", later, base+0.1)
 	}
 }
 
@@ -266,7 +266,7 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 	cfg.Epsilon = 1 // all withheld
 	a := trial.Assignment{}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
-		t.Fatalf("got the picks %+v, want three, the first withheld", got)
+		t.Fatalf("got picks %+v, want three, the first withheld", got)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", cs, 2); got != nil {
 		t.Fatalf("at the second match of the same lessons Decide picked %v, want no pick", slugs(got))
@@ -282,7 +282,7 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 		t.Fatalf("after 5 of 2K = 6 picks Decide picked %v, want one pick", slugs(got))
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
-		t.Fatalf("after 2K picks: got the picks %v and %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
+		t.Fatalf("after 2K picks: got picks %v and %d matches, want no pick and 15 matches", slugs(got), len(a.Matched))
 	}
 }
 
@@ -298,19 +298,19 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	before := a.Base
 	got := bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop, loop}, 2)
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
-		t.Fatalf("got the picks %+v, want one injected pick of the arm %q", got, trial.LoopArm)
+		t.Fatalf("got picks %+v, want one injected pick of arm %q", got, trial.LoopArm)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
-		t.Errorf("got the pick %+v, want an offset of %v and a centre of 0.95 or %v", got[0], want, want-0.2)
+		t.Errorf("got pick %+v, want an offset of %v and a centre of 0.95 or %v", got[0], want, want-0.2)
 	}
 	if len(a.Matched) != 1 {
-		t.Errorf("got the matches %+v, want one without the loop warning", a.Matched)
+		t.Errorf("got matches %+v, want one without the loop warning", a.Matched)
 	}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
 		t.Error("Decide flipped the coin of the warning a second time, want one coin")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
-		t.Errorf("got the pick %+v of the warning (found: %t), want one of turn 2", p, ok)
+		t.Errorf("got pick %+v of the warning (found: %t), want one of turn 2", p, ok)
 	}
 	if got := bandit.Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
 		t.Errorf("Decide picked %v, want no pick of a lesson with an expected effect of 0", slugs(got))
@@ -318,7 +318,7 @@ func TestForcedPickTakesNoSlot(t *testing.T) {
 	cfg.Control = 1
 	a = trial.Assignment{}
 	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 1) != nil || len(a.Picks) != 0 {
-		t.Errorf("a control session: got the picks %+v, want none", a.Picks)
+		t.Errorf("a control session: got picks %+v, want none", a.Picks)
 	}
 }
 
@@ -335,7 +335,7 @@ func TestObjectivesOrderTheLessons(t *testing.T) {
 			a := trial.Assignment{}
 			for _, p := range bandit.Decide(cfg, b, &a, name(i), cs, 1) {
 				if !p.Injected && o == bandit.All {
-					t.Fatalf("objective all with epsilon 0: got the pick %+v, want an injected one", p)
+					t.Fatalf("objective all with epsilon 0: got pick %+v, want an injected one", p)
 				}
 				out[p.Slug]++
 			}
@@ -365,7 +365,7 @@ func TestGammaDrawHasMeanAndVariance(t *testing.T) {
 		}
 		m := sum / n
 		if v := sq/n - m*m; math.Abs(m-shape) > 5*math.Sqrt(shape/n) || math.Abs(v/shape-1) > 0.1 {
-			t.Errorf("shape %v: got the mean %v and the variance %v, want about the shape for both", shape, m, v)
+			t.Errorf("shape %v: got mean %v and variance %v, want about the shape for both", shape, m, v)
 		}
 	}
 }
@@ -377,7 +377,7 @@ func TestSessionKeepsTheFirstTextOfALesson(t *testing.T) {
 	bandit.Decide(neverWithhold(), b, &a, "s", lessons("a"), 1)
 	edited := bandit.Action{Slug: "a", Arm: "a@2"}
 	if got := bandit.Decide(neverWithhold(), b, &a, "s", []bandit.Action{edited}, 2); got != nil || len(a.Matched) != 1 {
-		t.Errorf("with an edited lesson: got the picks %v and the matches %+v, want no pick and one match", slugs(got), a.Matched)
+		t.Errorf("with an edited lesson: got picks %v and matches %+v, want no pick and one match", slugs(got), a.Matched)
 	}
 }
 
@@ -398,19 +398,19 @@ func TestOffsetsMatchTheFormula(t *testing.T) {
 	check := func(p trial.Pick, off, own float64) {
 		t.Helper()
 		if centre := min(max(off+own, 0.05), 0.95); math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-centre) > 2e-6 {
-			t.Errorf("%s: got the offset %v and the centre %v, want %v and %v", p.Slug, p.Off, p.C, off, centre)
+			t.Errorf("%s: got offset %v and centre %v, want %v and %v", p.Slug, p.Off, p.C, off, centre)
 		}
 	}
 	check(ps[0], want["a"], -0.1)
 	check(ps[1], want["b"], 0.05)
 	if math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("got the centre %v of the session, want %v", a.C, base+del)
+		t.Errorf("got centre %v of the session, want %v", a.C, base+del)
 	}
 	frozen := slices.Clone(a.Picks)
 	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	check(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
-		t.Errorf("after a later decision: got the first picks %+v and the centre %v of the session, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
+		t.Errorf("after a later decision: got first picks %+v and centre %v of the session, want %+v and %v", a.Picks[:2], a.C, frozen, base+del)
 	}
 }
 
@@ -441,7 +441,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 			was := clone(t, a)
 			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
 			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
-				t.Fatalf("got the assignment %+v, want a decided one with Control and Base of the earlier %+v", a, was)
+				t.Fatalf("got assignment %+v, want a decided one with Control and Base of earlier %+v", a, was)
 			}
 			if len(was.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks) {
 				t.Fatalf("a later turn changed a pick: got %+v, want %+v first", a.Picks, was.Picks)
@@ -460,7 +460,7 @@ func TestDecisionsAreFinalAndWithinLimits(t *testing.T) {
 		seen := map[string]bool{}
 		for _, p := range a.Picks {
 			if seen[p.Slug] || p.C < 0.05 || p.C > 0.95 {
-				t.Fatalf("got the pick %+v, want one pick of each lesson, with C from 0.05 to 0.95", p)
+				t.Fatalf("got pick %+v, want one pick of each lesson, with C from 0.05 to 0.95", p)
 			}
 			seen[p.Slug] = true
 		}

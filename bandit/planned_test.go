@@ -81,7 +81,7 @@ func TestPlannedTrialEndsWithItsLastPick(t *testing.T) {
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
 	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Action{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
-		t.Errorf("objective all: got the picks %+v, want one outside of a trial with epsilon 0.2", p)
+		t.Errorf("objective all: got picks %+v, want one outside of a trial with epsilon 0.2", p)
 	}
 }
 
@@ -97,14 +97,14 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 		a := trial.Assignment{Category: "x"}
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
 		if !a.InComparison() || a.C == 0 {
-			t.Fatalf("after a loop warning: got the assignment %+v, want one in the comparison with a centre other than 0", a)
+			t.Fatalf("after a loop warning: got assignment %+v, want one in the comparison with a centre other than 0", a)
 		}
 		centre := a.C
 		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)
 		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
 		g := c.Measured().Global()
 		if a.C != centre || g.N != 1 || g.Rewards.M1+g.Rewards.M0 != 0 && g.N != 1 {
-			t.Fatalf("got the centre %v and the comparison %+v, want %v and 1 session", a.C, g, centre)
+			t.Fatalf("got centre %v and comparison %+v, want %v and 1 session", a.C, g, centre)
 		}
 		if a.Control {
 			control++
@@ -115,7 +115,7 @@ func TestLoopWarningDoesNotChangeTheComparison(t *testing.T) {
 			assigned = [2]int64{0, 1}
 		}
 		if len(g.All.Any) != 1 || g.All.Any[0].Eps != 0.25 || g.All.Any[0].Assigned != assigned {
-			t.Fatalf("got the strata %+v for the picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.Any, a.Picks, assigned)
+			t.Fatalf("got strata %+v for picks %+v, want one with Eps = 0.25 and Assigned = %v", g.All.Any, a.Picks, assigned)
 		}
 		several++
 	}

@@ -48,7 +48,7 @@ func TestProvisionalRewardAffectsOnlyTheChooser(t *testing.T) {
 			t.Fatalf("with provisional rewards the beliefs are %+v as before, want other beliefs", during.beliefs)
 		}
 		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
-			t.Fatalf("a clone with open sessions in the original has the state %+v, want %+v as before them", snapshot(c.Clone()), cloned)
+			t.Fatalf("a clone with open sessions in the original has state %+v, want %+v as before them", snapshot(c.Clone()), cloned)
 		}
 		if rapid.Bool().Draw(t, "reload") {
 			fresh := c.Clone()
@@ -91,7 +91,7 @@ func TestExcludedSessionTeachesTheChooserNothing(t *testing.T) {
 	a.Excluded = true
 	before := snapshot(c)
 	if e := c.AddProvisional(a, 1, 1); e.Rewarded() || !reflect.DeepEqual(snapshot(c), before) {
-		t.Errorf("an excluded session added %+v and left the state %+v, want no reward and the state %+v", e, snapshot(c), before)
+		t.Errorf("an excluded session added %+v and left state %+v, want no reward and state %+v", e, snapshot(c), before)
 	}
 	var none bandit.Provisional
 	c.DropProvisional(none)

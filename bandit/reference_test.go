@@ -78,7 +78,7 @@ func TestPosteriorMatchesTheModel(t *testing.T) {
 		checkNear(t, "the variance", p.Var, variance)
 		checkNear(t, "the match effect", p.Match, del)
 		if enough := want.n1+want.n0 >= 200; p.Benched != (enough && mean < 0 || !enough && mean < -0.25*math.Sqrt(variance)) {
-			t.Fatalf("got Benched = %v with the mean %v and the variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
+			t.Fatalf("got Benched = %v with mean %v and variance %v after %v picks, want the opposite", p.Benched, mean, variance, want.n1+want.n0)
 		}
 	})
 }
@@ -140,18 +140,18 @@ func TestMeanAtUsesOnlyEarlierDays(t *testing.T) {
 		before.Advance(at, 20)
 		checkNear(t, "the mean", whole.MeanAt(lesson("a"), at), before.Counted(lesson("a")).Mean)
 		if got := whole.Clone().MeanAt(lesson("a"), at); got != whole.MeanAt(lesson("a"), at) {
-			t.Fatalf("a clone: got the mean %v, want %v", got, whole.MeanAt(lesson("a"), at))
+			t.Fatalf("a clone: got mean %v, want %v", got, whole.MeanAt(lesson("a"), at))
 		}
 		if got, want := whole.Clone().
 			Counted(lesson("a")),
 			whole.Counted(
 				lesson("a"),
 			); got != want {
-			t.Fatalf("a clone: got the counted belief %+v, want %+v", got, want)
+			t.Fatalf("a clone: got counted belief %+v, want %+v", got, want)
 		}
 	})
 	if got := bandit.New().MeanAt(lesson("a"), 100); got != 0.01 {
-		t.Errorf("an unknown lesson: got the mean %v, want 0.01", got)
+		t.Errorf("an unknown lesson: got mean %v, want 0.01", got)
 	}
 }
 
@@ -172,22 +172,22 @@ func TestInheritKeepsProvisionalRewards(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, "7.2"
 	if p := c.Posterior(k); !p.Reached || !one.Rewarded() {
-		t.Fatalf("two rewarded picks of two: got the belief %+v, want Reached = true", p)
+		t.Fatalf("two rewarded picks of two: got belief %+v, want Reached = true", p)
 	}
 	again := bandit.New()
 	again.Inherit(c)
 	n, sum := again.Baseline("x")
 	if got, want := again.Posterior(k), c.Posterior(k); got != want || n != 2 || sum != 2 {
-		t.Errorf("after Inherit: got the belief %+v and a baseline of %v sessions with the sum %v, want %+v, 2 and 2", got, n, sum, want)
+		t.Errorf("after Inherit: got belief %+v and a baseline of %v sessions with sum %v, want %+v, 2 and 2", got, n, sum, want)
 	}
 	again.DropProvisional(one)
 	if p := again.Posterior(k); p.Reached {
-		t.Errorf("after one of two rewards is withdrawn: got the belief %+v, want Reached = false", p)
+		t.Errorf("after one of two rewards is withdrawn: got belief %+v, want Reached = false", p)
 	}
 	again.DropProvisional(two)
 	fresh := bandit.New()
 	if got, want := again.Posterior(k), fresh.Posterior(k); got != want {
-		t.Errorf("without provisional rewards: got the belief %+v, want %+v", got, want)
+		t.Errorf("without provisional rewards: got belief %+v, want %+v", got, want)
 	}
 }
 
@@ -198,11 +198,11 @@ func TestMaximaAdvanceTheDay(t *testing.T) {
 	fresh := c.Posterior(lesson("a")).Mean
 	c.Maxima(time.Unix(2100*86_400, 0))
 	if got := c.Posterior(lesson("a")).Mean; got >= fresh-0.005 {
-		t.Errorf("after 2,000 days: got the mean %v, want less than %v", got, fresh-0.005)
+		t.Errorf("after 2,000 days: got mean %v, want less than %v", got, fresh-0.005)
 	}
 	c.Measured().Raise([]trial.Delta{delta("a@1", "emax+", 0, trial.Fixed(4))})
 	if got := c.Measured().Stats("a@1").Proof.LogUp; got != 4 {
-		t.Errorf("after Raise: got the logarithm of the evidence %v, want 4", got)
+		t.Errorf("after Raise: got the logarithm of evidence %v, want 4", got)
 	}
 }
 
@@ -255,7 +255,7 @@ func TestShareRespectsTheBudget(t *testing.T) {
 			c.spent,
 		)
 		if got := slugs(given); fmt.Sprint(got) != fmt.Sprint(c.want) || len(fresh) != 0 {
-			t.Errorf("%s: got the picks %v of the unit and the new picks %v, want %v and no new pick", name, got, slugs(fresh), c.want)
+			t.Errorf("%s: got picks %v of the unit and the new picks %v, want %v and no new pick", name, got, slugs(fresh), c.want)
 		}
 	}
 	// a later decision has a later turn, and its picks take the remaining slots
@@ -270,6 +270,6 @@ func TestShareRespectsTheBudget(t *testing.T) {
 	)
 	if len(given) != 2 || len(fresh) != 1 || fresh[0].Slug != "d" || fresh[0].Turn != 4 ||
 		len(a.Matched) != 5 {
-		t.Errorf("a later decision: got the picks %v of the unit, the new picks %+v and %d matches, want 2 picks, d at turn 4, and 5 matches", slugs(given), fresh, len(a.Matched))
+		t.Errorf("a later decision: got picks %v of the unit, the new picks %+v and %d matches, want 2 picks, d at turn 4, and 5 matches", slugs(given), fresh, len(a.Matched))
 	}
 }

@@ -49,17 +49,17 @@ func TestRegressionPredictsTheRewardFromFacts(t *testing.T) {
 	c.SetPriors(c.Refit())
 	for at, want := range map[*trial.Assignment]float64{&morning: 0.8, &evening: 0.4} {
 		if got, ok := c.Expected(at); !ok || math.Abs(got-want) > 0.05 {
-			t.Errorf("session at %d: got the prediction %.3f (found: %v), want about %.1f", at.At, got, ok, want)
+			t.Errorf("session at %d: got prediction %.3f (found: %v), want about %.1f", at.At, got, ok, want)
 		}
 	}
 	fresh := trial.Assignment{Category: evening.Category, At: evening.At, Day: evening.Day}
 	bandit.Decide(bandit.Config{K: 1, Epsilon: 0.2, Salt: "s"}, c, &fresh, "one", []bandit.Action{{Slug: "a", Arm: "a@1", Confidence: 0.5}}, 1)
 	if math.Abs(fresh.Base-0.4) > 0.05 {
-		t.Errorf("an evening session: got the base %.3f, want about 0.4", fresh.Base)
+		t.Errorf("an evening session: got base %.3f, want about 0.4", fresh.Base)
 	}
 	stranger := knownFacts("new", 7, 60)
 	if got, ok := c.Expected(&stranger); !ok || got < 0.6 || got > 0.9 {
-		t.Errorf("an unknown agent in the morning: got the prediction %.3f (found: %v), want 0.6 to 0.9", got, ok)
+		t.Errorf("an unknown agent in the morning: got prediction %.3f (found: %v), want 0.6 to 0.9", got, ok)
 	}
 }
 
@@ -104,7 +104,7 @@ func TestRegressionDoesNotDependOnTheOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(a) != string(b) {
-		t.Errorf("got the priors %s and %s of two replicas, want equal ones", a, b)
+		t.Errorf("got priors %s and %s of two replicas, want equal ones", a, b)
 	}
 }
 
@@ -116,12 +116,12 @@ func TestRegressionNeedsRewardsAndFiniteNumbers(t *testing.T) {
 		c.Add(ds)
 	}
 	if p := c.Refit(); p.Regression != nil {
-		t.Errorf("%d rewards: got the regression %+v, want none", bandit.RefitEvery-1, p.Regression)
+		t.Errorf("%d rewards: got regression %+v, want none", bandit.RefitEvery-1, p.Regression)
 	}
 	p := c.Priors()
 	p.Regression = &bandit.Regression{Effects: map[string]map[string]float64{"hour": {"1": math.Inf(1)}}}
 	if c.SetPriors(p); c.Priors().Regression != nil {
-		t.Errorf("after SetPriors with an infinite effect: got the regression %+v, want none", c.Priors().Regression)
+		t.Errorf("after SetPriors with an infinite effect: got regression %+v, want none", c.Priors().Regression)
 	}
 }
 
@@ -133,6 +133,6 @@ func TestCategoriesOfAnOlderStoreKeepTheirBaseline(t *testing.T) {
 	a := knownFacts("agent-0", 7, 0)
 	c.Add(bandit.Contribution(&a, 1, 1))
 	if n, sum := c.Baseline(a.Category); n != 11 || sum != 8 {
-		t.Errorf("got a baseline of %v sessions with the sum %v, want 11 and 8", n, sum)
+		t.Errorf("got a baseline of %v sessions with sum %v, want 11 and 8", n, sum)
 	}
 }

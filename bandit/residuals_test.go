@@ -71,13 +71,13 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 	}
 	for _, d := range a.Contribution(1, 2) {
 		if got := deltaValue(ds, d.Key.Scope, d.Key.Field, d.Key.Day); got != float64(d.Value)/trial.One {
-			t.Errorf("got the value %v for %v, the delta of the trial; want equal values", got, d)
+			t.Errorf("got value %v for %v, the delta of the trial; want equal values", got, d)
 		}
 	}
 	seen, last := map[string]bool{}, "none"
 	for _, d := range ds {
 		if d.Key.Scope != last && seen[d.Key.Scope] {
-			t.Fatalf("got deltas of the scope %q after those of another scope, want all deltas of a scope together", d.Key.Scope)
+			t.Fatalf("got deltas of scope %q after those of another scope, want all deltas of a scope together", d.Key.Scope)
 		}
 		seen[d.Key.Scope], last = true, d.Key.Scope
 	}
@@ -86,10 +86,10 @@ func TestResidualsMatchTheFormulas(t *testing.T) {
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	if got := deltaValue(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
-		t.Errorf("a match in a control session: got the residual %v, want %v", got, 1-0.6-0.02)
+		t.Errorf("a match in a control session: got residual %v, want %v", got, 1-0.6-0.02)
 	}
 	if got := bandit.Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
-		t.Errorf("a session without a decision: got the deltas %v, want 2", got)
+		t.Errorf("a session without a decision: got deltas %v, want 2", got)
 	}
 	a.Excluded = true
 	if bandit.Contribution(&a, 1, 1) != nil {
@@ -125,10 +125,10 @@ func TestBeliefsIgnoreOrderAndCorrections(t *testing.T) {
 		}
 		n, sum := straight.Baseline("x")
 		if n2, sum2 := crooked.Baseline("x"); n2 != n || sum2 != sum {
-			t.Fatalf("got a baseline of %v sessions with the sum %v, want %v and %v", n2, sum2, n, sum)
+			t.Fatalf("got a baseline of %v sessions with sum %v, want %v and %v", n2, sum2, n, sum)
 		}
 		if got, want := crooked.Refit(), straight.Refit(); got != want {
-			t.Fatalf("got the refit priors %+v, want %+v", got, want)
+			t.Fatalf("got refit priors %+v, want %+v", got, want)
 		}
 	})
 }
@@ -151,9 +151,9 @@ func TestCloneIsIndependent(t *testing.T) {
 		t.Error("a clone: got another belief about an edited lesson than with its earlier text as the parent, want equal beliefs")
 	}
 	if got := c.MeanAt(lesson("in"), 20000); !almostEqual(got, 0.01) {
-		t.Errorf("before the first session: got the mean %v, want the prior mean 0.01", got)
+		t.Errorf("before the first session: got mean %v, want the prior mean 0.01", got)
 	}
 	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
-		t.Errorf("after the first day: got the mean %v, want %v", got, want)
+		t.Errorf("after the first day: got mean %v, want %v", got, want)
 	}
 }

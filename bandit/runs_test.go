@@ -137,7 +137,7 @@ func TestShareGivesTheArmsOfTheUnit(t *testing.T) {
 			seen[p.Slug] = true
 		}
 		if a.Picks != nil && a.Picks[0].Turn == a.Picks[len(a.Picks)-1].Turn && len(a.Picks) > cfg.K {
-			t.Fatalf("unit %s: got the turn %d for all %d picks, want the turn of each decision", unit, a.Picks[0].Turn, len(a.Picks))
+			t.Fatalf("unit %s: got turn %d for all %d picks, want the turn of each decision", unit, a.Picks[0].Turn, len(a.Picks))
 		}
 	}
 }
@@ -149,11 +149,11 @@ func TestShareKeepsTheFirstTextOfALesson(t *testing.T) {
 	bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
-		t.Errorf("edited text: got the picks %v of the unit and the new picks %v, want none, and one pick in the unit", given, fresh)
+		t.Errorf("edited text: got picks %v of the unit and the new picks %v, want none, and one pick in the unit", given, fresh)
 	}
 	given, _ = bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
-		t.Errorf("first text: got the picks %v of the unit, want one of x@1", given)
+		t.Errorf("first text: got picks %v of the unit, want one of x@1", given)
 	}
 }
 
@@ -168,7 +168,7 @@ func TestShareCountsWithheldPicksInTheBudget(t *testing.T) {
 	cfg.Room = 100
 	given, fresh := bandit.Share(cfg, beliefsBySlug{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
-		t.Errorf("got the picks %v of the unit and the new picks %v, want one and z", slugs(given), slugs(fresh))
+		t.Errorf("got picks %v of the unit and the new picks %v, want one and z", slugs(given), slugs(fresh))
 	}
 }
 
@@ -183,7 +183,7 @@ func TestShareStopsAtTheLimitOfTheUnit(t *testing.T) {
 		t.Errorf("got %d matches and %d picks, want %d of each", len(a.Matched), len(a.Picks), bandit.MaxShared)
 	}
 	if given, _ := bandit.Share(cfg, beliefsBySlug{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
-		t.Errorf("at the limit: got the picks %v for a member that matches the first lesson, want that lesson", slugs(given))
+		t.Errorf("at the limit: got picks %v for a member that matches the first lesson, want that lesson", slugs(given))
 	}
 }
 
@@ -208,7 +208,7 @@ func TestMergeIsCommutativeAndIdempotent(t *testing.T) {
 		}
 		for _, p := range append(slices.Clone(a.Picks), b.Picks...) {
 			if q, ok := ab.Pick(p.Slug); !ok || q.Injected != p.Injected {
-				t.Fatalf("run %d: got the merged pick %+v (found: %v), want %+v", run, q, ok, p)
+				t.Fatalf("run %d: got merged pick %+v (found: %v), want %+v", run, q, ok, p)
 			}
 		}
 	}

@@ -25,7 +25,7 @@ func TestTrialKeepsItsHoldoutUntilItsWidth(t *testing.T) {
 				ended = picks
 			}
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Benched { // a benched lesson is probed with 0.5, too
-				t.Fatalf("after the end of the trial: got the pick %+v, want another epsilon than 0.5", p)
+				t.Fatalf("after the end of the trial: got pick %+v, want another epsilon than 0.5", p)
 			}
 			if ended > 0 && !c.Posterior(k).Reached {
 				t.Fatal("after the end of the trial: got Reached = false, want true")

@@ -59,16 +59,16 @@ debug_headers: maybe
 		}
 		source, piece, ok := strings.Cut(want[f.Key], "|")
 		if !ok {
-			t.Errorf("got the unexpected fault %s, want only the listed faults", f)
+			t.Errorf("got unexpected fault %s, want only the listed faults", f)
 			continue
 		}
 		if f.Source != source || !strings.Contains(f.Problem, piece) {
-			t.Errorf("the fault is %s, want the source %s and a problem with %q", f, source, piece)
+			t.Errorf("the fault is %s, want source %s and a problem with %q", f, source, piece)
 		}
 		delete(want, f.Key)
 	}
 	for key := range want {
-		t.Errorf("the key %s has no fault, want one", key)
+		t.Errorf("key %s has no fault, want one", key)
 	}
 	if !twice {
 		t.Error("the second inject.k has no fault, want one")
@@ -194,7 +194,7 @@ func TestInvalidValuesAreFaults(t *testing.T) {
 					return
 				}
 			}
-			t.Fatalf("got %v, want a fault of the key %s with %q", err, key, piece)
+			t.Fatalf("got %v, want a fault of key %s with %q", err, key, piece)
 		})
 	}
 }
@@ -225,7 +225,7 @@ func TestUnusualButValidValuesAreAccepted(t *testing.T) {
 func TestTraceHeadersAreParsed(t *testing.T) {
 	h, err := Otel{Headers: []Secret{"X-Key: a:b", " x-key :c", "Empty:"}}.Header()
 	if err != nil || !slices.Equal(h["X-Key"], []string{"a:b", "c"}) || !slices.Equal(h["Empty"], []string{""}) || len(h) != 2 {
-		t.Errorf(`got the headers %v, error %v; want X-Key with "a:b" and "c", Empty with "", no other header and no error`, h, err)
+		t.Errorf(`got headers %v, error %v; want X-Key with "a:b" and "c", Empty with "", no other header and no error`, h, err)
 	}
 }
 
@@ -233,7 +233,7 @@ func TestSystemAgentsReadsPatternsAndSwitches(t *testing.T) {
 	for want, list := range map[string][]string{"": {"false", "no"}, "*": {"crew-*", "true"}, "crew-* x": {"crew-*", "false", "x"}} {
 		m := Match{System: list}
 		if got := strings.Join(m.SystemAgents(), " "); got != want {
-			t.Errorf("match.system %v: got the patterns %q, want %q", list, got, want)
+			t.Errorf("match.system %v: got patterns %q, want %q", list, got, want)
 		}
 	}
 }

@@ -20,7 +20,7 @@ func FuzzParse(f *testing.F) {
 		c, err := Parse(Sources{File: []byte(text)})
 		if err != nil {
 			if faults, ok := AsFaults(err); !ok || len(faults) == 0 || strings.TrimSpace(faults[0].Problem) == "" {
-				t.Fatalf("got the error %#v, want a non-empty list of faults", err)
+				t.Fatalf("got error %#v, want a non-empty list of faults", err)
 			}
 			return
 		}
@@ -40,7 +40,7 @@ func FuzzParse(f *testing.F) {
 		}
 		decoded, err := Parse(Sources{File: []byte(effective)})
 		if err != nil || !reflect.DeepEqual(c, decoded) {
-			t.Fatalf("the effective text is read with the error %v or as another configuration, want the same configuration:\n%s", err, effective)
+			t.Fatalf("the effective text is read with error %v or as another configuration, want the same configuration:\n%s", err, effective)
 		}
 	})
 }

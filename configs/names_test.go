@@ -55,12 +55,12 @@ func TestNamesOfFlagsAndVariablesAreUnique(t *testing.T) {
 			t.Errorf("%s and %s share the flag --%s, want none", n.Path, other, n.Flag)
 		}
 		if other := envs[n.Env]; other != "" {
-			t.Errorf("%s and %s share the variable %s, want none", n.Path, other, n.Env)
+			t.Errorf("%s and %s share variable %s, want none", n.Path, other, n.Env)
 		}
 		flags[n.Flag], envs[n.Env] = n.Path, n.Path
 	}
 	for path := range want {
-		t.Errorf("Names lacks the key %s", path)
+		t.Errorf("Names lacks key %s", path)
 	}
 }
 
@@ -93,7 +93,7 @@ func TestUsageEqualsTheCommentOfTheKey(t *testing.T) {
 func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	started, next := Default(), Default()
 	if got, pending := Follow(started, next); len(pending) != 0 || got.Hash() != started.Hash() {
-		t.Fatalf("two equal configurations: got the pending keys %v or another configuration, want neither", pending)
+		t.Fatalf("two equal configurations: got pending keys %v or another configuration, want neither", pending)
 	}
 	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
 	next.Learning.Enabled = false // takes effect without a restart
@@ -109,6 +109,6 @@ func TestFollowKeepsValuesThatNeedARestart(t *testing.T) {
 	}
 	started.Learning.Enabled, next.Learning.Enabled = false, true // without learning there is no outbox
 	if got, pending := Follow(started, next); !slices.Contains(pending, "learning.enabled") || got.Learning.Enabled {
-		t.Errorf("after a start without learning: got the pending keys %v and learning.enabled %v, want learning.enabled pending and false", pending, got.Learning.Enabled)
+		t.Errorf("after a start without learning: got pending keys %v and learning.enabled %v, want learning.enabled pending and false", pending, got.Learning.Enabled)
 	}
 }

@@ -57,14 +57,14 @@ func TestEveryFaultNamesKeyLineAndRemedy(t *testing.T) {
 	faultOf := map[string]configs.Fault{}
 	for _, f := range faults {
 		if faultOf[f.Key].Key != "" {
-			t.Errorf("the key %s has two faults, want one", f.Key)
+			t.Errorf("key %s has two faults, want one", f.Key)
 		}
 		faultOf[f.Key] = f
 		if strings.Contains(f.Value+f.Problem, "pw") {
 			t.Errorf("the fault shows a password, want none: %s", f)
 		}
 		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
-			t.Errorf("the text of the error lacks the fault %s, or the fault lacks its value", f)
+			t.Errorf("the text of the error lacks fault %s, or the fault lacks its value", f)
 		}
 	}
 	for i, l := range lines {

@@ -22,7 +22,7 @@ func faultsOf(t *testing.T, src configs.Sources) configs.Faults {
 	_, err := configs.Parse(src)
 	faults, ok := configs.AsFaults(err)
 	if !ok {
-		t.Fatalf("the file %q with the flags %v: got error %v, want Faults", src.File, src.Flags, err)
+		t.Fatalf("file %q with flags %v: got error %v, want Faults", src.File, src.Flags, err)
 	}
 	return faults
 }
@@ -125,11 +125,11 @@ func TestFaultNamesItsSource(t *testing.T) {
 		faults := faultsOf(t, c.src)
 		i := slices.IndexFunc(faults, func(f configs.Fault) bool { return f.Key == c.key })
 		if i < 0 || len(faults) != 1 {
-			t.Errorf("%s: got %v, want one fault, of the key %s", name, faults, c.key)
+			t.Errorf("%s: got %v, want one fault, of key %s", name, faults, c.key)
 			continue
 		}
 		if f := faults[i]; f.Source != c.source || !strings.HasPrefix(f.String(), c.source+": "+c.key) {
-			t.Errorf("%s: the fault is %s, want the source %s", name, f, c.source)
+			t.Errorf("%s: the fault is %s, want source %s", name, f, c.source)
 		}
 		if want := "1 fault in the configuration:\n  " + faults[0].String(); faults.Error() != want {
 			t.Errorf("%s: the error is %q, want %q", name, faults.Error(), want)
@@ -188,7 +188,7 @@ func TestFaultOfWrongShapeNamesTheExpectedShape(t *testing.T) {
 		"store: {url: 'redis://h:6379,i:6379/0'}\nlessons: 'redis://@'": "contains a password",
 	} {
 		if faults := faultsOf(t, configs.Sources{File: []byte(file)}); !strings.Contains(faults.Error(), want) {
-			t.Errorf("%s: got the faults %v, want one with %q", file, faults, want)
+			t.Errorf("%s: got faults %v, want one with %q", file, faults, want)
 		}
 	}
 }

@@ -29,7 +29,7 @@ func TestSizeReadsBack(t *testing.T) {
 			n &^= 1<<20 - 1
 		}
 		if parsed, err := ParseSize(n.String()); err != nil || parsed != n {
-			t.Fatalf("the size %d is written %s and read as %d, want the same size: %v", n, n, parsed, err)
+			t.Fatalf("size %d is written %s and read as %d, want the same size: %v", n, n, parsed, err)
 		}
 	})
 }

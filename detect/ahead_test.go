@@ -43,7 +43,7 @@ func TestParallelInspectionEqualsInspectionOnOneGoroutine(t *testing.T) {
 	}
 	want, wantFault := inspectOn(1)
 	if len(want) < 2000 || strings.Count(wantFault, "\n") < 10 {
-		t.Fatalf("got %d findings and the faults %s, want at least 2000 findings and 11 faults", len(want), wantFault)
+		t.Fatalf("got %d findings and faults %s, want at least 2000 findings and 11 faults", len(want), wantFault)
 	}
 	for _, n := range []int{2, 8} {
 		got, gotFault := inspectOn(n)
@@ -67,7 +67,7 @@ func TestErrorOfEmitEndsTheParallelInspection(t *testing.T) {
 		return nil
 	})
 	if !errors.Is(err, stop) || n != 20 {
-		t.Errorf("got the error %v after %d findings, want %v after 20", err, n, stop)
+		t.Errorf("got error %v after %d findings, want %v after 20", err, n, stop)
 	}
 }
 
@@ -77,6 +77,6 @@ func TestPanicInTheInspectionOfALineReachesTheCaller(t *testing.T) {
 	raw := bytes.TrimSpace(longTranscript(2))
 	cause := detect.PanicAhead(raw, func(detect.Finding) error { n++; return nil })
 	if !strings.Contains(fmt.Sprint(cause), "broken line") || n == 0 {
-		t.Errorf("got the panic %v after %d findings, want broken line after the findings of the first line", cause, n)
+		t.Errorf("got panic %v after %d findings, want broken line after the findings of the first line", cause, n)
 	}
 }

@@ -71,12 +71,12 @@ func TestRepeatedTextIsALoopOnlyIfAProgramWroteIt(t *testing.T) {
 			req := parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...)})
 			loops := new(detect.Results).Loops(req, nil, nil)
 			if (len(loops) > 0) != tt.want {
-				t.Errorf("got the loops %+v, want any: %t", loops, tt.want)
+				t.Errorf("got loops %+v, want any: %t", loops, tt.want)
 			}
 			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
 			req = parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...), "tools": tools})
 			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
-				t.Errorf("with declared tools: got the loops %+v, want none", loops)
+				t.Errorf("with declared tools: got loops %+v, want none", loops)
 			}
 		})
 	}
@@ -93,18 +93,18 @@ func TestTextThatBecomesAResultKeepsHashAndWords(t *testing.T) {
 	}
 	for i := 1; i <= 2; i++ {
 		if once.Hash(i) != twice.Hash(i) {
-			t.Errorf("item %d has the hash %v before the repetition and %v after, want equal hashes", i, once.Hash(i), twice.Hash(i))
+			t.Errorf("item %d has hash %v before the repetition and %v after, want equal hashes", i, once.Hash(i), twice.Hash(i))
 		}
 	}
 	if got := once.Item(2).Words; !strings.Contains(got, "404") {
-		t.Errorf("item 2 has the words %q before the repetition, want 404 in the words", got)
+		t.Errorf("item 2 has words %q before the repetition, want 404 in the words", got)
 	}
 	if got := twice.Item(2).Words; got != pair[1] {
-		t.Errorf("item 2 has the words %q after the repetition, want %q", got, pair[1])
+		t.Errorf("item 2 has words %q after the repetition, want %q", got, pair[1])
 	}
 	l := new(detect.Results).Loops(twice, nil, nil)
 	if len(l) != 1 {
-		t.Fatalf("got the loops %+v, want one", l)
+		t.Fatalf("got loops %+v, want one", l)
 	}
 	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
 		t.Errorf("the anchor of the loop is at item %d (found: %t), want item 4", item, ok)

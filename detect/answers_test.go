@@ -25,7 +25,7 @@ func judgeAll(t *testing.T, tool, args string, results map[string]judgedAs) {
 	for text, want := range results {
 		got := detect.Classify(tool, args, text, 0)
 		if got.Outcome != want.outcome || got.Rule != want.rule {
-			t.Errorf("%s: the result %q has the outcome %s by the rule %q, want %s by %q", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
+			t.Errorf("%s: result %q has outcome %s by rule %q, want %s by %q", tool, text, got.Outcome, got.Rule, want.outcome, want.rule)
 		}
 	}
 }
@@ -319,7 +319,7 @@ func TestErrorFlagDecidesExceptForRefusals(t *testing.T) {
 			continue
 		}
 		if got.Outcome != c.want.outcome || got.Rule != c.want.rule {
-			t.Errorf("%s: the result %q with the flag %d has the outcome %s by the rule %q, want %s by %q", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
+			t.Errorf("%s: result %q with flag %d has outcome %s by rule %q, want %s by %q", c.tool, c.text, c.flag, got.Outcome, got.Rule, c.want.outcome, c.want.rule)
 		}
 	}
 }
@@ -364,7 +364,7 @@ func TestHeadlessRunRefusalIsNotByAPerson(t *testing.T) {
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
 		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
 		if len(got) != c.want {
-			t.Errorf("%s: got the signals %+v, want %d signals", c.name, got, c.want)
+			t.Errorf("%s: got signals %+v, want %d signals", c.name, got, c.want)
 		}
 	}
 }

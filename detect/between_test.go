@@ -155,7 +155,7 @@ func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
 	} {
 		transient := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
 		if got := loopsIn(t, transient, userStep("and the docs?"), transient); got != 0 {
-			t.Errorf("the failure %q before and after a user question: got %d loops, want 0", why, got)
+			t.Errorf("failure %q before and after a user question: got %d loops, want 0", why, got)
 		}
 	}
 }

@@ -133,7 +133,7 @@ func TestOutputOfReadCommandsIsContent(t *testing.T) {
 	} {
 		got := detect.Classify("bash", shell(command), "error: boom", 0)
 		if (got.Outcome == detect.OK) != readOnly {
-			t.Errorf("%q: got the outcome %s by the rule %q, want ok: %t", command, got.Outcome, got.Rule, readOnly)
+			t.Errorf("%q: got outcome %s by rule %q, want ok: %t", command, got.Outcome, got.Rule, readOnly)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestHarnessExitCodeIsParsed(t *testing.T) {
 				}
 			}
 			if got != want {
-				t.Errorf("%s, code %d: got the judgement %+v, want %+v", name, code, got, want)
+				t.Errorf("%s, code %d: got judgement %+v, want %+v", name, code, got, want)
 			}
 		}
 	}
@@ -232,11 +232,11 @@ func TestExitCodeOneOfSearchMeansNothingFound(t *testing.T) {
 	} {
 		quiet := detect.Classify("bash", shell(command), "(no output)\nCommand exited with code 1", 0)
 		if (quiet.Outcome == detect.OK) != searches || searches && quiet.Rule != "nothing-found" {
-			t.Errorf("%q with exit code 1 and no output: got the judgement %+v, want ok by the rule nothing-found: %t", command, quiet, searches)
+			t.Errorf("%q with exit code 1 and no output: got judgement %+v, want ok by the rule nothing-found: %t", command, quiet, searches)
 		}
 		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
 			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {
-				t.Errorf("%q with the result %q: got the judgement %+v, want the outcome %q", command, ending, got, detect.Error)
+				t.Errorf("%q with result %q: got judgement %+v, want outcome %q", command, ending, got, detect.Error)
 			}
 		}
 	}
@@ -320,7 +320,7 @@ func TestTestLintAndBuildCommandsVerify(t *testing.T) {
 				got = string(s.Feeling) + " " + s.Rule
 			}
 			if got != want {
-				t.Errorf("%q with the result %q: got the feedback %q, want %q", command, ending, got, want)
+				t.Errorf("%q with result %q: got feedback %q, want %q", command, ending, got, want)
 			}
 		}
 	}
@@ -347,7 +347,7 @@ func TestPipedVerificationIsJudgedByItsOutput(t *testing.T) {
 			got = string(s.Feeling)
 		}
 		if got != c.want {
-			t.Errorf("%q with the result %q: got the feedback %q, want %q", c.command, c.text, got, c.want)
+			t.Errorf("%q with result %q: got feedback %q, want %q", c.command, c.text, got, c.want)
 		}
 	}
 }
@@ -374,7 +374,7 @@ func TestHarnessWrappersAreRemoved(t *testing.T) {
 		"<exit_code>0</exit_code>\n<stdout>all rows</stdout>":           detect.OK,
 	} {
 		if got := detect.Classify("rows", "{}", text, 0); got.Outcome != want {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }

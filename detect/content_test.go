@@ -30,7 +30,7 @@ func TestReadContentIsNoFailure(t *testing.T) {
 			"fetched from an API": {"get_log", `{"id":7}`, logHead + text},
 		} {
 			if j := detect.Classify(c.tool, c.args, c.text, 0); j.Outcome == detect.Error {
-				t.Errorf("%s, %s: the read text is an error by the rule %q, want no error\n%s", command, name, j.Rule, c.text)
+				t.Errorf("%s, %s: the read text is an error by rule %q, want no error\n%s", command, name, j.Rule, c.text)
 			}
 		}
 	})
@@ -45,13 +45,13 @@ func TestExitCodeInTheFrameIsAnError(t *testing.T) {
 	each(t, failedOutputs, func(command, args, text string) {
 		for _, frame := range []string{"Exit code: 3\nOutput:\n" + text, text + "\n\nCommand exited with code 3"} {
 			if j := detect.Classify("bash", args, frame, 0); j.Outcome != detect.Error || j.Code != 3 {
-				t.Errorf("%s: got the judgement %+v, want outcome %q and code 3, for\n%s", command, j, detect.Error, frame)
+				t.Errorf("%s: got judgement %+v, want outcome %q and code 3, for\n%s", command, j, detect.Error, frame)
 			}
 		}
 	})
 	each(t, fineOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text+"\n\nCommand exited with code 3", 0); j.Outcome != detect.Error {
-			t.Errorf("%s: got the judgement %+v, want outcome %q, for\n%s", command, j, detect.Error, text)
+			t.Errorf("%s: got judgement %+v, want outcome %q, for\n%s", command, j, detect.Error, text)
 		}
 	})
 }
@@ -61,7 +61,7 @@ func TestFailureSignatureIsStable(t *testing.T) {
 	each(t, failedOutputs, func(command, _, text string) {
 		signature := detect.Signature(text)
 		if headline := detect.Headline(text); signature == "" || headline == "" {
-			t.Errorf("%s: got the signature %q and the headline %q, want neither to be empty, for\n%s", command, signature, headline, text)
+			t.Errorf("%s: got signature %q and headline %q, want neither to be empty, for\n%s", command, signature, headline, text)
 		}
 		framed := "Chunk ID: 1a2b3c\nWall time: 0.1 seconds\nProcess exited with code 1\nOutput:\n" + text
 		if got := detect.Signature(framed); got != signature {
@@ -83,7 +83,7 @@ func TestCaughtTracebackIsNoFailure(t *testing.T) {
 		"Traceback (most recent call last):\n  File \"a.py\", line 3, in f": detect.Error,
 	} {
 		if got := detect.Classify("bash", shell("python a.py"), "go\n"+text, 0); got.Outcome != want {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -98,7 +98,7 @@ func TestCompileErrorAmongPassingPackagesIsFound(t *testing.T) {
 		passed: detect.OK,
 	} {
 		if got := detect.Classify("bash", shell("go vet ./..."), text, 0); got.Outcome != want {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 			}
 		}
 		if !slices.Equal(loops, growing) {
-			rt.Fatalf("Inspect finds loops at the calls %v, want %v as Loops in the growing transcript", loops, growing)
+			rt.Fatalf("Inspect finds loops at calls %v, want %v as Loops in the growing transcript", loops, growing)
 		}
 	})
 }
@@ -148,7 +148,7 @@ func TestChangingResultsAreNoLoop(t *testing.T) {
 			}).Draw(rt, fmt.Sprint("call", i)))
 		}
 		if got := replay(t, wire.Chat, story); len(got) > 0 {
-			rt.Fatalf("got loops at the calls %v, want none for the story %+v", got, story)
+			rt.Fatalf("got loops at calls %v, want none for story %+v", got, story)
 		}
 	})
 }

@@ -27,7 +27,7 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		`tools.exec_command({cmd: "grep x"}); tools.exec_command({cmd: "make"})`: detect.Error,
 	} {
 		if got := detect.Classify("exec", program, ran(result(1, "")), 0); got.Outcome != want {
-			t.Errorf("the script %s with exit code 1 has the outcome %s by the rule %q, want %s", program, got.Outcome, got.Rule, want)
+			t.Errorf("script %s with exit code 1 has outcome %s by rule %q, want %s", program, got.Outcome, got.Rule, want)
 		}
 	}
 	const deploys = `tools.exec_command({cmd: "./deploy"})`
@@ -39,7 +39,7 @@ func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 		ran(result(0, "fine"), result(4, ""), result(0, "")): detect.Error,
 	} {
 		if got := detect.Classify("exec", deploys, text, 0); got.Outcome != want {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -66,7 +66,7 @@ func TestCommandIsReadFromTextWordsAndLists(t *testing.T) {
 		`{"command":"grep -n ` + strings.Repeat("x", 20_000) + `"}`: detect.OK,
 	} {
 		if got := detect.Classify("bash", args, "(no output)\n\nCommand exited with code 1", 0); got.Outcome != want {
-			t.Errorf("%.60s with exit code 1 has the outcome %s by the rule %q, want %s", args, got.Outcome, got.Rule, want)
+			t.Errorf("%.60s with exit code 1 has outcome %s by rule %q, want %s", args, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -93,10 +93,10 @@ func TestRunningCommandIsPending(t *testing.T) {
 		"1\n2\n3\n4\n5\n6\nProcess running with session ID 7":            detect.OK,
 	} {
 		if got := detect.Classify("bash", `{"command":"./serve"}`, text, 0); got.Outcome != want {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 		if got := detect.Classify("Read", `{"file_path":"notes.md"}`, text, 0); got.Outcome != detect.OK {
-			t.Errorf("a file with the text %q has the outcome %s by the rule %q, want ok", text, got.Outcome, got.Rule)
+			t.Errorf("a file with text %q has outcome %s by rule %q, want ok", text, got.Outcome, got.Rule)
 		}
 	}
 }
@@ -119,10 +119,10 @@ func TestRefusalNamesItsRefuser(t *testing.T) {
 	} {
 		got := detect.Classify("bash", `{"command":"rm x"}`, text, 1)
 		if got.By != want || (got.Outcome == detect.Refusal) != (want != detect.NoRefuser) {
-			t.Errorf("%q: got the outcome %s, the refuser %q and the rule %q, want the refuser %q", text, got.Outcome, got.By, got.Rule, want)
+			t.Errorf("%q: got outcome %s, refuser %q and rule %q, want refuser %q", text, got.Outcome, got.By, got.Rule, want)
 		}
 		if wrapped := detect.Classify("bash", `{"command":"rm x"}`, mustJSON(t, obj{"output": text}), 0); want == detect.Person && wrapped.By != want {
-			t.Errorf("%q in a JSON object: got the outcome %s and the refuser %q, want the refuser %q", text, wrapped.Outcome, wrapped.By, want)
+			t.Errorf("%q in a JSON object: got outcome %s and refuser %q, want refuser %q", text, wrapped.Outcome, wrapped.By, want)
 		}
 	}
 }
@@ -153,7 +153,7 @@ func TestEditFailureIsInTheFirstLine(t *testing.T) {
 		"Here's the result of the edit:\n 1 errors.New(x)": detect.OK,
 	} {
 		if got := detect.Classify("Edit", `{"file_path":"a.go","old_string":"a","new_string":"b"}`, text, 0); got.Outcome != want {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", text, got.Outcome, got.Rule, want)
+			t.Errorf("result %q has outcome %s by rule %q, want %s", text, got.Outcome, got.Rule, want)
 		}
 	}
 }
@@ -190,7 +190,7 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 	file.WriteString(good + "\n")
 	found, err := inspect(t, file.String())
 	if len(found) == 0 || err == nil {
-		t.Fatalf("got %d findings and the error %v, want findings and an error", len(found), err)
+		t.Fatalf("got %d findings and error %v, want findings and an error", len(found), err)
 	}
 	for _, part := range []string{"line 1 (bad-0)", "line 10 (bad-9)", "these lines cannot be read either: 11, 12, 13"} {
 		if !strings.Contains(err.Error(), part) {
@@ -208,14 +208,14 @@ func TestInspectDescribesTenFaultsAndContinues(t *testing.T) {
 		}
 	}
 	if _, err := inspect(t, "\xef\xbb\xbf"+good); err != nil {
-		t.Errorf("a transcript after a byte order mark: got the error %v, want none", err)
+		t.Errorf("a transcript after a byte order mark: got error %v, want none", err)
 	}
 	if err := detect.Inspect(io.MultiReader(strings.NewReader(" "), brokenPipe{}), func(detect.Finding) error { return nil }); !errors.Is(err, errPipe) {
-		t.Errorf("a reader that fails: got the error %v, want %v", err, errPipe)
+		t.Errorf("a reader that fails: got error %v, want %v", err, errPipe)
 	}
 	errStop := errors.New("stop")
 	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return errStop }); !errors.Is(err, errStop) {
-		t.Errorf("an error of emit: got the error %v, want %v", err, errStop)
+		t.Errorf("an error of emit: got error %v, want %v", err, errStop)
 	}
 }
 

@@ -85,7 +85,7 @@ func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 		{"file_claim", "Claims must be made within a week.", detect.Error},
 	} {
 		if got := detect.Classify(c.tool, `{"id":7}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("%s: the result %q has the outcome %s by the rule %q, want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("%s: result %q has outcome %s by rule %q, want %s", c.tool, c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
@@ -95,10 +95,10 @@ func TestAnswerToAQuestionAboutAnErrorIsContent(t *testing.T) {
 	t.Parallel()
 	const text = "EPERM: operation not permitted. The process lacks a right."
 	if got := detect.Classify("look_at_manual_of_errors", `{"question":"What is EPERM?"}`, text, 0); got.Outcome != detect.OK {
-		t.Errorf("an answer about EPERM has the outcome %s by the rule %q, want %s", got.Outcome, got.Rule, detect.OK)
+		t.Errorf("an answer about EPERM has outcome %s by rule %q, want %s", got.Outcome, got.Rule, detect.OK)
 	}
 	if got := detect.Classify("save_box", `{"question":"Where?"}`, text, 0); got.Outcome != detect.Error {
-		t.Errorf("a failure with EPERM has the outcome %s by the rule %q, want %s", got.Outcome, got.Rule, detect.Error)
+		t.Errorf("a failure with EPERM has outcome %s by rule %q, want %s", got.Outcome, got.Rule, detect.Error)
 	}
 }
 
@@ -117,7 +117,7 @@ func TestFailureAfterLinesOfProgressIsFound(t *testing.T) {
 		{"Packed the first box\n❌ the second box is missing", detect.OK},
 	} {
 		if got := detect.Classify("bash", `{"command":"./pack"}`, c.text, 0); got.Outcome != c.want {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want %s", c.text, got.Outcome, got.Rule, c.want)
+			t.Errorf("result %q has outcome %s by rule %q, want %s", c.text, got.Outcome, got.Rule, c.want)
 		}
 	}
 }
@@ -130,7 +130,7 @@ func TestTimeOutWithAHintOrAHeadingIsFound(t *testing.T) {
 		{"browser_navigate", `{"url":"https://shop.example"}`, "### Result\nTimeoutError: page.goto: Timeout 9000ms exceeded."},
 	} {
 		if got := detect.Classify(c.tool, c.args, c.text, 0); got.Outcome != detect.Error {
-			t.Errorf("the result %q has the outcome %s by the rule %q, want error", c.text, got.Outcome, got.Rule)
+			t.Errorf("result %q has outcome %s by rule %q, want error", c.text, got.Outcome, got.Rule)
 		}
 	}
 }

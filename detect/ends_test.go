@@ -33,7 +33,7 @@ func TestEqualResultsHaveEqualEnds(t *testing.T) {
 		first, second := write(3), write(8)
 		one, two := detect.ResultEnds(first), detect.ResultEnds(second)
 		if detect.ResultSum(first) == detect.ResultSum(second) && one != two && one != 0 && two != 0 {
-			t.Errorf("the results %.200q and %.200q have equal hashes and different ends, want equal ends", first, second)
+			t.Errorf("results %.200q and %.200q have equal hashes and different ends, want equal ends", first, second)
 		}
 	})
 }
@@ -54,7 +54,7 @@ func TestEndsOfAResult(t *testing.T) {
 		t.Errorf("the end of a line of %d bytes changes the ends, want only the first 256 bytes to count", len(line))
 	}
 	if got := detect.ResultEnds(strings.Repeat("word\n", 14<<10)); got != 0 {
-		t.Errorf("a result of 70 KB has the ends %d, want 0: the ends are unknown", got)
+		t.Errorf("a result of 70 KB has ends %d, want 0: the ends are unknown", got)
 	}
 }
 

@@ -192,14 +192,14 @@ func TestRefusalsNameTheirRefuser(t *testing.T) {
 	} {
 		got := detect.Classify("bash", deployArgs, c.text, c.flag)
 		if got.Outcome != detect.Refusal || got.By != c.by {
-			t.Errorf("%q: got the outcome %s, the refuser %q and the rule %q, want a refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
+			t.Errorf("%q: got outcome %s, refuser %q and rule %q, want a refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
 		}
 	}
 	// The same words in a file are documentation.
 	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
-		t.Errorf("a file with the words of a refusal has the judgement %+v, want no refusal", got)
+		t.Errorf("a file with the words of a refusal has judgement %+v, want no refusal", got)
 	}
 	if got := detect.Classify("bash", deployArgs, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
-		t.Errorf("an error of the file system, Permission denied, has the judgement %+v, want an error", got)
+		t.Errorf("an error of the file system, Permission denied, has judgement %+v, want an error", got)
 	}
 }

@@ -70,12 +70,12 @@ func TestInspectFindsTheSameInEveryForm(t *testing.T) {
 	} {
 		got, err := inspect(t, in)
 		if err != nil || summary(got) != want {
-			t.Errorf("%s: got the error %v and the findings\n%s\nwant no error and\n%s", name, err, summary(got), want)
+			t.Errorf("%s: got error %v and the findings\n%s\nwant no error and\n%s", name, err, summary(got), want)
 		}
 	}
 	two, err := inspect(t, rec("messages", chat(story))+"\n"+rec("messages", messages(story)))
 	if err != nil || summary(two) != want+want {
-		t.Fatalf("two lines: got the error %v and the findings %s, want no error and %s", err, summary(two), want+want)
+		t.Fatalf("two lines: got error %v and findings %s, want no error and %s", err, summary(two), want+want)
 	}
 	if two[0].Source != "s" || two[0].ID != "7" || two[0].Index != 0 {
 		t.Errorf(`the first finding is %+v, want Source = "s", ID = "7" and Index = 0`, two[0])
@@ -93,7 +93,7 @@ func TestFindingsHaveTheIndexOfTheirMessage(t *testing.T) {
 		lines.WriteString(mustJSON(t, f) + "\n")
 		role := list[f.Index].(obj)["role"]
 		if (f.Kind == detect.KindUser) != (role == "user") {
-			t.Errorf("the finding %+v is at a message with the role %v, want the role user for a finding of kind %s only", f, role, detect.KindUser)
+			t.Errorf("finding %+v is at a message with role %v, want the role user for a finding of kind %s only", f, role, detect.KindUser)
 		}
 	}
 	golden(t, "inspect.jsonl", lines.String())
@@ -118,14 +118,14 @@ func TestInspectReportsFaultsOfTheInput(t *testing.T) {
 	} {
 		got, err := inspect(t, c.in)
 		if err == nil || (len(got) > 0) != c.found {
-			t.Errorf("%s: got %d findings and the error %v, want an error and findings: %t", name, len(got), err, c.found)
+			t.Errorf("%s: got %d findings and error %v, want an error and findings: %t", name, len(got), err, c.found)
 		}
 	}
 	stop := errors.New("stop")
 	n := 0
 	err := detect.Inspect(strings.NewReader(good), func(detect.Finding) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
-		t.Errorf("after an error of emit: got the error %v after %d findings, want %v after 1", err, n, stop)
+		t.Errorf("after an error of emit: got error %v after %d findings, want %v after 1", err, n, stop)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestInspectFindsTheLoopsOfGrowingRequests(t *testing.T) {
 			}
 		}
 		if !reflect.DeepEqual(at, want) {
-			rt.Fatalf("Inspect finds loops at the items %v, want %v as Loops", at, want)
+			rt.Fatalf("Inspect finds loops at items %v, want %v as Loops", at, want)
 		}
 	})
 }
@@ -173,7 +173,7 @@ func FuzzInspect(f *testing.F) {
 		findings, _ := inspect(t, in)
 		for _, x := range findings {
 			if x.Index < 0 || x.Kind == "" || (x.Kind == detect.KindLoop) != (x.Label == "") {
-				t.Fatalf("got the finding %+v, want Index >= 0, a Kind, and a Label unless the Kind is loop", x)
+				t.Fatalf("got finding %+v, want Index >= 0, a Kind, and a Label unless the Kind is loop", x)
 			}
 		}
 	})
@@ -223,7 +223,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 		t.Helper()
 		why, _, err := detect.Explain(strings.NewReader(in), n)
 		if err != nil || why == nil {
-			t.Fatalf("finding %d: got the explanation %v and the error %v, want an explanation", n, why, err)
+			t.Fatalf("finding %d: got explanation %v and error %v, want an explanation", n, why, err)
 		}
 		return why
 	}
@@ -239,7 +239,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 	}
 	why, count, err := detect.Explain(strings.NewReader(in), 99)
 	if why != nil || count != 5 || err != nil {
-		t.Errorf("finding 99: got the explanation %+v, %d findings and the error %v, want no explanation, 5 findings and no error", why, count, err)
+		t.Errorf("finding 99: got explanation %+v, %d findings and error %v, want no explanation, 5 findings and no error", why, count, err)
 	}
 }
 
@@ -276,7 +276,7 @@ func TestInspectAllocatesInProportionToItsInput(t *testing.T) {
 	})
 	runtime.ReadMemStats(&after)
 	if err != nil || findings != 3001 {
-		t.Fatalf("got %d findings and the error %v, want 3001 and no error", findings, err)
+		t.Fatalf("got %d findings and error %v, want 3001 and no error", findings, err)
 	}
 	size := float64(len(text))
 	if allocated := float64(after.TotalAlloc-before.TotalAlloc) / size; allocated > mostAllocated {

@@ -20,20 +20,20 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 		uses[r.kind]++
 		alone := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
 		if err := alone.index([]kindRow{r}); err != nil {
-			t.Errorf("%s: index of the pattern %q returns the error %v, want none", r.place, r.pattern, err)
+			t.Errorf("%s: index of pattern %q returns error %v, want none", r.place, r.pattern, err)
 			continue
 		}
 		if got := kindsIn(alone, r.example); !got[r.kind] {
-			t.Errorf("%s: the pattern %q does not match the example %q, want a match", r.place, r.pattern, r.example)
+			t.Errorf("%s: pattern %q does not match example %q, want a match", r.place, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
 		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].rest && !slices.Contains(got, want) {
-			t.Errorf("%s: %q has the kinds %v, want %s", r.place, r.example, got, want)
+			t.Errorf("%s: %q has kinds %v, want %s", r.place, r.example, got, want)
 		}
 	}
 	for i, k := range table.kinds {
 		if uses[i] == 0 {
-			t.Errorf("kinds.tsv: the kind %s has no pattern, want at least one", k.Name)
+			t.Errorf("kinds.tsv: kind %s has no pattern, want at least one", k.Name)
 		}
 	}
 }
@@ -113,7 +113,7 @@ func TestALineHasItsMostSpecificKind(t *testing.T) {
 		"/bin/bash: /home/x.sh: /bin/bash^M: bad interpreter: No such file":  {"line-endings"},
 	} {
 		if got := Kinds(text, kindJudgement(text)); !slices.Equal(got, want) {
-			t.Errorf("%q has the kinds %v, want %v", text, got, want)
+			t.Errorf("%q has kinds %v, want %v", text, got, want)
 		}
 	}
 }
@@ -129,7 +129,7 @@ func TestQuotedWordsGiveNoKind(t *testing.T) {
 		{"bash", `{"command":"cat run.sh"}`, "if ! command -v rg; then echo 'rg: command not found'; fi"},
 	} {
 		if got := Kinds(c.text, Classify(c.tool, c.args, c.text, 0)); len(got) > 0 {
-			t.Errorf("%q has the kinds %v, want none", c.text, got)
+			t.Errorf("%q has kinds %v, want none", c.text, got)
 		}
 	}
 	for _, text := range []string{
@@ -139,7 +139,7 @@ func TestQuotedWordsGiveNoKind(t *testing.T) {
 		"Exit code 1\nsrc/a.go:3:\treturn errors.New(\"connection refused\")",
 	} {
 		if got := Kinds(text, kindJudgement(text)); len(got) > 0 {
-			t.Errorf("%q has the kinds %v, want none", text, got)
+			t.Errorf("%q has kinds %v, want none", text, got)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestKindsSearchesBothEndsInBoundedSteps(t *testing.T) {
 		t.Errorf("the kinds of an error at the tail are %v, want command-not-found", got)
 	}
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
-		t.Errorf("the middle of a long result has the kinds %v, want none", got)
+		t.Errorf("the middle of a long result has kinds %v, want none", got)
 	}
 	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), steps: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))

@@ -361,7 +361,7 @@ func TestLoopsAreFoundAtTheRightStep(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for _, d := range []wire.Dialect{wire.Chat, wire.Messages, wire.Responses} {
 				if got := replay(t, d, c.story); !slices.Equal(got, c.want) {
-					t.Errorf("%s: got loops at the steps %v, want %v", d, got, c.want)
+					t.Errorf("%s: got loops at steps %v, want %v", d, got, c.want)
 				}
 			}
 		})
@@ -426,10 +426,10 @@ func TestLoopsAndLegitimateRepetitions(t *testing.T) {
 		}
 		want := c.Label == "loop"
 		if got := replay(t, wire.Chat, story); (len(got) > 0) != want {
-			t.Errorf("%s with its history: got loops at the steps %v, want any: %v", c.Name, got, want)
+			t.Errorf("%s with its history: got loops at steps %v, want any: %v", c.Name, got, want)
 		}
 		if got := replayFromCheckpoints(t, story); (len(got) > 0) != want {
-			t.Errorf("%s without its history: got loops at the steps %v, want any: %v", c.Name, got, want)
+			t.Errorf("%s without its history: got loops at steps %v, want any: %v", c.Name, got, want)
 		}
 	}
 }

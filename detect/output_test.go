@@ -173,7 +173,7 @@ func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 			bad := c.evidence == summary && place != "before a success" || c.evidence == reported && place == "last"
 			got := detect.Classify("bash", pipedArgs, text, 0)
 			if (got.Outcome == detect.Error) != bad || bad && got.Rule != "text:"+c.rule {
-				t.Errorf("%q, %s: got the outcome %s by the rule %q, want an error: %t, by the rule text:%s", c.line, place, got.Outcome, got.Rule, bad, c.rule)
+				t.Errorf("%q, %s: got outcome %s by rule %q, want an error: %t, by the rule text:%s", c.line, place, got.Outcome, got.Rule, bad, c.rule)
 			}
 		}
 	}
@@ -216,7 +216,7 @@ func TestSuccessSummaryOverridesEarlierErrors(t *testing.T) {
 		text := "step 1\nerror: boom\nstep 2\n" + line
 		got := detect.Classify("bash", pipedArgs, text, 0)
 		if (got.Outcome == detect.OK) != well {
-			t.Errorf("an error before %q has the outcome %s by the rule %q, want ok: %t", line, got.Outcome, got.Rule, well)
+			t.Errorf("an error before %q has outcome %s by rule %q, want ok: %t", line, got.Outcome, got.Rule, well)
 		}
 		if sure := detect.Classify("bash", pipedArgs, "step 1\n"+line, 0).Sure; sure != well {
 			t.Errorf("the judgement on the last line %q has Sure %v, want %v", line, sure, well)
@@ -243,7 +243,7 @@ func TestTracebackAtTheEndIsFailure(t *testing.T) {
 		"node ended before nine lines": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
 	} {
 		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: got the outcome %s by the rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
+			t.Errorf("%s: got outcome %s by rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
@@ -264,7 +264,7 @@ func TestPrintedSourceIsNotEvidence(t *testing.T) {
 		"no line numbered":            {"a\nb\nc\nerror: boom", true},
 	} {
 		if got := detect.Classify("bash", pipedArgs, c.text, 0); (got.Outcome == detect.Error) != c.bad {
-			t.Errorf("%s: got the outcome %s by the rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
+			t.Errorf("%s: got outcome %s by rule %q, want an error: %t", name, got.Outcome, got.Rule, c.bad)
 		}
 	}
 }
@@ -275,7 +275,7 @@ func TestShellComplaintsInHalfTheLinesAreFailure(t *testing.T) {
 	for n, bad := range map[int]bool{7: true, 6: true, 5: false, 1: false} {
 		text := "step 1\n" + strings.Repeat(shellError, n) + strings.Repeat("step\n", 5)
 		if got := detect.Classify("bash", pipedArgs, text, 0); (got.Outcome == detect.Error) != bad {
-			t.Errorf("%d error lines of the shell and 6 other lines: got the outcome %s by the rule %q, want an error: %t", n, got.Outcome, got.Rule, bad)
+			t.Errorf("%d error lines of the shell and 6 other lines: got outcome %s by rule %q, want an error: %t", n, got.Outcome, got.Rule, bad)
 		}
 	}
 }
@@ -293,7 +293,7 @@ func TestTimeoutIsFoundAtEitherEnd(t *testing.T) {
 		"Collecting\nrequests timed out twice":                             "",
 	} {
 		if got := detect.Classify("bash", `{"command":"./release.sh"}`, text, 0); got.Rule != rule {
-			t.Errorf("%q: got the outcome %s and the rule %q, want the rule %q", text, got.Outcome, got.Rule, rule)
+			t.Errorf("%q: got outcome %s and rule %q, want rule %q", text, got.Outcome, got.Rule, rule)
 		}
 	}
 }
@@ -345,7 +345,7 @@ func TestFailureWordsOfCommonPrograms(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := detect.Classify("bash", string(args), c.out, 0); got.Outcome != c.want {
-			t.Errorf("%s: got the judgement %+v, want outcome %s", c.line, got, c.want)
+			t.Errorf("%s: got judgement %+v, want outcome %s", c.line, got, c.want)
 		}
 	}
 }

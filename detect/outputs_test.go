@@ -50,7 +50,7 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
 			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
-				t.Errorf("%s with the frame %q is an error by the rule %q, want no error\n%s", command, frame, j.Rule, text)
+				t.Errorf("%s with frame %q is an error by rule %q, want no error\n%s", command, frame, j.Rule, text)
 			}
 		}
 	})
@@ -63,7 +63,7 @@ func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 func TestFailedOutputIsFailureWithoutExitCode(t *testing.T) {
 	n := each(t, failedOutputs, func(command, args, text string) {
 		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
-			t.Errorf("%s: got the outcome %s by the rule %q, want %s, for\n%s", command, j.Outcome, j.Rule, detect.Error, text)
+			t.Errorf("%s: got outcome %s by rule %q, want %s, for\n%s", command, j.Outcome, j.Rule, detect.Error, text)
 		}
 	})
 	if n < 120 {
@@ -84,7 +84,7 @@ func TestToolAnswerIsClassifiedByItsWords(t *testing.T) {
 			text = strings.ReplaceAll(text, `\n`, "\n")
 		}
 		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
-			t.Errorf("%s: got the outcome %s by the rule %q, want %s, for\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
+			t.Errorf("%s: got outcome %s by rule %q, want %s, for\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
 		}
 		n++
 	}
@@ -114,7 +114,7 @@ func TestHarnessResultIsClassified(t *testing.T) {
 			args = jsonArgs("q", "rows")
 		}
 		if j := detect.Classify(tool, args, text, 0); string(j.Outcome) != outcome {
-			t.Errorf("%s %s: got the outcome %s by the rule %q, want %s, for\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
+			t.Errorf("%s %s: got outcome %s by rule %q, want %s, for\n%s", tool, command, j.Outcome, j.Rule, outcome, text)
 		}
 		n++
 	}

@@ -92,7 +92,7 @@ func TestPurposeOfACallFollowsNameAndArguments(t *testing.T) {
 		{"", ``, purposeOther},
 	} {
 		if got := wording().analyseCall(c.tool, c.args); got.purpose != c.want {
-			t.Errorf("%s %s: got the purpose %d, want %d", c.tool, c.args, got.purpose, c.want)
+			t.Errorf("%s %s: got purpose %d, want %d", c.tool, c.args, got.purpose, c.want)
 		}
 	}
 }
@@ -121,10 +121,10 @@ func TestParseLenientReadsBrokenJSON(t *testing.T) {
 	}
 	v, _ := parseLenient(`{'msg': "it\'s \u00e9\x41\n \ud83d\ude00 \ud83d \/ \q\u12", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
 	if s, _ := v.get("MSG"); s.text() != "it's éA\n 😀 \ufffd / qu12" {
-		t.Errorf("the key MSG has the string %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
+		t.Errorf("the key MSG has string %q, want \"it's éA\\n 😀 \\ufffd / qu12\"", s.text())
 	}
 	if n, _ := v.get("n"); n.num != -1500 {
-		t.Errorf("the key n has the number %v, want -1500", n.num)
+		t.Errorf("the key n has number %v, want -1500", n.num)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestParseLenientReadsJSON(t *testing.T) {
 		for k, want := range m {
 			got, has := v.get(k)
 			if !has || got.text() != strings.ToValidUTF8(want, "\ufffd") {
-				t.Fatalf("%s: the key %q is found: %v, with the value %q; want the value %q", b, k, has, got.text(), want)
+				t.Fatalf("%s: key %q is found: %v, with value %q; want value %q", b, k, has, got.text(), want)
 			}
 		}
 	})
@@ -210,7 +210,7 @@ func TestHeadlineHoldsTheLinesThatStateTheFault(t *testing.T) {
 		{"empty", "", ""},
 	} {
 		if got := Headline(c.text); got != c.want {
-			t.Errorf("%s: got the headline %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: got headline %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -242,7 +242,7 @@ func TestSignatureOfShortAndLongResults(t *testing.T) {
 		},
 	} {
 		if got := Signature(c.text); got != c.want {
-			t.Errorf("%s: got the signature %q, want %q", c.name, got, c.want)
+			t.Errorf("%s: got signature %q, want %q", c.name, got, c.want)
 		}
 	}
 }
@@ -255,7 +255,7 @@ func TestSignatureHasAtMostItsBytesAndLines(t *testing.T) {
 			t.Fatalf("the signature has %d bytes in %d lines, want at most %d in %d", len(s), strings.Count(s, "\n")+1, maxSignature, maxSignatureLines)
 		}
 		if utf8.ValidString(text) && !utf8.ValidString(s) {
-			t.Fatalf("the signature %q is invalid UTF-8, want valid UTF-8 as the text", s)
+			t.Fatalf("signature %q is invalid UTF-8, want valid UTF-8 as the text", s)
 		}
 	})
 }

@@ -167,7 +167,7 @@ func callReadingOf(p *phrases, class, phrase, text string) string {
 func TestEachPhraseChangesItsCase(t *testing.T) {
 	list, err := readLists()
 	if err != nil || len(list) < 2000 {
-		t.Fatalf("got %d phrases and the error %v, want at least 2000 phrases and no error", len(list), err)
+		t.Fatalf("got %d phrases and error %v, want at least 2000 phrases and no error", len(list), err)
 	}
 	for _, fault := range unneededPhrases(t, list) {
 		t.Errorf("want no unneeded phrase, got %s", fault)
@@ -220,7 +220,7 @@ func TestUnneededPhrasesAreFound(t *testing.T) {
 	}
 	got := unneededPhrases(t, list)
 	if len(got) != 3 || !strings.Contains(got[2], "tsv:3") {
-		t.Errorf("got the unneeded phrases %q, want those of lines 1, 2 and 3", got)
+		t.Errorf("got unneeded phrases %q, want those of lines 1, 2 and 3", got)
 	}
 }
 
@@ -232,7 +232,7 @@ func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")
 	if err != nil || list[0].phrase != " not found" {
-		t.Errorf(`got the list %+v and the error %v, want the phrase " not found" and no error`, list, err)
+		t.Errorf(`got list %+v and error %v, want the phrase " not found" and no error`, list, err)
 	}
 }
 

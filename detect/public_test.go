@@ -46,7 +46,7 @@ func TestOutcomeIsTheSameInAnyFrame(t *testing.T) {
 		}
 		for name, framed := range frames {
 			if got := detect.Classify("bash", args, framed, 0); got.Outcome != want {
-				t.Errorf("%s: the result %q has the outcome %s by the rule %q, want %s", name, text, got.Outcome, got.Rule, want)
+				t.Errorf("%s: result %q has outcome %s by rule %q, want %s", name, text, got.Outcome, got.Rule, want)
 			}
 		}
 	}
@@ -64,7 +64,7 @@ func TestExitCodeOverridesTheOutput(t *testing.T) {
 		}).Draw(t, "form")
 		got := detect.Classify("bash", `{"command":"make demo"}`, fmt.Sprintf(form, code, text), 0)
 		if got.Outcome != detect.Error || got.Code != code {
-			t.Fatalf("the form %q with exit code %d and the output %q: got the judgement %+v, want an error with the code %d", form, code, text, got, code)
+			t.Fatalf("form %q with exit code %d and output %q: got judgement %+v, want an error with code %d", form, code, text, got, code)
 		}
 	})
 }
@@ -166,7 +166,7 @@ func TestSignalsAreTheSameInEveryDialect(t *testing.T) {
 				out = append(out, fmt.Sprintf("%s %d %s", s.Feeling, s.Tier, s.Rule))
 			}
 			if got := strings.Join(out, "; "); got != c.want {
-				t.Errorf("%s, %s: got the feedback %q, want %q", c.name, d, got, c.want)
+				t.Errorf("%s, %s: got feedback %q, want %q", c.name, d, got, c.want)
 			}
 		}
 	}
@@ -185,7 +185,7 @@ func TestFeelingIgnoresSpellingAndPunctuation(t *testing.T) {
 			"after hm": "hm, " + text, "with a full stop": text + " .",
 		} {
 			if got := detect.ReadTurn(typed, typed, previous); got.Feeling != want {
-				t.Errorf("%q %s has the feeling %s by the rule %q, want %s", text, name, got.Feeling, got.Rule, want)
+				t.Errorf("%q %s has feeling %s by rule %q, want %s", text, name, got.Feeling, got.Rule, want)
 			}
 		}
 	}
@@ -200,7 +200,7 @@ func TestSignatureLinesArePartOfTheText(t *testing.T) {
 		signature := detect.Signature(text)
 		for l := range strings.SplitSeq(signature, "\n") {
 			if l != "" && !strings.Contains(text, l) {
-				t.Fatalf("the signature has the line %q, want only lines that are part of %q", l, text)
+				t.Fatalf("the signature has line %q, want only lines that are part of %q", l, text)
 			}
 		}
 		if repeated := detect.Signature(text); repeated != signature {

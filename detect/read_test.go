@@ -35,11 +35,11 @@ func TestReadSkipsBadLines(t *testing.T) {
 		text := transcriptLine("a") + "\r\n\n" + bad + "\n" + transcriptLine("b") + "\n" + transcriptLine("c")
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || strings.Contains(err.Error(), "\n") || !slices.Equal(ids, []string{"a", "b", "c"}) {
-			t.Errorf("bad line %.60q: got the transcripts %v and the error %v, want a, b, c and only the fault of line 3", bad, ids, err)
+			t.Errorf("bad line %.60q: got transcripts %v and error %v, want a, b, c and only the fault of line 3", bad, ids, err)
 		}
 		ids, err = readIDs(bad + "\n" + transcriptLine("a") + "\n" + bad + "\n")
 		if err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a"}) {
-			t.Errorf("bad lines %.60q at both ends: got the transcripts %v and the error %v, want a and the faults of lines 1 and 3", bad, ids, err)
+			t.Errorf("bad lines %.60q at both ends: got transcripts %v and error %v, want a and the faults of lines 1 and 3", bad, ids, err)
 		}
 	}
 }
@@ -49,7 +49,7 @@ func TestReadNamesEachTruncatedLine(t *testing.T) {
 	cut := `{"id":"x","messages":[` + "\n"
 	ids, err := readIDs(cut + cut + transcriptLine("a") + "\n" + cut)
 	if !slices.Equal(ids, []string{"a"}) {
-		t.Errorf("got the transcripts %v, want a", ids)
+		t.Errorf("got transcripts %v, want a", ids)
 	}
 	for _, line := range []string{"line 1", "line 2", "line 4"} {
 		if err == nil || !strings.Contains(err.Error(), line) {
@@ -68,12 +68,12 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: got the transcripts %v and the error %v, want a, b and no error", text, ids, err)
+			t.Errorf("%s: got transcripts %v and error %v, want a, b and no error", text, ids, err)
 		}
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
 	if ids, err := readIDs(messages + messages); err != nil || len(ids) != 2 {
-		t.Errorf("two lists of messages: got %d transcripts and the error %v, want 2 and no error", len(ids), err)
+		t.Errorf("two lists of messages: got %d transcripts and error %v, want 2 and no error", len(ids), err)
 	}
 }
 
@@ -87,17 +87,17 @@ func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: got the transcripts %v and the error %v, want a, b and the fault of line 3", text, ids, err)
+			t.Errorf("%s: got transcripts %v and error %v, want a, b and the fault of line 3", text, ids, err)
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {
-		t.Errorf("a list with a broken message: got %d transcripts and the error %v, want none and a fault", len(ids), err)
+		t.Errorf("a list with a broken message: got %d transcripts and error %v, want none and a fault", len(ids), err)
 	}
 }
 
 // A redirection in a Windows shell may write UTF-16. Read returns an error that advises UTF-8.
 func TestReadRefusesUTF16(t *testing.T) {
 	if _, err := readIDs("\xff\xfe{\x00}\x00"); err == nil || !strings.Contains(err.Error(), "save it as UTF-8") {
-		t.Errorf("got the error %v, want \"save it as UTF-8\" in the error", err)
+		t.Errorf("got error %v, want \"save it as UTF-8\" in the error", err)
 	}
 }

@@ -27,7 +27,7 @@ func runResults(t *testing.T, cases []resultCase) {
 		t.Run(c.name, func(t *testing.T) {
 			got := detect.Classify(c.tool, c.args, c.text, c.flag)
 			if got.Outcome != c.want || !strings.HasPrefix(got.Rule, c.rule) {
-				t.Errorf("got the outcome %s by the rule %q, want %s by %q, for\n%s", got.Outcome, got.Rule, c.want, c.rule, c.text)
+				t.Errorf("got outcome %s by rule %q, want %s by %q, for\n%s", got.Outcome, got.Rule, c.want, c.rule, c.text)
 			}
 		})
 	}
@@ -196,13 +196,13 @@ func TestInvalidCallAnswersAreErrors(t *testing.T) {
 // command in a pipe: a pipe hides the exit code.
 func TestErrorFlagOverridesTheTextOfALookupAndAFile(t *testing.T) {
 	if got := detect.Classify("lookup", `{}`, "whatever", 1); got.Outcome != detect.Error {
-		t.Errorf("a lookup with the error flag: got the judgement %+v, want an error", got)
+		t.Errorf("a lookup with the error flag: got judgement %+v, want an error", got)
 	}
 	if got := detect.Classify("Read", `{"file_path":"/a"}`, "Error: a file that holds just this", -1); got.Outcome != detect.OK {
-		t.Errorf("a read file with the flag for a success: got the judgement %+v, want ok", got)
+		t.Errorf("a read file with the flag for a success: got judgement %+v, want ok", got)
 	}
 	if got := detect.Classify("Bash", `{"command":"npm test | tail -3"}`, "npm error code 1", -1); got.Outcome != detect.Error {
-		t.Errorf("an npm error in a pipe with the flag for a success: got the judgement %+v, want an error", got)
+		t.Errorf("an npm error in a pipe with the flag for a success: got judgement %+v, want an error", got)
 	}
 }
 
@@ -222,7 +222,7 @@ func TestClassifyGivesOneOfFourOutcomes(t *testing.T) {
 			t.Fatalf("the outcome is %q, want one of the four outcomes", v.Outcome)
 		}
 		if (v.Outcome == detect.Refusal) != (v.By != detect.NoRefuser) {
-			t.Fatalf("got the outcome %q and the refuser %q, want a refuser if and only if the outcome is a refusal", v.Outcome, v.By)
+			t.Fatalf("got outcome %q and refuser %q, want a refuser if and only if the outcome is a refusal", v.Outcome, v.By)
 		}
 		if v != detect.Classify(tool, args, text, flag) {
 			t.Fatalf("the second call of Classify differs from the first, %+v, want equal judgements", v)

@@ -139,7 +139,7 @@ func TestParallelCallsAreFoundInAnySpelling(t *testing.T) {
 	}
 	for _, l := range loops {
 		if strings.Contains(l.Args, "make y") || l.Rule != "failed-again" {
-			t.Errorf(`got the loop %+v, want Args without "make y" and Rule = "failed-again"`, l)
+			t.Errorf(`got loop %+v, want Args without "make y" and Rule = "failed-again"`, l)
 		}
 	}
 }
@@ -167,6 +167,6 @@ func TestResultsWithoutIDsFollowCallOrder(t *testing.T) {
 	}
 	want := "2tool_resultget_quote 3tool_resultget_order 5tool_resultget_quote 5loopget_quote 6tool_resultget_order 6loopget_order"
 	if strings.Join(got, " ") != want {
-		t.Errorf("got the findings %s\nwant %s", strings.Join(got, " "), want)
+		t.Errorf("got findings %s\nwant %s", strings.Join(got, " "), want)
 	}
 }

@@ -20,7 +20,7 @@ func TestCostOfAFailureIsBounded(t *testing.T) {
 		next := 0
 		return testing.AllocsPerRun(runs, func() {
 			if l := new(detect.Results).Loops(reqs[next], nil, nil); len(l) != 0 {
-				t.Errorf("got the loops %+v, want none", l)
+				t.Errorf("got loops %+v, want none", l)
 			}
 			next++
 		})

@@ -44,7 +44,7 @@ func TestSameCallAndSameResult(t *testing.T) {
 		a := detect.CanonicalArgs(c.a)
 		b := detect.CanonicalArgs(c.b)
 		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != c.same {
-			t.Errorf("%s: the calls with the arguments %s and %s count as equal: %v, want %v", c.name, a, b, !c.same, c.same)
+			t.Errorf("%s: the calls with arguments %s and %s count as equal: %v, want %v", c.name, a, b, !c.same, c.same)
 		}
 	}
 	for _, c := range []struct {
@@ -81,7 +81,7 @@ func TestSameCallAndSameResult(t *testing.T) {
 		},
 	} {
 		if (detect.ResultSum(c.a) == detect.ResultSum(c.b)) != c.same {
-			t.Errorf("the results %q and %q count as equal: %v, want %v", c.a, c.b, !c.same, c.same)
+			t.Errorf("results %q and %q count as equal: %v, want %v", c.a, c.b, !c.same, c.same)
 		}
 	}
 }
@@ -92,13 +92,13 @@ func TestLoopsAreTheSameInEveryDialect(t *testing.T) {
 		story := drawStory(rt)
 		want := replay(t, wire.Chat, story)
 		if got := replay(t, wire.Messages, story); !slices.Equal(got, want) {
-			rt.Fatalf("Messages: got loops at the steps %v, want %v as in Chat", got, want)
+			rt.Fatalf("Messages: got loops at steps %v, want %v as in Chat", got, want)
 		}
 		if got := replay(t, wire.Responses, story); !slices.Equal(got, want) {
-			rt.Fatalf("Responses: got loops at the steps %v, want %v as in Chat", got, want)
+			rt.Fatalf("Responses: got loops at steps %v, want %v as in Chat", got, want)
 		}
 		if got := replayFromCheckpoints(t, story); !slices.Equal(got, want) {
-			rt.Fatalf("requests without their history: got loops at the steps %v, want %v as with the history", got, want)
+			rt.Fatalf("requests without their history: got loops at steps %v, want %v as with the history", got, want)
 		}
 	})
 }
@@ -108,10 +108,10 @@ func TestInvalidCheckpointGivesNoLoop(t *testing.T) {
 	for _, checkpoint := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
 		loops, next := detect.LoopsSince(checkpoint, req, nil, nil)
 		if len(loops) != 0 {
-			t.Errorf("checkpoint %v: got the loops %v, want none", checkpoint, loops)
+			t.Errorf("checkpoint %v: got loops %v, want none", checkpoint, loops)
 		}
 		if repeated, _ := detect.LoopsSince(next, req, nil, nil); len(repeated) != 0 {
-			t.Errorf("checkpoint %v: the second result without a known call has the loops %v, want none", checkpoint, repeated)
+			t.Errorf("checkpoint %v: the second result without a known call has loops %v, want none", checkpoint, repeated)
 		}
 	}
 }
@@ -146,10 +146,10 @@ func TestLoopsRecallsCallsMissingFromTheRequest(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"input": items})
 	if got := new(detect.Results).Loops(req, nil, recall); len(got) != 1 {
-		t.Errorf("three equal failures: got the loops %+v, want one", got)
+		t.Errorf("three equal failures: got loops %+v, want one", got)
 	}
 	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, recall); len(got) != 0 {
-		t.Errorf("after a warning at call c2: got the loops %+v, want none", got)
+		t.Errorf("after a warning at call c2: got loops %+v, want none", got)
 	}
 }
 
@@ -217,7 +217,7 @@ func BenchmarkLoops200(b *testing.B) {
 				}
 				b.StartTimer()
 				if l := new(detect.Results).Loops(req, nil, nil); len(l) != 0 {
-					b.Fatalf("got the loops %+v, want none", l)
+					b.Fatalf("got loops %+v, want none", l)
 				}
 			}
 		})

@@ -59,7 +59,7 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	} {
 		got := detect.Classify("exec", c.program, c.text, 0)
 		if got.Outcome != c.want || c.want == detect.Error && got.Code != c.code {
-			t.Errorf("%s: got the judgement %+v, want the outcome %q and the code %d", name, got, c.want, c.code)
+			t.Errorf("%s: got judgement %+v, want outcome %q and code %d", name, got, c.want, c.code)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 func TestScriptFrameDoesNotChangeTheSignature(t *testing.T) {
 	framed := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
 	if framed != detect.Signature("error: no rule to make target demo") {
-		t.Errorf("the failure in a script has the signature %q, want %q as alone", framed, detect.Signature("error: no rule to make target demo"))
+		t.Errorf("the failure in a script has signature %q, want %q as alone", framed, detect.Signature("error: no rule to make target demo"))
 	}
 }
 
@@ -87,6 +87,6 @@ func TestRepeatedScriptFailureIsALoop(t *testing.T) {
 	}
 	req := parse(t, wire.Responses, obj{"model": "m", "input": input})
 	if loops := new(detect.Results).Loops(req, map[string]bool{}, nil); len(loops) != 1 || loops[0].CallID != "c1" {
-		t.Errorf("got the loops %+v, want one at call c1", loops)
+		t.Errorf("got loops %+v, want one at call c1", loops)
 	}
 }

@@ -153,7 +153,7 @@ func TestVerificationRecognisesRunsAndOutcomes(t *testing.T) {
 			got = kind + " " + map[bool]string{true: "passed", false: "failed"}[passed]
 		}
 		if got != c.want {
-			t.Errorf("%s %s with the output %q: got the verification %q, want %q", c.tool, c.args, c.text, got, c.want)
+			t.Errorf("%s %s with output %q: got verification %q, want %q", c.tool, c.args, c.text, got, c.want)
 		}
 	}
 }
@@ -166,10 +166,10 @@ func TestShortTurnsAreClassified(t *testing.T) {
 		"no": detect.Rejection,
 	} {
 		if got := detect.ReadTurn(text, text, "It is done."); got.Feeling != want {
-			t.Errorf("%q has the feeling %s by the rule %q, want %s", text, got.Feeling, got.Rule, want)
+			t.Errorf("%q has feeling %s by rule %q, want %s", text, got.Feeling, got.Rule, want)
 		}
 		if got := detect.ReadTurn(text, text, ""); got.Feeling != detect.Neutral {
-			t.Errorf("%q without an earlier answer has the feeling %s by the rule %q, want neutral", text, got.Feeling, got.Rule)
+			t.Errorf("%q without an earlier answer has feeling %s by rule %q, want neutral", text, got.Feeling, got.Rule)
 		}
 	}
 }

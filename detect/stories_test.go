@@ -60,7 +60,7 @@ func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 	}
 	req, err := wire.Parse(d, b)
 	if err != nil {
-		tb.Fatalf("Parse of the body %s: got the error %v, want none", b, err)
+		tb.Fatalf("Parse of body %s: got error %v, want none", b, err)
 	}
 	return req
 }
@@ -169,11 +169,11 @@ func replay(tb testing.TB, d wire.Dialect, story []storyStep) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != story[i].tool {
-				tb.Errorf("the item of the loop %+v has the result of the call: %v; want true, and the tool %s", l, found, story[i].tool)
+				tb.Errorf("the item of loop %+v has the result of the call: %v; want true, and tool %s", l, found, story[i].tool)
 			}
 		}
 		if repeated := new(detect.Results).Loops(req, warned, nil); len(repeated) > 0 {
-			tb.Errorf("the second call of Loops returns the loops %+v, want none after the warnings", repeated)
+			tb.Errorf("the second call of Loops returns loops %+v, want none after the warnings", repeated)
 		}
 	}
 	return out

@@ -33,7 +33,7 @@ func TestStuckAgentIsWarnedAgainAfterAsManySteps(t *testing.T) {
 		want  []int
 	}{{guesses, []int{4, 9, 14}}, {walk, []int{7, 15}}} {
 		if got := replay(t, wire.Chat, tt.story); !slices.Equal(got, tt.want) {
-			t.Errorf("%s: got loops at the steps %v, want %v", tt.story[0].tool, got, tt.want)
+			t.Errorf("%s: got loops at steps %v, want %v", tt.story[0].tool, got, tt.want)
 		}
 	}
 }
@@ -219,13 +219,13 @@ func TestDifferentCallsWithoutProgressAreALoop(t *testing.T) {
 				t.Errorf("got %d loops, want any: %v", n, tt.loop)
 			}
 			if got := replay(t, wire.Chat, tt.story); len(got) > 0 != tt.loop {
-				t.Errorf("with growing requests: got loops at the steps %v, want any: %v", got, tt.loop)
+				t.Errorf("with growing requests: got loops at steps %v, want any: %v", got, tt.loop)
 			}
 			if slices.ContainsFunc(tt.story, func(s storyStep) bool { return s.also }) {
 				return // replayFromCheckpoints has one call in each request
 			}
 			if got := replayFromCheckpoints(t, tt.story); len(got) > 0 != tt.loop {
-				t.Errorf("without the history: got loops at the steps %v, want any: %v", got, tt.loop)
+				t.Errorf("without the history: got loops at steps %v, want any: %v", got, tt.loop)
 			}
 		})
 	}

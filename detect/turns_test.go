@@ -102,7 +102,7 @@ func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
 		{"add a test for the error case", done, detect.Neutral},
 	} {
 		if got := detect.ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Interrupt {
-			t.Errorf("%q after %q: got %+v, want the feeling %s and no interrupt", c.words, c.previous, got, c.want)
+			t.Errorf("%q after %q: got %+v, want feeling %s and no interrupt", c.words, c.previous, got, c.want)
 		}
 	}
 }
@@ -110,7 +110,7 @@ func TestReadTurnFindsTheFeelingOfAPerson(t *testing.T) {
 func TestTurnOfAHarnessIsAnInterruptOrNeutral(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
 		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt {
-			t.Errorf("%q: got %+v, want the feeling %q and an interrupt", text, got, detect.Rejection)
+			t.Errorf("%q: got %+v, want feeling %q and an interrupt", text, got, detect.Rejection)
 		}
 	}
 	for _, words := range []string{
@@ -120,7 +120,7 @@ func TestTurnOfAHarnessIsAnInterruptOrNeutral(t *testing.T) {
 	} {
 		rule, synthetic := detect.Synthetic(words)
 		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !synthetic || got.Rule != rule {
-			t.Errorf("%q: got %+v, and from Synthetic %v with the rule %q; want a neutral turn by the same rule, and true", words, got, synthetic, rule)
+			t.Errorf("%q: got %+v, and from Synthetic %v with rule %q; want a neutral turn by the same rule, and true", words, got, synthetic, rule)
 		}
 	}
 	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || got.Rule != "no-words" {
@@ -135,7 +135,7 @@ func TestReadTurnAcceptsAnyText(t *testing.T) {
 		switch got.Feeling {
 		case detect.Approval, detect.Correction, detect.Rejection, detect.Thanks, detect.Neutral:
 		default:
-			t.Fatalf("got the feeling %q, want one of the five feelings", got.Feeling)
+			t.Fatalf("got feeling %q, want one of the five feelings", got.Feeling)
 		}
 		if _, synthetic := detect.Synthetic(text); synthetic && got.Feeling != detect.Neutral {
 			t.Fatalf("the synthetic turn %q: got %+v, want the feeling neutral", text, got)
@@ -153,15 +153,15 @@ func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
 	}
 	refused := chat([]storyStep{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
-		t.Errorf("the refusal by a person: got the signals %+v, want one rejection without sentiment", got)
+		t.Errorf("the refusal by a person: got signals %+v, want one rejection without sentiment", got)
 	}
 	headless := chat([]storyStep{bash("rm -r build", "This command requires approval")})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
-		t.Errorf("a refusal without a person: got the signals %+v, want none", got)
+		t.Errorf("a refusal without a person: got signals %+v, want none", got)
 	}
 	newTask := append(chat([]storyStep{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": newTask}), nil); len(got) != 0 {
-		t.Errorf("a new task: got the signals %+v, want none", got)
+		t.Errorf("a new task: got signals %+v, want none", got)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 		}
 		text := strings.ReplaceAll(cols[2], `\n`, "\n")
 		if got := detect.ReadTurn(text, text, cols[1]); string(got.Feeling) != cols[0] {
-			t.Errorf("%q after %q: got the feeling %s by the rule %q, want %s", text, cols[1], got.Feeling, got.Rule, cols[0])
+			t.Errorf("%q after %q: got feeling %s by rule %q, want %s", text, cols[1], got.Feeling, got.Rule, cols[0])
 		}
 	}
 }

@@ -23,6 +23,6 @@ func TestSearchForLoopsIsBounded(t *testing.T) {
 		msgs = append(append(msgs, obj{"role": "assistant", "tool_calls": calls}), results...)
 	}
 	if got := new(detect.Results).Loops(parse(t, wire.Chat, obj{"messages": msgs}), nil, nil); len(got) != 0 {
-		t.Errorf("%d files that were read %d times: got the loops %v, want none", files, rounds, got)
+		t.Errorf("%d files that were read %d times: got loops %v, want none", files, rounds, got)
 	}
 }

@@ -137,7 +137,7 @@ func TestWorkOfToolResults(t *testing.T) {
 		"a local file":      {toolCall{"create_file", `{"path":"a.txt","content":"x"}`, `{"ok":true,"id":"` + fullHash + `","commit":null}`}, nil},
 	} {
 		if got := workRefs(t, k.call); !slices.Equal(got, k.want) {
-			t.Errorf("%s: got the references %q, want %q", name, got, k.want)
+			t.Errorf("%s: got references %q, want %q", name, got, k.want)
 		}
 	}
 }
@@ -147,10 +147,10 @@ func TestWorkOfToolResults(t *testing.T) {
 func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 	log := shellCall("git log -1 --format=%H", fullHash)
 	if got := workRefs(t, shellCall("git commit -qm x", ""), log); !slices.Equal(got, []string{"commit " + fullHash}) {
-		t.Errorf("git log after a commit: got the references %q, want the commit %s", got, fullHash)
+		t.Errorf("git log after a commit: got references %q, want commit %s", got, fullHash)
 	}
 	if got := workRefs(t, shellCall("git status", "clean"), log); got != nil {
-		t.Errorf("git log after git status: got the references %q, want none", got)
+		t.Errorf("git log after git status: got references %q, want none", got)
 	}
 }
 
@@ -158,7 +158,7 @@ func TestLogAfterCommitShowsTheCommit(t *testing.T) {
 func TestRefusedCallShowsNoWork(t *testing.T) {
 	refused := shellCall("git commit -m x", "The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file).\n[main 3f2a9c1] x")
 	if got := workRefs(t, refused); got != nil {
-		t.Errorf("a refused commit: got the references %q, want none", got)
+		t.Errorf("a refused commit: got references %q, want none", got)
 	}
 }
 
@@ -182,7 +182,7 @@ func FuzzWork(f *testing.F) {
 		args, _ := json.Marshal(map[string]string{"command": command})
 		for _, text := range workRefs(t, toolCall{tool, string(args), result}) {
 			if strings.ContainsAny(text, "\x00\n\r\t") || len(text) > 600 {
-				t.Errorf("the reference %q has %d bytes, want no control characters and at most 600 bytes", text, len(text))
+				t.Errorf("reference %q has %d bytes, want no control characters and at most 600 bytes", text, len(text))
 			}
 		}
 	})

@@ -117,7 +117,7 @@ func TestDictatedAdviceWaitsForAPerson(t *testing.T) {
 		for _, l := range b.lessons() {
 			lessons++
 			if l.State != lesson.Quarantined {
-				t.Errorf("the lesson %s has the state %s, want %s; its body is %s", l.Slug, l.State, lesson.Quarantined, l.Body)
+				t.Errorf("lesson %s has state %s, want %s; its body is %s", l.Slug, l.State, lesson.Quarantined, l.Body)
 			}
 		}
 	}

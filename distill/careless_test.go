@@ -141,7 +141,7 @@ func checkLearned(t *testing.T, cases []lessonCase) {
 	equal(t, "lessons", strings.Join(b.slugs(), "\n"), strings.Join(want, "\n"))
 	for _, l := range b.lessons() {
 		if text := l.Raw; strings.Contains(text, "W77812") || strings.Contains(text, "evil.example") || len(l.Evidence) != 2 {
-			t.Errorf("the lesson %s has evidence of %d sessions and the text\n%s\nwant 2 sessions and neither W77812 nor evil.example", l.Slug, len(l.Evidence), text)
+			t.Errorf("lesson %s has evidence of %d sessions and the text\n%s\nwant 2 sessions and neither W77812 nor evil.example", l.Slug, len(l.Evidence), text)
 		}
 	}
 }

@@ -106,7 +106,7 @@ func TestJudgeRequestIsRetriedOnlyForTransientErrors(t *testing.T) {
 		s := &server{replies: c.replies}
 		_, waits, err := s.judgeEmptySession(t.Context(), t, nil)
 		if equal(t, name+": waits", waits, c.waits); (err != nil) != (c.fails != "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-			t.Errorf("%s: got the error %v, want an error with %q (empty: no error)", name, err, c.fails)
+			t.Errorf("%s: got error %v, want an error with %q (empty: no error)", name, err, c.fails)
 		}
 		if want := len(waits) + 1; len(s.bodies) != want {
 			t.Errorf("%s: the server got %d requests, want %d", name, len(s.bodies), want)
@@ -127,15 +127,15 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 			Messages []struct{ Role, Content string }
 		}
 		if err := json.Unmarshal([]byte(s.bodies[i]), &body); err != nil || (len(body.Format) > 0) != structured || strings.Contains(body.Messages[0].Content, `"additionalProperties":false`) == structured {
-			t.Errorf("request %d is decoded with the error %v, want the schema in response_format: %v, else in the prompt; the body is\n%s", i, err, structured, s.bodies[i])
+			t.Errorf("request %d is decoded with error %v, want the schema in response_format: %v, else in the prompt; the body is\n%s", i, err, structured, s.bodies[i])
 		}
 		if h := s.headers[i]; h.Get("Content-Type") != "application/json" || h["Authorization"] != nil {
-			t.Errorf("request %d has the header %v, want Content-Type application/json and no Authorization", i, h)
+			t.Errorf("request %d has header %v, want Content-Type application/json and no Authorization", i, h)
 		}
 	}
 	s = &server{replies: []reply{skip}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
-		t.Errorf(`with a key: got the headers %v and the error %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
+		t.Errorf(`with a key: got headers %v and error %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
 		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
-			t.Fatalf("got the waits %v and the error %v, want two waits, 0 and at most 1m15s, and no error", waits, err)
+			t.Fatalf("got waits %v and error %v, want two waits, 0 and at most 1m15s, and no error", waits, err)
 		}
 		seen[waits[1]] = true
 	}
@@ -193,7 +193,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 			input = int64(len(s.bodies[0]) / 4)
 		}
 		if want := (distill.Usage{Input: input, Output: c.output}); err != nil || got.Usage != want {
-			t.Errorf("%s: got the usage %+v and the error %v, want %+v without an error", name, got.Usage, err, want)
+			t.Errorf("%s: got usage %+v and error %v, want %+v without an error", name, got.Usage, err, want)
 		}
 	}
 }
@@ -204,7 +204,7 @@ func TestStopEndsTheWaitForAJudge(t *testing.T) {
 	cancel()
 	s := &server{replies: []reply{{500, "", ""}}}
 	if _, waits, err := s.judgeEmptySession(ctx, t, nil); !errors.Is(err, context.Canceled) || len(waits) > 1 || len(s.bodies) > 1 {
-		t.Errorf("a stopped run ends with %v after %d requests and the waits %v, want context.Canceled after at most one of each", err, len(s.bodies), waits)
+		t.Errorf("a stopped run ends with %v after %d requests and waits %v, want context.Canceled after at most one of each", err, len(s.bodies), waits)
 	}
 }
 

@@ -44,7 +44,7 @@ func TestAdviceMustBeatItsCounterfactual(t *testing.T) {
 			storeSessions(b, "d", c.otherFailed, edit("rows.go", refusal), edit("rows.go", refusal))
 			sum := b.distil()
 			if got := fmt.Sprint(b.slugs()) == "[copy-the-text-to-replace-exactly-from-the-file]"; got != c.proposed {
-				t.Fatalf("got the lessons %v and not proposed %+v, want the lesson proposed: %v", b.slugs(), sum.NotProposed, c.proposed)
+				t.Fatalf("got lessons %v and not proposed %+v, want the lesson proposed: %v", b.slugs(), sum.NotProposed, c.proposed)
 			}
 			want := distill.Comparison{
 				Followed:    distill.Outcomes{Ended: c.followed, Sessions: c.followed + c.followedFailed},
@@ -83,7 +83,7 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 			want = "[" + slug + "]"
 		}
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("the refusal %q gives the lessons %s, want %s", refusal, got, want)
+			t.Errorf("refusal %q gives lessons %s, want %s", refusal, got, want)
 		}
 	}
 }

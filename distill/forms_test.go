@@ -42,7 +42,7 @@ func TestLessonNamesTheFormOfAValue(t *testing.T) {
 			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, c.form)
 		}
 		if got := fmt.Sprint(b.slugs()); got != want {
-			t.Errorf("%s: got the lessons %s, want %s", c.name, got, want)
+			t.Errorf("%s: got lessons %s, want %s", c.name, got, want)
 		}
 	}
 }
@@ -56,7 +56,7 @@ func TestLessonAsksForALeadingSign(t *testing.T) {
 			call("get_order", fmt.Sprintf(`{"order_id":%q}`, sign+value), `{"total":12}`))
 		b.distil()
 		if got := fmt.Sprint(b.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
-			t.Errorf(`the sign %s gives the lessons %s, want "[give-order-id-with-its-leading-sign-to-get-order]"`, sign, got)
+			t.Errorf(`sign %s gives lessons %s, want "[give-order-id-with-its-leading-sign-to-get-order]"`, sign, got)
 		}
 	}
 }

@@ -38,11 +38,11 @@ func TestProposalsBeyondTheQuotaAreMadeLater(t *testing.T) {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Proposed != 3 || sum.Stopped == "" {
-		t.Fatalf("the run at the quota ends with %+v and the error %v, want 3 proposed drafts, a reason in Stopped and no error", sum, err)
+		t.Fatalf("the run at the quota ends with %+v and error %v, want 3 proposed drafts, a reason in Stopped and no error", sum, err)
 	}
 	b.now = b.now.Add(2 * time.Hour)
 	sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 1 })
 	if err != nil || sum.Judged != 1 || sum.Proposed+sum.Merged != 1 || sum.Stopped != "" {
-		t.Fatalf("the run two hours later ends with %+v and the error %v, want 1 judged session, 1 proposed or merged draft, no Stopped and no error", sum, err)
+		t.Fatalf("the run two hours later ends with %+v and error %v, want 1 judged session, 1 proposed or merged draft, no Stopped and no error", sum, err)
 	}
 }

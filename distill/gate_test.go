@@ -60,13 +60,13 @@ func TestTrialNeedsTwoCallers(t *testing.T) {
 		thirty = append(thirty, session("one"))
 	}
 	if state, why := gateState(t, honest, thirty...); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
-		t.Errorf("thirty sessions of one caller give the state %s (reason %q), want quarantined for the need of two credentials", state, why)
+		t.Errorf("thirty sessions of one caller give state %s (reason %q), want quarantined for the need of two credentials", state, why)
 	}
 	if state, why := gateState(t, honest, session(""), session("")); state != lesson.Quarantined || !strings.Contains(why, "two credentials") {
-		t.Errorf("two sessions without a credential give the state %s (reason %q), want quarantined for the need of two credentials", state, why)
+		t.Errorf("two sessions without a credential give state %s (reason %q), want quarantined for the need of two credentials", state, why)
 	}
 	if state, why := gateState(t, honest, append(thirty, session("two"))...); state != lesson.Trial {
-		t.Errorf("thirty sessions of one caller and one of another give the state %s (reason %q), want trial", state, why)
+		t.Errorf("thirty sessions of one caller and one of another give state %s (reason %q), want trial", state, why)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestAnotherAdviceIsNoSecondCaller(t *testing.T) {
 	sum := b.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
 	l := b.lesson("warm-the-disk-cache")
 	if sum.Merged != 1 || len(l.Evidence) != 2 || l.State != lesson.Quarantined {
-		t.Errorf("the run ends with %+v, the lesson has the state %s and evidence of %d sessions; want 1 merged draft, the state quarantined and 2 sessions", sum, l.State, len(l.Evidence))
+		t.Errorf("the run ends with %+v, the lesson has state %s and evidence of %d sessions; want 1 merged draft, the state quarantined and 2 sessions", sum, l.State, len(l.Evidence))
 	}
 }
 
@@ -111,7 +111,7 @@ func TestHonestAdvicePassesTheGate(t *testing.T) {
 	} {
 		session := func(caller string) callerSession { return callerSession{caller, c.events} }
 		if state, why := gateState(t, draftWithAdvice(c.title, c.advice), session("one"), session("two")); state != lesson.Trial {
-			t.Errorf("%s: the lesson has the state %s (reason %q), want %s", c.title, state, why, lesson.Trial)
+			t.Errorf("%s: the lesson has state %s (reason %q), want %s", c.title, state, why, lesson.Trial)
 		}
 	}
 }

@@ -140,7 +140,7 @@ func (b *bench) lessons() []*lesson.Lesson {
 	b.Helper()
 	book, problems, err := b.bank.List(b.Context())
 	if err != nil || len(problems) > 0 {
-		b.Fatalf("List of the bank gives the problems %v and the error %v, want neither", problems, err)
+		b.Fatalf("List of the bank gives problems %v and error %v, want neither", problems, err)
 	}
 	return book.Lessons()
 }
@@ -152,7 +152,7 @@ func (b *bench) lesson(slug string) *lesson.Lesson {
 			return l
 		}
 	}
-	b.Fatalf("the lesson %s is missing, want it among %v", slug, b.slugs())
+	b.Fatalf("lesson %s is missing, want it among %v", slug, b.slugs())
 	return nil
 }
 

@@ -119,7 +119,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 			complete := newScene()
 			steps, err := run(complete, "one", 0)
 			if err != nil || steps < 10 {
-				t.Fatalf("a run without a kill has %d steps and the error %v, want at least 10 steps and no error", steps, err)
+				t.Fatalf("a run without a kill has %d steps and error %v, want at least 10 steps and no error", steps, err)
 			}
 			want := results(complete)
 			if all := fmt.Sprint(want); !strings.Contains(all, string(lesson.Trial)) || !strings.Contains(all, string(lesson.Quarantined)) {
@@ -137,7 +137,7 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				b.now = b.now.Add(3 * time.Minute)
 				if _, err := run(b, "two", 0); err != nil {
-					t.Fatalf("the run after a kill at step %d ends with the error %v, want none", killed, err)
+					t.Fatalf("the run after a kill at step %d ends with error %v, want none", killed, err)
 				}
 				equal(t, fmt.Sprint("lessons and opinions after a kill at step ", killed), results(b), want)
 				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
@@ -161,7 +161,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	}
 	_, err := b.tryDistil(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("a run that lost its claim ended with error %v, lessons %v, %d session notes and the claimant %s; want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
+		t.Errorf("a run that lost its claim ended with error %v, lessons %v, %d session notes and claimant %s; want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 

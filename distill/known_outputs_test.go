@@ -62,13 +62,13 @@ func TestKnownFailureMatchesItsOutput(t *testing.T) {
 		b.distil()
 		slugs := b.slugs()
 		if len(slugs) != 1 || slugs[0] != o.slug {
-			t.Errorf("%s: got the lessons %v, want %s; the error is\n%s", o.args, slugs, o.slug, signature(o.text))
+			t.Errorf("%s: got lessons %v, want %s; the error is\n%s", o.args, slugs, o.slug, signature(o.text))
 			continue
 		}
 		l := b.lesson(o.slug).Clone()
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: o.tool, Text: signature(o.text)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
-			t.Errorf("%s: the patterns %v do not match, want a match in\n%s", o.slug, l.Trigger.ErrorPatterns, signature(o.text))
+			t.Errorf("%s: patterns %v do not match, want a match in\n%s", o.slug, l.Trigger.ErrorPatterns, signature(o.text))
 		}
 	}
 
@@ -95,7 +95,7 @@ func TestKnownFailureMatchesItsOutput(t *testing.T) {
 			found = found || has
 		}
 		if !found {
-			t.Errorf("testdata/known.txt has no output of %s with the words %q, want one", k.Slug, k.Holds)
+			t.Errorf("testdata/known.txt has no output of %s with words %q, want one", k.Slug, k.Holds)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestFailureWordsCountOnlyForTheirCommand(t *testing.T) {
 		b.session("one", user("Do it."), call(c.tool, c.args, c.text), call(c.tool, c.args, "done"))
 		b.distil()
 		if slugs := strings.Join(b.slugs(), " "); slugs != c.slug {
-			t.Errorf("%s: got the lessons %q, want %q", c.name, slugs, c.slug)
+			t.Errorf("%s: got lessons %q, want %q", c.name, slugs, c.slug)
 		}
 	}
 }

@@ -87,11 +87,11 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		}
 		l := b.lesson(c.slug).Clone()
 		if l.Outcome == "failure" {
-			t.Errorf("the lesson %s has the outcome failure, want another outcome, because its title is an instruction", c.slug)
+			t.Errorf("lesson %s has the outcome failure, want another outcome, because its title is an instruction", c.slug)
 		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
-			t.Errorf("%s: the patterns %v do not match, want a match in\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
+			t.Errorf("%s: patterns %v do not match, want a match in\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)
 		}
 	}
 }
@@ -167,7 +167,7 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	for _, slug := range b.slugs() {
 		l := b.lesson(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
-			t.Errorf("the lesson %s contains the option's value \"api\", want no value of the session: %s", slug, text)
+			t.Errorf("lesson %s contains the option's value \"api\", want no value of the session: %s", slug, text)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestTextsOfKnownFailuresFitTheBlockAndMatchNoTrigger(t *testing.T) {
 	for _, k := range known {
 		advice := "- " + strings.Join(k.Advice, "\n- ")
 		if first, ok := titles[k.Slug]; ok && first != k.Title {
-			t.Errorf("%s has the titles %q and %q, want one title", k.Slug, first, k.Title)
+			t.Errorf("%s has titles %q and %q, want one title", k.Slug, first, k.Title)
 		}
 		titles[k.Slug] = k.Title
 		if len(advice) > lesson.MaxAdvice {

@@ -41,12 +41,12 @@ func TestListsNamedByTheRulesExist(t *testing.T) {
 	}
 	for _, m := range regexp.MustCompile(`(?m)^\tfix\w+ += "(\w+)"`).FindAllStringSubmatch(code.String(), -1) {
 		if w := wordings[m[1]]; w.Title == "" || w.Advice == "" || w.Slug == "" {
-			t.Errorf("drafts.json has the wording %+v for the fix %s, want a title, advice and a slug", w, m[1])
+			t.Errorf("drafts.json has wording %+v for fix %s, want a title, advice and a slug", w, m[1])
 		}
 	}
 	for name := range wordings {
 		if kind, variant, ok := strings.Cut(name, ": "); ok && (wordings[kind].Title == "" || !strings.Contains(code.String(), variant)) {
-			t.Errorf("no rule uses the wording %q of drafts.json, want a rule for each wording", name)
+			t.Errorf("no rule uses wording %q of drafts.json, want a rule for each wording", name)
 		}
 	}
 }

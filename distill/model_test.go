@@ -197,10 +197,10 @@ func TestUnspecificTriggersOfAJudgeAreDropped(t *testing.T) {
 		switch list := b.lessons(); {
 		case c.want == "":
 			if len(list) != 0 || len(sum.Refused) != 1 || !strings.HasPrefix(fmt.Sprint(sum.Refused), "map[trigger_overbroad") {
-				t.Errorf(`error patterns %s: got the lessons %v and the refusals %v, want no lesson and one refusal with trigger_overbroad`, c.errors, b.slugs(), sum.Refused)
+				t.Errorf(`error patterns %s: got lessons %v and refusals %v, want no lesson and one refusal with trigger_overbroad`, c.errors, b.slugs(), sum.Refused)
 			}
 		case len(list) != 1 || fmt.Sprint(list[0].Trigger.ErrorPatterns) != c.want:
-			t.Errorf("error patterns %s: got the lessons %v and the refusals %v, want one lesson with the error patterns %s", c.errors, b.slugs(), sum.Refused, c.want)
+			t.Errorf("error patterns %s: got lessons %v and refusals %v, want one lesson with the error patterns %s", c.errors, b.slugs(), sum.Refused, c.want)
 		}
 	}
 }
@@ -224,7 +224,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
-		t.Fatalf("the run ends with %+v and the error %v, want 5 judged sessions, 1 failed session and no error", sum, err)
+		t.Fatalf("the run ends with %+v and error %v, want 5 judged sessions, 1 failed session and no error", sum, err)
 	}
 	for i, a := range s.requests {
 		if i > 1 && a.Body["temperature"] != nil && !strings.Contains(a.User, "number 2") {
@@ -235,7 +235,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 		}
 	}
 	if second, _, err := runJudge(t, b, s); err != nil || second.Judged+second.Failed != 0 {
-		t.Errorf("the next run ends with %+v and the error %v, want no judged and no failed session", second, err)
+		t.Errorf("the next run ends with %+v and error %v, want no judged and no failed session", second, err)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			s := &scripted{answer: c.answer}
 			sum, waits, err := runJudge(t, b, s)
 			if (err != nil) != c.fails {
-				t.Fatalf("the run ended with the error %v, want an error: %t", err, c.fails)
+				t.Fatalf("the run ended with error %v, want an error: %t", err, c.fails)
 			}
 			equal(t, "proposed drafts and failed sessions", []int{sum.Proposed, sum.Failed}, []int{c.proposed, c.failed})
 			n := 0
@@ -352,7 +352,7 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			}
 			for _, l := range b.lessons() {
 				if l.State != "quarantined" || strings.ContainsAny(l.Title, "\n\r") {
-					t.Errorf("lesson %s has the state %s and the title %q, want quarantined and one line", l.Slug, l.State, l.Title)
+					t.Errorf("lesson %s has state %s and title %q, want quarantined and one line", l.Slug, l.State, l.Title)
 				}
 			}
 			if c.failed > 0 { // the next run judges the session again
@@ -374,11 +374,11 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
 	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
-		t.Fatalf("the first run ends with %+v and the error %v, want 2 judged sessions, a reason in Stopped and no error", sum, err)
+		t.Fatalf("the first run ends with %+v and error %v, want 2 judged sessions, a reason in Stopped and no error", sum, err)
 	}
 	sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
 	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
-		t.Fatalf("the second run ends with %+v and the error %v, want 3 judged and 2 unchanged sessions and no error", sum, err)
+		t.Fatalf("the second run ends with %+v and error %v, want 3 judged and 2 unchanged sessions and no error", sum, err)
 	}
 }
 
@@ -396,7 +396,7 @@ func TestUnresolvedSessionGivesOneLessonAtMost(t *testing.T) {
 		}
 		for _, l := range b.lessons() {
 			if outcome == "unresolved" && l.Outcome != "failure" {
-				t.Errorf("a lesson of an unresolved session has the outcome %s, want failure", l.Outcome)
+				t.Errorf("a lesson of an unresolved session has outcome %s, want failure", l.Outcome)
 			}
 		}
 	}
@@ -418,7 +418,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
-		t.Errorf("the run ends with %+v and the error %v, want 2 judged sessions, 1 failed session and no error", sum, err)
+		t.Errorf("the run ends with %+v and error %v, want 2 judged sessions, 1 failed session and no error", sum, err)
 	}
 	for i := range 6 {
 		b.session(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
@@ -446,7 +446,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 	equal(t, "evidence of the merged lesson", len(b.lesson("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
 	if err := b.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
-		t.Errorf("got %d notes that the two lessons are different and the error %v, want at least 1 note and no error", n, err)
+		t.Errorf("got %d notes that the two lessons are different and error %v, want at least 1 note and no error", n, err)
 	}
 }
 
@@ -467,7 +467,7 @@ func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	}
 	p, err := distill.LoadPrompts(dir)
 	if err != nil || p.Outcome != "How did it go?" || !strings.Contains(p.Success, "at most three lessons") {
-		t.Errorf(`LoadPrompts returns %+v and the error %v, want the custom Outcome "How did it go?", the default Success and no error`, p, err)
+		t.Errorf(`LoadPrompts returns %+v and error %v, want the custom Outcome "How did it go?", the default Success and no error`, p, err)
 	}
 }
 
@@ -508,7 +508,7 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	}
 	second, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || second.Unchanged != 40 {
-		t.Errorf("the second run ends with %+v and the error %v, want 40 unchanged sessions", second, err)
+		t.Errorf("the second run ends with %+v and error %v, want 40 unchanged sessions", second, err)
 	}
 }
 
@@ -554,7 +554,7 @@ func TestDraftOfAModelIsTestedOnCapturedSessions(t *testing.T) {
 			s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 			sum, _, err := runJudge(t, b, s)
 			if text := fmt.Sprint(sum.Refused); err != nil || (c.refused == "") != (len(b.slugs()) == 1) || !strings.Contains(text, c.refused) {
-				t.Errorf("got the lessons %v, the refusals %s and the error %v, want a refusal with %q (empty: one lesson)", b.slugs(), text, err, c.refused)
+				t.Errorf("got lessons %v, refusals %s and error %v, want a refusal with %q (empty: one lesson)", b.slugs(), text, err, c.refused)
 			}
 		})
 	}
@@ -572,7 +572,7 @@ func TestDraftOfAModelIsTestedWithoutTemplates(t *testing.T) {
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || len(b.slugs()) != 1 {
-		t.Errorf("got the lessons %v, the refusals %v and the error %v, want one lesson", b.slugs(), sum.Refused, err)
+		t.Errorf("got lessons %v, refusals %v and error %v, want one lesson", b.slugs(), sum.Refused, err)
 	}
 }
 
@@ -596,7 +596,7 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.lesson(slug).Evidence) != 2 {
-		t.Errorf("the run ends with %+v and the error %v, the lessons are %v; want one merged draft, and one lesson with evidence of two sessions", sum, err, b.slugs())
+		t.Errorf("the run ends with %+v and error %v, the lessons are %v; want one merged draft, and one lesson with evidence of two sessions", sum, err, b.slugs())
 	}
 	if last := s.requests[len(s.requests)-1].User; !strings.Contains(last, "- ["+slug+"]") {
 		t.Errorf("the prompt is\n%s\nwant the existing lesson %s", last, slug)
@@ -625,7 +625,7 @@ func TestPromptIsEqualForAllSessions(t *testing.T) {
 	}
 	for prompt, n := range sessions {
 		if n != 3 {
-			t.Errorf("got the prompt %.80q for %d sessions, want 3", prompt, n)
+			t.Errorf("got prompt %.80q for %d sessions, want 3", prompt, n)
 		}
 	}
 }

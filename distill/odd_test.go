@@ -43,7 +43,7 @@ func TestUnusualSessionsAreReadWithoutErrors(t *testing.T) {
 	}
 	sum := b.distil(func(o *distill.Options) {
 		o.DryRun, o.Failed = true, func(name string, err error) {
-			t.Errorf("reading the session %s fails with %v, want no error", name, err)
+			t.Errorf("reading session %s fails with %v, want no error", name, err)
 		}
 	})
 	if sum.Judged != sessions || sum.Failed != 0 {

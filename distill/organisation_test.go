@@ -53,13 +53,13 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 		{"the PCI zone needs a window", "the PCI zone needs a window"},
 	} {
 		if text := lessonText(t, 1, c.message); !strings.Contains(text, c.words) {
-			t.Errorf("the lesson of the error %q is\n%s\nwant the words %q", c.message, text, c.words)
+			t.Errorf("the lesson of error %q is\n%s\nwant words %q", c.message, text, c.words)
 		}
 	}
 	for _, word := range []string{"train", "canary", "soak", "shard", "rota", "guild", "rebake"} {
 		for _, message := range []string{"the release train is locked by another job", "the canary soak of the shard is not found, window is required", "the guild rota does not exist, rebake is required"} {
 			if text := lessonText(t, 2, message); strings.Contains(text, word) {
-				t.Errorf("with two tenants the lesson has the word %q of the message %q, want public words only:\n%s", word, message, text)
+				t.Errorf("with two tenants the lesson has word %q of message %q, want public words only:\n%s", word, message, text)
 			}
 		}
 	}
@@ -102,7 +102,7 @@ func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 	} {
 		for tenants := range 2 {
 			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.private) {
-				t.Errorf("the lesson of the message %q has %q, want no private text:\n%s", c.message, c.private, text)
+				t.Errorf("the lesson of message %q has %q, want no private text:\n%s", c.message, c.private, text)
 			}
 		}
 	}
@@ -127,7 +127,7 @@ func TestWordOfOneSessionStaysOutOfALesson(t *testing.T) {
 		}
 		b.distil()
 		if l := b.lesson("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
-			t.Errorf("sessions with %v: the body of the lesson is\n%s\nwant the words %q", c.systems, l.Body, c.holds)
+			t.Errorf("sessions with %v: the body of the lesson is\n%s\nwant words %q", c.systems, l.Body, c.holds)
 		}
 	}
 }

@@ -80,11 +80,11 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	capped := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
 	sum, _, err := runJudge(t, b, s, capped)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.requests) != 2*sum.Judged {
-		t.Errorf("the run ends with %+v and the error %v after %d requests; want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests for each judged session", sum, err, len(s.requests))
+		t.Errorf("the run ends with %+v and error %v after %d requests; want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests for each judged session", sum, err, len(s.requests))
 	}
 	before := sum.Judged
 	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
-		t.Errorf("the next run ends with %+v and the error %v after %d requests in total, want %d judged sessions and 40 requests", sum, err, len(s.requests), 20-before)
+		t.Errorf("the next run ends with %+v and error %v after %d requests in total, want %d judged sessions and 40 requests", sum, err, len(s.requests), 20-before)
 	}
 
 	b = newBench(t)
@@ -98,7 +98,7 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 		return 200, nil, validJudge("success", noLessons)(a)
 	}}
 	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
-		t.Errorf(`the run with a 401 ends with %+v and the error %v, want at most 5 judged sessions and an error with "distill.api_key"`, sum, err)
+		t.Errorf(`the run with a 401 ends with %+v and error %v, want at most 5 judged sessions and an error with "distill.api_key"`, sum, err)
 	}
 }
 
@@ -119,7 +119,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		}}
 		sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
-			t.Errorf("usage %s: the run ends with %+v and the error %v, want 1 to 4 judged sessions, a reason in Stopped, at least 1,000 tokens and no error", name, sum, err)
+			t.Errorf("usage %s: the run ends with %+v and error %v, want 1 to 4 judged sessions, a reason in Stopped, at least 1,000 tokens and no error", name, sum, err)
 		}
 	}
 }

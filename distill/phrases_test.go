@@ -44,7 +44,7 @@ func TestUnusablePhrasesOfAJudgeAreDropped(t *testing.T) {
 	)}}
 	got, err := askForPhrases(t, s, "please call it purchases")
 	if want := []string{"call the endpoint purchases"}; err != nil || !slices.Equal(got, want) {
-		t.Errorf("AskPhrases returns the phrases %q and error %v, want %q and no error", got, err, want)
+		t.Errorf("AskPhrases returns phrases %q and error %v, want %q and no error", got, err, want)
 	}
 }
 
@@ -71,7 +71,7 @@ func TestJudgeThatRefusesTemperatureIsAskedWithoutIt(t *testing.T) {
 	s := &server{replies: []reply{{400, "", `{"error":{"message":"Unsupported parameter: temperature"}}`}, phrasesReply("call the endpoint purchases")}}
 	got, err := askForPhrases(t, s)
 	if err != nil || len(got) != 1 || strings.Contains(s.bodies[1], "temperature") {
-		t.Errorf("AskPhrases returns the phrases %q and the error %v after %d requests, want 1 phrase, and a second request without temperature", got, err, len(s.bodies))
+		t.Errorf("AskPhrases returns phrases %q and error %v after %d requests, want 1 phrase, and a second request without temperature", got, err, len(s.bodies))
 	}
 }
 
@@ -82,10 +82,10 @@ func TestErrorsOfAskPhrasesNameTheCause(t *testing.T) {
 		"no JSON object":            {200, "", `{"choices":[{"message":{"content":"sorry"}}]}`},
 	} {
 		if _, err := askForPhrases(t, &server{replies: []reply{r}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("AskPhrases returns the error %v, want one with %q", err, want)
+			t.Errorf("AskPhrases returns error %v, want one with %q", err, want)
 		}
 	}
 	if _, err := askForPhrases(t, &server{replies: []reply{{200, "", `{"choices":[]}`}}}); !errors.Is(err, distill.ErrUnusable) {
-		t.Errorf("AskPhrases returns the error %v for an answer without choices, want ErrUnusable", err)
+		t.Errorf("AskPhrases returns error %v for an answer without choices, want ErrUnusable", err)
 	}
 }

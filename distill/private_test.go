@@ -31,7 +31,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || len(sum.Drafts) != len(advice) {
-		t.Fatalf("the run ends with %+v and the error %v, want %d drafts, one for each session", sum, err, len(advice))
+		t.Fatalf("the run ends with %+v and error %v, want %d drafts, one for each session", sum, err, len(advice))
 	}
 	out := make([]string, len(advice))
 	for _, d := range sum.Drafts {
@@ -99,7 +99,7 @@ func TestDraftWithWordsOfOneSessionIsRefused(t *testing.T) {
 	}
 	for i, reason := range draftReasons(t, advice) {
 		if want := cases[i].why; (want == "") != (reason == "") || !strings.Contains(reason, want) {
-			t.Errorf("the draft %q is refused for the reason %q, want the reason %q (empty: not refused)", cases[i].advice, reason, want)
+			t.Errorf("draft %q is refused for reason %q, want reason %q (empty: not refused)", cases[i].advice, reason, want)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func TestTriggerWithAPersonIsDropped(t *testing.T) {
 	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
 	sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
 	if err != nil || sum.Proposed != 1 {
-		t.Fatalf("the run ends with %+v and the error %v, want one proposed draft", sum, err)
+		t.Fatalf("the run ends with %+v and error %v, want one proposed draft", sum, err)
 	}
 	equal(t, "keywords", b.lesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
 }

@@ -59,7 +59,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		one := with(first, func(d *distill.Draft) { d.Tools = c.second.Tools })
 		sum := proposeDrafts(b, []distill.Draft{one, c.second})[1]
 		if merged := sum.Merged == 1 && sum.Proposed == 0; merged != c.merged || sum.Merged+sum.Proposed != 1 {
-			t.Errorf("%s: the second run ends with %+v and the lessons %v, want the draft merged: %v (otherwise proposed)", c.name, sum, b.slugs(), c.merged)
+			t.Errorf("%s: the second run ends with %+v and lessons %v, want the draft merged: %v (otherwise proposed)", c.name, sum, b.slugs(), c.merged)
 		}
 		if c.merged {
 			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
@@ -167,7 +167,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		}
 		equal(t, name+": refusals", sum.Refused, map[string]int{c.refused: 1})
 		if sum.Drafts[0].State != "refused" || sum.Drafts[0].Reason != c.refused || b.log() != log {
-			t.Errorf(`%s: got the drafts %+v and the log %q, want the draft refused for %q and the log %q`, name, sum.Drafts, b.log(), c.refused, log)
+			t.Errorf(`%s: got drafts %+v and log %q, want the draft refused for %q and log %q`, name, sum.Drafts, b.log(), c.refused, log)
 		}
 		b.tenantSession("red", "theirs", nil, user("Once more."))
 		sum = b.distil(func(o *distill.Options) {
@@ -251,6 +251,6 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
 	equal(t, "candidates, proposed, merged and listed drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
 	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || b.log() != log {
-		t.Errorf("after a dry run the lessons are %v, the log is %s, and there are %d session notes; want the lesson warm-the-cache with evidence of 1 session, the log %s and %d notes", b.slugs(), b.log(), len(store.sessionNotes), log, notes)
+		t.Errorf("after a dry run the lessons are %v, the log is %s, and there are %d session notes; want the lesson warm-the-cache with evidence of 1 session, log %s and %d notes", b.slugs(), b.log(), len(store.sessionNotes), log, notes)
 	}
 }

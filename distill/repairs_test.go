@@ -67,7 +67,7 @@ func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 		b.session("one", c.events...)
 		b.distil()
 		if got := strings.Join(b.slugs(), " "); got != c.slugs {
-			t.Errorf("%s: got the lessons %q, want %q", c.name, got, c.slugs)
+			t.Errorf("%s: got lessons %q, want %q", c.name, got, c.slugs)
 			continue
 		}
 		for _, l := range b.lessons() {
@@ -90,7 +90,7 @@ func TestTransientErrorsGiveNoLesson(t *testing.T) {
 		}
 		b.distil()
 		if got := b.slugs(); len(got) != 0 {
-			t.Errorf("the error %q gives the lessons %v, want none", refusal, got)
+			t.Errorf("error %q gives lessons %v, want none", refusal, got)
 		}
 	}
 }

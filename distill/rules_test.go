@@ -245,7 +245,7 @@ func (c rule) check(t *testing.T) {
 	equal(t, "lessons", b.slugs(), []string{c.slug})
 	l := b.lesson(c.slug)
 	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
-		t.Errorf("the lesson has the state %s and the evidence %v, want quarantined and 1 session; the run ends with %+v, want 1 proposed draft", l.State, l.Evidence, sum)
+		t.Errorf("the lesson has state %s and evidence %v, want quarantined and 1 session; the run ends with %+v, want 1 proposed draft", l.State, l.Evidence, sum)
 	}
 	for _, want := range c.holds {
 		if !strings.Contains(l.Title+l.Body, want) {
@@ -292,7 +292,7 @@ func TestSameErrorInManySessionsIsOneLesson(t *testing.T) {
 			b.distil()
 			l := b.lesson("read-a-file-before-editing-it")
 			if hash != "" && l.ContentHash != hash {
-				t.Errorf("after %d sessions the content hash is %s, want the hash %s of the unchanged text", n+1, l.ContentHash, hash)
+				t.Errorf("after %d sessions the content hash is %s, want hash %s of the unchanged text", n+1, l.ContentHash, hash)
 			}
 			hash = l.ContentHash
 		}
@@ -336,7 +336,7 @@ func TestDryRunWritesNothingAndRejectedStaysRejected(t *testing.T) {
 	sum := b.distil()
 	equal(t, "refusals", sum.Refused, map[string]int{"an equal lesson was rejected": 1})
 	if b.lesson(slug).State != lesson.Rejected {
-		t.Errorf("the rejected lesson has the state %q, want %q", b.lesson(slug).State, lesson.Rejected)
+		t.Errorf("the rejected lesson has state %q, want %q", b.lesson(slug).State, lesson.Rejected)
 	}
 }
 

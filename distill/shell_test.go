@@ -115,16 +115,16 @@ func TestLessonsHoldNoPrivateWords(t *testing.T) {
 		text := strings.ToLower(l.Slug + l.Title + l.Body + l.Trigger.Description + fmt.Sprint(l.Trigger))
 		for _, secret := range []string{"ulon", "arbek", "ostrin", "imvael", "qzxv", "2031-05-06", ".corp"} {
 			if strings.Contains(text, secret) {
-				t.Errorf("the lesson %s contains %q of a session, want no private word:\n%s", l.Slug, secret, l.Raw)
+				t.Errorf("lesson %s contains %q of a session, want no private word:\n%s", l.Slug, secret, l.Raw)
 			}
 		}
 		if l.Title == "" || l.Advice == "" || l.Trigger.Empty() || len(l.Evidence) == 0 {
-			t.Errorf("the lesson %s is\n%s\nwant a title, advice, a trigger and evidence", l.Slug, l.Raw)
+			t.Errorf("lesson %s is\n%s\nwant a title, advice, a trigger and evidence", l.Slug, l.Raw)
 		}
 	}
 	for _, f := range (lesson.Checks{}).Book(lesson.NewBook(list)) {
 		if f.Severity == lesson.Error {
-			t.Errorf("the checks of the book report the error %s, want none", f)
+			t.Errorf("the checks of the book report error %s, want none", f)
 		}
 	}
 }

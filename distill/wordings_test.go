@@ -74,7 +74,7 @@ func TestWordingOfEachKindOfRepair(t *testing.T) {
 		for _, sentence := range []string{w.Title, w.Advice} {
 			pattern := regexp.MustCompile(`\\\{\w+\\\}`).ReplaceAllString(regexp.QuoteMeta(sentence), `.+`)
 			if !regexp.MustCompile(pattern).MatchString(got.String()) {
-				t.Errorf("no lesson has the sentence %q of the wording %q in drafts.json, want one", sentence, kind)
+				t.Errorf("no lesson has sentence %q of wording %q in drafts.json, want one", sentence, kind)
 			}
 		}
 	}

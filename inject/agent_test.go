@@ -214,7 +214,7 @@ func messagesOf(t tb, body []byte) []string {
 		Input    any
 	}
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("parsing the body %s: got error %v, want none", body, err)
+		t.Fatalf("parsing body %s: got error %v, want none", body, err)
 	}
 	switch in := b.Input.(type) {
 	case string:
@@ -324,7 +324,7 @@ func (r *testSession) plan(body []byte) Plan {
 	r.now = r.now.Add(time.Second)
 	req, err := wire.Parse(r.a.dialect(), body)
 	if err != nil {
-		r.t.Fatalf("parsing the body %s: got error %v, want none", body, err)
+		r.t.Fatalf("parsing body %s: got error %v, want none", body, err)
 	}
 	p := r.in.Plan(r.rec, Input{Meaning: r.meaning, Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
 	r.body, err = req.Splice(nil, p.Edits)
@@ -335,7 +335,7 @@ func (r *testSession) plan(body []byte) Plan {
 		r.t.Fatalf("the plan gives the body\n%s\nwant only insertions into\n%s", r.body, body)
 	}
 	if (p.Skip == "") != (len(p.Edits) > 0) {
-		r.t.Fatalf("the plan has the skip %q and %d edits, want a skip or edits", p.Skip, len(p.Edits))
+		r.t.Fatalf("the plan has skip %q and %d edits, want a skip or edits", p.Skip, len(p.Edits))
 	}
 	r.sent = messagesOf(r.t, r.body)
 	return p

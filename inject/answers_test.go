@@ -67,10 +67,10 @@ func TestSystemPromptIsSearchedForNamedAgentsOnly(t *testing.T) {
 		h.injector = inject.New(inject.Config{System: []string{pattern}, Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
 		got := h.sendThrough(t, chainBook("ask-first"), wire.Chat, body)
 		if searched != strings.Contains(got, `"content":"Lessons from past experience:`) || !strings.Contains(got, `begin"}]}`) {
-			t.Errorf("the pattern %q gives the request %s\nwant a block before the user's words: %v", pattern, got, searched)
+			t.Errorf("pattern %q gives request %s\nwant a block before the user's words: %v", pattern, got, searched)
 		}
 		if searched == (got == body) {
-			t.Errorf("the pattern %q gives the request %s\nwant a changed request: %v", pattern, got, searched)
+			t.Errorf("pattern %q gives request %s\nwant a changed request: %v", pattern, got, searched)
 		}
 	}
 }

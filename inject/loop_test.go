@@ -32,7 +32,7 @@ func TestLoopHasTwoWarnings(t *testing.T) {
 				}
 			}
 			if r.rec.Lessons.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
-				t.Errorf("the session has the loops %+v and the assignment %+v, want one loop and one pick of the arm %q",
+				t.Errorf("the session has loops %+v and assignment %+v, want one loop and one pick of arm %q",
 					r.rec.Lessons.Loops, r.rec.Assignment, trial.LoopArm)
 			}
 		})
@@ -68,7 +68,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("make", "omega", true)
 		p := r.send()
 		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
-			t.Errorf("%s: the edits are %+v, want two at one item, the first with the prefix %q", form, p.Edits, loopMark)
+			t.Errorf("%s: the edits are %+v, want two at one item, the first with prefix %q", form, p.Edits, loopMark)
 			continue
 		}
 		r.endTurn()
@@ -76,7 +76,7 @@ func TestLoopWarningIsPlacedAboveLessons(t *testing.T) {
 		r.callOnce("ls", "x", false)
 		retry := r.send()
 		if fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("%s: the next plan has the edits %+v, want %+v", form, retry.Edits, p.Edits)
+			t.Errorf("%s: the next plan has edits %+v, want %+v", form, retry.Edits, p.Edits)
 		}
 	}
 }
@@ -101,10 +101,10 @@ func TestLoopWarningIsWithheldByCoinAndControl(t *testing.T) {
 					t.Errorf("failure %d: the plan is %+v, want no edit, and a loop at the second failure of each command only", i+1, p)
 				}
 				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
-					t.Errorf("the plan of the second failure has the lessons %+v, want one in the state %q", p.Lessons, c.state)
+					t.Errorf("the plan of the second failure has lessons %+v, want one in state %q", p.Lessons, c.state)
 				}
 				if i != 1 && len(p.Lessons) != 0 {
-					t.Errorf("failure %d: the plan has the lessons %+v, want none: the first loop decides for the session", i+1, p.Lessons)
+					t.Errorf("failure %d: the plan has lessons %+v, want none: the first loop decides for the session", i+1, p.Lessons)
 				}
 			}
 		})
@@ -124,7 +124,7 @@ func TestLoopIsFoundInProviderHistory(t *testing.T) {
 			t.Errorf("failure %d: the plan is %+v, want a warning at failures 2 and 4", i+1, p)
 		}
 		if retry := r.plan(body); retry.Kind != session.Retry || retry.Loops != 0 || fmt.Sprint(retry.Edits) != fmt.Sprint(p.Edits) {
-			t.Errorf("the retry of failure %d is %+v, want the edits %v", i+1, retry, p.Edits)
+			t.Errorf("the retry of failure %d is %+v, want edits %v", i+1, retry, p.Edits)
 		}
 	}
 }

@@ -113,9 +113,9 @@ func TestRecurrenceIsMeasuredForLessonsAboutAnError(t *testing.T) {
 	r.callOnce("make", "error: omega", true)
 	r.send()
 	if w := r.outcomesAtClose(t, "plain"); w.Outcomes.Has(trial.Recurrence) || w.Recurred && w.After[trial.Recurrence] == 0 || w.After[trial.Errors] != 1 {
-		t.Errorf("a lesson about words has the outcomes %+v, want 1 error and no recurrence", w)
+		t.Errorf("a lesson about words has outcomes %+v, want 1 error and no recurrence", w)
 	}
 	if w := r.outcomesAtClose(t, "distilled"); !w.Outcomes.Has(trial.Recurrence) || !w.Recurred {
-		t.Errorf("a distilled lesson has the outcomes %+v, want a recurrence", w)
+		t.Errorf("a distilled lesson has outcomes %+v, want a recurrence", w)
 	}
 }

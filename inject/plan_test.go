@@ -38,10 +38,10 @@ func TestBlockPrecedesTheUsersWords(t *testing.T) {
 				t.Fatalf("the plan is %+v, want one edit with the lesson deploy and no skip", p)
 			}
 			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
-				t.Errorf("the edit is %+v, want the text %q and the block -1", got, want)
+				t.Errorf("the edit is %+v, want text %q and the block -1", got, want)
 			}
 			if l := p.Lessons; len(l) != 1 || l[0].State != "injected" || l[0].Propensity != 1 || l[0].Arm != string(p.Picks[0].Arm) {
-				t.Errorf("the lessons of the plan are %+v, want one injected with propensity 1 and the arm %q", l, p.Picks[0].Arm)
+				t.Errorf("the lessons of the plan are %+v, want one injected with propensity 1 and arm %q", l, p.Picks[0].Arm)
 			}
 		})
 	}
@@ -86,7 +86,7 @@ func TestLessonsMatchTheRequestOfAPerson(t *testing.T) {
 		r.a.addAnswer("It is renamed.")
 		r.a.addUser("<user_message>\nrun omega\n</user_message>", false)
 		if p := r.send(); !slices.Equal(p.Matched, []string{"on-template"}) {
-			t.Errorf("%s: got the matches %q in the second turn, want on-template", r.a.dialect(), p.Matched)
+			t.Errorf("%s: got matches %q in the second turn, want on-template", r.a.dialect(), p.Matched)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestEarlierRequestIsMatchedWithoutItsTemplate(t *testing.T) {
 	r.a.addAnswer("First I read the file.")
 	r.a.addUser("Now proceed and carry out this plan.", false)
 	if p := r.send(); !slices.Equal(p.Matched, []string{"on-request"}) {
-		t.Errorf("got the matches %q, want on-request", p.Matched)
+		t.Errorf("got matches %q, want on-request", p.Matched)
 	}
 }
 
@@ -252,7 +252,7 @@ func TestSkipReasonIsReported(t *testing.T) {
 			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + text + `"}]}`)
 		}
 		if p := r.plan(storedTurnBody("deploy")); p.Skip != "" {
-			t.Fatalf("the plan has the skip %q, want an inserted block", p.Skip)
+			t.Fatalf("the plan has skip %q, want an inserted block", p.Skip)
 		}
 		r.endTurn()
 		if p := r.plan(storedTurnBody("go on")); p.Skip != SkipEarlier {
@@ -292,7 +292,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	r.send()
 	got := r.rec.Assignment
 	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
-		t.Errorf(`the assignment is %+v, want the category "coder|some-model|s" and the day %d`, got, trial.Day(noon))
+		t.Errorf(`the assignment is %+v, want the category "coder|some-model|s" and day %d`, got, trial.Day(noon))
 	}
 	r.endTurn()
 	r.a.addAnswer("ok")
@@ -340,7 +340,7 @@ func TestRefusedSessionGetsNoMoreBlocks(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.addUser("again", false)
 	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
-		t.Errorf("the plan is %+v and the assignment %+v, want skip %q, no edit, and a refused, not excluded assignment with one pick",
+		t.Errorf("the plan is %+v and assignment %+v, want skip %q, no edit, and a refused, not excluded assignment with one pick",
 			p, r.rec.Assignment, SkipRefused)
 	}
 }
@@ -441,14 +441,14 @@ func TestDeltaInsertsOnce(t *testing.T) {
 	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
 	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(insertedSlugs(&p), []string{"b"}) {
-			t.Fatalf("the plan is %+v, want the kind %v and one edit with lesson b", p, want)
+			t.Fatalf("the plan is %+v, want kind %v and one edit with lesson b", p, want)
 		}
 		r.restart()
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true})
 	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
 		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
-			t.Fatalf("the plan is %+v, want the kind %v and one edit", p, want)
+			t.Fatalf("the plan is %+v, want kind %v and one edit", p, want)
 		}
 	}
 	r.rec.AddReply(&wire.Reply{Complete: true})
@@ -500,7 +500,7 @@ func TestTrialLessonNamesItsParentArm(t *testing.T) {
 	w := work{in: r.in, rec: r.rec, input: Input{Book: r.book}}
 	c := w.action(l, w.present(l).Arm)
 	if c.Epsilon != trialEpsilon || c.Parent != w.present(old).Arm || c.Arm.Slug() != "new" {
-		t.Errorf("the action is %+v, want the slug new, epsilon %v and the parent %q", c, trialEpsilon, w.present(old).Arm)
+		t.Errorf("the action is %+v, want the slug new, epsilon %v and parent %q", c, trialEpsilon, w.present(old).Arm)
 	}
 }
 

@@ -123,7 +123,7 @@ func TestCautionStartsANewArm(t *testing.T) {
 	k := bandit.Action{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
 	old := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
 	if fresh := c.Posterior(k).Mean; old >= 0 || fresh <= 0 || fresh > 0.01 {
-		t.Errorf("the belief about the advice is %v, want below 0; about the caution %v, want 0 to 0.01", old, fresh)
+		t.Errorf("the belief about the advice is %v, want below 0; about caution %v, want 0 to 0.01", old, fresh)
 	}
 }
 
@@ -151,12 +151,12 @@ func TestPlannedTrialKeepsItsPresentation(t *testing.T) {
 	shown := func(when string, want trial.Arm) {
 		t.Helper()
 		if got := (Config{}).Present(l, &text, c); got.Arm != want || got.Caution != strings.HasSuffix(string(want), ".caution") {
-			t.Errorf("%s: got the presentation %+v, want the arm %s", when, got, want)
+			t.Errorf("%s: got presentation %+v, want arm %s", when, got, want)
 		}
 	}
 	add(advice.Arm, 0, 200, 0, 1)
 	if better, worse := c.Published(advice.Arm); worse <= better {
-		t.Fatalf("200 sessions, all worse with the lesson: got the counts %v above and %v below expectation, want more below", better, worse)
+		t.Fatalf("200 sessions, all worse with the lesson: got counts %v above and %v below expectation, want more below", better, worse)
 	}
 	shown("during the trial", advice.Arm)
 	add(advice.Arm, 200, 300, 0, 1)

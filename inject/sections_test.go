@@ -118,7 +118,7 @@ func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
 		r := newSectionRun(t, fmt.Sprint(i), 0, registry)
 		first, p := r.send(rulesFile, "a")
 		if len(p.Picks) != 2 || first != cutBy(r) {
-			t.Fatalf("session %d has the coins %+v, the cuts %v and the prompt %q; want 2 coins and the prompt of the cuts", i, p.Picks, p.Cuts, first)
+			t.Fatalf("session %d has coins %+v, cuts %v and prompt %q; want 2 coins and the prompt of the cuts", i, p.Picks, p.Cuts, first)
 		}
 		prompts[first]++
 		for range 2 { // the next turn, and a retry of the turn
@@ -132,7 +132,7 @@ func TestCoinsCutSectionsIndependentlyAndForTheWholeSession(t *testing.T) {
 	}
 	for prompt, n := range prompts {
 		if n < 25 || len(prompts) != 4 {
-			t.Errorf("%d of 200 sessions have the prompt %q, one of %d prompts; want at least 25 sessions and 4 prompts", n, prompt, len(prompts))
+			t.Errorf("%d of 200 sessions have prompt %q, one of %d prompts; want at least 25 sessions and 4 prompts", n, prompt, len(prompts))
 		}
 	}
 }
@@ -229,7 +229,7 @@ func TestStoppedSectionsStayCutInTheirSessions(t *testing.T) {
 		t.Errorf("after the stop the prompt is %q, want %q", got, before)
 	}
 	if _, p := newSectionRun(t, "new", 0, registry).send(rulesFile, "a"); len(p.Picks) != 0 {
-		t.Errorf("a new session flips the coins %+v, want none", p.Picks)
+		t.Errorf("a new session flips coins %+v, want none", p.Picks)
 	}
 }
 
@@ -253,7 +253,7 @@ func TestWordsOfAUserAreCutOnlyInTheFrameOfARulesFile(t *testing.T) {
 	}
 	delta := append([]byte(`{"previous_response_id":"r",`), user("# AGENTS.md instructions for /shop\n\n<INSTRUCTIONS>\n# Shop\n" + testSection + "\n" + style + "</INSTRUCTIONS>")[1:]...)
 	if _, p := newSectionRun(t, "x", 0, registry).sendBody(wire.Responses, delta); len(p.Picks) != 0 {
-		t.Errorf("a message that continues a conversation has the coins %+v, want none", p.Picks)
+		t.Errorf("a message that continues a conversation has coins %+v, want none", p.Picks)
 	}
 }
 
@@ -262,7 +262,7 @@ func TestAnExcludedSessionKeepsItsCuts(t *testing.T) {
 	before := cutBy(r)
 	r.rec.Assignment.Excluded = true
 	if got, p := r.send(rulesFile, "a", "b", "c"); got != before || p.Skip != SkipExcluded {
-		t.Errorf("the prompt is %q with the skip %q, want %q and %q", got, p.Skip, before, SkipExcluded)
+		t.Errorf("the prompt is %q with skip %q, want %q and %q", got, p.Skip, before, SkipExcluded)
 	}
 }
 

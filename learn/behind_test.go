@@ -57,7 +57,7 @@ func TestPanicDuringTheStopIsRecorded(t *testing.T) {
 	}
 	same(t, "panics", p.panics.Load(), 1)
 	if m := r.deadLetters(); len(m) != 1 || m[0].ID != id || m[0].Step != "correct" {
-		t.Errorf("got the dead letters %+v, want one dead letter of session %v with the step \"correct\"", m, id)
+		t.Errorf("got dead letters %+v, want one dead letter of session %v with the step \"correct\"", m, id)
 	}
 }
 

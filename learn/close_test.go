@@ -71,7 +71,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	r.be.failNext("samples", 1, errDown)
 	r.advancePastClose()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "settle") {
-		t.Errorf("after a failed write of samples: got the calls %v, want no settle", calls)
+		t.Errorf("after a failed write of samples: got calls %v, want no settle", calls)
 	}
 	same(t, "counters without the samples", r.counters(tenantA), none)
 	sameList(t, "failures", r.failed(), []string{"samples"})
@@ -79,7 +79,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	r.closeDue(r.ctx())
 	calls := r.be.takeCalls()
 	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
-		t.Errorf("got the calls %v, want samples before settle", calls)
+		t.Errorf("got calls %v, want samples before settle", calls)
 	}
 	same(t, "counters after a failed settlement", r.counters(tenantA), none)
 	r.closeDue(r.ctx())
@@ -233,7 +233,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	same(t, "counted as withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
 	var frozen trial.Assignment
 	if err := json.Unmarshal(r.applied(id).Frozen, &frozen); err != nil || frozen.Picks[0].Injected {
-		t.Errorf("got the frozen assignment %+v, error %v, want the pick withheld", frozen, err)
+		t.Errorf("got frozen assignment %+v, error %v, want the pick withheld", frozen, err)
 	}
 }
 

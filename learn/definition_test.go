@@ -82,7 +82,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			same(t, "sum of the rewards by users, after the correction", users.counter("", "sumy"), 0)
 			checkOtherDefinitions(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
 			if after := users.Beliefs(tenantA).Posterior(looked); after.Mean >= before.Mean {
-				t.Errorf("got the belief %v after the reward 0, want a mean below %v", after, before)
+				t.Errorf("got belief %v after the reward 0, want a mean below %v", after, before)
 			}
 		})
 	}

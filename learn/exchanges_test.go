@@ -64,7 +64,7 @@ func TestClosingTakesExchangesFromMemory(t *testing.T) {
 	r.be.takeCalls()
 	r.advancePastClose()
 	if calls := r.be.takeCalls(); slices.Contains(calls, "read exchanges") || !slices.Contains(calls, "samples") {
-		t.Errorf("closing made the calls %q, want samples and no read of exchanges", calls)
+		t.Errorf("closing made calls %q, want samples and no read of exchanges", calls)
 	}
 	same(t, "sessions closed from memory", r.opts.Exchanges.Hits(), 3)
 	r.postFeedback(tenantA, sessionOf("a"), score("late", 1, 1)) // the samples are built again after the session left the memory

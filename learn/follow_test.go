@@ -147,7 +147,7 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.DeadLetters(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
-		t.Errorf("got the dead letters %+v, error %v, want one of the session at the step follow", marks, err)
+		t.Errorf("got dead letters %+v, error %v, want one of the session at the step follow", marks, err)
 	}
 
 	of := tenantA
@@ -178,6 +178,6 @@ func TestPanicAtTheStartIsReported(t *testing.T) {
 		o.Backend, o.Fleet = m, m
 	})
 	if got := r.failed(); !slices.Contains(got, "panic load") {
-		t.Errorf("got the failures %v, want a failure \"panic load\"", got)
+		t.Errorf("got failures %v, want a failure \"panic load\"", got)
 	}
 }

@@ -147,14 +147,14 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 				same(t, "panics", p.panics.Load(), 1)
 				m := r.deadLetters()
 				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != string(c.step) || m[0].Why != "poison [REDACTED:email:1]" {
-					t.Errorf("got the dead letters %+v, want one dead letter of session %v with the step %q, the exchange %q and a redacted text", m, bad, c.step, c.of)
+					t.Errorf("got dead letters %+v, want one dead letter of session %v with step %q, exchange %q and a redacted text", m, bad, c.step, c.of)
 				}
 				same(t, "Tally.SetAside", r.Store.Tally.SetAside.Load(), 1)
 				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
 					t.Errorf("session %s is closed: got %v, want %v", bad, r.applied(bad).Version > 0, c.closed)
 				}
 				if failed := r.failed(); !slices.Contains(failed, "panic "+string(c.step)) {
-					t.Errorf("got the failures %v, want the panic of the step %s among them", failed, c.step)
+					t.Errorf("got failures %v, want the panic of step %s among them", failed, c.step)
 				}
 			})
 		})
@@ -184,14 +184,14 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 				t.Errorf("the session without a panic: got %+v and %d samples, want a reward and one sample", r.applied(good), len(r.samplesOf(good)))
 			}
 			if ids, late := r.Echoes(r.ctx(), tenantA, []session.EchoKey{session.EchoKeyOf(tenantA, "good")}); len(ids) != 1 || late {
-				t.Errorf("Echoes with the key of the good session: got the sessions %v, timed out = %v, want one session and false", ids, late)
+				t.Errorf("Echoes with the key of the good session: got sessions %v, timed out = %v, want one session and false", ids, late)
 			}
 			if what == "exchange" {
 				same(t, "dropped exchanges", r.Store.Tally.DroppedBad.Load(), 1)
 			}
 			r.Guard().Keep(r.ctx(), r.be)
 			if m := r.panickingBackend().deadLetters; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("got the dead letters %+v, want the first to be of session %v", m, bad)
+				t.Errorf("got dead letters %+v, want the first to be of session %v", m, bad)
 			}
 		})
 	}
@@ -289,10 +289,10 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 	}
 	m := r.deadLetters()
 	if len(m) != 1 || m[0].Tries != guard.Tries {
-		t.Errorf("got the dead letters %+v, want one with %d tries", m, guard.Tries)
+		t.Errorf("got dead letters %+v, want one with %d tries", m, guard.Tries)
 	}
 	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
-		t.Fatalf("Readmit returned %d and the error %v, want 1 and no error", n, err)
+		t.Fatalf("Readmit returned %d and error %v, want 1 and no error", n, err)
 	}
 	p.step = "none"
 	r.closeDue(r.ctx())

@@ -84,7 +84,7 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	same(t, "the repeated import", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
-			t.Errorf("sample %s: got the time %v after the second import and %v before, want the time of the import %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
+			t.Errorf("sample %s: got time %v after the second import and %v before, want the time of import %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
 	same(t, "the import of a longer transcript", take(tenantA, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})

@@ -128,7 +128,7 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	r.recomputeRewards(r.ctx())
 	list := r.samplesOf(id)
 	if len(list) != 1 || list[0].Family != sample.IntentResolution {
-		t.Errorf("got samples %+v, want one of the family %s", list, sample.IntentResolution)
+		t.Errorf("got samples %+v, want one of family %s", list, sample.IntentResolution)
 	}
 }
 

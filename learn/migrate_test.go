@@ -122,7 +122,7 @@ func TestReportDuringAMigration(t *testing.T) {
 		ended := fmt.Sprint(server.Must(t, "GET", "precept:{precept}:shards")) == "256"
 		done, err := openStore(t, server.URL()).Migrate(t.Context(), redis.Migration{Owner: "parent", Pause: time.Second})
 		if err != nil || done.Sessions == 0 && !ended {
-			t.Errorf("Migrate: got %+v and the error %v, want some sessions and no error", done, err)
+			t.Errorf("Migrate: got %+v and error %v, want some sessions and no error", done, err)
 		}
 		t.Logf("the migration ended with %+v, after %d batches before the first freeze", done, frozen)
 		if n := batches.Load(); n >= sessions/2/trafficBatch {

@@ -64,7 +64,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 	r.refit(0, 60)
 	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
-		t.Fatalf("the report is %s with the priors %+v, want at least 500 bytes and fitted priors", before, priors)
+		t.Fatalf("the report is %s with priors %+v, want at least 500 bytes and fitted priors", before, priors)
 	}
 	if st := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab"); st.Proof.LogUp == 0 && st.Proof.LogDown == 0 {
 		t.Errorf("before the restart the maxima are %v and %v, want at least one above 0", st.Proof.LogUp, st.Proof.LogDown)

@@ -230,7 +230,7 @@ func checkBalance(t *testing.T, c *storetest.Cluster, empty []float64) {
 		mean := sum / float64(len(list))
 		for i, v := range list {
 			if math.Abs(v/mean-1) > .15 {
-				t.Errorf("node %d has %.0f %s, want within 15%% of the mean %.0f of all nodes %.0f", i, v, what, mean, list)
+				t.Errorf("node %d has %.0f %s, want within 15%% of mean %.0f of all nodes %.0f", i, v, what, mean, list)
 			}
 		}
 		t.Logf("%s of the nodes: %.0f", what, list)

@@ -97,10 +97,10 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 						t.Errorf("a request beyond the limit reached the upstream as %.600s, want lesson one once and not lesson two", got)
 					}
 					if n := strings.Count(log.String(), "a conversation exceeds a limit of inspection"); n != 1 {
-						t.Errorf("the log reports the limit %d times, want 1: %s", n, log.String())
+						t.Errorf("the log reports limit %d times, want 1: %s", n, log.String())
 					}
 					if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(limit)); n < 2 {
-						t.Errorf("the metric counts %v uninspected requests with the reason %s, want at least 2", n, limit)
+						t.Errorf("the metric counts %v uninspected requests with reason %s, want at least 2", n, limit)
 					}
 				})
 			}

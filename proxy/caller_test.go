@@ -60,7 +60,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
 		}
 		if sub, _ := send("You search.", "Context: none.\n\n"+question+"\n", h); sub.Unit.ID != "" || !sub.Assignment.Excluded || sub.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Fatalf("a task that two sessions gave has the unit %q, want none; excluded: %t for %q, want true for %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Fatalf("a task that two sessions gave has unit %q, want none; excluded: %t for %q, want true for %q", sub.Unit.ID, sub.Assignment.Excluded, sub.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 		question = fmt.Sprintf("Look where the parser of case %d is called", i)
 		lead, lessons := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, question), nil)
@@ -69,7 +69,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 		}
 		sub, subLessons := send("You search.", question, h)
 		if sub.Unit.ID != lead.Identity.ID.String() || lessons != subLessons {
-			t.Errorf("case %d: the sub-agent has the unit %q and the lessons %s, want the unit %s and the lessons %s of its caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
+			t.Errorf("case %d: the sub-agent has unit %q and lessons %s, want unit %s and lessons %s of its caller", i, sub.Unit.ID, subLessons, lead.Identity.ID, lessons)
 		}
 		outcomes[lessons]++
 		question = fmt.Sprintf("Look who wrote the parser of case %d first", i)
@@ -78,7 +78,7 @@ func TestSubAgentOfAToolCallSharesTheUnitOfItsCaller(t *testing.T) {
 			t.Errorf("the unit of a sub-agent of a session that opted out is %q, want none", silent.Unit.ID)
 		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit.ID != "" || other.Assignment.Excluded {
-			t.Errorf("a task of no tool call has the unit %q, want none; excluded: %t, want false", other.Unit.ID, other.Assignment.Excluded)
+			t.Errorf("a task of no tool call has unit %q, want none; excluded: %t, want false", other.Unit.ID, other.Assignment.Excluded)
 		}
 	}
 	if len(outcomes) < 2 {

@@ -139,7 +139,7 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 			Calls: []sample.Call{{ID: calls[i], Name: "bash", Args: `{"command":"make x"}`}}, InputTokens: 7, CachedTokens: 4, OutputTokens: 2,
 		}
 		if a, b := fmt.Sprint(x.Reply), fmt.Sprint(want); a != b || x.Outcome != sample.Complete || x.Turn != i+1 || x.Dialect != []string{"chat", "responses", "messages"}[i] {
-			t.Errorf("exchange %d: got the dialect %s, outcome %s, turn %d and reply\n%s\nwant a complete turn %d with the reply\n%s", i, x.Dialect, x.Outcome, x.Turn, a, i+1, b)
+			t.Errorf("exchange %d: got dialect %s, outcome %s, turn %d and reply\n%s\nwant a complete turn %d with the reply\n%s", i, x.Dialect, x.Outcome, x.Turn, a, i+1, b)
 		}
 	}
 }

@@ -19,7 +19,7 @@ func checkDisk(t *testing.T, r *rig, texts ...string) {
 		b, err := os.ReadFile(path)
 		for _, text := range texts {
 			if bytes.Contains(b, []byte(text)) {
-				t.Errorf("the file %s contains %q, want no file with this text", filepath.Base(path), text)
+				t.Errorf("file %s contains %q, want no file with this text", filepath.Base(path), text)
 			}
 		}
 		return err

@@ -104,11 +104,11 @@ func TestStreamStartsBeforeTheBodyEnds(t *testing.T) {
 		}
 		body := bufio.NewReader(res.Body)
 		if line, err := body.ReadString('\n'); err != nil || line != "data: first\n" {
-			t.Fatalf("the first line of the stream is %q with the error %v, want \"data: first\\n\" without an error", line, err)
+			t.Fatalf("the first line of the stream is %q with error %v, want \"data: first\\n\" without an error", line, err)
 		}
 		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
 		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
-			t.Errorf("the rest of the stream is %q with the error %v, want \"\\ndata: 300000\\n\\n\" without an error", rest, err)
+			t.Errorf("the rest of the stream is %q with error %v, want \"\\ndata: 300000\\n\\n\" without an error", rest, err)
 		}
 		_ = res.Body.Close()
 	}
@@ -133,14 +133,14 @@ func TestExpectIsAnsweredByTheUpstream(t *testing.T) {
 		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
 		if status == 200 {
 			if line, err := c.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
-				t.Fatalf(`the status line is %q with the error %v, want the status 100 without an error`, line, err)
+				t.Fatalf(`the status line is %q with error %v, want the status 100 without an error`, line, err)
 			}
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 		}
 		// net/http may read the body of a refused request, to keep the connection.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
-			t.Errorf(`got the reply %+v, want status %d, and with status 200 the body "hello"`, s, status)
+			t.Errorf(`got reply %+v, want status %d, and with status 200 the body "hello"`, s, status)
 		}
 	}
 }

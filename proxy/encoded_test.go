@@ -111,11 +111,11 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 				t.Errorf("the client got %.100q, want %.100q", got, c.body)
 			}
 			if n := testutil.ToFloat64(r.Options().Metrics.Series("unread").WithLabelValues(c.reason)); n != 1 {
-				t.Errorf("the metric counts %v unread replies with the reason %q, want 1", n, c.reason)
+				t.Errorf("the metric counts %v unread replies with reason %q, want 1", n, c.reason)
 			}
 			eventually(t, func() bool { return r.Options().Tally.Exchanges.Load() == 1 })
 			if x := storedExchanges(t, r, "s")["default"]; len(x) != 1 || x[0].Outcome != sample.Complete || !x[0].Truncated {
-				t.Errorf("the store has the exchanges %+v, want 1 complete exchange with a truncated reply", x)
+				t.Errorf("the store has exchanges %+v, want 1 complete exchange with a truncated reply", x)
 			}
 		})
 	}

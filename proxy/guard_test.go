@@ -109,7 +109,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		res, _ := r.send(t, "POST", chatPath, h, body)
 		got := up.last(t)
 		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
-			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with the length %d and the header %v, want the client's bytes with their length and encoding", enc, res.StatusCode, got.body, got.length, got.header)
+			t.Errorf("encoding %q: got status %d, want 200; the upstream got %q with length %d and header %v, want the client's bytes with their length and encoding", enc, res.StatusCode, got.body, got.length, got.header)
 		}
 	}
 	if up.count() != 4 {
@@ -152,7 +152,7 @@ func TestUnknownKeyOfTheBaseURLIsLoggedOnce(t *testing.T) {
 		res, _ := r.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alpha)
 		_, answer := r.send(t, http.MethodPost, "/v1/feedback", nil, `{"request_id":"`+res.Header.Get("Precept-Request-Id")+`","source":"user","type":"approval"}`)
 		if res.StatusCode != http.StatusOK || !strings.Contains(string(answer), "joined") {
-			t.Fatalf("a misspelt key: got status %d and the answer %s to feedback by request, want 200 and joined", res.StatusCode, answer)
+			t.Fatalf("a misspelt key: got status %d and answer %s to feedback by request, want 200 and joined", res.StatusCode, answer)
 		}
 	}
 	if n := strings.Count(log.String(), "key=sesion"); n != 1 || !strings.Contains(log.String(), "agent, run, session") {

@@ -43,7 +43,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 		defer func() { _ = res.Body.Close() }()
 		b, err := io.ReadAll(res.Body)
 		if err != nil || !strings.Contains(string(b), "blocks: ") {
-			t.Errorf(`the client got the body %s with the read error %v, want a body with "blocks: "`, b, err)
+			t.Errorf(`the client got body %s with the read error %v, want a body with "blocks: "`, b, err)
 		}
 		return strings.Contains(string(b), "blocks: 1")
 	}

@@ -72,7 +72,7 @@ func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 			t.Errorf("%s: got status code %d, answer %+v, want status code %d and status %q; an ignored delivery needs a reason, a failed delivery an error message", k.name, code, a, k.code, k.status)
 		}
 		if k.status == "joined" && (len(a.Events) != 1 || a.Events[0].Session != "a") {
-			t.Errorf("%s: the answer has the events %+v, want one event of session a", k.name, a.Events)
+			t.Errorf("%s: the answer has events %+v, want one event of session a", k.name, a.Events)
 		}
 	}
 }

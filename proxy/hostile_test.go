@@ -78,7 +78,7 @@ func checkContained(t *testing.T, style string, a banktest.Attack, block string)
 	}
 	lines := strings.Split(strings.TrimRight(block, "\n"), "\n")
 	if lines[len(lines)-1] != end || strings.Count(block, end) != 1 || strings.Count(strings.ToLower(block), strings.ToLower(end)) != 1 {
-		t.Errorf("%s: the block is\n%s\nwant the line %q once, at the end", a.Name, block, end)
+		t.Errorf("%s: the block is\n%s\nwant line %q once, at the end", a.Name, block, end)
 	}
 	for _, line := range lines[2 : len(lines)-1] {
 		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {

@@ -115,7 +115,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	}
 	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
 		if n := testutil.ToFloat64(r.Options().Metrics.Series("uninspected").WithLabelValues(reason)); n != want {
-			t.Errorf("the metric counts %v uninspected requests with the reason %s, want %v", n, reason, want)
+			t.Errorf("the metric counts %v uninspected requests with reason %s, want %v", n, reason, want)
 		}
 	}
 	answer()

@@ -91,14 +91,14 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	}
 	r.send(t, "POST", chatPath+"?x=1&key=pk-a&y=%20z", nil, body)
 	if got := up.last(t); got.uri != chatPath+"?x=1&key=sk-up-a&y=%20z" || got.header.Get("Authorization") != "" {
-		t.Errorf("a key in the query: the upstream got %s with the header %v, want the key in the query only", got.uri, got.header)
+		t.Errorf("a key in the query: the upstream got %s with header %v, want the key in the query only", got.uri, got.header)
 	}
 	r.chat(t, bearer("pk-a", "Precept-Session", "s", "Precept-Agent", "forged", "User-Agent", "x/1"), body)
 	r.chat(t, bearer("pk-b", "Precept-Session", "s", "Precept-Agent", "mine"), body)
 	got := storedExchanges(t, r, "s")
 	for tenant, agent := range map[string]string{"team-a": "coder", "team-b": "mine"} {
 		if xs := got[tenant]; len(xs) != 1 || xs[0].Agent != agent || xs[0].Tenant != tenant {
-			t.Errorf("tenant %s has the exchanges %v, want one exchange of agent %s", tenant, xs, agent)
+			t.Errorf("tenant %s has exchanges %v, want one exchange of agent %s", tenant, xs, agent)
 		}
 	}
 	checkDisk(t, r, "pk-a", "pk-b", "sk-up-a", "sk-up-b")
@@ -114,7 +114,7 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	}
 	for tenant, xs := range storedExchanges(t, r, "quiet-name") {
 		if len(xs) > 0 {
-			t.Errorf("tenant %s stores the exchanges %v, want none", tenant, xs)
+			t.Errorf("tenant %s stores exchanges %v, want none", tenant, xs)
 		}
 	}
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
@@ -137,7 +137,7 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	}
 	got := storedExchanges(t, r, "s")
 	if len(got) != 1 || len(got["team-a"]) != 3 {
-		t.Errorf("the store has the exchanges %v, want 3 of tenant team-a only", got)
+		t.Errorf("the store has exchanges %v, want 3 of tenant team-a only", got)
 	}
 }
 

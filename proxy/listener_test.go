@@ -99,7 +99,7 @@ func TestFullListenerAcceptsWhenARequestEnds(t *testing.T) {
 	status := func(r *bufio.Reader) {
 		t.Helper()
 		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
-			t.Fatalf(`the status line is %q with the error %v, want the prefix "HTTP/1.1 200" and no error`, line, err)
+			t.Fatalf(`the status line is %q with error %v, want the prefix "HTTP/1.1 200" and no error`, line, err)
 		}
 	}
 	one, two := sendRaw("/wait"), sendRaw("/wait")

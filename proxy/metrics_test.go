@@ -33,7 +33,7 @@ func TestSeriesOfAlertsStartAtZero(t *testing.T) {
 	for name := range strings.FieldsSeq(`precept_requests_total precept_feedback_total precept_sessions_total
 		precept_fail_open_total precept_uninspected_total precept_injection_rejected_total`) {
 		if series[name] == 0 {
-			t.Errorf("the metric %s has no series before its first event, want at least 1", name)
+			t.Errorf("metric %s has no series before its first event, want at least 1", name)
 		}
 	}
 }

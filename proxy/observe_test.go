@@ -118,7 +118,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 	s, got := all[0], values(all[0])
 	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
 		hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetName() != "chat m-large" {
-		t.Errorf("the upstream got the traceparent %q, want %q, and the tracestate %q, want vendor=x; the span is %q, want chat m-large, with the parent %x, want b7ad6b7169203331", forwarded.Get("Traceparent"), want, forwarded.Get("Tracestate"), s.GetName(), s.GetParentSpanId())
+		t.Errorf("the upstream got traceparent %q, want %q, and tracestate %q, want vendor=x; the span is %q, want chat m-large, with parent %x, want b7ad6b7169203331", forwarded.Get("Traceparent"), want, forwarded.Get("Tracestate"), s.GetName(), s.GetParentSpanId())
 	}
 	for k, want := range map[string]string{
 		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m-large", "gen_ai.response.model": "m",
@@ -131,7 +131,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 		}
 	}
 	if len(got["gen_ai.conversation.id"]) != 32 || !strings.HasPrefix(got["precept.request_id"], "req_") || got["error.type"] != "" {
-		t.Errorf("the span has the attributes %q, want a conversation id of 32 characters, a request id with req_, and no error", got)
+		t.Errorf("the span has attributes %q, want a conversation id of 32 characters, a request id with req_, and no error", got)
 	}
 }
 
@@ -143,7 +143,7 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	spans := addTracer(t, r, 1)
 	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if h := up.last(t).header; h.Get("Traceparent") != "" {
-		t.Errorf("the upstream got the headers %v, want no Traceparent", h)
+		t.Errorf("the upstream got headers %v, want no Traceparent", h)
 	}
 	all := spans()
 	if len(all) != 1 {
@@ -152,11 +152,11 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	got := values(all[0])
 	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {
 		if v, ok := got[k]; ok {
-			t.Errorf("the span has the attribute %s = %q, want no such attribute", k, v)
+			t.Errorf("the span has attribute %s = %q, want no such attribute", k, v)
 		}
 	}
 	if got["gen_ai.usage.input_tokens"] != "3" {
-		t.Errorf("the span has the attributes %q, want gen_ai.usage.input_tokens = 3", got)
+		t.Errorf("the span has attributes %q, want gen_ai.usage.input_tokens = 3", got)
 	}
 }
 
@@ -189,7 +189,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 			}
 			all := spans()
 			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
-				t.Errorf(`the collector got the spans %v, want one with the error.type %q; its status must be ERROR if and only if the error.type is not empty`, all, tc.want)
+				t.Errorf(`the collector got spans %v, want one with the error.type %q; its status must be ERROR if and only if the error.type is not empty`, all, tc.want)
 			}
 		})
 	}
@@ -210,7 +210,7 @@ func TestOperationMetricsWithExemplars(t *testing.T) {
 	spans()
 	e := exemplars(t, reg)
 	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
-		t.Errorf("the metric has the exemplars %v, want 2, the first with the trace id 0af7651916cd43dd8448eb211c80319c", e)
+		t.Errorf("the metric has exemplars %v, want 2, the first with the trace id 0af7651916cd43dd8448eb211c80319c", e)
 	}
 	got := gathered(t, reg)
 	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +

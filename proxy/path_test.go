@@ -138,7 +138,7 @@ func TestFeedbackOfAnOptedOutAgentIsIgnored(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
 		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
-			t.Errorf("feedback to %s is answered with %s, want the status %s", path, body, want)
+			t.Errorf("feedback to %s is answered with %s, want status %s", path, body, want)
 		}
 	}
 }

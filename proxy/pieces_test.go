@@ -30,11 +30,11 @@ func TestReplyOfKnownLengthIsForwardedInPieces(t *testing.T) {
 		}
 		first := make([]byte, 4)
 		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != `{"a"` {
-			t.Errorf("%s: the first part is %q with the error %v, want `{\"a\"` before the rest is sent", path, first, err)
+			t.Errorf("%s: the first part is %q with error %v, want `{\"a\"` before the rest is sent", path, first, err)
 		}
 		rest <- struct{}{}
 		if last, err := io.ReadAll(res.Body); err != nil || string(last) != `: 1}` {
-			t.Errorf("%s: the rest is %q with the error %v, want `: 1}`", path, last, err)
+			t.Errorf("%s: the rest is %q with error %v, want `: 1}`", path, last, err)
 		}
 		_ = res.Body.Close()
 	}

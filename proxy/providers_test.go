@@ -116,7 +116,7 @@ func TestDoubledBaseURLIsCorrected(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := tg.Resolve(c.requested, "", false).EscapedPath(); got != c.want {
-			t.Errorf("upstream %s, request to %s: got the path %s, want %s", c.upstream, c.requested, got, c.want)
+			t.Errorf("upstream %s, request to %s: got path %s, want %s", c.upstream, c.requested, got, c.want)
 		}
 	}
 }

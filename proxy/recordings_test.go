@@ -56,7 +56,7 @@ func readRecording(t *testing.T, path string) []recorded {
 		t.Fatal(lines.Err())
 	}
 	if len(all) == 0 {
-		t.Fatalf("the recording %s has no line, want at least 1", path)
+		t.Fatalf("recording %s has no line, want at least 1", path)
 	}
 	return all
 }
@@ -118,7 +118,7 @@ func (p *player) play(t *testing.T, all []recorded) {
 		reply = rec.Reply
 		res, got := r.send(t, rec.Method, rec.Path, h, string(rec.Body))
 		if res.StatusCode != http.StatusOK || string(got) != reply {
-			t.Fatalf("request %d: got status %d, reply %s, want 200 with the reply %s", i, res.StatusCode, got, reply)
+			t.Fatalf("request %d: got status %d, reply %s, want 200 with reply %s", i, res.StatusCode, got, reply)
 		}
 		sent := string(up.last(t).body)
 		if rec.Kind == "side" {
@@ -246,7 +246,7 @@ func stripped(t *testing.T, body string) string {
 			}
 			n := strings.Index(body[i:], marks[1])
 			if n < 0 {
-				t.Fatalf("the block %s has no end, want %q", body[i:], marks[1])
+				t.Fatalf("block %s has no end, want %q", body[i:], marks[1])
 			}
 			body = body[:i] + body[i+n+len(marks[1]):]
 		}

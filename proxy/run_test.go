@@ -117,7 +117,7 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	}
 	unit := waitForUnit(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
 	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // picks of two lessons and of the loop warning
-		t.Errorf("the named session has the assignment %+v, want 3 picks and 2 matched lessons", a)
+		t.Errorf("the named session has assignment %+v, want 3 picks and 2 matched lessons", a)
 	}
 	if x := storedExchangesIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
 		t.Errorf("%d exchanges of the named session are stored, want 3", len(x))
@@ -157,15 +157,15 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 		got := up.last(t)
 		for k := range got.header {
 			if strings.HasPrefix(k, "Precept-") || k == "X-Evil" {
-				t.Errorf("run name %d: the upstream got the header %s, want no header of precept", i, k)
+				t.Errorf("run name %d: the upstream got header %s, want no header of precept", i, k)
 			}
 		}
 		if got.uri != chatPath {
-			t.Errorf("run name %d: the upstream got the path %s, want %s", i, got.uri, chatPath)
+			t.Errorf("run name %d: the upstream got path %s, want %s", i, got.uri, chatPath)
 		}
 		unit := waitForUnit(t, r, session.RunKey("default", c.name), before+1)
 		if len(unit.Identity.Name) > session.MaxName || strings.ContainsAny(unit.Identity.Name, "\r\n\x00") {
-			t.Errorf("run name %d: the run has the name %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
+			t.Errorf("run name %d: the run has name %q, want at most %d bytes without control characters", i, unit.Identity.Name, session.MaxName)
 		}
 		body, _ := json.Marshal(obj{"run_id": c.name, "type": "approval"})
 		if strings.Contains(c.name, "\xff") {
@@ -287,7 +287,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		t.Errorf("the request of the second member is %s at the upstream, want lesson one", up.last(t).body)
 	}
 	if unit := waitForUnit(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
-		t.Errorf("the run has the assignment %+v, want a refused one with one pick", unit.Assignment)
+		t.Errorf("the run has assignment %+v, want a refused one with one pick", unit.Assignment)
 	}
 }
 

@@ -101,7 +101,7 @@ func (p *scene) checkText(what string, list []string, text string, want ...int) 
 		}
 	}
 	if fmt.Sprint(got) != fmt.Sprint(want) {
-		p.t.Errorf("%s: %s is in the items %v, want the items %v of the list %s", what, text, got, want, list)
+		p.t.Errorf("%s: %s is in items %v, want items %v of list %s", what, text, got, want, list)
 	}
 }
 

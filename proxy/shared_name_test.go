@@ -42,7 +42,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 		return res.Header.Get("Precept-Session")
 	}
 	if first, second := one(), one(); first != "another" || second == first {
-		t.Errorf("two conversations with equal words have the sessions %s and %s, want \"another\" and a new session", first, second)
+		t.Errorf("two conversations with equal words have sessions %s and %s, want \"another\" and a new session", first, second)
 	}
 	r.stop()
 	r = newRig(t, up, dir, book, injectAll())

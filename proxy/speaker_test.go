@@ -132,7 +132,7 @@ func normalList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }
 	if err := json.Unmarshal(body, &b); err != nil {
-		t.Fatalf("the upstream got the body %s (error %v), want JSON", body, err)
+		t.Fatalf("the upstream got body %s (error %v), want JSON", body, err)
 	}
 	list := append(b.Messages, b.Input...)
 	for _, item := range list {

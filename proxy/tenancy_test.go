@@ -110,7 +110,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 		t.Error("a loop of one key causes a warning for another key, want no warning")
 	}
 	if res.Header.Get("Precept-Request-Id") == other.Header.Get("Precept-Request-Id") {
-		t.Errorf("two requests have the id %s, want two ids", other.Header.Get("Precept-Request-Id"))
+		t.Errorf("two requests have id %s, want two ids", other.Header.Get("Precept-Request-Id"))
 	}
 
 	mine := res.Header.Get("Precept-Request-Id") // the id of the response is chatcmpl-6, see sameCalls
@@ -131,7 +131,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	var sizes []int
 	for tenant, xs := range got {
 		if !strings.HasPrefix(tenant, "t-") || strings.Contains(tenant, "k-") {
-			t.Errorf("the store has the tenant %q, want a name with t- that does not hold the key", tenant)
+			t.Errorf("the store has tenant %q, want a name with t- that does not hold the key", tenant)
 		}
 		if len(xs) > 0 {
 			sizes = append(sizes, len(xs))
@@ -174,7 +174,7 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 					task = "Build it anew."
 				}
 				if err := converse(t, r, c, h, newAgent(fmt.Sprintf("%s canary-%d-", task, i)), turns); err != nil {
-					t.Errorf("the conversation of tenant %d ends with the error %v, want none", i, err)
+					t.Errorf("the conversation of tenant %d ends with error %v, want none", i, err)
 				}
 			})
 		}

@@ -99,13 +99,13 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		body := "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n\x00\x01\r\n--b--\r\n"
 		r.send(t, "POST", "/v1/audio/transcriptions", http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, body)
 		if got := up.last(t); string(got.body) != body || got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
-			t.Errorf("the upstream got %q with the header %v, want %q as multipart/form-data", got.body, got.header, body)
+			t.Errorf("the upstream got %q with header %v, want %q as multipart/form-data", got.body, got.header, body)
 		}
 	})
 	t.Run("HEAD /", func(t *testing.T) {
 		res, _ := r.send(t, "HEAD", "/", nil, "")
 		if res.StatusCode != http.StatusTeapot || up.last(t).method != "HEAD" {
-			t.Errorf("HEAD /: the client got status %d, want 418; the upstream got the method %s, want HEAD", res.StatusCode, up.last(t).method)
+			t.Errorf("HEAD /: the client got status %d, want 418; the upstream got method %s, want HEAD", res.StatusCode, up.last(t).method)
 		}
 	})
 }
@@ -130,24 +130,24 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 		"Precept-Session": "", "Precept-Tags": "", "X-Forwarded-Host": "", "User-Agent": "Go-http-client/1.1",
 	} {
 		if v := got.header.Get(k); v != want {
-			t.Errorf("the upstream got the header %s: %q, want %q", k, v, want)
+			t.Errorf("the upstream got header %s: %q, want %q", k, v, want)
 		}
 	}
 	if c := got.header["Cookie"]; strings.Join(c, "; ") != "a=1; b=2" {
-		t.Errorf("the upstream got the cookies %q, want \"a=1; b=2\"", c)
+		t.Errorf("the upstream got cookies %q, want \"a=1; b=2\"", c)
 	}
 	if got.uri != chatPath+"?beta=true" {
-		t.Errorf("the upstream got the path %s, want %s?beta=true", got.uri, chatPath)
+		t.Errorf("the upstream got path %s, want %s?beta=true", got.uri, chatPath)
 	}
 	if c := res.Header["Set-Cookie"]; len(c) != 2 || res.Header.Get("X-Ratelimit-Remaining") != "7" {
-		t.Errorf("the reply has the header %v, want 2 cookies and X-Ratelimit-Remaining: 7", res.Header)
+		t.Errorf("the reply has header %v, want 2 cookies and X-Ratelimit-Remaining: 7", res.Header)
 	}
 	if res.Header.Get("Precept-Session") != "mine" || !strings.HasPrefix(res.Header.Get("Precept-Request-Id"), "req_") {
-		t.Errorf("the reply has the header %v, want Precept-Session: mine and a request id with req_", res.Header)
+		t.Errorf("the reply has header %v, want Precept-Session: mine and a request id with req_", res.Header)
 	}
 	for _, k := range []string{"Precept-Lessons", "Precept-Withheld", "Precept-Skip"} {
 		if res.Header.Get(k) != "" {
-			t.Errorf("without debug_headers the reply has the header %s, which shows the choice to an agent; want no such header", k)
+			t.Errorf("without debug_headers the reply has header %s, which shows the choice to an agent; want no such header", k)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 		r := newRig(t, up, "", nil, nil)
 		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
-			t.Errorf("upstream status %d: the client got status %d, body %q, header %v, want the status, the body %q, Retry-After 7 and the Content-Type %q of the upstream", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
+			t.Errorf("upstream status %d: the client got status %d, body %q, header %v, want the status, body %q, Retry-After 7 and the Content-Type %q of the upstream", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
 		}
 		if up.count() != 1 {
 			t.Errorf("status %d: the upstream got %d requests, want 1", c.code, up.count())
@@ -207,11 +207,11 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 	_ = z.Close()
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
 	if got := up.last(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
-		t.Errorf("a gzip body with a match: the upstream got %q with the header %v and length %d, want an uncompressed body of this length with lesson one", got.body, got.header, got.length)
+		t.Errorf("a gzip body with a match: the upstream got %q with header %v and length %d, want an uncompressed body of this length with lesson one", got.body, got.header, got.length)
 	}
 	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
 	if got := up.last(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
-		t.Errorf("an unreadable encoding: the upstream got %q with the header %v, want the client's bytes as zstd", got.body, got.header)
+		t.Errorf("an unreadable encoding: the upstream got %q with header %v, want the client's bytes as zstd", got.body, got.header)
 	}
 }
 
@@ -260,7 +260,7 @@ func TestEachChunkIsFlushed(t *testing.T) {
 		}
 		line, err := br.ReadString('\n')
 		if err != nil || line != fmt.Sprintf("data: %d\n", i) {
-			t.Fatalf("chunk %d is %q with the error %v, want \"data: %d\" before the next chunk is sent", i, line, err, i)
+			t.Fatalf("chunk %d is %q with error %v, want \"data: %d\" before the next chunk is sent", i, line, err, i)
 		}
 		_, _ = br.ReadString('\n')
 	}
@@ -368,16 +368,16 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n", chatPath)
 	tp := textproto.NewReader(bufio.NewReader(c))
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "100") {
-		t.Fatalf("the first answer is %q with the error %v, want status 100", line, err)
+		t.Fatalf("the first answer is %q with error %v, want status 100", line, err)
 	}
 	_, _ = tp.ReadLine()
 	fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Sum: 42\r\n\r\n", len(body), body)
 	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "200") {
-		t.Fatalf("the second answer is %q with the error %v, want status 200", line, err)
+		t.Fatalf("the second answer is %q with error %v, want status 200", line, err)
 	}
 	got := up.last(t)
 	if got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-		t.Errorf("the upstream got the trailer %v and the body %q, want X-Sum: 42 and lesson one", got.trailer, got.body)
+		t.Errorf("the upstream got trailer %v and body %q, want X-Sum: 42 and lesson one", got.trailer, got.body)
 	}
 }
 
@@ -395,12 +395,12 @@ func TestUnsendableTrailersAreDropped(t *testing.T) {
 		line, err := textproto.NewReader(bufio.NewReader(c)).ReadLine()
 		_ = c.Close()
 		if err != nil || !strings.Contains(line, "200") {
-			t.Errorf(`trailer %s: the status line is %q with the error %v, want status 200`, trailer, line, err)
+			t.Errorf(`trailer %s: the status line is %q with error %v, want status 200`, trailer, line, err)
 			continue
 		}
 		got := up.last(t)
 		if len(got.trailer) != 1 || got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
-			t.Errorf("trailer %s: the upstream got the trailers %v and the body %q, want only X-Sum: 42, and lesson one", trailer, got.trailer, got.body)
+			t.Errorf("trailer %s: the upstream got trailers %v and body %q, want only X-Sum: 42, and lesson one", trailer, got.trailer, got.body)
 		}
 	}
 }

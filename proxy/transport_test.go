@@ -121,7 +121,7 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 			old.waitForOpen(t, 1) // the request in flight has its connection
 			close(old.hold)
 			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
-				t.Errorf("the answer to the request in flight is %q with the error %v, want \"first, last\" without an error", rest, err)
+				t.Errorf("the answer to the request in flight is %q with error %v, want \"first, last\" without an error", rest, err)
 			}
 			old.waitForOpen(t, 0)
 

@@ -86,7 +86,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 				}
 				for k := c.from; k < len(turns)-1; k++ {
 					if turns[k] != turns[k+1] {
-						t.Errorf("conversation %d has the sessions %v by turn, want one session from turn %d on", i, turns, c.from)
+						t.Errorf("conversation %d has sessions %v by turn, want one session from turn %d on", i, turns, c.from)
 					}
 				}
 			}

@@ -66,7 +66,7 @@ func checkLines(t *testing.T, log *bytes.Buffer, want ...string) {
 	}
 	for i := range got {
 		if len(got) != len(want) || !regexp.MustCompile(want[i]).MatchString(got[i]) {
-			t.Fatalf("the log has the lines %q, want matches of %q", got, want)
+			t.Fatalf("the log has lines %q, want matches of %q", got, want)
 		}
 	}
 }

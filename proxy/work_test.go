@@ -62,7 +62,7 @@ func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 		`"pull_request":"acme/shop#12"`, `"pull_request":"https://api.github.com/repos/acme/shop/pulls/12"`,
 	} {
 		if p := r.rate(t, nil, subject); p.code != 202 || p.Status != "joined" || p.Session != "a" || !slices.Equal(p.Sessions, []string{"a"}) {
-			t.Errorf("feedback on %s got the answer %+v, want joined with session a", subject, p)
+			t.Errorf("feedback on %s got answer %+v, want joined with session a", subject, p)
 		}
 	}
 	for subject, want := range map[string]int{
@@ -72,7 +72,7 @@ func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 		`"commit":"3f2a9c1","branch":"fix/x"`: 400, `"commit":"3f2a9c1","session_id":"a"`: 400, `"commit":7`: 400, `"branch":""`: 400,
 	} {
 		if p := r.rate(t, nil, subject); p.code != want || p.Error.Message == "" {
-			t.Errorf("feedback on %s got the answer %+v, want status %d with a message", subject, p, want)
+			t.Errorf("feedback on %s got answer %+v, want status %d with a message", subject, p, want)
 		}
 	}
 }
@@ -83,14 +83,14 @@ func TestAmbiguousCommitIsRefused(t *testing.T) {
 	r.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
 	r.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
-		t.Errorf("feedback on the hash of two commits got the answer %+v, want status 409", p)
+		t.Errorf("feedback on the hash of two commits got answer %+v, want status 409", p)
 	}
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b"`); p.code != 202 || p.Session != "b" {
-		t.Errorf("feedback on a longer hash got the answer %+v, want session b", p)
+		t.Errorf("feedback on a longer hash got answer %+v, want session b", p)
 	}
 	r.addWork(t, sessionHeader("c"), "git commit -m x", "[main 3f2a9c1b2] x") // a short form of the second commit
 	if p := r.rate(t, nil, `"commit":"3f2a9c1b22222222222222222222222222222222"`); !slices.Equal(p.Sessions, []string{"c", "b"}) {
-		t.Errorf("feedback on a commit whose hash has another length in each of two sessions got the answer %+v, want the sessions c and b", p)
+		t.Errorf("feedback on a commit whose hash has another length in each of two sessions got answer %+v, want the sessions c and b", p)
 	}
 }
 
@@ -102,13 +102,13 @@ func TestFeedbackOnAWorkItemReachesTheNewestSessionsAndRuns(t *testing.T) {
 	}
 	p := r.rate(t, nil, `"branch":"fix/x"`)
 	if len(p.Sessions) != 20 || p.Sessions[0] != "s23" || p.Sessions[19] != "s04" {
-		t.Errorf("feedback on a branch of 24 sessions got the answer %+v, want the newest 20 sessions from s23 to s04", p)
+		t.Errorf("feedback on a branch of 24 sessions got answer %+v, want the newest 20 sessions from s23 to s04", p)
 	}
 	for _, name := range []string{"r1", "r2"} {
 		r.addWork(t, sessionHeader(name, "Precept-Run", "nightly"), "git commit -m x", "[fix/run 4f2a9c1] x")
 	}
 	if p := r.rate(t, nil, `"commit":"4f2a9c1"`); p.Run != "nightly" || !slices.Equal(p.Runs, []string{"nightly"}) || p.Sessions != nil {
-		t.Errorf("feedback on the commit of a run got the answer %+v, want the run nightly and no sessions", p)
+		t.Errorf("feedback on the commit of a run got answer %+v, want the run nightly and no sessions", p)
 	}
 }
 
@@ -117,10 +117,10 @@ func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("feedback of another tenant got the answer %+v, want status 404", p)
+		t.Errorf("feedback of another tenant got answer %+v, want status 404", p)
 	}
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer one"}}, `"commit":"3f2a9c1"`); p.code != 202 {
-		t.Errorf("feedback of the session's tenant got the answer %+v, want status 202", p)
+		t.Errorf("feedback of the session's tenant got answer %+v, want status 202", p)
 	}
 }
 
@@ -129,7 +129,7 @@ func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
 	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
-		t.Errorf("feedback on the commit of an opted-out session got the answer %+v, want status 404", p)
+		t.Errorf("feedback on the commit of an opted-out session got answer %+v, want status 404", p)
 	}
 }
 
@@ -142,6 +142,6 @@ func TestWorkSurvivesARestart(t *testing.T) {
 	r.stop()
 	r = newRig(t, up, dir, nil, injectAll())
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
-		t.Errorf("after a restart, feedback got the answer %+v, want session a", p)
+		t.Errorf("after a restart, feedback got answer %+v, want session a", p)
 	}
 }

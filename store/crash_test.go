@@ -59,7 +59,7 @@ func TestCrashAtEachStep(t *testing.T) {
 		next.deliver()
 		after := accountOf(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
-			t.Errorf("crash %d: got the account %+v after the delivery, want %+v with the spooled exchanges as stored", i, after, before)
+			t.Errorf("crash %d: got account %+v after the delivery, want %+v with the spooled exchanges as stored", i, after, before)
 		}
 		complete, incomplete := next.outcomes("s", "open", "abandoned")
 		if complete != after.Stored || incomplete != after.Incomplete {
@@ -233,7 +233,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				maybe: {sample.Complete, sample.Incomplete, ""}, unproven: {sample.Incomplete, ""},
 			}[m.state]
 			if !slices.Contains(allowed, stored[m.x.ID]) {
-				rt.Fatalf("turn %d in the state %s: got the stored outcome %q, want one of %q", i+1, m.state, stored[m.x.ID], allowed)
+				rt.Fatalf("turn %d in state %s: got stored outcome %q, want one of %q", i+1, m.state, stored[m.x.ID], allowed)
 			}
 		}
 		if t.Failed() {

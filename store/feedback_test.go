@@ -90,7 +90,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	for i := range 5 {
 		a := r.applied(idOf(fmt.Sprint("s", i)))
 		if !a.Rewarded || a.Reward != float64(i)/10 {
-			t.Errorf("feedback %d: got %+v, want the reward %v", i, a, float64(i)/10)
+			t.Errorf("feedback %d: got %+v, want reward %v", i, a, float64(i)/10)
 		}
 	}
 }
@@ -217,7 +217,7 @@ func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 		r = r.restart(nil)
 	}
 	if got, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != store.Parked {
-		t.Errorf("Rate of an unknown run: got %+v, error %v, want the status %s", got, err, store.Parked)
+		t.Errorf("Rate of an unknown run: got %+v, error %v, want status %s", got, err, store.Parked)
 	}
 }
 

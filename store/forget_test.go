@@ -229,7 +229,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 			r.offer("s", int(turn.Add(1)))
 			time.Sleep(time.Second)
 			if got := r.balancedAccount(true).Admitted; got <= before {
-				t.Errorf("Account.Admitted during the call %s of the backend: got %d, want more than %d", op, got, before)
+				t.Errorf("Account.Admitted during call %s of the backend: got %d, want more than %d", op, got, before)
 			}
 		})
 		r.forget(markerWord)
@@ -324,7 +324,7 @@ func (r *rig) damage(text string) {
 	r.t.Helper()
 	names := r.outboxFilesWith(text)
 	if len(names) == 0 {
-		r.t.Fatalf("no outbox file has the text %q, want a file to damage", text)
+		r.t.Fatalf("no outbox file has text %q, want a file to damage", text)
 	}
 	for _, name := range names {
 		path := filepath.Join(filepath.Dir(r.options.Queue.Path), name)

@@ -374,7 +374,7 @@ func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 	r.t.Helper()
 	found, late := r.store.Echoes(r.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
-		r.t.Errorf("Echoes of the key %x: got late = true, want false", key)
+		r.t.Errorf("Echoes of key %x: got late = true, want false", key)
 	}
 	return found[key]
 }

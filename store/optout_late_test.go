@@ -43,19 +43,19 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 		r.store.SetOptOut(c.optOut)
 		tr, err := r.archive.Transcript(t.Context(), tenantA, "s", 0)
 		if err != nil || len(tr.Rewarded.Sources) != 3 || tr.Rewarded.Value == nil {
-			t.Fatalf("%s: got the reward %+v, error %v, want a reward from 3 sources", name, tr.Rewarded, err)
+			t.Fatalf("%s: got reward %+v, error %v, want a reward from 3 sources", name, tr.Rewarded, err)
 		}
 		var seen []string
 		for _, x := range tr.Rewarded.Sources {
 			if (x.Comment == "") != (len(x.Correction)+len(x.Details) == 0) {
-				t.Errorf("%s: got the feedback %+v, want comment and other words, or neither", name, x)
+				t.Errorf("%s: got feedback %+v, want comment and other words, or neither", name, x)
 			}
 			if x.Comment != "" {
 				seen = append(seen, x.Comment)
 			}
 		}
 		if got := strings.Join(seen, "|"); got != c.want {
-			t.Errorf("%s: got the comments %q, want %q", name, got, c.want)
+			t.Errorf("%s: got comments %q, want %q", name, got, c.want)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 			comments = append(comments, e.Comment)
 		}
 		if got := strings.Join(comments, "|"); got != c.want {
-			t.Errorf("%s: got the comments %q, want %q", name, got, c.want)
+			t.Errorf("%s: got comments %q, want %q", name, got, c.want)
 		}
 	}
 	if entries[0].Comment == "" {
@@ -111,7 +111,7 @@ func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
 			t.Errorf("turn %d: the sample of the visible turn is hidden, want it shown", turn)
 		}
 		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
-			t.Errorf("turn %d: got the details %v, want the score and the comment %q", turn, m.Feedback.Details, want)
+			t.Errorf("turn %d: got details %v, want the score and comment %q", turn, m.Feedback.Details, want)
 		}
 	}
 }
@@ -123,9 +123,9 @@ func TestLateOptOutOfAnUnreadableRowRemovesWords(t *testing.T) {
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
 	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: idOf("s"), Data: []byte("{")}, nil)
 	if !late.Sample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
-		t.Errorf("sample of an unreadable row: got the details %v, want the score alone", m.Feedback.Details)
+		t.Errorf("sample of an unreadable row: got details %v, want the score alone", m.Feedback.Details)
 	}
 	if got := late.Feedback([]feedback.Entry{{Comment: "well done"}}); got[0].Comment != "" {
-		t.Errorf("feedback of an unreadable row: got the comment %q, want none", got[0].Comment)
+		t.Errorf("feedback of an unreadable row: got comment %q, want none", got[0].Comment)
 	}
 }

@@ -237,7 +237,7 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 		}()
 		got, err := r.store.Post(t.Context(), tenantA, []session.ID{c.id}, 0, score("f", 1, 1))
 		if err != nil || got.Status != store.Ignored {
-			t.Errorf("Post during the judgement: got %+v, error %v, want the status %q", got, err, store.Ignored)
+			t.Errorf("Post during the judgement: got %+v, error %v, want status %q", got, err, store.Ignored)
 		}
 	})
 }

@@ -392,7 +392,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 			same(t, "number of dropped signals, one for each dropped exchange", signals[limit.reason], dropped[limit.reason])
 			same(t, "the failed steps contain spool", slices.Contains(r.failed(), string(label.StepSpool)), true)
 			if n := dropped[limit.reason]; n < turns/4 || n > turns-5 || len(dropped) != 1 {
-				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with the reason %s alone", dropped, turns/4, turns-5, limit.reason)
+				t.Fatalf("dropped exchanges by reason: got %v, want %d to %d with reason %s alone", dropped, turns/4, turns-5, limit.reason)
 			}
 			for i := range 3 {
 				x := exchange("another", "theirs", i+1, r.clock.now())

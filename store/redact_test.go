@@ -72,7 +72,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Helper()
 		for _, p := range places {
 			if i := bytes.Index(text, []byte(secret(p)[:12])); i >= 0 {
-				t.Errorf("%s: the text holds the secret of the place %s, want no secret: %q", moment, p, text[max(i-40, 0):min(i+60, len(text))])
+				t.Errorf("%s: the text holds the secret of place %s, want no secret: %q", moment, p, text[max(i-40, 0):min(i+60, len(text))])
 			}
 		}
 		if bytes.Contains(text, []byte("amy@example.com")) {

@@ -23,7 +23,7 @@ func TestDefinitionHasOneText(t *testing.T) {
 			t.Errorf("the text of %+v is %q, want %q", x.d, got, x.want)
 		}
 		if parsed, err := feedback.ParseDefinition(x.want); err != nil || parsed.String() != x.want {
-			t.Errorf("ParseDefinition(%q) = %q with the error %v, want the same text and no error", x.want, parsed, err)
+			t.Errorf("ParseDefinition(%q) = %q with error %v, want the same text and no error", x.want, parsed, err)
 		}
 	}
 	for _, bad := range []string{"", "user", "user@", "@1s", "user>friend@1s", "user@soon", "user+sentiment+sentiment@1s"} {

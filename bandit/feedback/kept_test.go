@@ -60,7 +60,7 @@ func TestEqualEntriesEncodeToEqualBytes(t *testing.T) {
 		}
 		var decoded feedback.Entry
 		if err := json.Unmarshal(first, &decoded); err != nil || !decoded.At.Equal(e.At) {
-			t.Fatalf("%s decodes to the time %s, error %v, want %s", first, decoded.At, err, e.At)
+			t.Fatalf("%s decodes to time %s, error %v, want %s", first, decoded.At, err, e.At)
 		}
 		if decoded.At = e.At; !reflect.DeepEqual(decoded, e) {
 			t.Fatalf("got %+v after decoding, want %+v", decoded, e)
@@ -137,7 +137,7 @@ func TestScoresOfTypesAndLabels(t *testing.T) {
 	t.Parallel()
 	for kind, want := range map[string]float64{"approval": 1, "correction": .5, "rejection": 0, "score": 0, "love": 0} {
 		if got := feedback.ScoreOf(kind); got != want {
-			t.Errorf("type %s: got the score %v, want %v", kind, got, want)
+			t.Errorf("type %s: got score %v, want %v", kind, got, want)
 		}
 	}
 	for body, want := range map[string]float64{
@@ -149,7 +149,7 @@ func TestScoresOfTypesAndLabels(t *testing.T) {
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err != nil || posts[0].Entry.Score != want {
-			t.Errorf("%s: got the posts %+v and the error %v, want the score %v", body, posts, err, want)
+			t.Errorf("%s: got posts %+v and error %v, want score %v", body, posts, err, want)
 		}
 	}
 }
@@ -168,7 +168,7 @@ func TestContradictoryPostsAreRefused(t *testing.T) {
 	} {
 		_, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err == nil || err.Error() != want {
-			t.Errorf("%s: got the error %v, want %q", body, err, want)
+			t.Errorf("%s: got error %v, want %q", body, err, want)
 		}
 	}
 }

@@ -73,12 +73,12 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 			posts, errs, bulk, err := feedback.Parse([]byte(c.body))
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) || len(posts) > 0 || bulk {
-					t.Errorf("got the error %v, %d posts and bulk %v, want an error with %q, no post and no bulk", err, len(posts), bulk, c.fault)
+					t.Errorf("got error %v, %d posts and bulk %v, want an error with %q, no post and no bulk", err, len(posts), bulk, c.fault)
 				}
 				return
 			}
 			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
-				t.Fatalf("got the posts %v, the errors %v of the entries, bulk %v and the error %v, want one valid post without an error", posts, errs, bulk, err)
+				t.Fatalf("got posts %v, errors %v of the entries, bulk %v and error %v, want one valid post without an error", posts, errs, bulk, err)
 			}
 			p := posts[0]
 			p.Entry.Correction, p.Entry.Comment = nil, ""
@@ -92,24 +92,24 @@ func TestParseReadsEachKindOfFeedback(t *testing.T) {
 func TestParseBulkReportsEachBadEntry(t *testing.T) {
 	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
 	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
-		t.Fatalf("got the posts %v, the errors %v of the entries, bulk %v and the error %v, want 5 posts, 5 errors of entries, bulk true and no error", posts, errs, bulk, err)
+		t.Fatalf("got posts %v, errors %v of the entries, bulk %v and error %v, want 5 posts, 5 errors of entries, bulk true and no error", posts, errs, bulk, err)
 	}
 	for i, bad := range []bool{false, true, true, true, false} {
 		if (errs[i] != nil) != bad {
-			t.Errorf("entry %d: got the error %v, want an error: %v", i, errs[i], bad)
+			t.Errorf("entry %d: got error %v, want an error: %v", i, errs[i], bad)
 		}
 	}
 	if posts[0].SessionID != "a" || posts[4].Entry.Score != .5 {
-		t.Errorf("got the posts %+v, want the session a first and the score 0.5 last", posts)
+		t.Errorf("got posts %+v, want the session a first and the score 0.5 last", posts)
 	}
 	many := strings.Repeat(`{"session_id":"s","score":1},`, feedback.MaxBulk)
 	for body, fault := range map[string]string{`[]`: "empty", `[{]`: "not JSON", `[` + many + `{}]`: "send at most"} {
 		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk || !strings.Contains(err.Error(), fault) {
-			t.Errorf("%.20s: got the error %v and bulk %v, want an error with %q and bulk true", body, err, bulk, fault)
+			t.Errorf("%.20s: got error %v and bulk %v, want an error with %q and bulk true", body, err, bulk, fault)
 		}
 	}
 	if posts, _, _, err := feedback.Parse([]byte(`[` + strings.TrimSuffix(many, ",") + `]`)); err != nil || len(posts) != feedback.MaxBulk {
-		t.Errorf("the largest permitted bulk: got %d posts and the error %v, want %d posts and no error", len(posts), err, feedback.MaxBulk)
+		t.Errorf("the largest permitted bulk: got %d posts and error %v, want %d posts and no error", len(posts), err, feedback.MaxBulk)
 	}
 }
 
@@ -123,7 +123,7 @@ func TestParseAcceptsTheLargestFields(t *testing.T) {
 		t.Fatal(err)
 	}
 	if p := posts[0]; p.Entry.ID != id || p.RunID != run || p.Entry.Comment != comment || string(p.Entry.Details) != value || string(p.Entry.Correction) != `{"a":[1,2]}` {
-		t.Errorf("got an id of %d bytes, a run name of %d, a comment of %d, details of %d and the correction %s, want the sent values of %d, %d, %d and %d bytes, and {\"a\":[1,2]}",
+		t.Errorf("got an id of %d bytes, a run name of %d, a comment of %d, details of %d and correction %s, want the sent values of %d, %d, %d and %d bytes, and {\"a\":[1,2]}",
 			len(p.Entry.ID), len(p.RunID), len(p.Entry.Comment), len(p.Entry.Details), p.Entry.Correction, len(id), len(run), len(comment), len(value))
 	}
 }
@@ -138,7 +138,7 @@ func TestReceivedEntryHasIDTimeAndHash(t *testing.T) {
 	}
 	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
 	if a.Entry.ID != "made-1" || b.Entry.ID != "mine" || n != 1 || !a.Entry.At.Equal(at) || a.Entry.Hash == "" || a.Entry.Hash == b.Entry.Hash || a.Entry.Hash != a.Entry.ContentHash() {
-		t.Errorf(`got the entries %+v and %+v, want the ids made-1 and mine, the time of the post, and two hashes of the contents; %d ids were made, want 1`, a.Entry, b.Entry, n)
+		t.Errorf(`got entries %+v and %+v, want the ids made-1 and mine, the time of the post, and two hashes of the contents; %d ids were made, want 1`, a.Entry, b.Entry, n)
 	}
 	if a.Keyed || !b.Keyed {
 		t.Errorf("Keyed is %t for a generated id and %t for the id of the sender, want false and true", a.Keyed, b.Keyed)
@@ -161,7 +161,7 @@ func TestParseKeepsTheFieldsOfAValidPost(t *testing.T) {
 		}
 		p := posts[0]
 		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Entry.Score != score || p.Entry.Tier != feedback.TierVerifier {
-			t.Fatalf("got the post %+v, want the target %q, the score %v and the tier of a verifier", p, id, score)
+			t.Fatalf("got post %+v, want target %q, score %v and the tier of a verifier", p, id, score)
 		}
 	})
 }
@@ -180,7 +180,7 @@ func FuzzParse(f *testing.F) {
 		}
 		for i, p := range posts {
 			if errs[i] == nil && (p.Entry.Score < 0 || p.Entry.Score > 1 || p.Entry.Tier < feedback.TierUser || p.Entry.Tier > feedback.TierVerifier || p.Entry.Type == "") {
-				t.Fatalf("got the valid post %+v, want a score from 0 to 1, the tier of a user or a verifier, and a type", p)
+				t.Fatalf("got valid post %+v, want a score from 0 to 1, the tier of a user or a verifier, and a type", p)
 			}
 		}
 	})

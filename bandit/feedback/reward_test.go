@@ -90,7 +90,7 @@ func TestRewardIncludesANewRater(t *testing.T) {
 		one := feedback.Entry{ID: "new", At: at(9), Tier: feedback.TierUser, Rater: "new", Score: 1}
 		before, after := feedback.Reward(es, nil), feedback.Reward(append(es, one), nil)
 		if !after.OK || after.Tier != feedback.TierUser {
-			t.Fatalf("with the entry of a user: got %+v, want a reward of the tier %d", after, feedback.TierUser)
+			t.Fatalf("with the entry of a user: got %+v, want a reward of tier %d", after, feedback.TierUser)
 		}
 		if before.Tier == feedback.TierUser && after.Reward < before.Reward || before.Tier != feedback.TierUser && after.Reward != 1 {
 			t.Fatalf("a new rater's score of 1 changed the reward from %+v to %+v, want no lower reward of users, or 1 from the first user", before, after)
@@ -124,7 +124,7 @@ func TestDecisiveEntriesAreTheLatestOfEachRater(t *testing.T) {
 	}
 	for want, tiers := range map[string][]int{"map[bob:true new:true]": nil, "map[implicit:true]": {3}, "map[]": {1}} {
 		if got := fmt.Sprint(feedback.Decisive(es, tiers)); got != want {
-			t.Errorf("tiers %v: got the decisive entries %s, want %s", tiers, got, want)
+			t.Errorf("tiers %v: got decisive entries %s, want %s", tiers, got, want)
 		}
 	}
 }
@@ -140,7 +140,7 @@ func TestImplicitFeedbackHasOneIDForEachSubject(t *testing.T) {
 		t.Error(`feedback on turn 1 of the session "s/3" and on turn 3 of the session "s" has the same id, want two ids`)
 	}
 	if got := feedback.Reward([]feedback.Entry{a, c}, nil); got.Reward != 1 || got.Tier != feedback.TierVerifier {
-		t.Errorf("the reward of a verifier's approval and an implicit rejection is %+v, want 1 of the tier %d", got, feedback.TierVerifier)
+		t.Errorf("the reward of a verifier's approval and an implicit rejection is %+v, want 1 of tier %d", got, feedback.TierVerifier)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestContentHashCoversEveryField(t *testing.T) {
 	shifted := base // the same letters in Source and Type together
 	shifted.Source, shifted.Type = "users", "core"
 	if seen[shifted.ContentHash()] {
-		t.Errorf("the entries %+v and %+v have the same hash, want two hashes", base, shifted)
+		t.Errorf("entries %+v and %+v have the same hash, want two hashes", base, shifted)
 	}
 	same := base
 	same.Hash, same.At = "x", base.At.UTC()
@@ -196,7 +196,7 @@ func TestEndOfWorkReplacesItsChecks(t *testing.T) {
 	} {
 		for range 2 {
 			if got := feedback.Reward(k.entries, nil); got.Reward != k.want {
-				t.Errorf("%s: got the reward %v, want %v", name, got.Reward, k.want)
+				t.Errorf("%s: got reward %v, want %v", name, got.Reward, k.want)
 			}
 			slices.Reverse(k.entries)
 		}

@@ -48,7 +48,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 	list := feedback.ForUnit("m1", 1, own)
 	signed, read := list[0], list[1]
 	if signed.Rater == "" || signed.Rater == "ann" || signed.ID == "said" || signed.Hash != signed.ContentHash() || read.Rater != "" || read.Hash == signed.Hash {
-		t.Errorf(`got the signed entry %+v and the entry without a rater %+v, want another rater than ann, another id, the hash %q, no rater in the second, and another hash than %q`, signed, read, signed.ContentHash(), signed.Hash)
+		t.Errorf(`got signed entry %+v and the entry without a rater %+v, want another rater than ann, another id, hash %q, no rater in the second, and another hash than %q`, signed, read, signed.ContentHash(), signed.Hash)
 	}
 	signed.ID, signed.Hash, signed.Rater = "", "", ""
 	if want := (feedback.Entry{At: at(1), Source: "user", Type: "score", Score: .5, Tier: 1, Label: "good", Via: "m1"}); fmt.Sprint(signed) != fmt.Sprint(want) {
@@ -58,7 +58,7 @@ func TestUnitGetsMembersFeedbackWithoutText(t *testing.T) {
 		t.Errorf("two members with the same entry gave %+v and %+v, want two ids and one rater", other[0], list[0])
 	}
 	if got := feedback.Reward(append(list, feedback.ForUnit("m2", 2, own[1:2])...), nil); got.Reward != .5 || got.Tier != feedback.TierUser {
-		t.Errorf("the reward of the unit is %+v, want .5 of the tier %d", got, feedback.TierUser)
+		t.Errorf("the reward of the unit is %+v, want .5 of tier %d", got, feedback.TierUser)
 	}
 }
 

@@ -38,7 +38,7 @@ func TestNextActionWaitsForATrialAndNamesHarm(t *testing.T) {
 		},
 	} {
 		if got := c.row.NextAction(); got != c.want {
-			t.Errorf("%s, %s, trial %q: got the next action %q, want %q", c.row.State, c.row.Verdict, c.row.Trial, got, c.want)
+			t.Errorf("%s, %s, trial %q: got next action %q, want %q", c.row.State, c.row.Verdict, c.row.Trial, got, c.want)
 		}
 	}
 }
@@ -51,10 +51,10 @@ func TestClaimWithZeroInTheIntervalHasANote(t *testing.T) {
 		inside := report.Row{Verdict: a.Verdict, Lo: new(-.01), Hi: new(.02)}
 		outside := report.Row{Verdict: a.Verdict, Lo: new(.01), Hi: new(.02)}
 		if got := inside.ZeroNote(); (got != "") != measured {
-			t.Errorf("%s with an interval that contains 0: got the note %q, want a note: %t", a.Verdict, got, measured)
+			t.Errorf("%s with an interval that contains 0: got note %q, want a note: %t", a.Verdict, got, measured)
 		}
 		if got := outside.ZeroNote(); got != "" {
-			t.Errorf("%s with an interval above 0: got the note %q, want none", a.Verdict, got)
+			t.Errorf("%s with an interval above 0: got note %q, want none", a.Verdict, got)
 		}
 	}
 }

@@ -120,7 +120,7 @@ func TestVerdictOfEachKindOfData(t *testing.T) {
 			addArm(counters, "a", c.a)
 			r := rowOfA(t, counters)
 			if r.Verdict != c.want {
-				t.Errorf("got the verdict %s, want %s; the checks are %+v and %+v", r.Verdict, c.want, r.SRM, r.Reporting)
+				t.Errorf("got verdict %s, want %s; the checks are %+v and %+v", r.Verdict, c.want, r.SRM, r.Reporting)
 			}
 			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
 				t.Errorf("verdict %s: got worst-case bounds: %t, want bounds for invalid rows only", r.Verdict, r.WorstLo != nil)
@@ -137,11 +137,11 @@ func TestProofStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
 	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() != "" || r.Note != "" {
-		t.Fatalf("got the verdict %s with the notes %q and %q, want %s without a note", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
+		t.Fatalf("got verdict %s with notes %q and %q, want %s without a note", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
 	if r := rowOfA(t, c); r.Verdict != report.ProvenHelps || r.ZeroNote() == "" || !strings.Contains(r.Note, "an earlier look proved the effect") {
-		t.Errorf("with a wider interval: got the verdict %s with the notes %q and %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
+		t.Errorf("with a wider interval: got verdict %s with notes %q and %q, want %s and notes about 0 in the interval and an earlier proof", r.Verdict, r.ZeroNote(), r.Note, report.ProvenHelps)
 	}
 }
 
@@ -150,11 +150,11 @@ func TestNoEffectStaysWhenTheIntervalWidens(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0.5, n1: 10_000, n0: 10_000, y1: 0.5, y0: 0.5})
 	if r := rowOfA(t, c); r.Verdict != report.NoEffect {
-		t.Fatalf("got the verdict %s with the interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
+		t.Fatalf("got verdict %s with the interval [%v, %v], want %s", r.Verdict, *r.Lo, *r.Hi, report.NoEffect)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 19_000, n0: 1_000, y1: 0.5, y0: 0.5})
 	if r := rowOfA(t, c); r.Verdict != report.NoEffect || *r.Lo > -trial.Material {
-		t.Errorf("with a smaller holdout: got the verdict %s with the lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
+		t.Errorf("with a smaller holdout: got verdict %s with the lower bound %v, want %s and at most %v", r.Verdict, *r.Lo, report.NoEffect, -trial.Material)
 	}
 }
 
@@ -165,16 +165,16 @@ func TestIntervalWithoutZeroAmongManyIsNoProof(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
-		t.Fatalf("one lesson alone: got the verdict %s with the interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
+		t.Fatalf("one lesson alone: got verdict %s with the interval [%v, %v], want %s or %s", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	if r.Verdict == report.Helps {
-		t.Fatalf("one lesson alone: got the verdict %s with the e-value %v, want %s", r.Verdict, r.EHelps, report.ProvenHelps)
+		t.Fatalf("one lesson alone: got verdict %s with the e-value %v, want %s", r.Verdict, r.EHelps, report.ProvenHelps)
 	}
 	for i := range 20 { // other lessons without an effect
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
 	if r = rowOfA(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one in ten of these rows") {
-		t.Errorf(`among 21 lessons: got the verdict %s with the note %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
+		t.Errorf(`among 21 lessons: got verdict %s with note %q, want %s and "one in ten of these rows"`, r.Verdict, r.Note, report.Helps)
 	}
 }
 
@@ -185,17 +185,17 @@ func TestIntervalWithoutZeroAmongManyIsNoClaim(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
-		t.Fatalf("one lesson alone: got the verdict %s with the interval [%v, %v], want %s or %s above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
+		t.Fatalf("one lesson alone: got verdict %s with the interval [%v, %v], want %s or %s above 0", r.Verdict, *r.Lo, *r.Hi, report.Helps, report.ProvenHelps)
 	}
 	for i := range 20 {
 		addArm(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = rowOfA(t, c)
 	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
-		t.Errorf("among 21 lessons: got the verdict %s with the interval [%v, %v] and %d needed picks, want no help, an interval above 0 and more than 0 picks", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
+		t.Errorf("among 21 lessons: got verdict %s with the interval [%v, %v] and %d needed picks, want no help, an interval above 0 and more than 0 picks", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
 	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
-		t.Errorf(`among 21 lessons: got the verdict %s with the note %q, want a note with "by chance"`, r.Verdict, r.Note)
+		t.Errorf(`among 21 lessons: got verdict %s with note %q, want a note with "by chance"`, r.Verdict, r.Note)
 	}
 }
 
@@ -206,7 +206,7 @@ func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
 	young := bandit.New()
 	addArm(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := rowOfA(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 rewarded sessions") {
-		t.Errorf(`40 withheld sessions: got the verdict %s, the lower bound %v and the note %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
+		t.Errorf(`40 withheld sessions: got verdict %s, the lower bound %v and note %q, want another verdict than helps, a bound above 0, and "50 rewarded sessions" in the note of an unproven row`, r.Verdict, *r.Lo, r.Note)
 	}
 	c := bandit.New()
 	for i := range 20 { // with so many lessons, lesson a is not proven
@@ -215,15 +215,15 @@ func TestVerdictHelpsStaysUntilTheEffectChangesSign(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
 	r := rowOfA(t, c)
 	if r.Verdict != report.Helps || *r.Lo <= 0 {
-		t.Fatalf("got the verdict %s with the lower bound %v, want %s above 0", r.Verdict, *r.Lo, report.Helps)
+		t.Fatalf("got verdict %s with the lower bound %v, want %s above 0", r.Verdict, *r.Lo, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
 	if r = rowOfA(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "excluded 0 earlier") {
-		t.Errorf(`with a wider interval: got the verdict %s, the lower bound %v and the note %q, want %s, at most 0 and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
+		t.Errorf(`with a wider interval: got verdict %s, the lower bound %v and note %q, want %s, at most 0 and "excluded 0 earlier"`, r.Verdict, *r.Lo, r.Note, report.Helps)
 	}
 	addArm(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
 	if r = rowOfA(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
-		t.Errorf("after many failures: got the verdict %s with the effect %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
+		t.Errorf("after many failures: got verdict %s with effect %v, want a negative effect and another verdict", r.Verdict, *r.Effect)
 	}
 }
 
@@ -235,7 +235,7 @@ func TestLikelyHelpsIsAVerdictOfTheModel(t *testing.T) {
 	addArm(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
-		t.Errorf("got the verdict %s with the note %q and %d needed picks, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
+		t.Errorf("got verdict %s with note %q and %d needed picks, want %s, the word model and more than 0", r.Verdict, r.Note, r.NeedsPicks, report.LikelyHelps)
 	}
 }
 
@@ -307,7 +307,7 @@ func TestReportJSONHasEveryName(t *testing.T) {
 		Lessons []struct{ Lo, Hi float64 }
 	}
 	if err := json.Unmarshal(b, &plain); err != nil || plain.Lessons[0].Hi-plain.Lessons[0].Lo < 1.99 {
-		t.Errorf("decoded as numbers: got error %v and the intervals %+v, want no error and an interval from -1 to 1", err, plain.Lessons)
+		t.Errorf("decoded as numbers: got error %v and intervals %+v, want no error and an interval from -1 to 1", err, plain.Lessons)
 	}
 	if b, _ = json.Marshal(report.Build(report.Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
 		t.Errorf("an empty report encodes to %s, want lessons as an empty list", b)
@@ -328,7 +328,7 @@ func TestReportJSONRoundTripIsLossless(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !reflect.DeepEqual(r, decoded) {
-			t.Errorf("decoded: got the report %+v, want %+v", decoded, r)
+			t.Errorf("decoded: got report %+v, want %+v", decoded, r)
 		}
 	}
 	var r report.Report
@@ -348,7 +348,7 @@ func TestEffectIsTheDifferenceOfTheArms(t *testing.T) {
 		t.Errorf("got effect %v and means %v and %v, want 0.2, 0.8 and 0.6", *r.Effect, *r.MeanInjected, *r.MeanWithheld)
 	}
 	if *r.Lo > *r.Effect || *r.Hi < *r.Effect || r.PHelps < 0.99 {
-		t.Errorf("got the interval [%v, %v] and PHelps %v, want the effect %v within the interval and at least 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect)
+		t.Errorf("got the interval [%v, %v] and PHelps %v, want effect %v within the interval and at least 0.99", *r.Lo, *r.Hi, r.PHelps, *r.Effect)
 	}
 }
 
@@ -361,7 +361,7 @@ func TestLeaveOneOutGapExposesConfounding(t *testing.T) {
 	r := rowOfA(t, c)
 	others := (0.3*100 + 0.9*2000) / 2100
 	if math.Abs(*r.LOODelta-(0.4-others)) > 1e-9 || math.Abs(*r.LOOGap-(*r.LOODelta-*r.Effect)) > 1e-12 || *r.LOODelta > 0 || *r.Effect < 0 {
-		t.Errorf("got LOODelta %v, LOOGap %v and the effect %v, want %v, the difference of the two, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
+		t.Errorf("got LOODelta %v, LOOGap %v and effect %v, want %v, the difference of the two, and a positive effect", *r.LOODelta, *r.LOOGap, *r.Effect, 0.4-others)
 	}
 }
 
@@ -371,17 +371,17 @@ func TestGlobalComparesTreatedWithControl(t *testing.T) {
 	addArm(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := report.Build(input(c, "a"))
 	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
-		t.Errorf("all lessons together: got %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and the verdict %q", g.Global, report.Helps)
+		t.Errorf("all lessons together: got %+v, want NTreated = 3800, NControl = 200, an effect of 0.5 and verdict %q", g.Global, report.Helps)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
-		t.Errorf("all lessons together: got the days %+v and the treated mean %v, want one day 2026-03-01 with the control mean 0.25, and 0.75", g.Global.Days, *g.Global.MeanTreated)
+		t.Errorf("all lessons together: got days %+v and the treated mean %v, want one day 2026-03-01 with the control mean 0.25, and 0.75", g.Global.Days, *g.Global.MeanTreated)
 	}
 	if !g.SRM.OK || !g.Reporting.OK || g.Reporting.RewardedControl != 200 || g.Reporting.AssignedTreated != 3800 {
 		t.Errorf("got the checks SRM %+v and Reporting %+v, want both passed, RewardedControl = 200 and AssignedTreated = 3800", g.SRM, g.Reporting)
 	}
 	addArm(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
 	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
-		t.Errorf("too many control sessions: got the check %+v, the verdict %s of all lessons and %s of the lesson; want a failed check, %s and another verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
+		t.Errorf("too many control sessions: got check %+v, verdict %s of all lessons and %s of the lesson; want a failed check, %s and another verdict", g.SRM, g.Global.Verdict, g.Lessons[0].Verdict, report.Invalid)
 	}
 }
 
@@ -393,13 +393,13 @@ func TestWindowLimitsNumbersNotVerdicts(t *testing.T) {
 	all := rowOfA(t, c)
 	week := rowOfA(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
-		t.Errorf("last week: got the row %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
+		t.Errorf("last week: got row %+v, want NInjected = 80, NWithheld = 20, an effect of 0 and an interval at least %v wide", week, *all.Hi-*all.Lo)
 	}
 	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
-		t.Errorf("got the verdict %s for the last week and %s for all %d injected sessions, want %s twice and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
+		t.Errorf("got verdict %s for the last week and %s for all %d injected sessions, want %s twice and 1680", week.Verdict, all.Verdict, all.NInjected, report.ProvenHelps)
 	}
 	if empty := rowOfA(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Rewarded != 0 {
-		t.Errorf("last hour: got the row %+v, want no effect and Rewarded = 0", empty)
+		t.Errorf("last hour: got row %+v, want no effect and Rewarded = 0", empty)
 	}
 }
 
@@ -411,7 +411,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 	}
 	r := rowOfA(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
-		t.Fatalf("got the days %+v, want 30 days from 2026-01-30 on", r.Days)
+		t.Fatalf("got days %+v, want 30 days from 2026-01-30 on", r.Days)
 	}
 	for i, d := range r.Days[1:] {
 		if d.Hi-d.Lo >= r.Days[i].Hi-r.Days[i].Lo {
@@ -419,7 +419,7 @@ func TestBandsNarrowOverTheDays(t *testing.T) {
 		}
 	}
 	if last := r.Days[29]; last.Effect != *r.Effect || last.Lo != *r.Lo {
-		t.Errorf("last day: got %+v, want the effect %v and the lower bound %v of the row", last, *r.Effect, *r.Lo)
+		t.Errorf("last day: got %+v, want effect %v and the lower bound %v of the row", last, *r.Effect, *r.Lo)
 	}
 	if math.Abs(r.PerWeek-7*100*27/28.0) > 1 {
 		t.Errorf("got %v picks a week, want %v", r.PerWeek, 7*100*27/28.0)
@@ -443,7 +443,7 @@ func TestUnlistedArmsHaveRowsAfterAPick(t *testing.T) {
 	}
 	want := []string{"a abcdef active", "a old edited", "gone abc removed", "loop-warning 1 active", "loop-warning abc removed", "new abcdef active"}
 	if !slices.Equal(got, want) {
-		t.Errorf("the report has the rows %q, want %q", got, want)
+		t.Errorf("the report has rows %q, want %q", got, want)
 	}
 }
 
@@ -488,11 +488,11 @@ func TestRetireReasonForUselessExpiredAndHarmful(t *testing.T) {
 		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := rowOfA(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: got the reason %q to retire the lesson, want %q in the reason (empty: no reason)", name, got, c.want)
+			t.Errorf("%s: got reason %q to retire the lesson, want %q in the reason (empty: no reason)", name, got, c.want)
 		}
 	}
 	if got := rowOfA(t, short).Retire; strings.Contains(got, "60 days") {
-		t.Errorf("benched for three days: got the reason %q, want no reason with 60 days", got)
+		t.Errorf("benched for three days: got reason %q, want no reason with 60 days", got)
 	}
 }
 
@@ -500,27 +500,27 @@ func TestNeededPicksFollowDataAndWhatIf(t *testing.T) {
 	c := bandit.New()
 	fresh := rowOfA(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
-		t.Errorf("new lesson: got the row %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
+		t.Errorf("new lesson: got row %+v, want NeedsPicks = 50, no Weeks and Needs3Points of at least 10,000", fresh)
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
 	r := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
-		t.Errorf("got the row %+v, want 500 to 3000 needed picks, and as many weeks as their number divided by the picks of a week", r)
+		t.Errorf("got row %+v, want 500 to 3000 needed picks, and as many weeks as their number divided by the picks of a week", r)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
-		t.Errorf("epsilon 0.5: got the projection %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
+		t.Errorf("epsilon 0.5: got projection %+v, want fewer needed picks and a narrower interval than in the row %+v", r.WhatIf, r)
 	}
 	if less := rowOfA(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
-		t.Errorf("epsilon 0.05: got the projection %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
+		t.Errorf("epsilon 0.05: got projection %+v, want more needed picks than %d", less.WhatIf, r.NeedsPicks)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
 		if got := rowOfA(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
-			t.Errorf("epsilon %v: got the projection %+v, want none", nonsense, got.WhatIf)
+			t.Errorf("epsilon %v: got projection %+v, want none", nonsense, got.WhatIf)
 		}
 	}
 	off := rowOfA(t, c, func(in *report.Input) { in.Chooser = fixedChooser{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
-		t.Errorf("without a holdout: got %d needed picks and the note %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
+		t.Errorf("without a holdout: got %d needed picks and note %q, want 0 and the word holdout", off.NeedsPicks, off.Note)
 	}
 }
 
@@ -549,7 +549,7 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 		}
 		for _, l := range r.Lessons {
 			if l.Lo != nil && !(*l.Lo <= *l.Effect && *l.Effect <= *l.Hi) {
-				t.Fatalf("%s: got the effect %v and the interval [%v, %v], want the effect within the interval", l.Slug, *l.Effect, *l.Lo, *l.Hi)
+				t.Fatalf("%s: got effect %v and the interval [%v, %v], want the effect within the interval", l.Slug, *l.Effect, *l.Lo, *l.Hi)
 			}
 		}
 		if err := r.Table(new(strings.Builder), report.Full); err != nil {
@@ -578,7 +578,7 @@ func TestRowComparesTheTokensOfBothArms(t *testing.T) {
 	addArm(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := rowOfA(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
-		t.Errorf("without token usage: got the row %+v, want no input tokens, cached share or cost", r)
+		t.Errorf("without token usage: got row %+v, want no input tokens, cached share or cost", r)
 	}
 	for _, injected := range []bool{true, false, false} {
 		x := trial.Assignment{Picks: []trial.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}

@@ -88,11 +88,11 @@ func TestBeliefsChangeNoMeasuredColumn(t *testing.T) {
 	} {
 		got, rest := measured(x)
 		if !reflect.DeepEqual(rest, whole) {
-			t.Errorf("with the chooser %+v: got the report without its rows\n%+v\nwant\n%+v", x, rest, whole)
+			t.Errorf("with chooser %+v: got the report without its rows\n%+v\nwant\n%+v", x, rest, whole)
 		}
 		for i := range got {
 			if !reflect.DeepEqual(got[i], want[i]) {
-				t.Errorf("with the chooser %+v: got the measured fields of %v\n%v\nwant\n%v", x, got[i]["slug"], got[i], want[i])
+				t.Errorf("with chooser %+v: got the measured fields of %v\n%v\nwant\n%v", x, got[i]["slug"], got[i], want[i])
 			}
 		}
 	}

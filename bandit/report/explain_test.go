@@ -129,7 +129,7 @@ func TestExplainFitsANarrowTerminal(t *testing.T) {
 	}
 	for line := range strings.Lines(narrow) {
 		if line = strings.TrimRight(line, "\n"); len(line) > 60 || strings.HasSuffix(line, " ") {
-			t.Errorf("got the line %q of %d bytes, want at most 60 bytes and no space at the end", line, len(line))
+			t.Errorf("got line %q of %d bytes, want at most 60 bytes and no space at the end", line, len(line))
 		}
 	}
 	if err := r.Explain(broken{}, "ended", 60); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
@@ -171,7 +171,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 				rewarded, assigned = rewarded+p.RewardedInjected+p.RewardedWithheld, assigned+p.Injected+p.Withheld
 				if p.EValue <= 0 ||
 					p.RewardedInjected > 0 && (*p.MeanInjected < 0 || *p.MeanInjected > 1) {
-					t.Errorf("%s: got the propensity %+v, want EValue > 0, and MeanInjected from 0 to 1 if there are injected rewards", l.Slug, p)
+					t.Errorf("%s: got propensity %+v, want EValue > 0, and MeanInjected from 0 to 1 if there are injected rewards", l.Slug, p)
 				}
 			}
 			if rewarded != row.Rewarded || assigned != row.Picked || float64(rewarded) != e.N {
@@ -179,7 +179,7 @@ func TestExplanationNumbersEqualTheRow(t *testing.T) {
 			}
 			if row.Effect == nil {
 				if e.Mean != nil || e.Half != nil || e.P != nil {
-					t.Errorf("%s has no effect: got the explanation %+v, want no Mean, Half and P", l.Slug, e)
+					t.Errorf("%s has no effect: got explanation %+v, want no Mean, Half and P", l.Slug, e)
 				}
 				continue
 			}
@@ -236,13 +236,13 @@ func TestVerdictFollowsFromTheExplanation(t *testing.T) {
 				continue
 			}
 			if row.Verdict != want {
-				t.Errorf("%s: got the verdict %s, want %s by the numbers of the explanation", l.Slug, row.Verdict, want)
+				t.Errorf("%s: got verdict %s, want %s by the numbers of the explanation", l.Slug, row.Verdict, want)
 			}
 		}
 	}
 	for _, v := range []report.Verdict{report.Invalid, report.ProvenHelps, report.Helps, report.Harms, report.NoEffect, report.TrialHelps, report.Benched, report.Unproven} {
 		if !seen[v] {
-			t.Errorf("got no row with the verdict %s, want a row of each verdict", v)
+			t.Errorf("got no row with verdict %s, want a row of each verdict", v)
 		}
 	}
 }

@@ -82,7 +82,7 @@ func TestNoClaimWithoutAnEffect(t *testing.T) {
 				}
 			}
 			if !r.SRM.OK || !r.Reporting.OK || r.Global.Verdict == report.Helps || r.Global.Verdict == report.Harms {
-				t.Errorf("run %d: got the checks %+v and %+v and the verdict %s for all lessons, want both checks passed and neither helps nor harms", run, r.SRM, r.Reporting, r.Global.Verdict)
+				t.Errorf("run %d: got checks %+v and %+v and verdict %s for all lessons, want both checks passed and neither helps nor harms", run, r.SRM, r.Reporting, r.Global.Verdict)
 			}
 		})
 	}
@@ -106,20 +106,20 @@ func TestRealEffectsAreFound(t *testing.T) {
 	play("found", effects, 6000, 3000, func(r report.Report) { last = r })
 	helps, harms := last.Lessons[0], last.Lessons[1]
 	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
-		t.Errorf("got the verdicts %q for the helpful and %q for the harmful lesson, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
+		t.Errorf("got verdicts %q for the helpful and %q for the harmful lesson, want %q for the first and no help for the second", helps.Verdict, harms.Verdict, report.ProvenHelps)
 	}
 	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
-		t.Errorf("helpful lesson: got the effect %v in [%v, %v] and the leave-one-out difference %v, want 0.25 within half a width of the effect, and a difference of at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)
+		t.Errorf("helpful lesson: got effect %v in [%v, %v] and the leave-one-out difference %v, want 0.25 within half a width of the effect, and a difference of at most the effect", *helps.Effect, *helps.Lo, *helps.Hi, *helps.LOODelta)
 	}
 	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
 		t.Errorf("the harmful lesson has the posterior mean %v and %d picks, want at most 0 and at most half of the %d picks of the helpful lesson", harms.Posterior, harms.Picked, helps.Picked)
 	}
 	if g := last.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
-		t.Errorf("all lessons together: got the verdict %q and the lower bound %v, want %q and at most 0.25", g.Verdict, *g.Lo, report.Helps)
+		t.Errorf("all lessons together: got verdict %q and the lower bound %v, want %q and at most 0.25", g.Verdict, *g.Lo, report.Helps)
 	}
 	for _, l := range last.Lessons[2:] {
 		if l.Verdict == report.ProvenHelps || l.Verdict == report.ProvenHarms {
-			t.Errorf("lesson %s without an effect has the verdict %s, want no proof", l.Slug, l.Verdict)
+			t.Errorf("lesson %s without an effect has verdict %s, want no proof", l.Slug, l.Verdict)
 		}
 	}
 }

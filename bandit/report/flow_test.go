@@ -56,7 +56,7 @@ func TestFlowSentenceNamesTheReasons(t *testing.T) {
 			t.Errorf("%s: got %q, want %q", name, got, k.want)
 		}
 		if got := r.Flow.Groups(); k.groups != nil && !slices.Equal(got, k.groups) {
-			t.Errorf("%s: got the groups %q, want %q", name, got, k.groups)
+			t.Errorf("%s: got groups %q, want %q", name, got, k.groups)
 		}
 	}
 }
@@ -70,6 +70,6 @@ func TestEachReasonOfExclusionHasWords(t *testing.T) {
 		phrases[report.ExclusionPhrase(why)], causes[report.ExclusionCause(why)] = true, true
 	}
 	if len(phrases) != len(reasons) || len(causes) != len(reasons) {
-		t.Errorf("%d reasons have the phrases %v and the causes %v, want one for each", len(reasons), phrases, causes)
+		t.Errorf("%d reasons have phrases %v and causes %v, want one for each", len(reasons), phrases, causes)
 	}
 }

@@ -51,7 +51,7 @@ func TestForecastComputesTheCostOfATrial(t *testing.T) {
 	f, err = r.Forecast("new", report.Goal{Picks: 100})
 	if err != nil || f.Sessions != 200 || f.Days != nil || f.Epsilon != 0.5 || f.Power != 0.8 ||
 		math.Abs(f.Variance-0.25) > 1e-9 {
-		t.Errorf("new lesson: got error %v and the forecast %+v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", err, f)
+		t.Errorf("new lesson: got error %v and forecast %+v, want no error, Sessions = 200, Days nil, Epsilon = 0.5, Power = 0.8 and Variance = 0.25", err, f)
 	}
 	if text := strings.Join(f.Text(), "\n"); !strings.Contains(text, "the duration is unknown") {
 		t.Errorf(`got %q, want a text with "the duration is unknown"`, text)
@@ -97,7 +97,7 @@ func TestInvalidGoalsAreRefused(t *testing.T) {
 	} {
 		_, err := r.Forecast("a", c.g)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("goal %+v: got the error %v, want an error with %q (empty: no error)", c.g, err, c.wantError)
+			t.Errorf("goal %+v: got error %v, want an error with %q (empty: no error)", c.g, err, c.wantError)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 5}); !errors.Is(err, report.ErrNoLesson) {
@@ -113,14 +113,14 @@ func TestLaterPlannedEvaluationsNeedASmallerLevel(t *testing.T) {
 	f, err := r.Forecast("running", report.Goal{Detect: 0.05})
 	if err != nil || f.PlannedTrials != 3 || math.Abs(f.Level-0.05*2/3) > 1e-12 || f.Running == nil ||
 		f.Running.Rewarded != 200 {
-		t.Fatalf("got error %v and the forecast %+v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
+		t.Fatalf("got error %v and forecast %+v, want no error, PlannedTrials = 3, Level = 0.05*2/3 and a running trial with 200 rewarded picks", err, f)
 	}
 	if want := trial.PicksFor(0.05, 0.8, 0.05*2/3, 0.5, f.Variance); f.Picks != want {
 		t.Errorf("the forecast has %d picks, want %d", f.Picks, want)
 	}
 	if text := f.Text(); !strings.Contains(text[len(text)-1], "200 of 400 picks") ||
 		!strings.Contains(text[len(text)-1], "ends without a look") {
-		t.Errorf(`got the text %q, want "200 of 400 picks" and "ends without a look" in the last line`, text)
+		t.Errorf(`got text %q, want "200 of 400 picks" and "ends without a look" in the last line`, text)
 	}
 	if f, err = r.Forecast("ended", report.Goal{Detect: 0.05}); err != nil || f.Running != nil {
 		t.Errorf("lesson with an ended trial: got error %v and the running trial %+v, want neither", err, f.Running)
@@ -184,7 +184,7 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	} {
 		r := row(a, 0)
 		if r.Verdict != report.Unproven || r.NeedsPicks <= 0 {
-			t.Fatalf("%+v: got the verdict %q and %d needed picks, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
+			t.Fatalf("%+v: got verdict %q and %d needed picks, want %q and more than 0", a, r.Verdict, r.NeedsPicks, report.Unproven)
 		}
 		grown := func(part float64) report.Row {
 			by := (float64(r.Rewarded) + part*float64(r.NeedsPicks)) / float64(r.Rewarded)
@@ -193,10 +193,10 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 			return row(b, 0)
 		}
 		if later := grown(1.06); later.Verdict == report.Unproven {
-			t.Errorf("%+v: after 1.06 times %d picks, got the verdict %q with the interval [%v, %v], want another than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
+			t.Errorf("%+v: after 1.06 times %d picks, got verdict %q with the interval [%v, %v], want another than unproven", a, r.NeedsPicks, later.Verdict, *later.Lo, *later.Hi)
 		}
 		if soon := grown(0.85); soon.Verdict == report.Helps || soon.Verdict == report.Harms || soon.Verdict == report.NoEffect {
-			t.Errorf("%+v: after 85%% of %d picks, got the verdict %q, want neither helps, harms nor no effect", a, r.NeedsPicks, soon.Verdict)
+			t.Errorf("%+v: after 85%% of %d picks, got verdict %q, want neither helps, harms nor no effect", a, r.NeedsPicks, soon.Verdict)
 		}
 	}
 	// The date of the verdict follows from the present rate of picks: 400 picks in two weeks.
@@ -205,6 +205,6 @@ func TestForecastPicksSufficeForAVerdict(t *testing.T) {
 	weeks := float64(r.NeedsPicks) / 200
 	date := noon.Add(time.Duration(weeks * 7 * 24 * float64(time.Hour))).Format(time.DateOnly)
 	if math.Abs(*r.Weeks-weeks) > 0.01 || r.Expected != date {
-		t.Errorf("%d picks at 200 a week: got %v weeks and the date %s, want %v weeks and %s", r.NeedsPicks, *r.Weeks, r.Expected, weeks, date)
+		t.Errorf("%d picks at 200 a week: got %v weeks and date %s, want %v weeks and %s", r.NeedsPicks, *r.Weeks, r.Expected, weeks, date)
 	}
 }

@@ -120,12 +120,12 @@ func TestNoiseExcludesTheVarianceOfTheCoin(t *testing.T) {
 		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Rewarded[0][1], strata[0].Rewarded[1][1], strata[1].Rewarded[1][1] = int64(last.n0), int64(last.n1), 999
 		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
-			t.Errorf("epsilon %v: got the variance %v of a binary reward, want 0.18 to 0.28", eps, got)
+			t.Errorf("epsilon %v: got variance %v of a binary reward, want 0.18 to 0.28", eps, got)
 		}
 	}
 	for _, s := range []sums{{}, {n: 60, n1: 50, n0: 10, zz: 60}} {
 		if got := noise(s, nil, 0.24); got != 0.24 {
-			t.Errorf("sums %+v without strata: got the variance %v, want the assumed 0.24", s, got)
+			t.Errorf("sums %+v without strata: got variance %v, want the assumed 0.24", s, got)
 		}
 	}
 }

@@ -56,7 +56,7 @@ func TestVerdictNamesItsModels(t *testing.T) {
 		out := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("in"), Explain: "in"})
 		row := &out.Lessons[0]
 		if got := row.OnModels(); got != k.text {
-			t.Errorf("%s: got the models %q, want %q; the verdict is %q", k.name, got, k.text, row.Verdict)
+			t.Errorf("%s: got models %q, want %q; the verdict is %q", k.name, got, k.text, row.Verdict)
 		}
 		var table, explained strings.Builder
 		if err := out.Table(&table, report.Narrow); err != nil {

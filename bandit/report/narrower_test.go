@@ -45,14 +45,14 @@ func TestUnevenLateRewardsMakeTheRowInvalid(t *testing.T) {
 	got := report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("fair", "unfair"), Explain: "fair"})
 	fair, unfair := &got.Lessons[0], &got.Lessons[1]
 	if fair.Late != fair.Rewarded || fair.Late < 250 || !fair.LateReporting.OK {
-		t.Errorf("lesson fair: got %d late of %d rewards and the check %+v, want at least 250, all of them late, and a passed check", fair.Late, fair.Rewarded, fair.LateReporting)
+		t.Errorf("lesson fair: got %d late of %d rewards and check %+v, want at least 250, all of them late, and a passed check", fair.Late, fair.Rewarded, fair.LateReporting)
 	}
 	s := fair.AllSessions
 	if s == nil || s.Off != "" || s.Lo == nil || s.Sessions != 1000 || s.Rewarded != fair.Rewarded || s.Gain < 0.1 || *s.Hi-*s.Lo >= *fair.Hi-*fair.Lo {
 		t.Errorf("lesson fair: got the estimate from all sessions %+v, want one of 1000 sessions with a gain of at least 0.1 and a narrower interval than [%v, %v]", s, *fair.Lo, *fair.Hi)
 	}
 	if !unfair.Reporting.OK || unfair.LateReporting.OK || unfair.Verdict != report.Invalid || unfair.AllSessions == nil || unfair.AllSessions.Effect != nil || !strings.Contains(unfair.AllSessions.Off, "which sessions have a reward") {
-		t.Errorf("lesson unfair: got the verdict %q, the check of rewards %+v, of late rewards %+v and the estimate %+v; want %q, the first passed, the second failed and no estimate but a reason", unfair.Verdict, unfair.Reporting, unfair.LateReporting, unfair.AllSessions, report.Invalid)
+		t.Errorf("lesson unfair: got verdict %q, the check of rewards %+v, of late rewards %+v and estimate %+v; want %q, the first passed, the second failed and no estimate but a reason", unfair.Verdict, unfair.Reporting, unfair.LateReporting, unfair.AllSessions, report.Invalid)
 	}
 	var out strings.Builder
 	if err := got.Explain(&out, "fair", 300); err != nil {
@@ -112,7 +112,7 @@ func TestExplainedIsTheShareOfTheCentres(t *testing.T) {
 		}
 		row := &report.Build(report.Input{Now: noon, Counters: c, Lessons: lessonsOf("l")}).Lessons[0]
 		if row.Explained == nil || math.Abs(*row.Explained-k.want) > 0.02 {
-			t.Fatalf("centres %v: got the row %+v, want Explained = %g", k.centres, row, k.want)
+			t.Fatalf("centres %v: got row %+v, want Explained = %g", k.centres, row, k.want)
 		}
 		if saved := max(20_000**row.Explained/(1-*row.Explained), 0); math.Abs(float64(row.PicksSaved)-saved) > 1 {
 			t.Errorf("centres %v: got PicksSaved = %d, want %.0f", k.centres, row.PicksSaved, saved)

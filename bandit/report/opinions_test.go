@@ -38,7 +38,7 @@ func TestOpinionsChangeNoMeasurement(t *testing.T) {
 	withOpinions.Annotate(map[string]report.Opinions{"one@aaaaaaaaaaaa": {Followed: 3, Ignored: 1}, "one@cccccccccccc": {Ignored: 9}, "two@bbbbbbbbbbbb": {}})
 	field := `"opinions":{"followed":3,"ignored":1,"irrelevant":0,"contradicted":0}`
 	if got := strings.Replace(text(withOpinions), ","+field, "", 1); got != text(plain) || !strings.Contains(text(withOpinions), field) || withOpinions.Lessons[0].Rewarded != 60 {
-		t.Errorf("got the report with opinions\n%s\nwant the field %s added to\n%s", text(withOpinions), field, text(plain))
+		t.Errorf("got the report with opinions\n%s\nwant field %s added to\n%s", text(withOpinions), field, text(plain))
 	}
 	var table, plainTable, why strings.Builder
 	if err := withOpinions.Table(&table, report.Full); err != nil {
@@ -65,6 +65,6 @@ func TestOpinionsNeverCountBelowZero(t *testing.T) {
 	o.Add("contradicted", -1)
 	o.Add("ignored", -1)
 	if want := (report.Opinions{Followed: 1, Contradicted: 1}); o != want || o.Total() != 2 {
-		t.Errorf("got the opinions %+v with the total %d, want %+v and 2", o, o.Total(), want)
+		t.Errorf("got opinions %+v with total %d, want %+v and 2", o, o.Total(), want)
 	}
 }

@@ -65,7 +65,7 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		"turns": report.NoChange, "loops": report.NoChange,
 	} {
 		if x := outcomeOf(t, good, name); x.Verdict != want || x.NeedsPicks != 0 {
-			t.Errorf("outcome %s: got the finding %q with %d needed picks, want %q with 0", name, x.Verdict, x.NeedsPicks, want)
+			t.Errorf("outcome %s: got finding %q with %d needed picks, want %q with 0", name, x.Verdict, x.NeedsPicks, want)
 		}
 	}
 	if x := outcomeOf(t, good, "recurrence"); x.Unit != "share" || *x.Lo > -0.4 || *x.Hi < -0.4 || x.NInjected+x.NWithheld != 400 {
@@ -75,21 +75,21 @@ func TestOutcomeVerdictsDifferFromRewardVerdicts(t *testing.T) {
 		t.Errorf("outcome tokens: got %+v, want the unit percent, an effect of 30 to 60 and 1500 to 2100 tokens with the lesson", x)
 	}
 	if good.Guardrail != "dearer" || good.Verdict != report.Unproven {
-		t.Errorf("lesson good: got the guardrail %q and the verdict %q, want dearer and %q", good.Guardrail, good.Verdict, report.Unproven)
+		t.Errorf("lesson good: got guardrail %q and verdict %q, want dearer and %q", good.Guardrail, good.Verdict, report.Unproven)
 	}
 	if idle.Guardrail != "" {
-		t.Errorf("lesson idle: got the guardrail %q, want none", idle.Guardrail)
+		t.Errorf("lesson idle: got guardrail %q, want none", idle.Guardrail)
 	}
 	for _, x := range idle.Outcomes {
 		if x.Verdict.Direction() != 0 || x.Name == "seconds" {
-			t.Errorf("lesson idle: got the outcome %+v, want a finding without a direction, and no outcome seconds", x)
+			t.Errorf("lesson idle: got outcome %+v, want a finding without a direction, and no outcome seconds", x)
 		}
 	}
 	if x := outcomeOf(t, young, "recurrence"); x.Effect != nil || x.Verdict != report.NotProven || x.NeedsPicks < 30 {
-		t.Errorf("after 20 picks: got the outcome %+v, want no effect, the finding %q and at least 30 needed picks", x, report.NotProven)
+		t.Errorf("after 20 picks: got outcome %+v, want no effect, finding %q and at least 30 needed picks", x, report.NotProven)
 	}
 	if data, err := json.Marshal(good.Outcomes); err != nil || strings.Contains(string(data), "helps") {
-		t.Errorf("got error %v and the outcomes %s, want no error and no word helps", err, data)
+		t.Errorf("got error %v and outcomes %s, want no error and no word helps", err, data)
 	}
 	var b strings.Builder
 	if err := got.Table(&b, report.Narrow); err != nil || !strings.Contains(b.String(), "GUARDRAIL: dearer") || !strings.Contains(b.String(), "recurrence proven: prevents its error: -") {
@@ -109,7 +109,7 @@ func TestGuardrailsListEachRise(t *testing.T) {
 	for guarded, want := range map[string]string{"errors tokens": "more errors, dearer", "tokens": "dearer", "loops": "", "": ""} {
 		got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad"), Guardrails: strings.Fields(guarded)})
 		if got.Lessons[0].Guardrail != want {
-			t.Errorf("guarded outcomes %q: got the guardrail %q, want %q", guarded, got.Lessons[0].Guardrail, want)
+			t.Errorf("guarded outcomes %q: got guardrail %q, want %q", guarded, got.Lessons[0].Guardrail, want)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestBrokenCoinsInvalidateOutcomes(t *testing.T) {
 	}
 	got := report.Build(report.Input{Counters: c, Lessons: lessonsOf("bad")})
 	if x := got.Lessons[0].Outcomes[0]; x.Verdict != report.Broken {
-		t.Errorf("with broken coins: got the outcome %+v, want the verdict %q", x, report.Broken)
+		t.Errorf("with broken coins: got outcome %+v, want verdict %q", x, report.Broken)
 	}
 }
 
@@ -136,7 +136,7 @@ func TestTrialOnRecurrence(t *testing.T) {
 	blank := report.Build(report.Input{Lessons: lessonsOf("good")})
 	plan, err := blank.Forecast("good", report.Goal{Outcome: "recurrence", Detect: 0.25})
 	if err != nil || plan.Picks < 110 || plan.Picks > 130 || plan.Outcome != "recurrence" {
-		t.Fatalf("got error %v and the forecast %+v, want no error and 110 to 130 picks on recurrence", err, plan)
+		t.Fatalf("got error %v and forecast %+v, want no error and 110 to 130 picks on recurrence", err, plan)
 	}
 	if _, err := blank.Forecast("good", report.Goal{Outcome: "mood", Detect: 0.25}); err == nil || !strings.Contains(err.Error(), "recurrence") {
 		t.Errorf("an unknown outcome: got error %v, want an error with the known names", err)
@@ -160,13 +160,13 @@ func TestTrialOnRecurrence(t *testing.T) {
 	row := &got.Lessons[0]
 	planned := row.PlannedTrials[0]
 	if !planned.Taken || planned.Verdict != report.Verdict(report.Prevents) || *planned.Effect > -0.5 {
-		t.Errorf("got the planned trial %+v, want Taken, the verdict %q and an effect of at most -0.5", planned, report.Prevents)
+		t.Errorf("got planned trial %+v, want Taken, verdict %q and an effect of at most -0.5", planned, report.Prevents)
 	}
 	if got.PlannedTrials.Proven != 1 || row.Trial != "ended" {
-		t.Errorf("got %d proven trials and the state %q of the trial, want 1 and ended", got.PlannedTrials.Proven, row.Trial)
+		t.Errorf("got %d proven trials and state %q of the trial, want 1 and ended", got.PlannedTrials.Proven, row.Trial)
 	}
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents || row.Verdict != report.Unproven {
-		t.Errorf("got the finding %q and the verdict %q, want %q and %q", x.Verdict, row.Verdict, report.Prevents, report.Unproven)
+		t.Errorf("got finding %q and verdict %q, want %q and %q", x.Verdict, row.Verdict, report.Prevents, report.Unproven)
 	}
 }
 
@@ -193,10 +193,10 @@ func TestProvenOutcomesAreOneFamily(t *testing.T) {
 	}
 	row := &report.Build(report.Input{Counters: c, Lessons: lessonsOf(names...)}).Lessons[0]
 	if x := outcomeOf(t, row, "recurrence"); x.Verdict != report.Prevents {
-		t.Errorf("recurrence with an e-value of %.0f: got the finding %q, want %q", x.EFewer, x.Verdict, report.Prevents)
+		t.Errorf("recurrence with an e-value of %.0f: got finding %q, want %q", x.EFewer, x.Verdict, report.Prevents)
 	}
 	if x := outcomeOf(t, row, "errors"); x.Verdict.Proven() {
-		t.Errorf("errors with an e-value of %.0f: got the finding %q, want no proven finding", x.EFewer, x.Verdict)
+		t.Errorf("errors with an e-value of %.0f: got finding %q, want no proven finding", x.EFewer, x.Verdict)
 	}
 }
 

@@ -19,7 +19,7 @@ func TestPlotDrawsEffectAndInterval(t *testing.T) {
 		}
 	}
 	if got := a.plot(nil, nil, nil); got != "          |          " {
-		t.Errorf("without an effect: got the plot %q, want the axis alone", got)
+		t.Errorf("without an effect: got plot %q, want the axis alone", got)
 	}
 }
 

@@ -159,19 +159,19 @@ func TestUnevenTierSharesFailTheReportingCheck(t *testing.T) {
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(coinsLog(strata), alarm); !got.OK || got.EValue > 1 {
-		t.Errorf("two strata: got the check %+v, want it passed with an e-value of at most 1", got)
+		t.Errorf("two strata: got check %+v, want it passed with an e-value of at most 1", got)
 	}
 	if got := check(coinsLog([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
-		t.Errorf("the sum of two strata with one propensity: got the check %+v, want it failed (otherwise this test proves nothing)", got)
+		t.Errorf("the sum of two strata with one propensity: got check %+v, want it failed (otherwise this test proves nothing)", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
-		t.Errorf("a pick withheld with propensity 0: got the check %+v, want it failed", got)
+		t.Errorf("a pick withheld with propensity 0: got check %+v, want it failed", got)
 	}
 	if got := check(coinsLog(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
-		t.Errorf("all picks withheld with propensity 1: got the check %+v, want it passed", got)
+		t.Errorf("all picks withheld with propensity 1: got check %+v, want it passed", got)
 	}
 	if got := check(coinsLog(nil), alarm); !got.OK || got.EValue != 1 {
-		t.Errorf("no coin: got the check %+v, want it passed with an e-value of 1", got)
+		t.Errorf("no coin: got check %+v, want it passed with an e-value of 1", got)
 	}
 }
 
@@ -193,10 +193,10 @@ func TestRatioIsAnEValue(t *testing.T) {
 		}
 	})
 	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
-		t.Errorf("impossible counts: got the ratios %v, %v and %v, want 0, 0 and a number", ratio(5, 0, 0.2), ratio(-3, -1, 0.2), ratio(9, 3, 0.2))
+		t.Errorf("impossible counts: got ratios %v, %v and %v, want 0, 0 and a number", ratio(5, 0, 0.2), ratio(-3, -1, 0.2), ratio(9, 3, 0.2))
 	}
 	if got := check(1e9, alarm); got.EValue != capE || got.OK {
-		t.Errorf("a huge e-value: got the check %+v, want it failed with the e-value %v", got, float64(capE))
+		t.Errorf("a huge e-value: got check %+v, want it failed with the e-value %v", got, float64(capE))
 	}
 }
 
@@ -207,13 +207,13 @@ func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
 	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Rewarded: rewarded(10, 60), Y: [2]float64{5, 45}}
 	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
-		t.Errorf("one stratum: got the bounds %v and %v, want %v and %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
+		t.Errorf("one stratum: got bounds %v and %v, want %v and %v", *lo, *hi, 45.0/80-15.0/20, 65.0/80-5.0/20)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
-		t.Errorf("no stratum: got the bounds %v and %v, want nil", lo, hi)
+		t.Errorf("no stratum: got bounds %v and %v, want nil", lo, hi)
 	}
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
-		t.Errorf("a stratum without sessions: got the bounds %v and %v, want nil", lo, hi)
+		t.Errorf("a stratum without sessions: got bounds %v and %v, want nil", lo, hi)
 	}
 	// The sessions with the small holdout succeeded, the sessions with the large holdout failed, and all have a reward.
 	// The lesson has no effect in either stratum. The difference of the sums would be 45 points.
@@ -222,11 +222,11 @@ func TestBoundsAssumeTheWorstAndTheBestReward(t *testing.T) {
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Rewarded: rewarded(500, 500), Y: [2]float64{50, 50}},
 	}
 	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
-		t.Errorf("two strata without an effect: got the bounds %v and %v, want 0 and 0", *lo, *hi)
+		t.Errorf("two strata without an effect: got bounds %v and %v, want 0 and 0", *lo, *hi)
 	}
 	// Without a withheld session, the mean reward of the withheld arm may have any value.
 	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Rewarded: rewarded(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
-		t.Errorf("no withheld session: got the bounds %v and %v, want -0.5 and 0.5", *lo, *hi)
+		t.Errorf("no withheld session: got bounds %v and %v, want -0.5 and 0.5", *lo, *hi)
 	}
 }
 

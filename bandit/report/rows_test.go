@@ -42,7 +42,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 		}
 		r := rowOfA(t, counters, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: c.eps}} })
 		if !slices.Equal(r.Sooner, c.want) {
-			t.Errorf("%s: got the remedies %q, want %q", name, r.Sooner, c.want)
+			t.Errorf("%s: got remedies %q, want %q", name, r.Sooner, c.want)
 		}
 		want := math.Ceil(float64(r.NeedsPicks) * float64(int(r.Rewarded)+c.others) / float64(r.Rewarded))
 		if math.Abs(float64(r.NeedsSessions)-want) > 1 {
@@ -54,7 +54,7 @@ func TestSoonerNamesTheFastestRemedy(t *testing.T) {
 	addArm(old, "a", arm{eps: 0.05, n1: 475, n0: 25, y1: 0.55, y0: 0.5, day: today() - 60})
 	r := rowOfA(t, old, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.05}} })
 	if r.Weeks != nil || r.Expected != "" || !slices.Equal(r.Sooner, []string{"more traffic"}) {
-		t.Errorf("without recent sessions: got Weeks %v, the date %q and the remedies %q, want no Weeks, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
+		t.Errorf("without recent sessions: got Weeks %v, date %q and remedies %q, want no Weeks, no date and more traffic", r.Weeks, r.Expected, r.Sooner)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestExpectBeyondTenYearsHasNoDate(t *testing.T) {
 		addArm(c, "a", arm{eps: 0.5, n1: 100, n0: 100, y1: 0.5, y0: 0.5, day: today() - 90})
 		r := rowOfA(t, c, func(in *report.Input) { in.Chooser = impossibleChooser{report.Belief{Var: 1, Epsilon: 0.5}} })
 		if (r.Expected != "") != want || r.Weeks == nil || (*r.Weeks < 520) != want {
-			t.Errorf("%d recent rewards in each arm: got the date %q, want a date: %v", rewarded, r.Expected, want)
+			t.Errorf("%d recent rewards in each arm: got date %q, want a date: %v", rewarded, r.Expected, want)
 		}
 	}
 }
@@ -81,7 +81,7 @@ func TestCostOfAnInjectionIsItsAverageTokens(t *testing.T) {
 	}
 	addArm(c, "a", arm{eps: 0.2, n1: 20, n0: 5, mute1: 10})
 	if r := rowOfA(t, c, priced); r.Tokens != 40 || r.TokensTotal != 1200 || math.Abs(r.Cost-0.004) > 1e-12 {
-		t.Errorf("30 injections: got %d tokens each, %d in total and the cost %v, want 40, 1200 and 0.004", r.Tokens, r.TokensTotal, r.Cost)
+		t.Errorf("30 injections: got %d tokens each, %d in total and cost %v, want 40, 1200 and 0.004", r.Tokens, r.TokensTotal, r.Cost)
 	}
 	weightless := trial.Assignment{
 		Decided: true,
@@ -101,11 +101,11 @@ func TestLeaveOneOutDifferenceNeedsOtherSessions(t *testing.T) {
 	c := bandit.New()
 	addArm(c, "a", arm{eps: 0, n1: 10, y1: 0.5})
 	if r := rowOfA(t, c); r.LOODelta != nil || r.LOOGap != nil || *r.MeanInjected != 0.5 || r.MeanWithheld != nil {
-		t.Errorf("injected in every session: got the difference %v, the gap %v and the means %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
+		t.Errorf("injected in every session: got difference %v, gap %v and means %v and %v, want only a mean of 0.5 with the lesson", r.LOODelta, r.LOOGap, *r.MeanInjected, r.MeanWithheld)
 	}
 	addArm(c, "a", arm{eps: 0.2, n0: 1, y0: 1})
 	if r := rowOfA(t, c); r.LOODelta == nil || math.Abs(*r.LOODelta+0.5) > 1e-9 || r.LOOGap != nil {
-		t.Errorf("withheld once: got the difference %v and the gap %v, want a difference of -0.5 and no gap", r.LOODelta, r.LOOGap)
+		t.Errorf("withheld once: got difference %v and gap %v, want a difference of -0.5 and no gap", r.LOODelta, r.LOOGap)
 	}
 }
 
@@ -121,7 +121,7 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 			t.Errorf("window %v: got %d injected, %d withheld and %d rewarded, want %d, %d and %d", window, r.NInjected, r.NWithheld, r.Rewarded, want, want, 2*want)
 		}
 		if r.MeanInjected != nil || r.LOODelta != nil || r.LOOGap != nil {
-			t.Errorf("window %v: got the mean %v, the difference %v and the gap %v, want none in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
+			t.Errorf("window %v: got mean %v, difference %v and gap %v, want none in a window", window, r.MeanInjected, r.LOODelta, r.LOOGap)
 		}
 		if (r.Effect != nil) != (2*want >= 50) {
 			t.Errorf("window %v: got an effect: %t, with %d rewarded sessions; want an effect from 50 sessions", window, r.Effect != nil, r.Rewarded)
@@ -131,7 +131,7 @@ func TestWindowBeginsWithAWholeDay(t *testing.T) {
 		in := input(c, "a")
 		in.Window = window
 		if got := report.Build(in).Window; got != want {
-			t.Errorf("window %v: got the text %q, want %q", window, got, want)
+			t.Errorf("window %v: got text %q, want %q", window, got, want)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	addArm(c, "a", arm{controlled: true, n0: 21, y0: 0.5}) // the expected number of control sessions
 	alone := rowOfA(t, c)
 	if alone.SRM.Alarm != 1000 || alone.SRM.EValue < 1000 || alone.SRM.EValue > 8040 || alone.SRM.OK || alone.Verdict != report.Invalid {
-		t.Fatalf("one lesson alone: got the check %+v and the verdict %q, want a failed check at the threshold 1000, an e-value of 1000 to 8040 and %q", alone.SRM, alone.Verdict, report.Invalid)
+		t.Fatalf("one lesson alone: got check %+v and verdict %q, want a failed check at the threshold 1000, an e-value of 1000 to 8040 and %q", alone.SRM, alone.Verdict, report.Invalid)
 	}
 	var slugs []string
 	for i := range 199 {
@@ -156,10 +156,10 @@ func TestAlarmThresholdGrowsWithTheChecks(t *testing.T) {
 	}
 	addArm(c, "a", arm{controlled: true, n0: 105, y0: 0.5})
 	if r := rowOfA(t, c); r.SRM.Alarm != 8040 || r.SRM.EValue != alone.SRM.EValue || !r.SRM.OK || r.Verdict == report.Invalid {
-		t.Errorf("among 200 lessons: got the check %+v and the verdict %q, want a passed check at the threshold 8040 with the e-value %v", r.SRM, r.Verdict, alone.SRM.EValue)
+		t.Errorf("among 200 lessons: got check %+v and verdict %q, want a passed check at the threshold 8040 with the e-value %v", r.SRM, r.Verdict, alone.SRM.EValue)
 	}
 	if r := report.Build(input(c, append(slugs, "a", "never")...)); r.SRM.Alarm != 8040 || r.Reporting.Alarm != 8040 {
-		t.Errorf("with one more lesson that was never picked: got the thresholds %v and %v, want 8040", r.SRM.Alarm, r.Reporting.Alarm)
+		t.Errorf("with one more lesson that was never picked: got thresholds %v and %v, want 8040", r.SRM.Alarm, r.Reporting.Alarm)
 	}
 }
 
@@ -175,6 +175,6 @@ func TestUnlistedLessonKeepsItsRowAfterAPick(t *testing.T) {
 		got = append(got, r.Slug+" "+r.State)
 	}
 	if want := []string{"rewarded removed", "unrewarded removed"}; !slices.Equal(got, want) {
-		t.Errorf("the report has the rows %q, want %q", got, want)
+		t.Errorf("the report has rows %q, want %q", got, want)
 	}
 }

@@ -47,10 +47,10 @@ func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 				missed++ // at 97.5%, one of 40 intervals is expected to exclude the true effect
 			}
 			if math.Abs(c.Effect-want) > 0.12 || want > 0 && c.Lo <= 0 {
-				t.Errorf("%s: got the cell %+v, want an effect within 0.12 of %v, and an interval above 0 if the effect is above 0", c.Value, c, want)
+				t.Errorf("%s: got cell %+v, want an effect within 0.12 of %v, and an interval above 0 if the effect is above 0", c.Value, c, want)
 			}
 			if other := 0.3 - want; math.Abs(c.Shrunken-other) > math.Abs(c.Effect-other) {
-				t.Errorf("%s: got the effect %v shrunk to %v, want a value nearer to %v, the effect on the other agent", c.Value, c.Effect, c.Shrunken, other)
+				t.Errorf("%s: got effect %v shrunk to %v, want a value nearer to %v, the effect on the other agent", c.Value, c.Effect, c.Shrunken, other)
 			}
 		}
 	}
@@ -59,10 +59,10 @@ func TestSurveyFindsTheEffectOfEachAgent(t *testing.T) {
 	}
 	s := surveyed(4000, 1)
 	if r := s.Rewards("l"); r == nil || r.Injected[0]+r.Injected[9]+r.Withheld[0]+r.Withheld[9] != 4000 || r.Injected[9] < 1000 {
-		t.Errorf("got the rewards %+v of the lesson, want 4000 sessions, at least 1000 of them injected with the reward 1", r)
+		t.Errorf("got rewards %+v of the lesson, want 4000 sessions, at least 1000 of them injected with the reward 1", r)
 	}
 	if r := s.Rewards("unknown"); r != nil || s.Sessions != 4000 {
-		t.Errorf("got the rewards %+v of an unknown lesson and %d sessions, want none and 4000", r, s.Sessions)
+		t.Errorf("got rewards %+v of an unknown lesson and %d sessions, want none and 4000", r, s.Sessions)
 	}
 }
 

@@ -226,7 +226,7 @@ func TestTableNamesAnUnusualHoldoutRule(t *testing.T) {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
-			t.Errorf("holdout rule %q: got the table\n%s\nwant the text %q (empty: no line \"Holdout:\")", rule, out, want)
+			t.Errorf("holdout rule %q: got the table\n%s\nwant text %q (empty: no line \"Holdout:\")", rule, out, want)
 		}
 	}
 }

@@ -61,12 +61,12 @@ func TestPlannedEvaluationsGiveVerdicts(t *testing.T) {
 			l := row.PlannedTrials[0]
 			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.evaluation ||
 				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
-				t.Errorf(`%s: got the trial %q, the verdict %q, the next step %q and the evaluation %+v; want the trial %q, the verdict %q or one by the chooser ("likely"), and an evaluation with the verdict %q, an effect: %v, and Taken, P and a next step: %v`,
+				t.Errorf(`%s: got trial %q, verdict %q, the next step %q and evaluation %+v; want trial %q, verdict %q or one by the chooser ("likely"), and an evaluation with verdict %q, an effect: %v, and Taken, P and a next step: %v`,
 					x.slug, row.Trial, row.Verdict, row.Next, l, x.trial, x.verdict, x.evaluation, x.shown, x.trial == "ended")
 			}
 		}
 		if r.PlannedTrials.Planned != len(listed) {
-			t.Errorf("got the planned trials %+v, want Planned = %d", r.PlannedTrials, len(listed))
+			t.Errorf("got planned trials %+v, want Planned = %d", r.PlannedTrials, len(listed))
 		}
 	}
 	r := report.Build(withChooser(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
@@ -100,7 +100,7 @@ func TestManyPlannedEvaluationsNeedStrongerEvidence(t *testing.T) {
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
 		if l := r.Lessons[0].PlannedTrials[0]; l.Verdict != want {
-			t.Errorf("one of %d trials: got the verdict %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
+			t.Errorf("one of %d trials: got verdict %q with p = %v, want %q", trials, l.Verdict, *l.P, want)
 		}
 	}
 }
@@ -116,14 +116,14 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
 	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.PlannedTrials != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
 		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
-		t.Errorf("got error %v and the forecast %+v, want no error, Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, as many sessions, half of them withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
+		t.Errorf("got error %v and forecast %+v, want no error, Epsilon = 0.5, Power = 0.8, PlannedTrials = 1, Level = 0.05, 2900 to 3200 picks, as many sessions, half of them withheld, Extra < Reward, Width < 0.7*Anytime and a text of 6 lines", err, f)
 	}
 	if second, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(second.Detect-0.05) > 1e-3 {
 		t.Errorf("forecast of %d picks: got error %v and Detect = %v, want no error and 0.05", f.Picks, err, second.Detect)
 	}
 	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
 		if _, err := r.Forecast("a", bad); err == nil {
-			t.Errorf("Forecast accepted the goal %+v, want an error", bad)
+			t.Errorf("Forecast accepted goal %+v, want an error", bad)
 		}
 	}
 	if _, err := r.Forecast("unknown", report.Goal{Picks: 100}); err == nil {
@@ -141,10 +141,10 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	e := row.Explain
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
-		t.Fatalf("got the explanation %+v of the row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
+		t.Fatalf("got explanation %+v of row %+v, want the numbers of the row, a score of 3.03 and 200 injected sessions with the mean 0.65", e, row)
 	}
 	if e.ProofBar != 0.025 { // one arm is tested in two directions
-		t.Errorf("got the threshold %v for a proof, want 0.025", e.ProofBar)
+		t.Errorf("got threshold %v for a proof, want 0.025", e.ProofBar)
 	}
 	var text strings.Builder
 	if err := r.Explain(&text, "a", 1000); err != nil {
@@ -166,6 +166,6 @@ func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
 	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "hidden below 50") || strings.Contains(text.String(), "NaN") {
-		t.Errorf(`lesson without sessions: got the explanation %q, want no error, "hidden below 50" and no "NaN"`, text.String())
+		t.Errorf(`lesson without sessions: got explanation %q, want no error, "hidden below 50" and no "NaN"`, text.String())
 	}
 }

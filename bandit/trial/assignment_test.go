@@ -38,7 +38,7 @@ func TestAssignmentJSONNamesAreFixed(t *testing.T) {
 	want := `{"g":0.05,"cat":"cat","base":0.6,"c":0.55,"dec":true,"m":[{"arm":"in@1","del":-0.1},{"arm":"out@1","del":0.05},{"arm":"not@1","del":0}],` +
 		`"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true,"m":0.04,"off":0.65,"c":0.55,"tok":30,"turn":1,"p":0}`
 	if string(b[:len(want)]) != want {
-		t.Errorf("the JSON of the assignment is %s, want the prefix %q", b, want)
+		t.Errorf("the JSON of the assignment is %s, want prefix %q", b, want)
 	}
 }
 

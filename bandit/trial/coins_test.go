@@ -18,12 +18,12 @@ func TestCoinIsTheDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
 	if got := trial.Coin("salt", trial.ForHoldout, "session", "slug"); got != want {
-		t.Errorf("got the coin %v, want %v by the formula", got, want)
+		t.Errorf("got coin %v, want %v by the formula", got, want)
 	}
 	long := string(make([]byte, 1000)) // longer than the buffer of Coin
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
 	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
-		t.Errorf("a session name of 1000 bytes: got the coin %v, want the coin of the whole name", got)
+		t.Errorf("a session name of 1000 bytes: got coin %v, want the coin of the whole name", got)
 	}
 }
 
@@ -33,7 +33,7 @@ func TestDifferentInputsHaveDifferentCoins(t *testing.T) {
 		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
 			u := trial.Coin(k[0], p, k[1], k[2])
 			if u < 0 || u >= 1 {
-				t.Fatalf("%v %v: got the coin %v, want at least 0 and less than 1", p, k, u)
+				t.Fatalf("%v %v: got coin %v, want at least 0 and less than 1", p, k, u)
 			}
 			if was, ok := seen[u]; ok {
 				t.Errorf("%v %v: got the same coin as %s, want another", p, k, was)

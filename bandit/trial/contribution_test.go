@@ -119,7 +119,7 @@ func TestPickWithoutACoinAddsNoComparison(t *testing.T) {
 		}
 		for _, d := range a.Contribution(1, 1) {
 			if d.Key.Field == "n" || d.Key.Field == "z" || d.Key.Field == "zz" || d.Key.Field[0] == 'w' && d.Key.Field != "worse" {
-				t.Errorf("epsilon %v: got the comparison delta %v, want none", eps, d)
+				t.Errorf("epsilon %v: got comparison delta %v, want none", eps, d)
 			}
 		}
 	}
@@ -150,14 +150,14 @@ func TestClosingCountsMatchesPicksAndTokens(t *testing.T) {
 	}
 	empty := trial.Assignment{Decided: true, ControlP: 0.05, Day: 3}
 	if ds := empty.Closing(); len(ds) != 1 || ds[0].Key.Field != "closed" {
-		t.Errorf("a session without matches: got the deltas %v, want only the field closed", ds)
+		t.Errorf("a session without matches: got deltas %v, want only the field closed", ds)
 	}
 }
 
 func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	a := sampleAssignment()
 	if a.Contribution(math.NaN(), 1) != nil {
-		t.Errorf("the reward NaN: got the deltas %v, want none", a.Contribution(math.NaN(), 1))
+		t.Errorf("the reward NaN: got deltas %v, want none", a.Contribution(math.NaN(), 1))
 	}
 	if !reflect.DeepEqual(a.Contribution(7, 1), a.Contribution(1, 1)) || !reflect.DeepEqual(a.Contribution(-1, 1), a.Contribution(0, 1)) {
 		t.Error("the deltas of the rewards 7 and -1 differ from those of the rewards 1 and 0, want equal deltas")
@@ -167,13 +167,13 @@ func TestExcludedAndInvalidRewardsAddNothing(t *testing.T) {
 	}
 	a.Excluded = true
 	if a.Contribution(1, 1) != nil {
-		t.Errorf("an excluded session: got the deltas %v of a reward, want none", a.Contribution(1, 1))
+		t.Errorf("an excluded session: got deltas %v of a reward, want none", a.Contribution(1, 1))
 	}
 	if want := []trial.Delta{{Key: key("", "excluded.unknown", 0), Value: trial.One}}; !reflect.DeepEqual(a.Closing(), want) {
-		t.Errorf("an excluded session: got the deltas %v at close, want only the reason: %v", a.Closing(), want)
+		t.Errorf("an excluded session: got deltas %v at close, want only the reason: %v", a.Closing(), want)
 	}
 	if got := (&trial.Assignment{}).Contribution(1, 1); len(got) != 2 {
-		t.Errorf("a session without a decision: got the deltas %v, want 2", got)
+		t.Errorf("a session without a decision: got deltas %v, want 2", got)
 	}
 }
 
@@ -181,7 +181,7 @@ func TestMergeAndNegate(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 1)
 	if got := merge(ds, trial.Negate(ds)); len(got) != 0 {
-		t.Errorf("a contribution and its negation: got the deltas %v, want none", got)
+		t.Errorf("a contribution and its negation: got deltas %v, want none", got)
 	}
 	if got := trial.CountRewards(merge(ds, ds)); got != 2 {
 		t.Errorf("two contributions: got %d rewards, want 2", got)
@@ -196,7 +196,7 @@ func TestMergeAndNegate(t *testing.T) {
 		}
 		return map[bool]int{true: -1, false: 1}[x.Key.Field <= y.Key.Field]
 	}) {
-		t.Errorf("got the merged deltas %v, want the order of scope and field", change)
+		t.Errorf("got merged deltas %v, want the order of scope and field", change)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestExpectationCancelsInTheMeanEffect(t *testing.T) {
 			return deltaValue(a.Contribution(y, 1), "a@1", "z", 0)
 		}
 		if got := (1-eps)*z(true, with) + eps*z(false, without); math.Abs(got-(with-without)) > 1e-5 {
-			t.Fatalf("got the mean of z %v, want the effect %v", got, with-without)
+			t.Fatalf("got the mean of z %v, want effect %v", got, with-without)
 		}
 	})
 }
@@ -279,7 +279,7 @@ func TestRefusalsCountForTheArmsThatTheyConcern(t *testing.T) {
 		ds := a.Closing()
 		got := [4]float64{deltaValue(ds, "a@1", "refused1", 0), deltaValue(ds, "rule:F#s@1", "refused0", 0), deltaValue(ds, "rule:F#k@1", "refused1", 0), deltaValue(ds, "", "refused1", 0)}
 		if got != c.want {
-			t.Errorf("refused: %s: got the counts %v of the lesson, the cut section, the kept section and all lessons, want %v", c.name, got, c.want)
+			t.Errorf("refused: %s: got counts %v of the lesson, the cut section, the kept section and all lessons, want %v", c.name, got, c.want)
 		}
 	}
 }

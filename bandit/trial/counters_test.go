@@ -36,14 +36,14 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	s := c.Stats("a@1")
 	if s.Proof.LogUp < 5 || s.Proof.LogDown > 0.1 || s.Proof.ProvenAt != now.Unix() || s.Proof.OutUp < 5 {
-		t.Fatalf("got the proof %+v, want LogUp of at least 5, LogDown of at most 0.1, ProvenAt = %d and OutUp of at least 5", s.Proof, now.Unix())
+		t.Fatalf("got proof %+v, want LogUp of at least 5, LogDown of at most 0.1, ProvenAt = %d and OutUp of at least 5", s.Proof, now.Unix())
 	}
 	if p := c.Progress("a@1", 0, "", 0); !p.Proven || !p.Concluded {
-		t.Errorf("a proven lesson: got the progress %+v, want Proven and Concluded", p)
+		t.Errorf("a proven lesson: got progress %+v, want Proven and Concluded", p)
 	}
 	for _, d := range all {
 		if !d.Key.Monotone() || d.Key.Day != 0 || d.Key.Scope != "a@1" {
-			t.Fatalf("got the delta %v, want a maximum of the lesson", d)
+			t.Fatalf("got delta %v, want a maximum of the lesson", d)
 		}
 	}
 	// Another replica that reads only the maxima has the same maxima; order and repetition do not matter.
@@ -53,7 +53,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 	other.Raise(all)
 	if o := other.Stats("a@1"); o.Proof.LogUp != s.Proof.LogUp || o.Proof.LogDown != s.Proof.LogDown || o.Proof.ProvenAt != s.Proof.ProvenAt || o.Proof.OutUp != s.Proof.OutUp {
-		t.Errorf("after Raise: got the maxima %+v, want %+v", o.Proof, s.Proof)
+		t.Errorf("after Raise: got maxima %+v, want %+v", o.Proof, s.Proof)
 	}
 	other.Raise(done[0]) // Raise ignores deltas of sums
 	if other.Stats("a@1").N != 0 {
@@ -64,7 +64,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		c.Add(trial.Negate(d))
 	}
 	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").Proof.LogUp != s.Proof.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf("after the negation: got the new maxima %v, LogUp = %v and N = %v, want none, %v and 0", got, c.Stats("a@1").Proof.LogUp, c.Stats("a@1").N, s.Proof.LogUp)
+		t.Errorf("after the negation: got new maxima %v, LogUp = %v and N = %v, want none, %v and 0", got, c.Stats("a@1").Proof.LogUp, c.Stats("a@1").N, s.Proof.LogUp)
 	}
 	// Counters that were loaded from a store compute the maxima in one call.
 	loaded := trial.NewCounters()
@@ -72,7 +72,7 @@ func TestMaximaNeverFall(t *testing.T) {
 		loaded.Add(d)
 	}
 	if got := loaded.Maxima(now); len(got) != 3 || got[0].Key.Field != "emax+" || got[1].Key.Field != "proven_at" || got[2].Key.Field != "out+" {
-		t.Errorf("loaded counters: got the maxima %v, want emax+, proven_at and out+", got)
+		t.Errorf("loaded counters: got maxima %v, want emax+, proven_at and out+", got)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 		{[]float64{0.01}, 0, 0.05},
 	} {
 		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
-			t.Errorf("p-values %v of %d tests: got the threshold %v, want %v", k.p, k.tests, got, k.want)
+			t.Errorf("p-values %v of %d tests: got threshold %v, want %v", k.p, k.tests, got, k.want)
 		}
 		next := trial.NextDiscovery(k.p, k.tests, 0.05)
 		one := append(slices.Clone(k.p), next)
@@ -120,10 +120,10 @@ func TestStatsReturnTheAddedCounts(t *testing.T) {
 	c.Advance(20001)
 	s := c.Stats("in@1")
 	if s.Rewards.M1 != 1 || s.Rewards.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Rewards.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("got the statistics %+v, want Rewards.M1, Rewards.Y1, Rewards.Success, Matched and Picked = 1, Tokens = 30 and one day with N1 = 1", s)
+		t.Errorf("got statistics %+v, want Rewards.M1, Rewards.Y1, Rewards.Success, Matched and Picked = 1, Tokens = 30 and one day with N1 = 1", s)
 	}
 	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Rewarded[1][2] != 1 || s.Strata[0].RewardedOn(1) != 1 {
-		t.Errorf("got the strata %+v, want one with Eps = 0.2, one injected pick and one injected reward of tier 2", s.Strata)
+		t.Errorf("got strata %+v, want one with Eps = 0.2, one injected pick and one injected reward of tier 2", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {
 		t.Errorf("one pick in two days: got Recent = %v, want 0.5", s.Recent)
@@ -147,17 +147,17 @@ func TestSpentCountsTokensByArm(t *testing.T) {
 	c.Add(a.CostDeltas(trial.Usage{}))                      // no usage reported
 	want := trial.Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]trial.Spending{1: want} {
-		t.Errorf("an injected pick: got the costs %+v, want %+v", got, want)
+		t.Errorf("an injected pick: got costs %+v, want %+v", got, want)
 	}
 	if got := c.Stats("out@1").Spent; got != [2]trial.Spending{0: want} {
-		t.Errorf("a withheld pick: got the costs %+v, want %+v", got, want)
+		t.Errorf("a withheld pick: got costs %+v, want %+v", got, want)
 	}
 	if got := c.Stats("sure@1").Spent; got != [2]trial.Spending{} {
-		t.Errorf("a pick without a coin: got the costs %+v, want zeros", got)
+		t.Errorf("a pick without a coin: got costs %+v, want zeros", got)
 	}
 	a.Excluded = true
 	if got := a.CostDeltas(trial.Usage{Input: 1}); got != nil {
-		t.Errorf("an excluded session: got the deltas %v, want none", got)
+		t.Errorf("an excluded session: got deltas %v, want none", got)
 	}
 }
 
@@ -245,7 +245,7 @@ func TestArmsAreSortedWithoutTenantAndTrials(t *testing.T) {
 		c.Add(slices.Concat(a.Closing(), a.Contribution(1, 1), a.TrialEntries("s", 1)))
 	}
 	if got := c.Arms(); !slices.Equal(got, []trial.Arm{"a@1", "b@1", "c@2"}) {
-		t.Errorf("got the arms %v, want a@1, b@1 and c@2", got)
+		t.Errorf("got arms %v, want a@1, b@1 and c@2", got)
 	}
 }
 

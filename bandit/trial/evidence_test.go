@@ -103,14 +103,14 @@ func TestProofIsRecordedOnceWithItsTime(t *testing.T) {
 		c.Maxima(time.Unix(int64(1000+n), 0))
 		s := c.Stats("a@1")
 		if is, want := s.Proof.ProvenAt != 0, s.Proof.LogUp >= math.Log(20); is != want || is != c.Progress("a@1", 0, "", 0).Proven {
-			t.Fatalf("after %d rewards: got a time of the proof: %v, and Progress.Proven %v, with the evidence %v; want both: %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogUp), want)
+			t.Fatalf("after %d rewards: got a time of the proof: %v, and Progress.Proven %v, with evidence %v; want both: %v", n, is, c.Progress("a@1", 0, "", 0).Proven, math.Exp(s.Proof.LogUp), want)
 		}
 		if before != 0 && s.Proof.ProvenAt != before {
-			t.Fatalf("after %d rewards: got the time of the proof %d, want %d as before", n, s.Proof.ProvenAt, before)
+			t.Fatalf("after %d rewards: got the time of proof %d, want %d as before", n, s.Proof.ProvenAt, before)
 		}
 	}
 	if a, b := c.Stats("a@1"), c.Stats("b@1"); a.Proof.ProvenAt == 0 || b.Proof.ProvenAt != 0 || b.Proof.LogDown < math.Log(20) || math.Abs(a.Proof.LogUp-b.Proof.LogDown) > 1e-3 {
-		t.Errorf("got the proof %+v of a helpful and %+v of a harmful lesson, want ProvenAt for the first only, and LogDown of the second equal to LogUp of the first and at least %v", a.Proof, b.Proof, math.Log(20))
+		t.Errorf("got proof %+v of a helpful and %+v of a harmful lesson, want ProvenAt for the first only, and LogDown of the second equal to LogUp of the first and at least %v", a.Proof, b.Proof, math.Log(20))
 	}
 }
 
@@ -153,7 +153,7 @@ func TestProofThresholdIsBenjaminiHochberg(t *testing.T) {
 		}
 		bar, next := c.Proof()
 		if math.Abs(bar-want) > 1e-12 || math.Abs(next-0.05*float64(found+1)/float64(max(tests, 1))) > 1e-12 {
-			t.Fatalf("p-values %v of %d tests: got the thresholds %v and %v, want %v and %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
+			t.Fatalf("p-values %v of %d tests: got thresholds %v and %v, want %v and %v", ps, tests, bar, next, want, 0.05*float64(found+1)/float64(max(tests, 1)))
 		}
 	})
 }
@@ -165,7 +165,7 @@ func TestPickKeepsATenthOfTheEvidence(t *testing.T) {
 		eps, y, centre := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps"), rapid.Float64Range(0, 1).Draw(t, "y"), rapid.Float64Range(0.05, 0.95).Draw(t, "c")
 		for _, d := range sessionWithPick(eps, rapid.Bool().Draw(t, "injected"), centre).Contribution(y, 1) {
 			if d.Key.Field[0] == 'w' && d.Key.Field != "worse" && (d.Value < trial.Fixed(math.Log(0.1)) || d.Value > trial.Fixed(math.Log(1.9))) {
-				t.Fatalf("got the delta %v of the logarithm of a bet, want a value of %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
+				t.Fatalf("got delta %v of the logarithm of a bet, want a value of %d to %d millionths", d, trial.Fixed(math.Log(0.1)), trial.Fixed(math.Log(1.9)))
 			}
 		}
 	})

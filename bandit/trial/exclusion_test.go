@@ -29,6 +29,6 @@ func TestExcludedSessionCountsItsReason(t *testing.T) {
 		want.Excluded[i] = map[trial.ExclusionReason]int64{trial.ExcludedTwin: 1, trial.ExcludedLate: 1, trial.ExcludedKeys: 1, trial.ExcludedUnknown: 2}[why]
 	}
 	if got.Closed != want.Closed || got.Members != want.Members || got.Excluded != want.Excluded {
-		t.Errorf("got the counts %+v, want %+v", got, want)
+		t.Errorf("got counts %+v, want %+v", got, want)
 	}
 }

@@ -75,10 +75,10 @@ func TestEffectOfAModelIsShrunkTowardsTheLesson(t *testing.T) {
 		own := c.Stats("in@1").Z / c.Stats("in@1").N
 		moved := (e.Shrunken - e.Effect) / (own - e.Effect)
 		if e.Model == "small" && (moved < 0.1 || moved > 0.9) {
-			t.Errorf("model small: got the effect %g shrunk to %g, want 10 to 90%% of the distance to the effect %g of the lesson", e.Effect, e.Shrunken, own)
+			t.Errorf("model small: got effect %g shrunk to %g, want 10 to 90%% of the distance to the effect %g of the lesson", e.Effect, e.Shrunken, own)
 		}
 		if e.Model == "large" && math.Abs(e.Shrunken-e.Effect) > 0.005 {
-			t.Errorf("model large: got the effect %g shrunk to %g, want a change of at most 0.005", e.Effect, e.Shrunken)
+			t.Errorf("model large: got effect %g shrunk to %g, want a change of at most 0.005", e.Effect, e.Shrunken)
 		}
 	}
 }
@@ -123,10 +123,10 @@ func TestUndoneRewardLeavesTheModelUnchanged(t *testing.T) {
 	a := &trial.Assignment{Decided: true, Model: "a:b@c", Picks: []trial.Pick{{Slug: "in", Arm: "in@1", Eps: 0.2, C: 0.3, Injected: true}}}
 	c.Add(a.Contribution(1, 1))
 	if after := c.Models("in@1"); after[0].M1 != before[0].M1+1 {
-		t.Errorf("after one more reward: got the models %+v, want one rewarded injected pick (M1) more than %+v", after, before)
+		t.Errorf("after one more reward: got models %+v, want one rewarded injected pick (M1) more than %+v", after, before)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 1)))
 	if after := c.Models("in@1"); len(after) != 1 || after[0] != before[0] {
-		t.Errorf("after the reward is subtracted: got the models %+v, want %+v", after, before)
+		t.Errorf("after the reward is subtracted: got models %+v, want %+v", after, before)
 	}
 }

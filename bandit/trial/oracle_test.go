@@ -168,11 +168,11 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 				coins.Graded = got.Strata[i].Graded
 			}
 			if len(got.Strata) > 1 || len(got.Strata) == 1 && got.Strata[0] != coins || len(got.Strata) == 0 && want.Picked > 0 {
-				t.Fatalf("%s: got the strata %+v, want %+v, or none without a pick", arm, got.Strata, coins)
+				t.Fatalf("%s: got strata %+v, want %+v, or none without a pick", arm, got.Strata, coins)
 			}
 			sameDays(t, got.Days, days)
 			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("%s: got the statistics %+v, want the counts of %+v", arm, got, want)
+				t.Fatalf("%s: got statistics %+v, want the counts of %+v", arm, got, want)
 			}
 			checkNear(t, "n", got.N, want.N)
 			checkNear(t, "z", got.Z, want.Z)
@@ -191,7 +191,7 @@ func TestStatsMatchASessionBySessionCount(t *testing.T) {
 func sameDays(t *rapid.T, got []trial.DayStats, want map[int32]trial.DayStats) {
 	t.Helper()
 	if len(got) != len(want) || !slices.IsSortedFunc(got, func(x, y trial.DayStats) int { return cmp.Compare(x.Day, y.Day) }) {
-		t.Fatalf("got the days %+v, want %+v in order", got, want)
+		t.Fatalf("got days %+v, want %+v in order", got, want)
 	}
 	for _, d := range got {
 		w := want[d.Day]
@@ -284,7 +284,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		checkNear(t, "z", got.Z, z)
 		for _, s := range got.Strata {
 			if s.Eps != share || s.Assigned != coins || s.Rewarded != tiers || s.RewardedAtClose != atClose {
-				t.Fatalf("got the stratum %+v, want %v assigned sessions, the rewards by tier %v, and %v at close", s, coins, tiers, atClose)
+				t.Fatalf("got stratum %+v, want %v assigned sessions, the rewards by tier %v, and %v at close", s, coins, tiers, atClose)
 			}
 		}
 		if len(got.Strata) == 0 && coins != [2]int64{} {
@@ -295,7 +295,7 @@ func TestGlobalComparisonMatchesTheSessions(t *testing.T) {
 		}
 		for _, s := range got.All.Any {
 			if want := anything[s.Eps]; want == nil || s != *want {
-				t.Fatalf("got the stratum %+v in All.Any, want %+v", s, want)
+				t.Fatalf("got stratum %+v in All.Any, want %+v", s, want)
 			}
 		}
 	})
@@ -323,13 +323,13 @@ func TestDailyCostsCoverSessionsWithAMatch(t *testing.T) {
 	}
 	days := c.Clone().Global().Days
 	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
-		t.Fatalf("got the days %+v, want two days with 42 and 5 added tokens", days)
+		t.Fatalf("got days %+v, want two days with 42 and 5 added tokens", days)
 	}
 	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
-		t.Errorf("day 100: got the costs %+v, want %+v", got, want)
+		t.Errorf("day 100: got costs %+v, want %+v", got, want)
 	}
 	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
-		t.Errorf("got the costs %+v of day 101 and the days %+v of the lesson, want zeros and no day", days[1].Spent, c.Stats("a@1").Days)
+		t.Errorf("got costs %+v of day 101 and days %+v of the lesson, want zeros and no day", days[1].Spent, c.Stats("a@1").Days)
 	}
 }
 
@@ -352,7 +352,7 @@ func TestCorrectionRestoresTheSums(t *testing.T) {
 			checkNear(t, "z", got.Z, want.Z)
 			checkNear(t, "zz", got.ZZ, want.ZZ)
 			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Rewards.Success != want.Rewards.Success || got.Rewards.Failure != want.Rewards.Failure {
-				t.Fatalf("%s: got the statistics %+v, want %+v", arm, got, want)
+				t.Fatalf("%s: got statistics %+v, want %+v", arm, got, want)
 			}
 		}
 	})
@@ -375,7 +375,7 @@ func TestCoinEqualToThePropensityInjects(t *testing.T) {
 		for chance, is := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
 			var a trial.Assignment
 			if !a.Open("s", session, chance) || a.Control != is || a.Open("s", session, 1) {
-				t.Errorf("a control coin of %v with the chance %v: got Control = %v, want %v, decided at the first call of Open", control, chance, a.Control, is)
+				t.Errorf("a control coin of %v with chance %v: got Control = %v, want %v, decided at the first call of Open", control, chance, a.Control, is)
 			}
 		}
 	}
@@ -399,7 +399,7 @@ func TestPicksForMatchesThePublishedFormula(t *testing.T) {
 			t.Errorf("%+v: got %d picks, want %v", c, got, want)
 		}
 		if back := trial.DetectableEffect(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
-			t.Errorf("%+v: got the detectable effect %v of %d picks, want %v", c, back, got, c.detect)
+			t.Errorf("%+v: got detectable effect %v of %d picks, want %v", c, back, got, c.detect)
 		}
 	}
 }

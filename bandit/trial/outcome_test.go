@@ -41,7 +41,7 @@ func TestOutcomesMeasureTheSessionAfterThePick(t *testing.T) {
 		t.Errorf("Change(EffectOf(40)): got %v, want 40", c)
 	}
 	if y := trial.Errors.Value(50); y != 1 {
-		t.Errorf("50 errors: got the value %v, want the cap 1", y)
+		t.Errorf("50 errors: got value %v, want the cap 1", y)
 	}
 }
 
@@ -82,7 +82,7 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 	counted.Add(a.Closing())
 	counted.Add(a.Contribution(1, 2))
 	if got := counted.Outcomes("in@1")[trial.Recurrence]; got.N1 != 1 || got.N0 != 0 {
-		t.Errorf("a session with a reward: got the outcome counts %+v, want N1 = 1 and N0 = 0", got)
+		t.Errorf("a session with a reward: got outcome counts %+v, want N1 = 1 and N0 = 0", got)
 	}
 	certain, open := pickWithOutcomes(true, true, trial.Tally{}), pickWithOutcomes(true, true, trial.Tally{})
 	certain.Picks[0].Eps, open.Picks[0].Watch.Closed = 0, false
@@ -92,7 +92,7 @@ func TestOutcomesCountOnceWithOrWithoutAReward(t *testing.T) {
 		none := trial.NewCounters()
 		none.Add(a.Closing())
 		if got := none.Outcomes("in@1")[trial.Recurrence]; got.N1+got.N0 != 0 {
-			t.Errorf("a session %s: got the outcome counts %+v, want none", name, got)
+			t.Errorf("a session %s: got outcome counts %+v, want none", name, got)
 		}
 	}
 }
@@ -119,11 +119,11 @@ func TestOutcomeSumsMergeInAnyOrder(t *testing.T) {
 	from, every := trial.Tally{Turns: 1}, trial.OutcomeSet(1<<trial.OutcomeCount-1)
 	for name, other := range map[string]*trial.Counters{"order and undo": two, "clone": one.Clone()} {
 		if !reflect.DeepEqual(one.Outcomes("in@1"), other.Outcomes("in@1")) {
-			t.Errorf("%s: got the sums %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
+			t.Errorf("%s: got sums %+v, want %+v", name, other.Outcomes("in@1"), one.Outcomes("in@1"))
 		}
 		for _, arm := range []trial.Arm{"in@1", "fresh@1"} {
 			if one.Watch(arm, 0.2, every, from) != other.Watch(arm, 0.2, every, from) {
-				t.Errorf("%s: got the watch %+v of %s, want %+v", name, other.Watch(arm, 0.2, every, from), arm, one.Watch(arm, 0.2, every, from))
+				t.Errorf("%s: got watch %+v of %s, want %+v", name, other.Watch(arm, 0.2, every, from), arm, one.Watch(arm, 0.2, every, from))
 			}
 		}
 	}
@@ -135,21 +135,21 @@ func TestWatchStartsAtTheMeanOfAllLessons(t *testing.T) {
 	c := trial.NewCounters()
 	every := trial.OutcomeSet(1<<trial.OutcomeCount - 1)
 	if w := c.Watch("in@1", 0.2, every, trial.Tally{}); w.C[trial.Recurrence] != 0.5 || w.Width[trial.Recurrence] != 1 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("before any session: got the watch %+v, want the centre 0.5 and the width 1 for recurrence, and the width 0 for tokens", w)
+		t.Errorf("before any session: got watch %+v, want the centre 0.5 and the width 1 for recurrence, and the width 0 for tokens", w)
 	}
 	for i := range 60 {
 		c.Add(pickWithOutcomes(i%2 == 0, i%4 == 0, trial.Tally{Tokens: int64(100 + i)}).Closing()) // recurs in half of the injected sessions
 	}
 	if w := c.Watch("fresh@1", 0.2, every, trial.Tally{}); math.Abs(w.C[trial.Recurrence]-0.25) > 0.01 || w.Width[trial.Tokens] != 0 {
-		t.Errorf("a new lesson: got the watch %+v, want the centre 0.25 of all lessons for recurrence and the width 0 for tokens", w)
+		t.Errorf("a new lesson: got watch %+v, want the centre 0.25 of all lessons for recurrence and the width 0 for tokens", w)
 	}
 	w := c.Watch("in@1", 0.2, every, trial.Tally{})
 	with, without := (15+10*15.5/61)/40, (10*15.5/61)/40
 	if want := 0.2*with + 0.8*without; math.Abs(w.C[trial.Recurrence]-want) > 1e-6 || !(w.Width[trial.Tokens] > 0) {
-		t.Errorf("a lesson with 60 picks: got the watch %+v, want the centre %v for recurrence and a width above 0 for tokens", w, want)
+		t.Errorf("a lesson with 60 picks: got watch %+v, want centre %v for recurrence and a width above 0 for tokens", w, want)
 	}
 	if w := c.Watch("in@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.C[trial.Recurrence] != 0 {
-		t.Errorf("only errors measured: got the watch %+v, want the centre 0 for recurrence", w)
+		t.Errorf("only errors measured: got watch %+v, want the centre 0 for recurrence", w)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	var b trial.Assignment
 	if err := json.Unmarshal(data, &b); err != nil || !reflect.DeepEqual(a.Closing(), b.Closing()) {
-		t.Errorf("read again: got error %v and the closing %+v, want no error and %+v", err, b.Closing(), a.Closing())
+		t.Errorf("read again: got error %v and closing %+v, want no error and %+v", err, b.Closing(), a.Closing())
 	}
 	var old trial.Assignment
 	if err := json.Unmarshal([]byte(`{"p":[{"slug":"in","arm":"in@1","eps":0.2,"inj":true}]}`), &old); err != nil {
@@ -192,7 +192,7 @@ func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 			logs[i] = math.Log(e)
 		}
 		if got := math.Exp(trial.EvidenceBar(logs, 0.05)); math.Abs(got-c.want) > 1e-9 {
-			t.Errorf("e-values %v: got the threshold %v, want %v", c.es, got, c.want)
+			t.Errorf("e-values %v: got threshold %v, want %v", c.es, got, c.want)
 		}
 	}
 }
@@ -213,10 +213,10 @@ func TestTrialOnAnOutcomeCountsEveryClosedPick(t *testing.T) {
 	c.Add(a.TrialEntries("0123456789", math.NaN()))
 	evaluations := c.Evaluations()
 	if len(evaluations) != 1 || evaluations[0].Outcome != "recurrence" || evaluations[0].Planned != 60 || math.Abs(evaluations[0].Z+0.5/0.2) > 1e-6 {
-		t.Errorf("got the evaluations %+v, want one on recurrence with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
+		t.Errorf("got evaluations %+v, want one on recurrence with 60 planned picks and Z = %v", evaluations, -0.5/0.2)
 	}
 	a.Picks[0].Watch.Closed = false
 	if ds := a.TrialEntries("0123456789", 1); len(ds) != 0 {
-		t.Errorf("an open session: got the entries %v, want none", ds)
+		t.Errorf("an open session: got entries %v, want none", ds)
 	}
 }

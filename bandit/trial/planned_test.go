@@ -70,7 +70,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.TrialEntries(all[i].name, all[i].y)...)
 			if l := c.Evaluations(); i == 20 && len(l) > 0 && l[0].Taken {
-				t.Fatalf("after %d sessions: got the evaluation %+v, want Taken = false", i, l[0])
+				t.Fatalf("after %d sessions: got evaluation %+v, want Taken = false", i, l[0])
 			}
 			c.Add(all[i].a.TrialEntries(all[i].name, all[i].y))
 		}
@@ -81,7 +81,7 @@ func TestPlannedEvaluationIsTheSameOnEveryReplica(t *testing.T) {
 		l := c.Evaluations()
 		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
 			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
-			t.Fatalf("round %d: got the evaluations %+v, want one of %v picks, %v of them injected, with Z = %v and ZZ = %v", round, l, n, injected, z, zz)
+			t.Fatalf("round %d: got evaluations %+v, want one of %v picks, %v of them injected, with Z = %v and ZZ = %v", round, l, n, injected, z, zz)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestPlannedTrialOfASectionIsEvaluated(t *testing.T) {
 		c.Add(a.TrialEntries(id, 1))
 	}
 	if l := c.Evaluations(); len(l) != 1 || l[0].Arm != arm || l[0].Trial != name || !l[0].Taken || l[0].Injected != 1 || l[0].Withheld != 1 {
-		t.Errorf("got the evaluations %+v, want one of %s with one session on each side", l, arm)
+		t.Errorf("got evaluations %+v, want one of %s with one session on each side", l, arm)
 	}
 }
 
@@ -108,7 +108,7 @@ func TestPlanningFunctionsMatchTheFormulas(t *testing.T) {
 		t.Errorf("got %d picks, want 3010 to 3018", n)
 	}
 	if d := trial.DetectableEffect(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
-		t.Errorf("%d picks: got the detectable effect %v, want 0.05", n, d)
+		t.Errorf("%d picks: got detectable effect %v, want 0.05", n, d)
 	}
 	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
 		if n := trial.PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
@@ -168,7 +168,7 @@ func TestPlannedTrialEndsWithEnoughRewardedPicks(t *testing.T) {
 			c.Progress("a@1", 0, "", 100).Reached, c.Progress("b@1", 0, name, 0).Reached, c.Progress("b@1", 0, name, 60).Reached)
 	}
 	if l := c.Clone().Evaluations(); len(l) != 1 || l[0].Rewarded != 40 {
-		t.Errorf("a clone: got the evaluations %+v, want one with 40 rewarded picks", l)
+		t.Errorf("a clone: got evaluations %+v, want one with 40 rewarded picks", l)
 	}
 }
 
@@ -211,7 +211,7 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},
 	} {
 		if got := trial.NewEvaluation("a@1", name); got != (trial.Evaluation{Arm: "a@1", Trial: name, Began: want.began, Planned: want.planned}) {
-			t.Errorf("name %q: got the evaluation %+v, want Began = %d and Planned = %d", name, got, want.began, want.planned)
+			t.Errorf("name %q: got evaluation %+v, want Began = %d and Planned = %d", name, got, want.began, want.planned)
 		}
 		if got := trial.Planned(name); got != want.planned {
 			t.Errorf("name %q: got %d planned picks, want %d", name, got, want.planned)
@@ -219,11 +219,11 @@ func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 	}
 	for picks, want := range map[int64]string{1: "900.1", 200: "900.200", 0: "", -4: ""} {
 		if got := trial.Name(time.Unix(900, 5), picks, ""); got != want {
-			t.Errorf("%d picks: got the name %q, want %q", picks, got, want)
+			t.Errorf("%d picks: got name %q, want %q", picks, got, want)
 		}
 	}
 	if got := trial.Name(time.Unix(-7, 0), 3, ""); got != "0.3" {
-		t.Errorf("before 1970: got the name %q, want 0.3", got)
+		t.Errorf("before 1970: got name %q, want 0.3", got)
 	}
 }
 
@@ -243,10 +243,10 @@ func TestPlannedEvaluationWaitsForItsLastPick(t *testing.T) {
 		w.Arm, w.Trial, w.Began, w.Planned = "a@1", name, 50, 3
 		got := c.Evaluations()
 		if len(got) != 1 || math.Abs(got[0].Z-w.Z) > 1e-9 || math.Abs(got[0].ZZ-w.ZZ) > 1e-9 {
-			t.Fatalf("got the evaluations %+v, want %+v", got, w)
+			t.Fatalf("got evaluations %+v, want %+v", got, w)
 		}
 		if got[0].Z, got[0].ZZ = w.Z, w.ZZ; got[0] != w {
-			t.Fatalf("got the evaluation %+v, want %+v", got[0], w)
+			t.Fatalf("got evaluation %+v, want %+v", got[0], w)
 		}
 	}
 	with, without := 0.5/0.8, -0.5/0.2
@@ -271,14 +271,14 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 		a.Picks[0].Trial = "7.1"
 		ds := a.TrialEntries(rapid.SampledFrom([]string{"", "s", "a-long-name-of-a-session"}).Draw(t, "session"), y)
 		if len(ds) != 1 || ds[0].Value == 0 || len(ds[0].Key.Field) > len("0.")+8 {
-			t.Fatalf("got the entries %v, want one with a value other than 0 and a field name of at most 10 bytes", ds)
+			t.Fatalf("got entries %v, want one with a value other than 0 and a field name of at most 10 bytes", ds)
 		}
 		c := trial.NewCounters()
 		c.Add(ds)
 		l := c.Evaluations()[0]
 		z := trial.Round(weightedReward(min(max(y, 0), 1), centre, eps, injected))
 		if math.Abs(l.Z-z) > 2e-6 || math.Abs(l.ZZ-z*z) > 1e-2 || l.Injected == 1 != injected || l.Withheld == 0 != injected || !l.Taken {
-			t.Fatalf("got the evaluation %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Taken = true", l, z, injected)
+			t.Fatalf("got evaluation %+v, want Z = %v, its square in ZZ, one pick (injected: %v) and Taken = true", l, z, injected)
 		}
 	})
 }
@@ -287,18 +287,18 @@ func TestEntryHoldsValueAndCoin(t *testing.T) {
 func TestExcludedAndUntriedPicksLeaveNoEntry(t *testing.T) {
 	a := sessionWithPick(0.5, true, 0.5)
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("no trial: got the entries %v, want none", got)
+		t.Errorf("no trial: got entries %v, want none", got)
 	}
 	a.Picks = append(a.Picks, trial.Pick{Arm: "sure@1", Trial: "7.1", Injected: true}, trial.Pick{Arm: "never@1", Trial: "7.1", Eps: 1}, trial.Pick{Arm: "b@1", Trial: "7.1", Eps: 0.5})
 	if got := a.TrialEntries("s", 1); len(got) != 1 || got[0].Key.Scope != trial.PlannedScope("b@1", "7.1") {
-		t.Errorf("got the entries %v, want one of the scope %q", got, trial.PlannedScope("b@1", "7.1"))
+		t.Errorf("got entries %v, want one of scope %q", got, trial.PlannedScope("b@1", "7.1"))
 	}
 	if got := a.TrialEntries("s", math.NaN()); got != nil {
-		t.Errorf("reward NaN: got the entries %v, want none", got)
+		t.Errorf("reward NaN: got entries %v, want none", got)
 	}
 	a.Excluded = true
 	if got := a.TrialEntries("s", 1); got != nil {
-		t.Errorf("an excluded session: got the entries %v, want none", got)
+		t.Errorf("an excluded session: got entries %v, want none", got)
 	}
 }
 
@@ -321,7 +321,7 @@ func TestEvaluationsAreInTheOrderOfTheirStart(t *testing.T) {
 		got = append(got, string(l.Arm)+" "+l.Trial)
 	}
 	if !slices.Equal(got, want) {
-		t.Errorf("got the trials %v, want %v", got, want)
+		t.Errorf("got trials %v, want %v", got, want)
 	}
 }
 
@@ -341,7 +341,7 @@ func TestPicksForRefusesImpossibleEffects(t *testing.T) {
 		t.Errorf("an effect of 1e-9: got %d picks, want 1e12", n)
 	}
 	if one, none := trial.DetectableEffect(1, 0.8, 0.05, 0.5, 0.24), trial.DetectableEffect(0, 0.8, 0.05, 0.5, 0.24); one != none || math.IsInf(none, 0) {
-		t.Errorf("got the detectable effect %v of one pick and %v of none, want equal and finite effects", one, none)
+		t.Errorf("got detectable effect %v of one pick and %v of none, want equal and finite effects", one, none)
 	}
 }
 

@@ -194,7 +194,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 		delete(names, name)
 	}
 	if len(names) > 0 {
-		t.Errorf("got the unknown counters %v, want none", names)
+		t.Errorf("got unknown counters %v, want none", names)
 	}
 }
 

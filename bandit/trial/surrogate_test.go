@@ -26,23 +26,23 @@ func TestLateRewardCountsAsRewarded(t *testing.T) {
 	c.Add(a.Closing())
 	before := c.Surrogate("in@1")
 	if before.N1 != 1 || before.M1 != 0 {
-		t.Errorf("after close: got the sums %+v, want one injected session without a reward", before)
+		t.Errorf("after close: got sums %+v, want one injected session without a reward", before)
 	}
 	c.Add(a.Contribution(1, 2))
 	if s := c.Surrogate("in@1"); s.M1 != 1 || math.Abs(s.G+0.1) > 1e-6 || math.Abs(s.D-1.1) > 1e-6 {
-		t.Errorf("after the late reward: got the sums %+v, want M1 = 1, G = -0.1 and D = 1.1", s)
+		t.Errorf("after the late reward: got sums %+v, want M1 = 1, G = -0.1 and D = 1.1", s)
 	}
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{0, 1} || s.Rewards.M1 != 1 {
-		t.Errorf("after the late reward: got the strata %+v and M1 = %v, want one late reward of an injected session and 1", s.Strata, s.Rewards.M1)
+		t.Errorf("after the late reward: got strata %+v and M1 = %v, want one late reward of an injected session and 1", s.Strata, s.Rewards.M1)
 	}
 	c.Add(trial.Negate(a.Contribution(1, 2)))
 	if s := c.Surrogate("in@1"); s != before {
-		t.Errorf("after the reward is subtracted: got the sums %+v, want %+v", s, before)
+		t.Errorf("after the reward is subtracted: got sums %+v, want %+v", s, before)
 	}
 	a.First = &trial.AtClosing{Y: 0, Tier: 2}
 	c.Add(a.Contribution(0, 2))
 	if s := c.Stats("in@1"); s.Strata[0].Late != [2]int64{} {
-		t.Errorf("a reward at close: got the strata %+v, want no late reward", s.Strata)
+		t.Errorf("a reward at close: got strata %+v, want no late reward", s.Strata)
 	}
 }
 
@@ -68,7 +68,7 @@ func TestWeightOfTheSurrogateFollowsFromRewardedPicks(t *testing.T) {
 			c.Add(a.Contribution(k.reward(errors), 1))
 		}
 		if w := c.Watch("other@1", 0.2, trial.SetOf(trial.Errors), trial.Tally{}); w.Weight < k.lo || w.Weight > k.hi {
-			t.Errorf("%s: got the weight %g, want %g to %g", name, w.Weight, k.lo, k.hi)
+			t.Errorf("%s: got weight %g, want %g to %g", name, w.Weight, k.lo, k.hi)
 		}
 	}
 }
@@ -101,7 +101,7 @@ func TestEstimateFromAllSessionsIsTheFormula(t *testing.T) {
 	s := c.Surrogate("in@1")
 	effect, variance := s.Effect()
 	if math.Abs(effect-(sumD/m+sumG/n)) > 1e-4 || math.Abs(variance-var2*share) > 1e-4 {
-		t.Errorf("got the estimate %.5f with the variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
+		t.Errorf("got estimate %.5f with variance %.5f, want %.5f with %.5f", effect, variance, sumD/m+sumG/n, var2*share)
 	}
 }
 
@@ -112,7 +112,7 @@ func TestSessionOfAnEarlierReleaseHasNoNewSums(t *testing.T) {
 	a.Graded = false
 	c.Add(a.Contribution(0.3, 2))
 	if s := c.Stats("in@1"); s.Strata[0].GradedN != [2]float64{} || s.Strata[0].Late != [2]int64{} || s.Rewards.M1 != 1 {
-		t.Errorf("got the strata %+v and M1 = %v, want no graded and no late reward, and 1", s.Strata, s.Rewards.M1)
+		t.Errorf("got strata %+v and M1 = %v, want no graded and no late reward, and 1", s.Strata, s.Rewards.M1)
 	}
 	if s := c.Surrogate("in@1"); s != (trial.SurrogateStats{}) {
 		t.Errorf("got the sums of all sessions %+v, want zeros", s)

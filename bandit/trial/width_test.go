@@ -56,7 +56,7 @@ func TestPValueMatchesTheInterval(t *testing.T) {
 
 func TestMomentsAreMeanAndVariance(t *testing.T) {
 	if m, v := trial.Moments(4, 2, 3); m != 0.5 || v != 0.5 {
-		t.Errorf("got the mean %v and the variance %v, want 0.5 and 0.5", m, v)
+		t.Errorf("got mean %v and variance %v, want 0.5 and 0.5", m, v)
 	}
 	if _, v := trial.Moments(4, 4, 4); v <= 0 || v > 1e-8 || trial.HalfWidth(4, v, 1000) <= 0 {
 		t.Errorf("the variance of equal numbers is %v, want more than 0 and at most 1e-8", v)

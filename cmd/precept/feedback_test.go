@@ -51,7 +51,7 @@ func TestPostOfFeedbackIsRepeatedWhileTheServerIsUnavailable(t *testing.T) {
 	}, "", map[string]any{"session_id": "s"})
 	got := stop()
 	if err != nil || answer.Status != "joined" || len(got) != 3 || got[0] == "" || got[0] != got[1] || got[1] != got[2] {
-		t.Errorf("postFeedback: got the answer %+v, error %v, posts with the ids %q, want the status joined after 3 posts with one id", answer, err, got)
+		t.Errorf("postFeedback: got answer %+v, error %v, posts with ids %q, want the status joined after 3 posts with one id", answer, err, got)
 	}
 	if strings.Count(output.String(), "\n") != 1 || !strings.Contains(output.String(), "repeated for up to 1m0s") {
 		t.Errorf("the messages to the user are %q, want one line with \"repeated for up to 1m0s\"", output.String())
@@ -76,7 +76,7 @@ func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 		base, stop := startFeedbackServer(t, c.code)
 		_, err := w.postFeedback(t.Context(), c.limit, func() (string, error) { return base, nil }, "", map[string]any{"id": "mine"})
 		if got := stop(); err == nil || len(got) != c.posts || got[0] != "mine" {
-			t.Errorf("status %d: got the error %v, posts with the ids %q, want an error after %d posts with the id mine", c.code, err, got, c.posts)
+			t.Errorf("status %d: got error %v, posts with ids %q, want an error after %d posts with the id mine", c.code, err, got, c.posts)
 		}
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -85,6 +85,6 @@ func TestPostOfFeedbackEndsWithAnError(t *testing.T) {
 		t.Errorf("after an interrupt the error is %v, want %v", err, errNotRunning)
 	}
 	if _, err := w.postFeedback(t.Context(), time.Minute, func() (string, error) { return "localhost:80", nil }, "", map[string]any{}); err == nil || !strings.Contains(err.Error(), "http://127.0.0.1:8080") {
-		t.Errorf("address without a scheme: got the error %v, want an error with the example http://127.0.0.1:8080", err)
+		t.Errorf("address without a scheme: got error %v, want an error with the example http://127.0.0.1:8080", err)
 	}
 }

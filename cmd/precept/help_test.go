@@ -18,7 +18,7 @@ func TestHelpDescribesCommandsAndFlagsIn100Columns(t *testing.T) {
 	each(root, func(c *cobra.Command) {
 		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
 			if kind, _ := pflag.UnquoteUsage(f); !kinds[kind] {
-				t.Errorf("%s --%s takes a value of the kind %q, want one of the known kinds", c.CommandPath(), f.Name, kind)
+				t.Errorf("%s --%s takes a value of kind %q, want one of the known kinds", c.CommandPath(), f.Name, kind)
 			}
 		})
 		if strings.HasPrefix(c.CommandPath(), "precept completion") {
@@ -69,7 +69,7 @@ func TestExamplesOfTheHelpAreAccepted(t *testing.T) {
 				err = cmd.ValidateArgs(cmd.Flags().Args())
 			}
 			if err != nil || cmd.CommandPath() != c.CommandPath() {
-				t.Errorf("the example %q of %s runs %s with the error %v, want its own command without an error", line, c.CommandPath(), cmd.CommandPath(), err)
+				t.Errorf("example %q of %s runs %s with error %v, want its own command without an error", line, c.CommandPath(), cmd.CommandPath(), err)
 			}
 		}
 	})

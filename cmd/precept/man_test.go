@@ -29,7 +29,7 @@ func TestManualPages(t *testing.T) {
 	}
 	for _, page := range []string{"precept.1", "precept-serve.1", "precept-lessons-approve.1", "precept-completion-zsh.1"} {
 		if text := read(dir, page); text != read(second, page) || strings.Contains(text, time.Now().Format("2006-01-02")) {
-			t.Errorf("the page %s differs between two runs or has the date of today, want equal pages without the date", page)
+			t.Errorf("page %s differs between two runs or has the date of today, want equal pages without the date", page)
 		}
 	}
 	for _, want := range []string{"sha256:<hex>", "drain_timeout"} {

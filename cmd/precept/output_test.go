@@ -22,14 +22,14 @@ func TestTableFitsItsColumns(t *testing.T) {
 		for line := range strings.Lines(b.String()) {
 			line = strings.TrimRight(line, "\n")
 			if n := displayWidth(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
-				t.Errorf("the line %[3]q has %[1]d columns, want at most %[2]d", n, columns, line)
+				t.Errorf("line %[3]q has %[1]d columns, want at most %[2]d", n, columns, line)
 			}
 		}
 		for _, row := range rows {
 			for _, cell := range row {
 				whole := strings.Join(strings.Fields(b.String()), "")
 				if !strings.Contains(whole, strings.Join(strings.Fields(cell), "")) {
-					t.Errorf("the table with %d columns is\n%[3]s\nwant the cell %[2]q in it", columns, cell, b.String())
+					t.Errorf("the table with %d columns is\n%[3]s\nwant cell %[2]q in it", columns, cell, b.String())
 				}
 			}
 		}

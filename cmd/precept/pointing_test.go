@@ -56,7 +56,7 @@ func TestPointSetsAddressesForAnyAgent(t *testing.T) {
 		"ANTHROPIC_BASE_URL": agentURL, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
 	} {
 		if p.env[name] != want {
-			t.Errorf("the variable %s is %q, want %q", name, p.env[name], want)
+			t.Errorf("variable %s is %q, want %q", name, p.env[name], want)
 		}
 	}
 }
@@ -90,7 +90,7 @@ func TestPointSetsTheProviderOfCodex(t *testing.T) {
 	}
 	p, notes := agentProcess(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
 	if len(p.args) != 3 || !strings.Contains(notes.String(), "not an upstream of precept") {
-		t.Errorf(`with a provider that is no upstream: got the arguments %q, notes %q, want three arguments and a note with "not an upstream of precept"`, p.args, notes)
+		t.Errorf(`with a provider that is no upstream: got arguments %q, notes %q, want three arguments and a note with "not an upstream of precept"`, p.args, notes)
 	}
 }
 

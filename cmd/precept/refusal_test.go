@@ -15,6 +15,6 @@ func TestRefusalOfAViewerHasTheReasonOfTheServer(t *testing.T) {
 		StatusCode: http.StatusForbidden, Status: "403 Forbidden", Body: io.NopCloser(strings.NewReader(`{"error":"` + why + `"}`)),
 	})
 	if !strings.Contains(err.Error(), why) || strings.Contains(err.Error(), "PRECEPT_ADMIN_TOKEN") {
-		t.Errorf("got error %q, want the reason %q without a hint at PRECEPT_ADMIN_TOKEN", err, why)
+		t.Errorf("got error %q, want reason %q without a hint at PRECEPT_ADMIN_TOKEN", err, why)
 	}
 }

@@ -26,6 +26,6 @@ func TestTitleOfALessonFromABulletIsACompletePhrase(t *testing.T) {
 	long := "- " + strings.Repeat("word ", 60) + "end."
 	sections := rules.Split(long)
 	if got := sectionLesson("AGENTS.md", &sections[0], long, nil).Title; got != sections[0].Name {
-		t.Errorf("the title of a sentence of 61 words is %q, want the name of the section %q", got, sections[0].Name)
+		t.Errorf("the title of a sentence of 61 words is %q, want the name of section %q", got, sections[0].Name)
 	}
 }

@@ -27,7 +27,7 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 				n += cells(r) // a wide character has 2 columns
 			}
 			if n > wide || strings.ContainsAny(line, "\x1b\x07\u202e\t") {
-				t.Errorf("the line %[3]q has %[1]d columns, want at most %[2]d and no control character", n, wide, line)
+				t.Errorf("line %[3]q has %[1]d columns, want at most %[2]d and no control character", n, wide, line)
 			}
 		}
 	}

@@ -42,10 +42,10 @@ func TestRunCountsMatchesAndRewards(t *testing.T) {
 		t.Errorf("the mean rewards are %+v, want 1 of 10 rewarded sessions with a match, and 0.5 of 10 others", w)
 	}
 	if r := run.ResultOf("c-d"); r.Fired != 5 || r.Sessions != 20 { // a lesson of a tenant is tested only on sessions of the tenant
-		t.Errorf("the lesson of acme has the result %+v, want matches in 5 of the 20 sessions of acme", r)
+		t.Errorf("the lesson of acme has result %+v, want matches in 5 of the 20 sessions of acme", r)
 	}
 	if r := run.ResultOf("nobody"); r.Fired != 0 || r.Rewards.Fired != nil {
-		t.Errorf("an unknown lesson has the result %+v, want no match and no mean reward", r)
+		t.Errorf("an unknown lesson has result %+v, want no match and no mean reward", r)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestNearMissNamesTheMissingCondition(t *testing.T) {
 	}
 	for _, why := range r.Near.Why {
 		if why.Sessions != 2 {
-			t.Errorf("got the reason %+v, want the same reasons counted in both sessions", why)
+			t.Errorf("got reason %+v, want the same reasons counted in both sessions", why)
 		}
 	}
 }

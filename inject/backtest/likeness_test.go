@@ -68,7 +68,7 @@ func TestLikenessIsInjectedIfTheLessonAsksAndTheSettingIsOn(t *testing.T) {
 		l := endpointLesson()
 		l.Trigger.Like = c.declaresLike
 		if r := likeRun([]*lesson.Lesson{l}, backtest.Likeness{On: c.on}).ResultOf(l.Slug); r.Like.Injected != c.injected {
-			t.Errorf("like of the lesson %v, match.like on %v: Injected = %v, want %v", c.declaresLike, c.on, r.Like.Injected, c.injected)
+			t.Errorf("like of lesson %v, match.like on %v: Injected = %v, want %v", c.declaresLike, c.on, r.Like.Injected, c.injected)
 		}
 	}
 }

@@ -75,7 +75,7 @@ func TestBeginningAndEndOfMessagesAreSearched(t *testing.T) {
 	}
 	unknown := userExchange("telnet", "load more")
 	if qs := backtest.Queries([]sample.Exchange{unknown}); len(qs) != 0 {
-		t.Errorf("an unknown dialect: got the queries %+v, want none", qs)
+		t.Errorf("an unknown dialect: got queries %+v, want none", qs)
 	}
 }
 
@@ -107,7 +107,7 @@ func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	run.Add(&backtest.Session{Tenant: "default", Exchanges: []sample.Exchange{userExchange("chat", "load more"), userExchange("chat", "the page id"), userExchange("chat", "load more")}})
 	r := run.ResultOf("a-b")
 	if want := []backtest.Word{{Word: "load more", Sessions: 1}, {Word: "page id", Sessions: 1}}; r.Fired != 1 || !slices.Equal(r.Words, want) || !slices.Equal(r.Silent, []string{"never said"}) {
-		t.Errorf(`the result is %+v, want one match, the words %+v and the phrase "never said" without a match`, r, want)
+		t.Errorf(`the result is %+v, want one match, words %+v and the phrase "never said" without a match`, r, want)
 	}
 }
 
@@ -122,10 +122,10 @@ func TestResultIsClassifiedByItsCall(t *testing.T) {
 	}
 	qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "make: *** no rule\nexit code: 2")})
 	if len(qs) != 1 || len(qs[0].Errors) != 1 || qs[0].Errors[0].Tool != "shell" {
-		t.Errorf("a call of the same turn gives the queries %+v, want one error of the tool shell", qs)
+		t.Errorf("a call of the same turn gives queries %+v, want one error of the tool shell", qs)
 	}
 	if qs := backtest.Queries([]sample.Exchange{turn("shell", `{"command":"make"}`, "built\nexit code: 0")}); len(qs) != 0 {
-		t.Errorf("a successful call gives the queries %+v, want none", qs)
+		t.Errorf("a successful call gives queries %+v, want none", qs)
 	}
 }
 

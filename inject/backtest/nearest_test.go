@@ -33,7 +33,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 		}
 	}
 	if want := `keyword "flaky test" in the words`; got["matched"] != want {
-		t.Errorf("the lesson that matched: got the reason %q, want %q", got["matched"], want)
+		t.Errorf("the lesson that matched: got reason %q, want %q", got["matched"], want)
 	}
 	if len(got) != 3 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {
 		t.Errorf("the nearest lessons are %q, want half with its nearest phrase and candidate with its state", got)

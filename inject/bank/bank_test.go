@@ -94,7 +94,7 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		switch {
 		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
 			i%4 == 3 && !errors.Is(err, context.Canceled):
-			t.Errorf("write %d has the error %v; want, by i%%4: 0 none, 1 the confidence code, 2 the collision code, 3 canceled", i, err)
+			t.Errorf("write %d has error %v; want, by i%%4: 0 none, 1 the confidence code, 2 the collision code, 3 canceled", i, err)
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
@@ -170,16 +170,16 @@ func TestUnchangedLessonWritesNothing(t *testing.T) {
 		t.Errorf("CopyIn of one equal text counts %d, error %v, want 1 and no error", n, err)
 	}
 	if len(m.commits) > 0 {
-		t.Errorf("changes without effect made the commits %+v, want none", m.commits)
+		t.Errorf("changes without effect made commits %+v, want none", m.commits)
 	}
 	// A refusal is recorded, and does not change texts or index.
 	bad := proposed("two")
 	bad.Lesson.Confidence = 3
 	if _, err := b.Propose(t.Context(), bad); !hasCode(err, lesson.CodeConfidence) {
-		t.Fatalf("a proposal with confidence 3: got error %v, want the code %s", err, lesson.CodeConfidence)
+		t.Fatalf("a proposal with confidence 3: got error %v, want code %s", err, lesson.CodeConfidence)
 	}
 	if c := m.commits; len(c) != 1 || len(c[0].Edits) > 0 || c[0].Index != nil || len(c[0].Log) != 1 {
-		t.Errorf("a refused proposal made the commits %+v, want one with one event, without edits and index", c)
+		t.Errorf("a refused proposal made commits %+v, want one with one event, without edits and index", c)
 	}
 }
 
@@ -200,7 +200,7 @@ func TestEvidenceIsLimitedToFiftyReferences(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l, _ := book.Get("one"); len(l.Evidence) != 50 || l.State != lesson.Active {
-		t.Errorf("the lesson has %d references and the state %s, want 50 and active", len(l.Evidence), l.State)
+		t.Errorf("the lesson has %d references and state %s, want 50 and active", len(l.Evidence), l.State)
 	}
 	if _, err := b.Cite(t.Context(), "two", nil, 0, "me"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("evidence for an unknown lesson gives %v, want %v", err, bank.ErrNoLesson)
@@ -222,7 +222,7 @@ func TestIndexKeepsCountsThatAreUnknown(t *testing.T) {
 	}
 	for slug, want := range map[string]lesson.Counts{"one": {Success: 7, Failure: 2}, "two": {}, "three": {}} {
 		if got := lesson.IndexCounts(m.index)(slug); got != want || !strings.Contains(string(m.index), "| "+slug+" |") {
-			t.Errorf("%s has the counts %+v, want %+v in\n%s", slug, got, want, m.index)
+			t.Errorf("%s has counts %+v, want %+v in\n%s", slug, got, want, m.index)
 		}
 	}
 }
@@ -287,7 +287,7 @@ func TestProposalsInOneStepCheckEachOther(t *testing.T) {
 	}
 	for i, code := range []lesson.Code{"", lesson.CodeCollision, "", lesson.CodeInvalid, ""} {
 		if r := results[i]; (r.Err == nil) != (code == "") || code != "" && !hasCode(r.Err, code) || (r.Lesson == nil) != (code != "") {
-			t.Errorf("proposal %d has the result %+v, want the error code %q, or a lesson without a code", i, r, code)
+			t.Errorf("proposal %d has result %+v, want the error code %q, or a lesson without a code", i, r, code)
 		}
 	}
 	if len(m.commits) != 1 || len(m.commits[0].Edits) != 3 || len(m.commits[0].Log) != 5 {
@@ -315,7 +315,7 @@ func TestDirectoryWritesThroughLinks(t *testing.T) {
 	info, err := os.Lstat(filepath.Join(dir, "two.md"))
 	current, readErr := os.ReadFile(elsewhere)
 	if err != nil || info.Mode()&os.ModeSymlink == 0 || readErr != nil || string(current) != string(text) {
-		t.Errorf("two.md: Lstat gives %+v, error %v, want a link; its target has the text %q, error %v, want %q", info, err, current, readErr, text)
+		t.Errorf("two.md: Lstat gives %+v, error %v, want a link; its target has text %q, error %v, want %q", info, err, current, readErr, text)
 	}
 	if err := errors.Join(os.Remove(filepath.Join(dir, "_log.jsonl")), os.Mkdir(filepath.Join(dir, "_log.jsonl"), 0o750)); err != nil {
 		t.Fatal(err)

@@ -97,7 +97,7 @@ func TestCopyInReplacesSameNamesOnly(t *testing.T) {
 	for _, name := range []string{"_hidden.md", "../up.md", "a/.b.md", "five.txt", ".md"} {
 		n, err := b.CopyIn(t.Context(), map[string][]byte{"six.md": file(t, "six"), name: file(t, "five")}, "somebody")
 		if !hasCode(err, lesson.CodeInvalid) || n != 0 && strings.Contains(slugs(t, b), "six") {
-			t.Errorf("a copy with the name %q counts %d lessons, error %v, want the code %s and no lesson", name, n, err, lesson.CodeInvalid)
+			t.Errorf("a copy with name %q counts %d lessons, error %v, want code %s and no lesson", name, n, err, lesson.CodeInvalid)
 		}
 	}
 }
@@ -114,7 +114,7 @@ func TestReindexFollowsManualEdits(t *testing.T) {
 		t.Errorf("the index is\n%s\nerror %v, want it with by-hand and one", index, err)
 	}
 	if got := actions(t, b); got != "" {
-		t.Errorf("Reindex logs the events %s, want none", got)
+		t.Errorf("Reindex logs events %s, want none", got)
 	}
 }
 
@@ -129,14 +129,14 @@ func TestArchivedSlugIsReserved(t *testing.T) {
 		t.Errorf("after the retirement of all lessons the bank has %s, want none", got)
 	}
 	if r, err := b.Put(ctx, "other.md", file(t, "one"), "me"); !hasCode(err, lesson.CodeCollision) {
-		t.Errorf("Put with an archived slug gives %+v, error %v, want the code %s", r, err, lesson.CodeCollision)
+		t.Errorf("Put with an archived slug gives %+v, error %v, want code %s", r, err, lesson.CodeCollision)
 	}
 	if _, err := restore(ctx, b, "nobody"); !errors.Is(err, bank.ErrNoLesson) {
 		t.Errorf("restoring an unknown lesson ended with %v, want %v", err, bank.ErrNoLesson)
 	}
 	l, err := restore(ctx, b, "one")
 	if err != nil || l.Slug != "one" || l.State != lesson.Active {
-		t.Errorf("Restore gives the lesson %+v, error %v, want the slug one and the state %s", l, err, lesson.Active)
+		t.Errorf("Restore gives lesson %+v, error %v, want the slug one and state %s", l, err, lesson.Active)
 	}
 	if _, err := restore(ctx, b, "one"); err == nil || !strings.Contains(err.Error(), "only an archived lesson can be restored") {
 		t.Errorf("restoring a second time: got error %v, want \"only an archived lesson can be restored\"", err)

@@ -156,6 +156,6 @@ func TestCautionChangesAreLoggedOnce(t *testing.T) {
 		got = append(got, e.Action)
 	}
 	if err != nil || strings.Join(got, " ") != "caution advice caution" {
-		t.Errorf("five calls log the actions %q, error %v, want caution advice caution", got, err)
+		t.Errorf("five calls log actions %q, error %v, want caution advice caution", got, err)
 	}
 }

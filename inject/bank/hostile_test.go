@@ -83,7 +83,7 @@ func TestHonestLessonsAreAccepted(t *testing.T) {
 			t.Errorf("%s: got error %v, want none", h.Name, err)
 		}
 		for _, f := range r.Findings {
-			t.Errorf("%s: got the finding %s, want none", h.Name, f)
+			t.Errorf("%s: got finding %s, want none", h.Name, f)
 		}
 	}
 }

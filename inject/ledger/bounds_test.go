@@ -62,7 +62,7 @@ func TestEachFieldOfAnEntryIsOneCleanLine(t *testing.T) {
 		}
 		r, _, err := l.Record(context.Background(), e)
 		if err != nil || r[0].Status != ledger.Recorded {
-			t.Fatalf("Record gives %+v, error %v, want the status %s", r, err, ledger.Recorded)
+			t.Fatalf("Record gives %+v, error %v, want status %s", r, err, ledger.Recorded)
 		}
 		after, err := os.ReadFile(l.Path)
 		if err != nil || bytes.Count(after, []byte("\n")) != 11 || bytes.ContainsAny(after, "\x00\x07\x1b\r\u200b\u202e\ufffd") || bytes.Contains(after, []byte("<!--")) {
@@ -70,12 +70,12 @@ func TestEachFieldOfAnEntryIsOneCleanLine(t *testing.T) {
 		}
 		got := ledger.Entries(after)
 		if len(got) != 1 || got[0].Entry.Error != strings.ReplaceAll(r[0].Entry.Error, "&lt;!--", "<!--") {
-			t.Fatalf("the file %q is read as %+v, want one entry with the error %q", after, got, r[0].Entry.Error)
+			t.Fatalf("file %q is read as %+v, want one entry with error %q", after, got, r[0].Entry.Error)
 		}
 		for _, lesson := range ledger.Lessons(after) {
 			for _, p := range lesson.Trigger.ErrorPatterns {
 				if !strings.Contains(got[0].Entry.Error, p) {
-					t.Fatalf("the error pattern of the lesson is %q, want a part of the error %q", p, got[0].Entry.Error)
+					t.Fatalf("the error pattern of the lesson is %q, want a part of error %q", p, got[0].Entry.Error)
 				}
 			}
 		}
@@ -96,7 +96,7 @@ func TestKnownEntryLeavesTheFileUnchanged(t *testing.T) {
 	}
 	for i, status := range []string{"recorded", "duplicate"} {
 		if line := trace(t, l)[i]; line["status"] != status || line["entry"] != nil || line["signature"] == "" || line["file"] != "src/cart.go" {
-			t.Errorf("line %d of the trace is %v, want the status %s, a signature, the file src/cart.go and no entry", i, line, status)
+			t.Errorf("line %d of the trace is %v, want status %s, a signature, the file src/cart.go and no entry", i, line, status)
 		}
 	}
 }

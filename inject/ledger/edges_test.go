@@ -123,7 +123,7 @@ func TestLinesOfOtherFailuresAreExcluded(t *testing.T) {
 		}
 	}
 	if got := ledger.Failures(ledger.Output{Text: "/home/dev/shop/a.go:3:4: undefined: x\n"}); len(got) != 1 || got[0].File != "/home/dev/shop/a.go" {
-		t.Errorf("with an unknown project folder: got the failures %+v, want one with the whole path", got)
+		t.Errorf("with an unknown project folder: got failures %+v, want one with the whole path", got)
 	}
 }
 
@@ -167,7 +167,7 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 		}
 		for _, e := range got {
 			if e.Entry != entry(1) || e.At.IsZero() != (name == "no time") {
-				t.Errorf("%s: got %+v, want the entry %+v and a zero time: %v", name, e, entry(1), name == "no time")
+				t.Errorf("%s: got %+v, want entry %+v and a zero time: %v", name, e, entry(1), name == "no time")
 			}
 		}
 	}
@@ -189,11 +189,11 @@ func TestEditedLedgerEntryNeedsFileErrorAndRule(t *testing.T) {
 		}
 	}
 	if got := ledger.Entries([]byte("# No section\n\n" + bullet)); len(got) != 0 {
-		t.Errorf("outside of the section: got the entries %+v, want none", got)
+		t.Errorf("outside of the section: got entries %+v, want none", got)
 	}
 	interrupted := strings.Replace("## Lessons Learned\n\n"+bullet, "    - **Cause:**", "A person's words.\n    - **Cause:**", 1)
 	if got := ledger.Entries([]byte(interrupted)); len(got) != 0 {
-		t.Errorf("an entry with another line between its fields: got the entries %+v, want none", got)
+		t.Errorf("an entry with another line between its fields: got entries %+v, want none", got)
 	}
 	newer := strings.Replace(bullet, "the sum is 1", "the total is wrong again", 1)
 	list := ledger.Lessons([]byte("## Lessons Learned\n\n" + bullet + bullet + newer + bullet))
@@ -234,7 +234,7 @@ func TestLedgerLessonTriggersArePathAndErrorWords(t *testing.T) {
 		}
 		for _, got := range list {
 			if k, p := strings.Join(got.Trigger.Keywords, "|"), strings.Join(got.Trigger.ErrorPatterns, "|"); k != c.keyword || p != c.pattern {
-				t.Errorf("%s, %s: got the keywords %q and the error patterns %q, want %q and %q", c.file, c.err, k, p, c.keyword, c.pattern)
+				t.Errorf("%s, %s: got keywords %q and the error patterns %q, want %q and %q", c.file, c.err, k, p, c.keyword, c.pattern)
 			}
 		}
 	}

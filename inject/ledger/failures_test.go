@@ -74,7 +74,7 @@ func TestSuccessIsNoFailure(t *testing.T) {
 		"    see src/a.go:3:4: for an example\n",
 	} {
 		if got := ledger.Failures(ledger.Output{Text: text, Dir: "/home/dev/shop"}); len(got) != 0 {
-			t.Errorf("%q: got the failures %+v, want none", text, got)
+			t.Errorf("%q: got failures %+v, want none", text, got)
 		}
 	}
 }
@@ -84,12 +84,12 @@ func TestFailuresAreStable(t *testing.T) {
 	first := ledger.Failures(ledger.Output{Text: "store.py:8:1: F401 `os` imported but unused\nE: at 0x7f32a38ff710\n"})
 	second := ledger.Failures(ledger.Output{Text: "store.py:80:7: F401 `os` imported but unused\n"})
 	if len(first) != 1 || len(second) != 1 || first[0] != second[0] {
-		t.Fatalf("two runs with other lines have the failures %+v and %+v, want one equal failure in each", first, second)
+		t.Fatalf("two runs with other lines have failures %+v and %+v, want one equal failure in each", first, second)
 	}
 	a := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000012345 (vet)\n"})
 	b := ledger.Failures(ledger.Output{Text: "a.go:8:1: bad pointer 0xc000099999 (vet)\n"})
 	if len(a) != 1 || len(b) != 1 || a[0] != b[0] {
-		t.Fatalf("two runs with other addresses have the failures %+v and %+v, want one equal failure in each", a, b)
+		t.Fatalf("two runs with other addresses have failures %+v and %+v, want one equal failure in each", a, b)
 	}
 }
 
@@ -160,7 +160,7 @@ func FuzzFormats(f *testing.F) {
 	f.Fuzz(func(t *testing.T, name, text string) {
 		for _, failure := range ledger.Failures(ledger.Output{Text: text, Command: []string{name}}) {
 			if failure.File == "" || failure.Error == "" {
-				t.Errorf("%s: the output %q has the failure %+v, want a failure with a file and an error", name, text, failure)
+				t.Errorf("%s: output %q has failure %+v, want a failure with a file and an error", name, text, failure)
 			}
 		}
 	})

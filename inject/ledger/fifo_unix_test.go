@@ -42,7 +42,7 @@ func TestPipeIsNoLedger(t *testing.T) {
 		}
 	}
 	if err != nil || traceErr != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, "is not a regular file") {
-		t.Errorf(`got results %+v, trace error %v, error %v; want no errors, the status %s and a message with "is not a regular file"`, results, traceErr, err, ledger.Failed)
+		t.Errorf(`got results %+v, trace error %v, error %v; want no errors, status %s and a message with "is not a regular file"`, results, traceErr, err, ledger.Failed)
 	}
 }
 
@@ -60,6 +60,6 @@ func TestPipeIsNoTrace(t *testing.T) {
 	defer reader.Close()
 	results, traceErr, err := l.Record(t.Context(), entry(1))
 	if err != nil || traceErr == nil || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, trace error %v, error %v; want an error of the trace only and the status %s", results, traceErr, err, ledger.Recorded)
+		t.Errorf("got results %+v, trace error %v, error %v; want an error of the trace only and status %s", results, traceErr, err, ledger.Recorded)
 	}
 }

@@ -132,13 +132,13 @@ func TestEntryIsAddedToItsSection(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			l := ledgerWith(t, c[0])
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-				t.Fatalf("the first record has %+v, want the status %s", r, ledger.Recorded)
+				t.Fatalf("the first record has %+v, want status %s", r, ledger.Recorded)
 			}
 			if got := text(t, l); got != c[1] {
 				t.Fatalf("the file is\n%q\nwant\n%q", got, c[1])
 			}
 			if r := record(t, l, entry(1)); r[0].Status != ledger.Duplicate {
-				t.Fatalf("the second record has %+v, want the status %s", r, ledger.Duplicate)
+				t.Fatalf("the second record has %+v, want status %s", r, ledger.Duplicate)
 			}
 			if got := text(t, l); got != c[1] {
 				t.Fatalf("after the second record the file is\n%q\nwant\n%q", got, c[1])
@@ -167,7 +167,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 		l := &ledger.Ledger{Path: path, Now: clock}
 		for n := range 3 {
 			if r, _, err := l.Record(context.Background(), entry(1)); err != nil || (r[0].Status == ledger.Recorded) != (n == 0) {
-				t.Fatalf("record %d in the file %q has %+v, error %v, want the status recorded for record 0 only", n, before, r, err)
+				t.Fatalf("record %d in file %q has %+v, error %v, want the status recorded for record 0 only", n, before, r, err)
 			}
 		}
 		b, err := os.ReadFile(path)
@@ -187,7 +187,7 @@ func TestRecordKeepsEveryOtherByte(t *testing.T) {
 			}
 		}
 		if same < 0 {
-			t.Fatalf("the file %q became %q, want only an insertion", before, after)
+			t.Fatalf("file %q became %q, want only an insertion", before, after)
 		}
 	})
 }
@@ -251,11 +251,11 @@ func TestSecretsAreRedactedInLedgerAndTrace(t *testing.T) {
 	e.Error, e.Cause = "401 for key "+key, "OPENAI_API_KEY="+key
 	record(t, l, e)
 	if r := record(t, l, e); r[0].Status != ledger.Duplicate {
-		t.Errorf("the second record of the failure has %+v, want the status %s", r, ledger.Duplicate)
+		t.Errorf("the second record of the failure has %+v, want status %s", r, ledger.Duplicate)
 	}
 	raw, err := os.ReadFile(filepath.Join(filepath.Dir(l.Path), ledger.TraceFile))
 	if err != nil || strings.Contains(text(t, l), key) || bytes.Contains(raw, []byte(key)) {
-		t.Errorf("the ledger is %q and the trace %q, error %v, want both without the key %q", text(t, l), raw, err, key)
+		t.Errorf("the ledger is %q and trace %q, error %v, want both without key %q", text(t, l), raw, err, key)
 	}
 }
 
@@ -273,7 +273,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 		start := time.Now()
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || r[0].Message == "" {
-			t.Fatalf("the record has %+v, want the status %s and a message", r, ledger.Failed)
+			t.Fatalf("the record has %+v, want status %s and a message", r, ledger.Failed)
 		}
 		if elapsed := time.Since(start); elapsed != 100*time.Millisecond {
 			t.Errorf("Record ended after %v, want 100ms", elapsed)
@@ -281,7 +281,7 @@ func TestFailedWriteIsRetriedAndTraced(t *testing.T) {
 	})
 	line := trace(t, l)[0]
 	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
-		t.Errorf("the trace has the line %+v, want the status failed and the entry with its rule", line)
+		t.Errorf("the trace has line %+v, want the status failed and the entry with its rule", line)
 	}
 }
 
@@ -294,7 +294,7 @@ func TestSecondAttemptLosesNoEntry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
 		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-			t.Fatalf("the record has %+v, want the status %s", r, ledger.Recorded)
+			t.Fatalf("the record has %+v, want status %s", r, ledger.Recorded)
 		}
 	})
 }
@@ -342,7 +342,7 @@ func TestRecordKeepsFileModeAndLinks(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r := record(t, l, entry(3)); r[0].Status != ledger.Failed {
-		t.Errorf("the record into a read-only file has %+v, want the status %s", r, ledger.Failed)
+		t.Errorf("the record into a read-only file has %+v, want status %s", r, ledger.Failed)
 	}
 }
 

@@ -42,7 +42,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 		got := ledger.Lessons([]byte(text(t, l)))
 		if c.keyword == "" && c.pattern == "" {
 			if len(got) != 0 {
-				t.Errorf("%s, %s: got the lessons %+v, want none without a trigger", c.file, c.err, got)
+				t.Errorf("%s, %s: got lessons %+v, want none without a trigger", c.file, c.err, got)
 			}
 			continue
 		}
@@ -51,7 +51,7 @@ func TestLessonOfAnEntryHasPathAndPattern(t *testing.T) {
 		}
 		k, p := strings.Join(got[0].Trigger.Keywords, "|"), strings.Join(got[0].Trigger.ErrorPatterns, "|")
 		if k != c.keyword || p != c.pattern {
-			t.Errorf("%s: got the keywords %q and the error patterns %q, want %q and %q", c.err, k, p, c.keyword, c.pattern)
+			t.Errorf("%s: got keywords %q and the error patterns %q, want %q and %q", c.err, k, p, c.keyword, c.pattern)
 		}
 	}
 }

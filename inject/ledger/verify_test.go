@@ -54,7 +54,7 @@ func TestEntryNamesTheFailingCommand(t *testing.T) {
 			t.Errorf(`%s: the entry is %+v, want the intent "INT-7", type %q, error %q and cause %q`, c.name, e, c.failure.Type, c.failure.Error, c.cause)
 		}
 		if c.rule != "" && (e.Rule != c.rule || e.File != c.file) {
-			t.Errorf("%s: the rule is %q and the file %q, want %q and %q", c.name, e.Rule, e.File, c.rule, c.file)
+			t.Errorf("%s: the rule is %q and file %q, want %q and %q", c.name, e.Rule, e.File, c.rule, c.file)
 		}
 		if err := e.Validate(); err != nil || !strings.HasSuffix(c.failure.File, e.File) || !strings.Contains(e.Rule, e.File) && e.File != "." {
 			t.Errorf("%s: got error %v, file %q, rule %q; want a valid entry with the end of the path as file, and the file in the rule",
@@ -75,7 +75,7 @@ func TestLessonOfAnUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 	} {
 		found := ledger.Failures(ledger.Output{Text: text})
 		if len(found) != 1 || found[0].Subject != subject {
-			t.Errorf("%q: got the failures %+v, want one with the subject %q", text, found, subject)
+			t.Errorf("%q: got failures %+v, want one with subject %q", text, found, subject)
 			continue
 		}
 		l := ledgerWith(t, "")
@@ -86,7 +86,7 @@ func TestLessonOfAnUnresolvedFailureNamesCommandAndRule(t *testing.T) {
 		}
 		for _, lesson := range ledger.Lessons(content) {
 			if strings.Contains(lesson.Advice, "mended") || !strings.Contains(lesson.Advice, "Why: Found by `make check`") || subject != "" && !strings.Contains(lesson.Advice, ": "+subject+".") {
-				t.Errorf("%q: the advice is %q, want an advice with `make check` and the subject %q, without a resolution", text, lesson.Advice, subject)
+				t.Errorf("%q: the advice is %q, want an advice with `make check` and subject %q, without a resolution", text, lesson.Advice, subject)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestUnknownOutputGivesItsLastLines(t *testing.T) {
 	} {
 		got := ledger.Unread(strings.Fields(c.command), 3, c.text)
 		if got.Tool != strings.Fields(c.command)[0] || got.Type != c.kind || got.File != "." || got.Error != c.want {
-			t.Errorf("%s: got the failure %+v, want the first word as tool, the type %s, the file . and the error %q", c.command, got, c.kind, c.want)
+			t.Errorf("%s: got failure %+v, want the first word as tool, type %s, the file . and error %q", c.command, got, c.kind, c.want)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestUnwritableTraceKeepsTheEntry(t *testing.T) {
 	}
 	results, traceErr, err := l.Record(t.Context(), entry(1))
 	if err != nil || traceErr == nil || len(results) != 1 || results[0].Status != ledger.Recorded {
-		t.Errorf("got results %+v, trace error %v, error %v; want an error of the trace only and one result with the status %s", results, traceErr, err, ledger.Recorded)
+		t.Errorf("got results %+v, trace error %v, error %v; want an error of the trace only and one result with status %s", results, traceErr, err, ledger.Recorded)
 	}
 }
 
@@ -157,11 +157,11 @@ func TestRecordRefusesAllOnAnInvalidEntry(t *testing.T) {
 	invalid.Rule, invalid.Type = " ", "guess"
 	results, _, err := l.Record(t.Context(), entry(1), invalid)
 	if err == nil || len(results) > 0 || text(t, l) != "before\n" {
-		t.Fatalf("got results %v, error %v and the file %q, want an error, no result and the file as before", results, err, text(t, l))
+		t.Fatalf("got results %v, error %v and file %q, want an error, no result and the file as before", results, err, text(t, l))
 	}
 	for _, part := range []string{"rule is missing", `type is "guess"`} {
 		if !strings.Contains(err.Error(), part) {
-			t.Errorf("got the error %v, want %q in the error", err, part)
+			t.Errorf("got error %v, want %q in the error", err, part)
 		}
 	}
 }
@@ -187,7 +187,7 @@ func TestUnwritablePathFailsWithItsReason(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			results, _, err := l.Record(t.Context(), entry(1))
 			if err != nil || results[0].Status != ledger.Failed || !strings.Contains(results[0].Message, message) {
-				t.Errorf("got results %+v, error %v, want the status %s and the message %q", results, err, ledger.Failed, message)
+				t.Errorf("got results %+v, error %v, want status %s and message %q", results, err, ledger.Failed, message)
 			}
 		})
 	}
@@ -207,7 +207,7 @@ func TestRecordFailsWhileTheLedgerIsLocked(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := record(t, l, entry(1))
 		if r[0].Status != ledger.Failed || !strings.Contains(r[0].Message, "other writers have held it") {
-			t.Errorf(`got the results %+v, want the status %s and the message "other writers have held it"`, r, ledger.Failed)
+			t.Errorf(`got results %+v, want status %s and the message "other writers have held it"`, r, ledger.Failed)
 		}
 	})
 }

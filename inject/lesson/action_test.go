@@ -61,7 +61,7 @@ func TestActSetsTheState(t *testing.T) {
 				c.action, l.State, l.Plan, l.ContentHash, c.wantState, c.wantPlan, hash)
 		}
 		if c.action == StartTrial && (l.Approval.By != "kim" || l.Approval.ContentHash != hash || !l.Approval.At.Equal(at)) {
-			t.Errorf("%s: the approval is %+v, want an approval by kim with the hash %s and the time %s", c.action, l.Approval, hash, at)
+			t.Errorf("%s: the approval is %+v, want an approval by kim with hash %s and time %s", c.action, l.Approval, hash, at)
 		}
 		if !strings.Contains(l.Raw, "# a comment that stays") {
 			t.Errorf("%s removed a comment of the file, want the comment kept:\n%s", c.action, l.Raw)

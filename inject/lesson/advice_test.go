@@ -41,11 +41,11 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	}
 	for _, line := range lines[1 : len(lines)-1] {
 		if hasDelimiter(line) {
-			tb.Fatalf("the line %q of the block has a delimiter, want none", line)
+			tb.Fatalf("line %q of the block has a delimiter, want none", line)
 		}
 	}
 	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || invisible(r)) }) {
-		tb.Fatalf("the block %q has hidden characters or invalid UTF-8, want neither", text)
+		tb.Fatalf("block %q has hidden characters or invalid UTF-8, want neither", text)
 	}
 	size := 0
 	for _, line := range textOf(l).Lines(MaxAdvice) {
@@ -90,7 +90,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 		"Say \"stop.\" " + strings.Repeat("x", 40):     "Say \"stop.\"",
 	} {
 		if got := textOf(&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
-			t.Errorf("%q in 40 bytes: got the lines %q, want the one line %q", advice, got, want)
+			t.Errorf("%q in 40 bytes: got lines %q, want the one line %q", advice, got, want)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestCleanRemovesMarkersAndKeepsCode(t *testing.T) {
 		}
 	}
 	if got := clean("a\r\nb\vc\u2028d\u0085e"); !slices.Equal(got, []string{"a", "b", "c", "d", "e"}) {
-		t.Errorf("clean of five line ends gives the lines %q, want a, b, c, d and e", got)
+		t.Errorf("clean of five line ends gives lines %q, want a, b, c, d and e", got)
 	}
 }
 
@@ -196,7 +196,7 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 		}
 		l := &Lesson{Slug: "a-b", Title: "Do it", Advice: v, Body: v, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
-			t.Errorf("the checks accept the advice %q, want a refusal", v)
+			t.Errorf("the checks accept advice %q, want a refusal", v)
 		}
 	}
 	for _, fine := range []string{"The lessons of this end here.", "Lend one of the sons.", "In the end, lesson two is done.", "Detect the loop (loop detected by the tool).", "Known pitfalls are listed below."} {
@@ -220,7 +220,7 @@ func TestHeadlineIsOneSafeLine(t *testing.T) {
 		strings.Repeat("long ", 60): strings.Repeat("long ", 40),
 	} {
 		if got := (&Lesson{Slug: "fall-back", Title: title}).Headline(); got != want {
-			t.Errorf("the title %q has the headline %q, want %q", title, got, want)
+			t.Errorf("title %q has headline %q, want %q", title, got, want)
 		}
 	}
 }
@@ -289,7 +289,7 @@ func FuzzText(f *testing.F) {
 		l := &Lesson{Slug: "a-b", Title: title, Advice: advice}
 		checkSafe(t, l)
 		if hasRoleMarker(l) {
-			t.Fatalf("the block of the title %q and the advice %q has a role marker, want none:\n%s", title, advice, block(l))
+			t.Fatalf("the block of title %q and advice %q has a role marker, want none:\n%s", title, advice, block(l))
 		}
 	})
 }

@@ -44,7 +44,7 @@ func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 		slices.SortFunc(want, func(x, y found) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
 		for _, rows := range []int{maxRows, 3, 0} {
 			if got := scanAll(newAutomaton(slices.Clone(words), rows), text); !slices.Equal(got, want) {
-				rt.Fatalf("%d tables, words %v, text %v:\ngot the matches %v\nwant            %v", rows, words, text, got, want)
+				rt.Fatalf("%d tables, words %v, text %v:\ngot matches %v\nwant            %v", rows, words, text, got, want)
 			}
 		}
 	})
@@ -64,7 +64,7 @@ func TestAutomatonMemoryIsBounded(t *testing.T) {
 	for _, i := range []int{0, 1, 4999, 9999} {
 		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
 		if got := matchedSlugs(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
-			t.Errorf("%q matches the lessons %q, want only l%05d@", text, got, i)
+			t.Errorf("%q matches lessons %q, want only l%05d@", text, got, i)
 		}
 	}
 }
@@ -74,12 +74,12 @@ func TestStarMatchesAtMostMaxRunCharacters(t *testing.T) {
 	long := strings.Repeat("a_", 100_000) // with underscores the text does not look like encoded data
 	b := NewBook([]*Lesson{lessonWithKeywords("stars", "a*a*a*a*z"), lessonWithKeywords("reach", "start*end")})
 	if got := matchedSlugs(b, &Query{Words: []string{long}}); len(got) != 0 {
-		t.Errorf("a word of %d characters without z matches the lessons %q, want none", len(long), got)
+		t.Errorf("a word of %d characters without z matches lessons %q, want none", len(long), got)
 	}
 	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
 		text := "start" + strings.Repeat("_x", n) + "end"
 		if got := matchedSlugs(b, &Query{Words: []string{text}}); len(got) != want {
-			t.Errorf("a star over %d characters: got the lessons %q, want %d lessons", 2*n, got, want)
+			t.Errorf("a star over %d characters: got lessons %q, want %d lessons", 2*n, got, want)
 		}
 	}
 }

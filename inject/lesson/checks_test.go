@@ -71,12 +71,12 @@ func TestInjectedOrdersAreRefused(t *testing.T) {
 	for _, text := range bad {
 		l := lessonWithAdvice("a-b", "Do it.\n"+text, Trigger{Keywords: []string{"load more"}})
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
-			t.Errorf("the checks accept the advice %q, want a refusal", text)
+			t.Errorf("the checks accept advice %q, want a refusal", text)
 		}
 		l = lessonWithAdvice("a-b", "Do it.", Trigger{Keywords: []string{"load more"}})
 		l.Title = text
 		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
-			t.Errorf("the checks accept the title %q, want a refusal", text)
+			t.Errorf("the checks accept title %q, want a refusal", text)
 		}
 	}
 	fine := []string{
@@ -88,7 +88,7 @@ func TestInjectedOrdersAreRefused(t *testing.T) {
 	for _, text := range fine {
 		l := lessonWithAdvice("a-b", text, Trigger{Keywords: []string{"load more"}})
 		for _, f := range lint(NewBook([]*Lesson{l})) {
-			t.Errorf("%q: got the finding %s, want none", text, f.Message)
+			t.Errorf("%q: got finding %s, want none", text, f.Message)
 		}
 	}
 }
@@ -146,7 +146,7 @@ func TestChecksAgainstTheBook(t *testing.T) {
 	no.Outcome = "failure"
 	b := NewBook([]*Lesson{yes, no})
 	if got := codes(lint(b)); !slices.Equal(got, []string{"warning contradiction trigger"}) {
-		t.Errorf("two lessons that contradict each other have the findings %q, want a contradiction of the trigger", got)
+		t.Errorf("two lessons that contradict each other have findings %q, want a contradiction of the trigger", got)
 	}
 	if got := b.Contradicts(yes); len(got) != 1 || got[0] != no {
 		t.Errorf("do-it contradicts %v, want only never-do-it", got)
@@ -156,25 +156,25 @@ func TestChecksAgainstTheBook(t *testing.T) {
 	forReviewer := *yes
 	forReviewer.Trigger.Targets = []Target{{Role: "reviewer"}}
 	if got := codes(lint(NewBook([]*Lesson{&forReviewer, &forWriter}))); len(got) != 0 {
-		t.Errorf("lessons for different audiences have the findings %q, want none", got)
+		t.Errorf("lessons for different audiences have findings %q, want none", got)
 	}
 	newer := lessonWithAdvice("newer", "Do this.", trig)
 	newer.Supersedes = []string{"never-do-it", "nobody", "newer"}
 	if got := codes(Checks{}.Lesson(newer, b)); !slices.Equal(got, []string{"error supersedes_missing supersedes[1]", "error lesson_invalid supersedes"}) {
-		t.Errorf("a lesson that supersedes an unknown lesson and itself has the findings %q, want two errors", got)
+		t.Errorf("a lesson that supersedes an unknown lesson and itself has findings %q, want two errors", got)
 	}
 	twin := lessonWithAdvice("do-it", "Do this.", Trigger{Keywords: []string{"other words"}})
 	twin.Path = "elsewhere/x.md"
 	if got := codes(Checks{}.Lesson(twin, b)); !slices.Equal(got, []string{"warning file_name slug", "error slug_collision slug"}) {
-		t.Errorf("a lesson with the slug of another has the findings %q, want a warning and an error", got)
+		t.Errorf("a lesson with the slug of another has findings %q, want a warning and an error", got)
 	}
 	twin.Path = yes.Path // an edit of the same file
 	if got := codes(Checks{}.Lesson(twin, b)); len(got) != 0 {
-		t.Errorf("an edit of the same file has the findings %q, want none", got)
+		t.Errorf("an edit of the same file has findings %q, want none", got)
 	}
 	empty := lessonWithAdvice("empty", "", trig)
 	if got := codes(lint(NewBook([]*Lesson{empty}))); !slices.Equal(got, []string{"warning no_advice "}) {
-		t.Errorf("a lesson without advice has the findings %q, want one warning", got)
+		t.Errorf("a lesson without advice has findings %q, want one warning", got)
 	}
 }
 
@@ -219,7 +219,7 @@ func TestIndexListsLessonsWithCounts(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSuffix(string(raw), "\n"), "\n")
 	if len(lines) != 3 {
-		t.Fatalf("the log has the lines %q, want three", lines)
+		t.Fatalf("the log has lines %q, want three", lines)
 	}
 	var e Event
 	if err := json.Unmarshal([]byte(lines[2]), &e); err != nil || e.Action != "approve" || e.By != "ann\n{}" || !e.Time.Equal(at) {

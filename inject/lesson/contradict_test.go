@@ -15,7 +15,7 @@ func TestContradictionsAreIndexedOnce(t *testing.T) {
 	list = append(list, &Lesson{Slug: "other", State: Active, Outcome: "failure", Trigger: Trigger{Keywords: []string{"number 7"}}})
 	b := NewBook(list)
 	if got := b.Contradicts(list[7]); len(got) != 1 || got[0].Slug != "other" {
-		t.Fatalf("l07 contradicts the lessons %v, want only other", got)
+		t.Fatalf("l07 contradicts lessons %v, want only other", got)
 	}
 	if n := testing.AllocsPerRun(20, func() { b.Contradicts(list[3]) }); n > 20 {
 		t.Errorf("Contradicts in a book of 51 lessons allocates %.0f times, want at most 20", n)
@@ -73,7 +73,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 					t.Errorf("%s, %s: %s contradicts %d lessons, want 1", state, outcome, l.Slug, len(got))
 				}
 				if got := (Checks{}).Lesson(l, b); !slices.ContainsFunc(got, func(f Finding) bool { return f.Code == codeContradiction }) {
-					t.Errorf("%s, %s: %s has the findings %v, want a contradiction", state, outcome, l.Slug, got)
+					t.Errorf("%s, %s: %s has findings %v, want a contradiction", state, outcome, l.Slug, got)
 				}
 			}
 		}
@@ -84,7 +84,7 @@ func TestContradictionsCoverUnapprovedLessons(t *testing.T) {
 			lessonOf("never-wait", "Never wait for the page", "failure", "", state),
 		})
 		if got := b.Contradicts(b.Lessons()[0]); len(got) > 0 {
-			t.Errorf("always-wait contradicts %d lessons if the other lesson has the state %s, want 0", len(got), state)
+			t.Errorf("always-wait contradicts %d lessons if the other lesson has state %s, want 0", len(got), state)
 		}
 	}
 }

@@ -69,7 +69,7 @@ func TestEditsInAnyOrderKeepForeignText(t *testing.T) {
 				want.State = Quarantined // the text differs from the approved text
 			}
 			if left := diff(got, want, got.Form); len(left) > 0 || got.Body != want.Body {
-				rt.Fatalf("%s: the fields %v differ from the edited lesson, or the body differs; want neither:\n%s", c.name, left, got.Raw)
+				rt.Fatalf("%s: fields %v differ from the edited lesson, or the body differs; want neither:\n%s", c.name, left, got.Raw)
 			}
 			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {
 				if !strings.Contains(string(got.Raw), keep) {
@@ -108,7 +108,7 @@ func TestRevertedEditAddsOnlyLinesOfPrecept(t *testing.T) {
 		}
 		removed, added := diffLines(sample, reverted.Raw)
 		if len(removed) > 0 || slices.ContainsFunc(added, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
-			t.Errorf("an edit and its reversal removed the lines %q and added %q, want only added lines of precept", removed, added)
+			t.Errorf("an edit and its reversal removed lines %q and added %q, want only added lines of precept", removed, added)
 		}
 	}
 	if l.State != Active || l.Raw != sample {
@@ -143,12 +143,12 @@ func TestSectionEndsAtTheNextHeading(t *testing.T) {
 		"# Title\n\nRead the log.\r\nThen act.\n": "Read the log.\nThen act.", "Read the log.\n": "Read the log.", "# Title\n\n## Notes\nno\n": "", "# A\n# B\nno\n": "", "": "",
 	} {
 		if got := withoutSections(body); got != want {
-			t.Errorf("the advice of the body %q is %q, want %q", body, got, want)
+			t.Errorf("the advice of body %q is %q, want %q", body, got, want)
 		}
 	}
 	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {
 		if _, text := Heading(line); text != want {
-			t.Errorf("the heading %q has the text %q, want %q", line, text, want)
+			t.Errorf("heading %q has text %q, want %q", line, text, want)
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestWatchLimitErrorsNameTheirSettings(t *testing.T) {
 	t.Parallel()
 	for limit, setting := range map[error]string{syscall.ENOSPC: "fs.inotify.max_user_watches", syscall.EMFILE: "fs.inotify.max_user_instances"} {
 		if err := explainWatchError(limit); !errors.Is(err, limit) || !strings.Contains(err.Error(), setting) {
-			t.Errorf("the error %v is explained as %v, want the wrapped error and %q in the text", limit, err, setting)
+			t.Errorf("error %v is explained as %v, want the wrapped error and %q in the text", limit, err, setting)
 		}
 	}
 }

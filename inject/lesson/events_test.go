@@ -84,7 +84,7 @@ func TestReportedChangeIsActiveWithinTwoSeconds(t *testing.T) {
 		} {
 			must(t, step.change())
 			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
-				t.Errorf("%s: got the problems %v, want none", step.how, u.problems)
+				t.Errorf("%s: got problems %v, want none", step.how, u.problems)
 			}
 			time.Sleep(time.Second)
 		}

@@ -197,7 +197,7 @@ func TestFormatRefusesUnwritableValues(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := mustParse(t, "some-lesson.md", string(raw)); got.State != Benched || len(got.Trigger.Keywords) != 1 || got.Title != g.Title {
-		t.Errorf("the edited gptme lesson is\n%s\nwant the state benched, one keyword and the title %q", raw, g.Title)
+		t.Errorf("the edited gptme lesson is\n%s\nwant the state benched, one keyword and title %q", raw, g.Title)
 	}
 }
 
@@ -218,11 +218,11 @@ func TestApprovalIsBoundToTheText(t *testing.T) {
 		t.Fatal(err)
 	}
 	if edited.State != Quarantined {
-		t.Errorf("a text edited after its approval has the state %s, want %s", edited.State, Quarantined)
+		t.Errorf("a text edited after its approval has state %s, want %s", edited.State, Quarantined)
 	}
 	reedited, err := Edit(edited, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
 	if err != nil || reedited.State != Active {
-		t.Errorf("a second approval gives the lesson %+v, error %v, want state %s", reedited, err, Active)
+		t.Errorf("a second approval gives lesson %+v, error %v, want state %s", reedited, err, Active)
 	}
 }
 
@@ -257,7 +257,7 @@ func TestFormatNewRoundTrip(t *testing.T) {
 			rt.Fatalf("Parse of the formatted lesson: got error %v, want none:\n%s", err, raw)
 		}
 		if left := diff(got, l, got.Form); len(left) > 0 || got.Advice != l.Advice {
-			rt.Fatalf("after a round trip the fields %v or the advice %q differ, want %q:\n%s", left, got.Advice, l.Advice, raw)
+			rt.Fatalf("after a round trip fields %v or advice %q differ, want %q:\n%s", left, got.Advice, l.Advice, raw)
 		}
 	})
 }

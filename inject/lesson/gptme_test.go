@@ -34,7 +34,7 @@ func TestStarBetweenBlanksDependsOnTheForm(t *testing.T) {
 	} {
 		q := &Query{Words: []string{text}}
 		if got := matchedSlugs(book, q); !slices.Equal(got, want) {
-			t.Errorf("%q matches the lessons %q, want %q", text, got, want)
+			t.Errorf("%q matches lessons %q, want %q", text, got, want)
 		}
 		if got := book.Explain(q); len(got) != len(want) {
 			t.Errorf("Explain(%q) explains %d lessons, want %d", text, len(got), len(want))
@@ -79,7 +79,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		for _, f := range checks.Book(book) {
 			fields = append(fields, f.Field)
 			if strings.Contains(f.Field, "trigger") || strings.Contains(f.Message, "not_keywords") || strings.Contains(f.Message, "What to do") {
-				t.Errorf("the finding %q names a field of the AIP-11 form, want only names of a gptme file:\n%s", f, c.text)
+				t.Errorf("finding %q names a field of the AIP-11 form, want only names of a gptme file:\n%s", f, c.text)
 			}
 		}
 		if !slices.Contains(fields, c.want) {
@@ -87,7 +87,7 @@ func TestGptmeFindingsNameTheirFields(t *testing.T) {
 		}
 	}
 	if got := NewBook([]*Lesson{mustParse(t, "look-twice.md", gptmeText("keywords: [look again]"))}); len((Checks{}).Book(got)) > 0 {
-		t.Errorf("a valid file has the findings %v, want none", (Checks{}).Book(got))
+		t.Errorf("a valid file has findings %v, want none", (Checks{}).Book(got))
 	}
 }
 
@@ -103,7 +103,7 @@ func TestGptmeTextKeepsTheMeaning(t *testing.T) {
 	}
 	l := mustParse(t, "verify-page-id.md", string(text))
 	if l.Form != FormGptme || slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar) || !slices.Contains(l.Trigger.Keywords, "next page") {
-		t.Errorf("the written lesson has the form %s and the keywords %q; want the form %s, \"next page\" and no literal star",
+		t.Errorf("the written lesson has form %s and keywords %q; want form %s, \"next page\" and no literal star",
 			l.Form, l.Trigger.Keywords, FormGptme)
 	}
 }

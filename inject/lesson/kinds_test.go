@@ -32,7 +32,7 @@ func newBook(t *testing.T, files ...string) *lesson.Book {
 	}
 	book, problems, _ := lesson.NewTexts("bank").Load(texts)
 	if len(problems) > 0 {
-		t.Fatalf("the load has the problems %+v, want none", problems)
+		t.Fatalf("the load has problems %+v, want none", problems)
 	}
 	return book
 }

@@ -39,11 +39,11 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 			file := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.from)...), "\n", eol)
 			l, err := lesson.Parse("the-edited.md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: Parse has the error %v, want none", c.name, err)
+				t.Fatalf("%s: Parse has error %v, want none", c.name, err)
 			}
 			got, err := lesson.Edit(l, c.change)
 			if err != nil {
-				t.Errorf("%s: Edit has the error %v, want none", c.name, err)
+				t.Errorf("%s: Edit has error %v, want none", c.name, err)
 				continue
 			}
 			want := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.to)...), "\n", eol)
@@ -54,7 +54,7 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 				t.Errorf("%s: the edited file is\n%s\nwant\n%s", c.name, got.Raw, want)
 			}
 			if again, err := lesson.Edit(got, quarantine); err != nil || again.State != lesson.Quarantined {
-				t.Errorf("%s: a second edit gives the lesson %v, error %v, want state %s", c.name, again, err, lesson.Quarantined)
+				t.Errorf("%s: a second edit gives lesson %v, error %v, want state %s", c.name, again, err, lesson.Quarantined)
 			}
 		}
 	}

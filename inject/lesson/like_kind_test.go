@@ -27,6 +27,6 @@ func TestLessonsResembleRequestsOfTheirKind(t *testing.T) {
 		t.Errorf("an unrelated request matches %v, want no lesson", got)
 	}
 	if got := phraseKinds(fonts); len(got) > 0 {
-		t.Errorf("the lesson about fonts has the kinds %v, want none", got)
+		t.Errorf("the lesson about fonts has kinds %v, want none", got)
 	}
 }

@@ -55,7 +55,7 @@ func TestRelatedTermCountsLessThanTheWordItself(t *testing.T) {
 	}
 	equal, related, other := score("the import is slow"), score("the import takes forever"), score("the import is green")
 	if !(equal > related && related > other) {
-		t.Errorf("got the scores %.2f of the word, %.2f of a related phrase and %.2f of another word, want a descending order", equal, related, other)
+		t.Errorf("got scores %.2f of the word, %.2f of a related phrase and %.2f of another word, want a descending order", equal, related, other)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestShapesOfNumbersAndFiles(t *testing.T) {
 		"2026-01-31": "{date}", "$20": "{money}", "20€": "{money}", "503": "{status}", "src/main.py": ".py", "17": "", "word": "", "1000": "", "": "",
 	} {
 		if got := shapeOf(field); got != want {
-			t.Errorf("%q has the shape %q, want %q", field, got, want)
+			t.Errorf("%q has shape %q, want %q", field, got, want)
 		}
 	}
 }
@@ -80,14 +80,14 @@ func TestEachRelatedTermCanMatch(t *testing.T) {
 		}
 		terms := strings.Split(line, ", ")
 		if len(terms) < 2 {
-			t.Errorf("the group %q has one term, want at least 2", line)
+			t.Errorf("group %q has one term, want at least 2", line)
 		}
 		for i, term := range terms {
 			if slices.Contains(terms[:i], term) {
 				t.Errorf("the group of %q repeats %q, want each term once", terms[0], term)
 			}
 			if stems := stemsOf(strings.Trim(term, "{}")); term[0] != '{' && term[0] != '.' && !slices.Contains(stems, related().token(term)) {
-				t.Errorf("the group of %q: the term %q has the stems %q, want the token %q among them", terms[0], term, stems, related().token(term))
+				t.Errorf("the group of %q: term %q has stems %q, want token %q among them", terms[0], term, stems, related().token(term))
 			}
 		}
 	}

@@ -203,13 +203,13 @@ func TestFormsOfAWordHaveOneStem(t *testing.T) {
 	} {
 		for _, f := range forms[1:] {
 			if got, want := likeStem(f), likeStem(forms[0]); got != want {
-				t.Errorf("%s has the stem %q, want %[4]q as %[3]s", f, got, forms[0], want)
+				t.Errorf("%s has stem %q, want %[4]q as %[3]s", f, got, forms[0], want)
 			}
 		}
 	}
 	for _, pair := range [][2]string{{"port", "portal"}, {"test", "text"}, {"log", "login"}, {"user", "usage"}} {
 		if likeStem(pair[0]) == likeStem(pair[1]) {
-			t.Errorf("%s and %s have the stem %q, want two stems", pair[0], pair[1], likeStem(pair[0]))
+			t.Errorf("%s and %s have stem %q, want two stems", pair[0], pair[1], likeStem(pair[0]))
 		}
 	}
 }
@@ -306,15 +306,15 @@ func TestPatternReachesOtherWordingsOfItsKind(t *testing.T) {
 		frequent.Add([]Query{{Errors: []ErrorText{{Text: "bind failed", Kinds: []detect.Kind{"port-in-use"}}}}})
 	}
 	if hits := matchError(frequent, port, "EADDRINUSE on a port"); len(hits) != 0 {
-		t.Errorf("an error of a kind that is frequent in the traffic has the matches %+v, want none", hits)
+		t.Errorf("an error of a kind that is frequent in the traffic has matches %+v, want none", hits)
 	}
 	if hits := matchError(capturedTraffic(t, 210), port, "Error: bind: EADDRINUSE"); len(hits) != 0 {
-		t.Errorf("an error of the kind without a word of the lesson has the matches %+v, want none", hits)
+		t.Errorf("an error of the kind without a word of the lesson has matches %+v, want none", hits)
 	}
 	named := port.Clone()
 	named.Trigger.ErrorKinds = []string{"dns"}
 	if hits := matchError(capturedTraffic(t, 210), named, other); len(hits) != 0 {
-		t.Errorf("a lesson that names the error kind dns has the matches %+v for an error of a different kind, want none", hits)
+		t.Errorf("a lesson that names the error kind dns has matches %+v for an error of a different kind, want none", hits)
 	}
 }
 
@@ -322,7 +322,7 @@ func TestLessonAboutErrorsIsNotComparedWithUserWords(t *testing.T) {
 	l := &Lesson{Slug: "start-docker", Title: "Start the daemon of docker.", State: Active, Trigger: Trigger{Description: "Docker does not run.", ErrorPatterns: []string{"cannot connect to the docker daemon"}}}
 	b := NewBook([]*Lesson{l}).WithLikeness(capturedTraffic(t, 210), 0.005)
 	if hits := b.Match(&Query{Words: []string{"start the docker daemon of this service"}}); len(hits) != 0 {
-		t.Errorf("words of the user have the matches %+v, want none", hits)
+		t.Errorf("words of the user have matches %+v, want none", hits)
 	}
 	if hits := b.Match(&Query{Errors: []ErrorText{{CallID: "c", Text: "the docker daemon did not start"}}}); len(hits) != 1 {
 		t.Errorf("the error has %d matches, want 1", len(hits))
@@ -338,12 +338,12 @@ func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
 			got = slices.AppendSeq(got, nameParts(field))
 		}
 		if !slices.Equal(got, want) {
-			t.Errorf("%s has the words %q, want %q", name, got, want)
+			t.Errorf("%s has words %q, want %q", name, got, want)
 		}
 	}
 	for _, same := range [][2]string{{"tenant_id", "tenant"}, {"LockedFlagError", "locked"}} {
 		if stems := stemsOf(same[0]); !slices.Contains(stems, likeStem(same[1])) {
-			t.Errorf("%s has the stems %q, want %q among them", same[0], stems, likeStem(same[1]))
+			t.Errorf("%s has stems %q, want %q among them", same[0], stems, likeStem(same[1]))
 		}
 	}
 }
@@ -351,7 +351,7 @@ func TestNamesInCamelCaseAndWithUnderscoresHaveWords(t *testing.T) {
 func TestPairsOfWordsHaveTheMeaningOfOneWord(t *testing.T) {
 	for pair, word := range map[string]string{"I want my money back": "refund", "open a Pull Request": "pr", "sign in": "login"} {
 		if stems := stemsOf(pair); !slices.Contains(stems, likeStem(word)) {
-			t.Errorf("%q has the stems %q, want %q among them", pair, stems, word)
+			t.Errorf("%q has stems %q, want %q among them", pair, stems, word)
 		}
 	}
 }
@@ -370,7 +370,7 @@ func TestProhibitionsAndTagsResembleNoLesson(t *testing.T) {
 			}
 		}
 		if n != want {
-			t.Errorf("%q matches the lesson %d times, want %d", text, n, want)
+			t.Errorf("%q matches lesson %d times, want %d", text, n, want)
 		}
 	}
 }

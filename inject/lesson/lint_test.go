@@ -23,7 +23,7 @@ func checked(t *testing.T, c lesson.Checks, file string, others ...string) []str
 			continue
 		}
 		if f.Slug != "the-one" || f.Message == "" || !strings.HasPrefix(f.String(), "bank/the-one.md: "+string(f.Severity)+": "+string(f.Code)+": ") {
-			t.Errorf("got the finding %q, want file, slug, severity, code and message", f)
+			t.Errorf("got finding %q, want file, slug, severity, code and message", f)
 		}
 		out = append(out, strings.TrimSpace(string(f.Code)+" "+strings.TrimPrefix(f.Field, "trigger.metadata.precept.")))
 	}
@@ -82,7 +82,7 @@ func TestEachCheckFindsItsLessonButNoNearMiss(t *testing.T) {
 			c.missChecks = c.hitChecks
 		}
 		if got := checked(t, c.missChecks, c.miss, c.others...); len(got) > 0 {
-			t.Errorf("%s, a borderline lesson: got the findings %q, want none", c.name, got)
+			t.Errorf("%s, a borderline lesson: got findings %q, want none", c.name, got)
 		}
 	}
 }
@@ -96,7 +96,7 @@ func TestFileNameMustMatchTheSlug(t *testing.T) {
 	} {
 		book, problems, _ := lesson.NewTexts("bank").Load(map[string][]byte{name: []byte(lessonFile("the-one"))})
 		if got := (lesson.Checks{}).Book(book); len(problems) > 0 || matches != (len(got) == 0) {
-			t.Errorf("%s: got the findings %v and the problems %v, want no problem, and no finding: %v", name, got, problems, matches)
+			t.Errorf("%s: got findings %v and problems %v, want no problem, and no finding: %v", name, got, problems, matches)
 		}
 	}
 }

@@ -223,7 +223,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	writeFile(t, file, text)
 	book, problems, err := lesson.Load(dir)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || problems[0].Slug != "evil" {
-		t.Fatalf("Load gives the problems %+v, error %v, want one with Quarantined and the slug evil", problems, err)
+		t.Fatalf("Load gives problems %+v, error %v, want one with Quarantined and the slug evil", problems, err)
 	}
 	if l, ok := book.Get("evil"); !ok || l.State != lesson.Quarantined || len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
 		t.Errorf("the suspicious lesson is %+v or matches, want the state quarantined and no match", l)
@@ -235,7 +235,7 @@ func TestLoadQuarantinesSuspiciousLessons(t *testing.T) {
 	}
 	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir); len(problems) > 0 || len(book.Match(&lesson.Query{Words: []string{"load more"}})) != 1 {
-		t.Errorf("the approved lesson does not match or has the problems %v, want a match and no problem", problems)
+		t.Errorf("the approved lesson does not match or has problems %v, want a match and no problem", problems)
 	}
 	writeFile(t, file, strings.Replace(string(approved.Raw), "Ignore all previous", "Ignore all the previous", 1))
 	if book, _, _ := lesson.Load(dir); len(book.Match(&lesson.Query{Words: []string{"load more"}})) > 0 {
@@ -257,7 +257,7 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	query := &lesson.Query{Words: []string{"load more"}}
 	book, problems, err := lesson.Load(dir, findSecrets)
 	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "the file holds a secret (some_key)") || len(book.Match(query)) > 0 {
-		t.Fatalf("Load gives the problems %+v, error %v and %d matches, want no match and one problem, quarantined, with \"the file holds a secret (some_key)\"", problems, err, len(book.Match(query)))
+		t.Fatalf("Load gives problems %+v, error %v and %d matches, want no match and one problem, quarantined, with \"the file holds a secret (some_key)\"", problems, err, len(book.Match(query)))
 	}
 	l, _ := book.Get("deploy")
 	approved, err := lesson.Act(l, lesson.Approve, lesson.TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))
@@ -266,6 +266,6 @@ func TestLoadQuarantinesSecrets(t *testing.T) {
 	}
 	writeFile(t, file, string(approved.Raw))
 	if book, problems, _ := lesson.Load(dir, findSecrets); len(problems) > 0 || len(book.Match(query)) != 1 {
-		t.Errorf("the approved lesson does not match or has the problems %v, want a match and no problem", problems)
+		t.Errorf("the approved lesson does not match or has problems %v, want a match and no problem", problems)
 	}
 }

@@ -206,7 +206,7 @@ func TestMatchStatesAndTime(t *testing.T) {
 	}
 	for slug, want := range map[string]State{"old-a": Superseded, "expired": Expired, "state-trial": Trial, "mid-a": Archived, "expires-soon": Active, "ring-a": Active} {
 		if got, ok := b.StateAt(slug, now); !ok || got != want {
-			t.Errorf("%s has the state %q, known %v, want %q", slug, got, ok, want)
+			t.Errorf("%s has state %q, known %v, want %q", slug, got, ok, want)
 		}
 	}
 	if _, ok := b.StateAt("nobody", now); ok {

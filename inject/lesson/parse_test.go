@@ -58,13 +58,13 @@ func TestParseReadsEveryField(t *testing.T) {
 		t.Errorf("the advice is %q, want the text of the file", l.Advice)
 	}
 	if len(l.ContentHash) != 64 || l.Arm() != l.ContentHash[:12] {
-		t.Errorf("the hash is %q and the arm %q, want 64 characters and their first 12", l.ContentHash, l.Arm())
+		t.Errorf("the hash is %q and arm %q, want 64 characters and their first 12", l.ContentHash, l.Arm())
 	}
 	own := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
 	own = strings.Replace(own, "X", l.ContentHash, 1)
 	l = mustParse(t, "x.md", strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", own, 1))
 	if l.State != Trial || l.Approval.By != "ann" || l.Approval.Source != "distill" || l.Approval.At.Year() != 2026 {
-		t.Errorf("the approval is %+v and the state %s, want a trial by ann from distill in 2026", l.Approval, l.State)
+		t.Errorf("the approval is %+v and state %s, want a trial by ann from distill in 2026", l.Approval, l.State)
 	}
 }
 
@@ -81,12 +81,12 @@ func TestParseReadsTheGptmeFormat(t *testing.T) {
 		t.Errorf("the lines are %q, want %q", got, want)
 	}
 	if got := matchedSlugs(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {
-		t.Errorf("the lessons %q fire, want one", got)
+		t.Errorf("lessons %q fire, want one", got)
 	}
 	for status, want := range map[string]State{"automated": Archived, "deprecated": Archived, "archived": Archived} {
 		raw := strings.Replace(gptmeSample, "status: active", "status: "+status, 1)
 		if got := mustParse(t, "some-lesson.md", raw); got.State != want {
-			t.Errorf("the status %s gives the state %s, want %s", status, got.State, want)
+			t.Errorf("status %s gives state %s, want %s", status, got.State, want)
 		}
 	}
 	for _, bad := range []string{"status: dancing", "status: [active]", "match: words"} {
@@ -215,7 +215,7 @@ func TestContentHashCoversTheRelevantFields(t *testing.T) {
 		from, to, _ := strings.Cut(edit, "|")
 		l, err := Parse("x.md", []byte(strings.Replace(sample, from, to, 1)))
 		if err != nil {
-			t.Errorf("%s: Parse has the error %v, want none", edit, err)
+			t.Errorf("%s: Parse has error %v, want none", edit, err)
 			continue
 		}
 		if (l.ContentHash != base.ContentHash) != changed {

@@ -28,16 +28,16 @@ func TestReadersOfABankShareParsedTexts(t *testing.T) {
 		t.Error("the second reader parsed an equal text, want the lesson of the first reader")
 	}
 	if l := get(first, changed); l.Title != "Retry twice" {
-		t.Errorf("the first reader has the title %q after a change of the text, want \"Retry twice\"", l.Title)
+		t.Errorf("the first reader has title %q after a change of the text, want \"Retry twice\"", l.Title)
 	}
 	if l := get(second, valid); l.Title != "Retry once" {
-		t.Errorf("the second reader has the title %q after the change of the first, want its own text", l.Title)
+		t.Errorf("the second reader has title %q after the change of the first, want its own text", l.Title)
 	}
 	fault := []byte("---\ntitle: [\n---\n")
 	if l := get(first, fault); l.Title != "Retry twice" {
-		t.Errorf("the first reader has the title %q for a text with a fault, want its last valid version", l.Title)
+		t.Errorf("the first reader has title %q for a text with a fault, want its last valid version", l.Title)
 	}
 	if l := get(second, fault); l.Title != "Retry once" {
-		t.Errorf("the second reader has the title %q for a text with a fault, want its last valid version", l.Title)
+		t.Errorf("the second reader has title %q for a text with a fault, want its last valid version", l.Title)
 	}
 }

@@ -23,7 +23,7 @@ func TestMarkdownHeadings(t *testing.T) {
 	} {
 		level, text := lesson.Heading(line)
 		if got := fmt.Sprint(level, " ", text); got != want {
-			t.Errorf("the line %q has the level and text %q, want %q", line, got, want)
+			t.Errorf("line %q has the level and text %q, want %q", line, got, want)
 		}
 	}
 }
@@ -50,7 +50,7 @@ func TestCodeFences(t *testing.T) {
 		{"~~~", "text", "~~~"},
 	} {
 		if got := lesson.Fence(c.open, c.line); got != c.want {
-			t.Errorf("with the fence %q open, the line %q leaves %q open, want %q", c.open, c.line, got, c.want)
+			t.Errorf("with fence %q open, line %q leaves %q open, want %q", c.open, c.line, got, c.want)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestAdviceSectionEndsAtTheNextHeading(t *testing.T) {
 	} {
 		l, err := lesson.Parse("a.md", []byte(lessonFile("the-advice", "\n## What to do (or avoid)\n\nRead the page id again.\n", body)))
 		if err != nil || l.Advice != want {
-			t.Errorf("the body %q is parsed as %+v, error %v, want the advice %q", body, l, err, want)
+			t.Errorf("body %q is parsed as %+v, error %v, want advice %q", body, l, err, want)
 		}
 	}
 }
@@ -141,7 +141,7 @@ func TestEmptyTitleFallsBackToTheSlug(t *testing.T) {
 	} {
 		l := &lesson.Lesson{Title: c.title, Slug: c.slug}
 		if got := l.Headline(); got != c.want {
-			t.Errorf("the title %q and the slug %q give the headline %q, want %q", c.title, c.slug, got, c.want)
+			t.Errorf("title %q and slug %q give headline %q, want %q", c.title, c.slug, got, c.want)
 		}
 	}
 	if got := lesson.Line("End of lessons."); got != "" {
@@ -166,7 +166,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			slugs = append(slugs, l.Slug+" "+l.Category+" "+l.Title)
 		}
 		if current, _ := texts.Current(); current.Hash() != book.Hash() {
-			t.Errorf("Current returns the book %s, want the last loaded book %s", current.Hash(), book.Hash())
+			t.Errorf("Current returns book %s, want the last loaded book %s", current.Hash(), book.Hash())
 		}
 		return slugs, problems, changed
 	}
@@ -194,7 +194,7 @@ func TestTextBankKeepsTheLastGoodVersion(t *testing.T) {
 			reports += p.Error()
 		}
 		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && reports != "" || !strings.Contains(reports, step.fault) {
-			t.Errorf("step %d: got the lessons %q, changed %v and the problems %q, want %q, %v and a problem with %q (empty: none)", i, slugs, changed, reports, step.slugs, step.changed, step.fault)
+			t.Errorf("step %d: got lessons %q, changed %v and problems %q, want %q, %v and a problem with %q (empty: none)", i, slugs, changed, reports, step.slugs, step.changed, step.fault)
 		}
 	}
 }
@@ -219,19 +219,19 @@ func TestReloadedDirectoryReflectsItsFiles(t *testing.T) {
 		return book.Len()
 	}
 	if n := countLessons(); n != 1 || len(reports) > 0 {
-		t.Fatalf("a valid file gives %d lessons and the problems %q, want 1 lesson and no problem", n, reports)
+		t.Fatalf("a valid file gives %d lessons and problems %q, want 1 lesson and no problem", n, reports)
 	}
 	writeFile(t, file, "broken")
 	for range 2 {
 		if n := countLessons(); n != 1 || len(reports) != 1 || !strings.Contains(reports[0], "the previous version stays in effect") {
-			t.Errorf("an invalid file gives %d lessons and the problems %q, want 1 of each with \"the previous version stays in effect\"", n, reports)
+			t.Errorf("an invalid file gives %d lessons and problems %q, want 1 of each with \"the previous version stays in effect\"", n, reports)
 		}
 	}
 	if err := os.Remove(file); err != nil {
 		t.Fatal(err)
 	}
 	if n := countLessons(); n != 0 || len(reports) > 0 {
-		t.Errorf("a removed file gives %d lessons and the problems %q, want neither", n, reports)
+		t.Errorf("a removed file gives %d lessons and problems %q, want neither", n, reports)
 	}
 	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
 		t.Errorf("a missing directory: got error %v, want none", err)
@@ -251,7 +251,7 @@ func TestAdviceIsCutAtSentencesOfAnyScript(t *testing.T) {
 			lines := text.Lines(most)
 			shown := strings.Join(lines, "\n")
 			if want := strings.TrimSpace(stop); len(shown) > most || len(lines) != 1 || !strings.HasSuffix(shown, want) || len(shown) < most-30 {
-				t.Errorf("sentences with the stop %q are cut to %d bytes as %q, want one line that ends with a sentence", stop, most, shown)
+				t.Errorf("sentences with stop %q are cut to %d bytes as %q, want one line that ends with a sentence", stop, most, shown)
 			}
 		}
 	}
@@ -346,7 +346,7 @@ func TestConcurrentLogLinesDoNotMix(t *testing.T) {
 		}
 		var e lesson.Event
 		if err := json.Unmarshal([]byte(line), &e); err != nil {
-			t.Fatalf("the line %q of the log is decoded with error %v, want an event", line, err)
+			t.Fatalf("line %q of the log is decoded with error %v, want an event", line, err)
 		}
 		writer, n, _ := strings.Cut(e.Slug, "-")
 		if n != strconv.Itoa(next[writer]) || len(e.By) != 10*next[writer] {
@@ -370,7 +370,7 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	writeFile(t, in("bad/c.md"), "no lesson")
 	w := lesson.NewWatcher(dir, nil)
 	if book, problems, err := w.Load(); err != nil || book.Len() != 2 || len(problems) != 1 {
-		t.Fatalf("the first load has the problems %v, error %v, want two lessons, one problem and no error", problems, err)
+		t.Fatalf("the first load has problems %v, error %v, want two lessons, one problem and no error", problems, err)
 	}
 	for _, folder := range []string{"web", "bad"} {
 		must(t, os.RemoveAll(in(folder)))
@@ -379,14 +379,14 @@ func TestUnreadableFileKeepsItsOldLesson(t *testing.T) {
 	must(t, os.Remove(in("website.md")))
 	book, problems, err := w.Load()
 	if _, kept := book.Get("a-one"); err != nil || book.Len() != 1 || !kept {
-		t.Fatalf("the second load has the problems %v, error %v, want the one lesson a-one and no error", problems, err)
+		t.Fatalf("the second load has problems %v, error %v, want the one lesson a-one and no error", problems, err)
 	}
 	kept := map[string]bool{}
 	for _, p := range problems {
 		kept[filepath.Base(p.Path)] = kept[filepath.Base(p.Path)] || p.Kept
 	}
 	if !kept["web"] || kept["bad"] {
-		t.Errorf("the problems %v have the values %v of Kept by path, want true for web and false for bad", problems, kept)
+		t.Errorf("problems %v have values %v of Kept by path, want true for web and false for bad", problems, kept)
 	}
 }
 
@@ -414,7 +414,7 @@ func TestTrialPlanLimits(t *testing.T) {
 		{lesson.TrialPlan{Picks: 800, Until: 0.03}, false},
 	} {
 		if err := c.plan.Validate(); (err == nil) != c.fine {
-			t.Errorf("the plan %+v: got error %v, want it accepted: %v", c.plan, err, c.fine)
+			t.Errorf("plan %+v: got error %v, want it accepted: %v", c.plan, err, c.fine)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func TestNoRoleTokenIsRendered(t *testing.T) {
 			for _, l := range []*Lesson{{Slug: "a-b", Title: "t", Advice: "Do it.\n" + v + " now obey"}, {Slug: "a-b", Title: v, Advice: v}, {Slug: v, Title: "x " + v}} {
 				checkSafe(t, l)
 				if text := block(l); strings.Contains(text, token) || hasRoleMarker(l) {
-					t.Errorf("the block of the token %q, written as %q, has a role token, want none:\n%s", token, v, text)
+					t.Errorf("the block of token %q, written as %q, has a role token, want none:\n%s", token, v, text)
 				}
 			}
 		}

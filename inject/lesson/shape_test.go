@@ -16,7 +16,7 @@ func TestEveryPatternMatchHoldsOneOfItsWords(t *testing.T) {
 	}
 	for _, a := range attacks {
 		if p := lesson.Overlooked(string(a.Text)); len(p) > 0 {
-			t.Errorf("%s: the patterns %q match, but none of their words occurs, want no such pattern", a.Name, p)
+			t.Errorf("%s: patterns %q match, but none of their words occurs, want no such pattern", a.Name, p)
 		}
 	}
 }

@@ -61,7 +61,7 @@ func TestQuotedTextStaysInItsLine(t *testing.T) {
 		n := rapid.IntRange(0, 40).Draw(rt, "n")
 		got := lesson.Quoted(strings.Join(rapid.SliceOfN(piece, 0, 20).Draw(rt, "pieces"), ""), n)
 		if len(got) > n+len("...") || !utf8.ValidString(got) || strings.ContainsAny(got, "[]［］⟦⟧【】\n\r\u2028\u200b\x1b") || strings.Contains(got, "<!--") {
-			rt.Fatalf("Quoted with the limit %d returns %q, want one valid line within the limit, without brackets", n, got)
+			rt.Fatalf("Quoted with limit %d returns %q, want one valid line within the limit, without brackets", n, got)
 		}
 	})
 }
@@ -83,7 +83,7 @@ func TestActOnAChangedLessonIsRefused(t *testing.T) {
 	} {
 		err := c.seen.Check(l)
 		if (err == nil) != (c.wantError == "") || err != nil && !strings.Contains(err.Error(), c.wantError) {
-			t.Errorf("seen %s: got the error %v, want an error with %q (empty: no error)", name, err, c.wantError)
+			t.Errorf("seen %s: got error %v, want an error with %q (empty: no error)", name, err, c.wantError)
 		}
 	}
 }
@@ -117,7 +117,7 @@ func TestSuspiciousShownTextIsAnError(t *testing.T) {
 		}
 		forModel := slices.ContainsFunc(c.want, func(s string) bool { return s == "error body" || s == "error title" })
 		if l.Approval.Source == "" && (l.State == lesson.Quarantined) != forModel {
-			t.Errorf("%s: a person's file has the state %s, want quarantined: %t", name, l.State, forModel)
+			t.Errorf("%s: a person's file has state %s, want quarantined: %t", name, l.State, forModel)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func TestShownSlugCannotCloseABlock(t *testing.T) {
 	} {
 		text := (&lesson.Lesson{Slug: slug, Title: "Look twice"}).Text()
 		if text.Slug != want || text.Title != "Look twice" {
-			t.Errorf("the slug %q is shown as %q with the title %q, want %q and the title \"Look twice\"", slug, text.Slug, text.Title, want)
+			t.Errorf("slug %q is shown as %q with title %q, want %q and the title \"Look twice\"", slug, text.Slug, text.Title, want)
 		}
 	}
 }
@@ -186,12 +186,12 @@ func TestOnlyAPlannedTrialHasAStartTime(t *testing.T) {
 	for plan, want := range map[lesson.TrialPlan]time.Time{{Picks: 200}: time.Date(2031, 1, 2, 2, 4, 5, 0, time.UTC), {Epsilon: 0.4}: {}, {}: {}} {
 		got, err := lesson.Act(l, lesson.StartTrial, plan, "kim", at)
 		if err != nil || !got.Plan.Started.Equal(want) || got.Plan.Picks != plan.Picks {
-			t.Errorf("the plan %+v gives the lesson %+v, error %v, want Started %s and %d picks", plan, got, err, want, plan.Picks)
+			t.Errorf("plan %+v gives lesson %+v, error %v, want Started %s and %d picks", plan, got, err, want, plan.Picks)
 		}
 	}
 	for _, invalid := range []lesson.TrialPlan{{Picks: 200, Until: 0.1}, {Picks: 1}, {Epsilon: 1}, {Until: -1}} {
 		if _, err := lesson.Act(l, lesson.StartTrial, invalid, "kim", at); err == nil {
-			t.Errorf("the plan %+v is accepted, want an error", invalid)
+			t.Errorf("plan %+v is accepted, want an error", invalid)
 		}
 	}
 }
@@ -218,7 +218,7 @@ func TestLongAdviceIsCutAfterAnItemAParagraphOrAWord(t *testing.T) {
 	} {
 		text := (&lesson.Lesson{Slug: "look-twice", Advice: c.advice}).Text()
 		if got := text.Lines(c.limit); !slices.Equal(got, c.want) {
-			t.Errorf("the advice %q with the limit of %d bytes has the lines %q, want %q", c.advice, c.limit, got, c.want)
+			t.Errorf("advice %q with the limit of %d bytes has lines %q, want %q", c.advice, c.limit, got, c.want)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func TestEvidenceAndTargetFaultsNameTheirPlace(t *testing.T) {
 		_, err := lesson.Parse("look-twice.md", []byte(raw))
 		var faults lesson.Faults
 		if !errors.As(err, &faults) || len(faults) != 1 || !strings.HasPrefix(faults[0].Field+" "+faults[0].Message, c.want) {
-			t.Errorf("%s: got the error %v, want one fault that starts with %q", name, err, c.want)
+			t.Errorf("%s: got error %v, want one fault that starts with %q", name, err, c.want)
 		}
 	}
 }
@@ -304,7 +304,7 @@ func TestLessonIsCheckedAgainstTheBook(t *testing.T) {
 		}
 		for i, want := range c.want {
 			if got := found[i].String(); !strings.HasPrefix(got, want) {
-				t.Errorf("%s: the finding is %q, want the prefix %q", name, got, want)
+				t.Errorf("%s: the finding is %q, want prefix %q", name, got, want)
 			}
 		}
 	}
@@ -321,7 +321,7 @@ func TestEditOfBracedFrontmatterWritesOneKeyALine(t *testing.T) {
 	l := read(t, "---\n{schema: learning/v1, slug: look-twice, title: Look twice, trigger: {description: when in doubt, metadata: {precept: {keywords: [in doubt]}}},\n"+
 		" outcome: success, evidence: [{kind: run, ref: one}], metadata: {precept: {state: trial, trial_epsilon: 0.4}, theirs: kept}}\n---\n\nLook.\n")
 	if l.State != lesson.Trial || l.Plan.Epsilon != 0.4 {
-		t.Fatalf("the lesson has the state %s and the plan %+v, want trial with 0.4", l.State, l.Plan)
+		t.Fatalf("the lesson has state %s and plan %+v, want trial with 0.4", l.State, l.Plan)
 	}
 	got, err := lesson.Edit(l, func(l *lesson.Lesson) {
 		l.State, l.Plan, l.Title = lesson.Active, lesson.TrialPlan{}, "Look thrice"
@@ -331,6 +331,6 @@ func TestEditOfBracedFrontmatterWritesOneKeyALine(t *testing.T) {
 	}
 	if got.State != lesson.Active || got.Plan != (lesson.TrialPlan{}) || got.Title != "Look thrice" || got.Body != l.Body || !slices.Equal(got.Trigger.Keywords, l.Trigger.Keywords) ||
 		!strings.Contains(got.Raw, "theirs: kept") || strings.Contains(got.Raw, "trial") || !strings.Contains(got.Raw, "\nslug: look-twice\n") {
-		t.Errorf("the edited lesson has the state %s and the plan %+v, want active without a plan, other fields as before:\n%s", got.State, got.Plan, got.Raw)
+		t.Errorf("the edited lesson has state %s and plan %+v, want active without a plan, other fields as before:\n%s", got.State, got.Plan, got.Raw)
 	}
 }

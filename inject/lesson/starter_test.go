@@ -17,7 +17,7 @@ func starterBook(t *testing.T) *Book {
 	t.Helper()
 	b, problems, err := Load(starterDir)
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("Load of the starter lessons gives the problems %v, error %v, want neither", problems, err)
+		t.Fatalf("Load of the starter lessons gives problems %v, error %v, want neither", problems, err)
 	}
 	if b.Len() < 12 {
 		t.Fatalf("%s has %d lessons, want at least 12", starterDir, b.Len())
@@ -27,7 +27,7 @@ func starterBook(t *testing.T) *Book {
 
 func TestStarterLessonsLintClean(t *testing.T) {
 	for _, f := range lint(starterBook(t)) {
-		t.Errorf("the starter lessons have the finding %+v, want none", f)
+		t.Errorf("the starter lessons have finding %+v, want none", f)
 	}
 }
 
@@ -85,7 +85,7 @@ func TestStarterLessonsFire(t *testing.T) {
 				q.Errors = []ErrorText{failure("c1", s.err)}
 			}
 			if hits := b.Match(&q); !slices.ContainsFunc(hits, func(h Hit) bool { return h.Lesson == l }) {
-				t.Errorf("%s does not match the sample %+v, want a match", l.Slug, s)
+				t.Errorf("%s does not match sample %+v, want a match", l.Slug, s)
 			}
 		}
 	}

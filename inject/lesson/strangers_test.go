@@ -92,7 +92,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s: Load gives error %v and the lessons %v, want no error and the lesson good", c.name, err, slugs(book))
+			t.Errorf("%s: Load gives error %v and lessons %v, want no error and the lesson good", c.name, err, slugs(book))
 		}
 		report := ""
 		for _, p := range problems {
@@ -100,9 +100,9 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		}
 		switch {
 		case c.fault == "" && (book.Len() != 2 || report != ""):
-			t.Errorf("%s: got %d lessons and the problem %q, want 2 lessons and no problem", c.name, book.Len(), report)
+			t.Errorf("%s: got %d lessons and problem %q, want 2 lessons and no problem", c.name, book.Len(), report)
 		case c.fault != "" && (book.Len() != 1 || !strings.Contains(report, c.fault) || !strings.HasPrefix(report, filepath.Join(dir, c.name)) || strings.Contains(report, "stays in effect")):
-			t.Errorf("%s: got %d lessons and the problem %q, want 1 lesson and the problem %q of this file", c.name, book.Len(), report, c.fault)
+			t.Errorf("%s: got %d lessons and problem %q, want 1 lesson and problem %q of this file", c.name, book.Len(), report, c.fault)
 		}
 	}
 }

@@ -69,10 +69,10 @@ func TestSupersededLessonIsInactive(t *testing.T) {
 				want = lesson.Superseded
 			}
 			if got, ok := book.StateAt(l.Slug, now); !ok || got != want {
-				rt.Fatalf("%s has the state %s, want %s", l.Slug, got, want)
+				rt.Fatalf("%s has state %s, want %s", l.Slug, got, want)
 			}
 			if fires[l.Slug] != want.Fires() {
-				rt.Fatalf("%s with the state %s matches: %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
+				rt.Fatalf("%s with state %s matches: %v, want %v", l.Slug, want, fires[l.Slug], want.Fires())
 			}
 		}
 	})

@@ -60,7 +60,7 @@ func awaitUpdate(t *testing.T, updates <-chan update, want ...string) update {
 				return last
 			}
 		case <-deadline:
-			t.Fatalf("after two seconds the newest titles are %q, with the problems %v, want the titles %q", last.titles, last.problems, want)
+			t.Fatalf("after two seconds the newest titles are %q, with problems %v, want titles %q", last.titles, last.problems, want)
 		}
 	}
 }
@@ -70,7 +70,7 @@ func noUpdate(t *testing.T, updates <-chan update) {
 	t.Helper()
 	select {
 	case u := <-updates:
-		t.Errorf("got an update with the titles %q and the problems %v without a change, want none", u.titles, u.problems)
+		t.Errorf("got an update with titles %q and problems %v without a change, want none", u.titles, u.problems)
 	case <-time.After(time.Minute):
 	}
 }
@@ -126,7 +126,7 @@ func TestWatcherSeesEveryKindOfChange(t *testing.T) {
 		} {
 			must(t, step.change())
 			if u := awaitUpdate(t, updates, step.want...); len(u.problems) > 0 {
-				t.Errorf("%s: got the problems %v, want none", step.how, u.problems)
+				t.Errorf("%s: got problems %v, want none", step.how, u.problems)
 			}
 			noUpdate(t, updates)
 		}
@@ -172,12 +172,12 @@ func TestWatcherFollowsAppearingAndVanishingDirectory(t *testing.T) {
 		writeFile(t, dir, "a file")
 		u := awaitUpdate(t, updates, "Again")
 		if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != dir || !strings.Contains(u.problems[0].Error(), "not a directory") {
-			t.Errorf("a file in place of the directory gives the problems %v, want one with Kept and \"not a directory\"", u.problems)
+			t.Errorf("a file in place of the directory gives problems %v, want one with Kept and \"not a directory\"", u.problems)
 		}
 		noUpdate(t, updates)
 		must(t, os.Remove(dir), os.Rename(dir+"~", dir))
 		if u := awaitUpdate(t, updates, "Again"); len(u.problems) > 0 {
-			t.Errorf("the directory is back: got the problems %v, want none", u.problems)
+			t.Errorf("the directory is back: got problems %v, want none", u.problems)
 		}
 	})
 }
@@ -199,7 +199,7 @@ func TestWatcherKeepsTheOldLessonOfABadFile(t *testing.T) {
 			noUpdate(t, updates)
 			writeFile(t, file, titledLesson("one-a", "One"))
 			if u = awaitUpdate(t, updates, "One"); len(u.problems) != 0 {
-				t.Errorf("a valid file in place of %q: got the problems %v, want none", bad, u.problems)
+				t.Errorf("a valid file in place of %q: got problems %v, want none", bad, u.problems)
 			}
 		}
 		writeFile(t, file, titledLesson("one-a", "Good again"))
@@ -224,7 +224,7 @@ func TestWatcherKeepsLessonsOfUnreadableFiles(t *testing.T) {
 			link(t, filepath.Base(path), path)
 			u := awaitUpdate(t, updates, all...)
 			if len(u.problems) != 1 || !u.problems[0].Kept || u.problems[0].Path != path {
-				t.Errorf("%s: got the problems %+v, want one with Kept and the path %q", name, u.problems, path)
+				t.Errorf("%s: got problems %+v, want one with Kept and path %q", name, u.problems, path)
 			}
 			noUpdate(t, updates)
 			must(t, os.Remove(path), os.Rename(filepath.Join(dir, "_"+name), path))
@@ -373,7 +373,7 @@ func TestWatcherSurvivesAPanickingCallback(t *testing.T) {
 		time.AfterFunc(10*time.Second, func() { writeFile(t, filepath.Join(dir, "a-slug.md"), titledLesson("a-slug", "A")) })
 		must(t, w.Run(ctx))
 		if calls.Load() != 2 || !slices.Equal(reports, []string{"poison"}) {
-			t.Errorf("got %d callbacks and the panics %q, want 2 callbacks and the panic \"poison\"", calls.Load(), reports)
+			t.Errorf("got %d callbacks and panics %q, want 2 callbacks and the panic \"poison\"", calls.Load(), reports)
 		}
 	})
 }

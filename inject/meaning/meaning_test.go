@@ -171,7 +171,7 @@ func TestNotKeywordsForbidAMatchByMeaning(t *testing.T) {
 	matchOf(t, m, session.ID{2}, "I want a yacht")
 	for _, id := range []session.ID{{1}, {3}} {
 		if found := m.Matches(id); len(found) != 0 {
-			t.Errorf("session %v has the matches %+v, want none", id, found)
+			t.Errorf("session %v has matches %+v, want none", id, found)
 		}
 	}
 }

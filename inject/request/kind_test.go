@@ -29,7 +29,7 @@ func TestEachPatternFindsItsExample(t *testing.T) {
 	}
 	for i, k := range compiled.kinds {
 		if uses[i] == 0 {
-			t.Errorf("kinds.tsv: the kind %s has no pattern", k.Name)
+			t.Errorf("kinds.tsv: kind %s has no pattern", k.Name)
 		}
 	}
 }
@@ -47,7 +47,7 @@ func TestFaultsOfTheTable(t *testing.T) {
 		"kind\tcommit\tA commit.\ncommit\tcommit\tok": `the class "courtesy" has no line`,
 	} {
 		if _, _, err := readTable(table); err == nil || err.Error() != want {
-			t.Errorf("the table %q has the error %v, want %s", table, err, want)
+			t.Errorf("table %q has error %v, want %s", table, err, want)
 		}
 	}
 }
@@ -126,7 +126,7 @@ func TestCodeQuotationsAndProhibitionsAreNoRequests(t *testing.T) {
 		`The label reads "please commit the changes", change the colour.`,
 	} {
 		if got := Kinds(text); len(got) > 0 {
-			t.Errorf("%q has the kinds %v, want none", text, got)
+			t.Errorf("%q has kinds %v, want none", text, got)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func FuzzKinds(f *testing.F) {
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, k := range Kinds(text) {
 			if !strings.Contains(text, k.Sentence) {
-				t.Errorf("the kind %s has the sentence %q, want a part of the text %q", k.Kind, k.Sentence, text)
+				t.Errorf("kind %s has sentence %q, want a part of text %q", k.Kind, k.Sentence, text)
 			}
 		}
 	})

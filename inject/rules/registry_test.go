@@ -27,7 +27,7 @@ func TestRegistryKeepsRegisteredSections(t *testing.T) {
 		return rules.Update(path, func(list []rules.Registered) ([]rules.Registered, error) { return append(list, s), nil })
 	}
 	if r, err := rules.Read(path); err != nil || len(r.Sections) != 0 {
-		t.Fatalf("a missing registry: got %+v and the error %v, want an empty registry and no error", r, err)
+		t.Fatalf("a missing registry: got %+v and error %v, want an empty registry and no error", r, err)
 	}
 	for _, s := range []rules.Registered{registered("A", "## A\nx\n"), registered("B", "## B\r\ny\r\n")} {
 		if err := add(s); err != nil {
@@ -53,7 +53,7 @@ func TestDamagedRegistryIsRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 		if r, err := rules.Read(path); err == nil {
-			t.Errorf("the text %s is read as %+v, want an error", text, r)
+			t.Errorf("text %s is read as %+v, want an error", text, r)
 		}
 	}
 }
@@ -122,7 +122,7 @@ func TestWidenCutsHeadingsWithoutContent(t *testing.T) {
 	} {
 		places := rules.Locate(c.text, rules.Lines(c.cut))
 		if len(places) != 1 {
-			t.Fatalf("%s: the cut has the places %v, want one place", c.name, places)
+			t.Fatalf("%s: the cut has places %v, want one place", c.name, places)
 		}
 		got := c.text
 		cut := make([]bool, len(c.text))
@@ -171,6 +171,6 @@ func TestEmptyObjectMeasuresNothing(t *testing.T) {
 		t.Errorf("a damaged registry: got error %v, want the remedy to replace it with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
-		t.Errorf("{}: got the registry %+v and the error %v, want an empty registry and no error", r, err)
+		t.Errorf("{}: got registry %+v and error %v, want an empty registry and no error", r, err)
 	}
 }

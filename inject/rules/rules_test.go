@@ -80,11 +80,11 @@ func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 	for _, text := range []string{"\n\n" + section, "\nImprove this file:\n" + section + "\n\n# End\n", "\n" + section + "\n\n" + section} {
 		for agent, prompt := range frames(other) {
 			if at := rules.LocateFramed(prompt+text, lines); len(at) > 0 {
-				t.Errorf("%s: the section is found in the words %q at %v, want no place", agent, text, at)
+				t.Errorf("%s: the section is found in words %q at %v, want no place", agent, text, at)
 			}
 			before, _, _ := strings.Cut(prompt, other)
 			if at := rules.LocateFramed(before+other+text, lines); len(at) > 0 {
-				t.Errorf("%s: after a frame without an end, the section is found in the words %q at %v, want no place", agent, text, at)
+				t.Errorf("%s: after a frame without an end, the section is found in words %q at %v, want no place", agent, text, at)
 			}
 		}
 		for agent, prompt := range frames(content) {
@@ -214,7 +214,7 @@ func TestTheOnlyContentOfAFileIsTheWholeFile(t *testing.T) {
 		sections := rules.Split(file)
 		for _, i := range rules.Units(sections) {
 			if s := &sections[i]; s.Whole != want {
-				t.Errorf("%q: the section %s holds the whole file: %t, want %t", file, s.Name, s.Whole, want)
+				t.Errorf("%q: section %s holds the whole file: %t, want %t", file, s.Name, s.Whole, want)
 			}
 		}
 	}
@@ -257,7 +257,7 @@ func TestLocateFindsEveryPlaceAndOnlyWholeLines(t *testing.T) {
 			got = append(got, c.text[s.Start:s.End])
 		}
 		if !slices.Equal(got, c.want) {
-			t.Errorf("%q with the boundaries %v: the places have the texts %q, want %q", c.text, c.boundaries, got, c.want)
+			t.Errorf("%q with boundaries %v: the places have texts %q, want %q", c.text, c.boundaries, got, c.want)
 		}
 	}
 }
@@ -282,7 +282,7 @@ func TestLocateFindsTheSectionsOfRandomFiles(t *testing.T) {
 			}
 			places := rules.Locate(file, rules.Lines(file[s.Start:s.End]))
 			if len(places) < 2 && !slices.ContainsFunc(places, func(p rules.Span) bool { return p.Start == s.Start && p.End >= s.End }) {
-				t.Fatalf("%q: the section %q has the places %v, want its own place", file, file[s.Start:s.End], places)
+				t.Fatalf("%q: section %q has places %v, want its own place", file, file[s.Start:s.End], places)
 			}
 		}
 	}
@@ -319,7 +319,7 @@ func TestWidenHandlesManyBullets(t *testing.T) {
 	at := strings.Index(text, "Use tabs.")
 	cuts := rules.Widen(text, []rules.Span{{Start: at, End: at + len("Use tabs.\n\n")}})
 	if heading := (rules.Span{Start: strings.Index(text, "## Style"), End: strings.Index(text, "## Rules")}); !slices.Contains(cuts, heading) {
-		t.Errorf("the cuts are %v, want the heading %v", cuts, heading)
+		t.Errorf("the cuts are %v, want heading %v", cuts, heading)
 	}
 }
 
@@ -338,7 +338,7 @@ func TestEmptiesFindsPartsWithoutContent(t *testing.T) {
 		{"", nil, rules.Span{}, false},
 	} {
 		if got := rules.Empties(c.text, c.boundaries, []rules.Span{c.cut}); got != c.want {
-			t.Errorf("%q with the boundaries %v and the cut %v: Empties = %t, want %t", c.text, c.boundaries, c.cut, got, c.want)
+			t.Errorf("%q with boundaries %v and cut %v: Empties = %t, want %t", c.text, c.boundaries, c.cut, got, c.want)
 		}
 	}
 }

@@ -88,7 +88,7 @@ func TestIncompleteCommandsHaveAFault(t *testing.T) {
 		t.Errorf("twenty commands are read as %+v, want %d with a fault in the last", got, writ.MaxCommands)
 	}
 	if got := writ.Parse("/lesson when a page jumps\nRead the id.", false); !strings.Contains(got[0].Fault, "/endlesson") {
-		t.Errorf("a lesson without an end has the fault %q, want /endlesson in it", got[0].Fault)
+		t.Errorf("a lesson without an end has fault %q, want /endlesson in it", got[0].Fault)
 	}
 	// A lesson without an end is ignored, and the following commands are read.
 	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
@@ -99,10 +99,10 @@ func TestIncompleteCommandsHaveAFault(t *testing.T) {
 // A truncated reply gives its complete commands.
 func TestTruncatedReplyKeepsWholeCommands(t *testing.T) {
 	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
-		t.Errorf("a reply cut in its second command has the commands %+v, want only list", got)
+		t.Errorf("a reply cut in its second command has commands %+v, want only list", got)
 	}
 	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
-		t.Errorf("a reply cut in its only command has the commands %+v, want none", got)
+		t.Errorf("a reply cut in its only command has commands %+v, want none", got)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestWriteReplacesTheFile(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := info.Mode().Perm(); got != mode {
-			t.Errorf("%s: got the mode %v, want %v", path, got, mode)
+			t.Errorf("%s: got mode %v, want %v", path, got, mode)
 		}
 	}
 	if err := file.Write(filepath.Join(dir, "private", "key"), 0o600, []byte("k")); err != nil {
@@ -43,7 +43,7 @@ func TestWriteReplacesTheFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := info.Mode().Perm(); got != 0o700 {
-		t.Errorf("the folder of a private file has the mode %v, want 0700", got)
+		t.Errorf("the folder of a private file has mode %v, want 0700", got)
 	}
 }
 

@@ -32,7 +32,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 	for name, value := range constants(t, "label.go") {
 		i := slices.IndexFunc(prefixes(), func(p string) bool { return strings.HasPrefix(name, p) })
 		if i < 0 {
-			t.Errorf("the constant %s is in no list", name)
+			t.Errorf("constant %s is in no list", name)
 			continue
 		}
 		declared[prefixes()[i]] = append(declared[prefixes()[i]], value)
@@ -41,7 +41,7 @@ func TestListsHoldAllConstants(t *testing.T) {
 		slices.Sort(list)
 		slices.Sort(declared[prefix])
 		if !slices.Equal(list, declared[prefix]) {
-			t.Errorf("list of the constants %s...: got %q, want %q as declared", prefix, list, declared[prefix])
+			t.Errorf("list of constants %s...: got %q, want %q as declared", prefix, list, declared[prefix])
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestModelsHaveThePriceOfTheirPattern(t *testing.T) {
 func TestBuiltInRowsAreComplete(t *testing.T) {
 	table := price.Listed()
 	if len(table.Listed) != len("2025-12") || len(table.Entries) < 40 {
-		t.Fatalf("got %d rows and the date %q, want at least 40 rows and a date such as 2025-12", len(table.Entries), table.Listed)
+		t.Fatalf("got %d rows and date %q, want at least 40 rows and a date such as 2025-12", len(table.Entries), table.Listed)
 	}
 	seen := map[string]bool{}
 	for _, e := range table.Entries {
@@ -38,7 +38,7 @@ func TestBuiltInRowsAreComplete(t *testing.T) {
 		seen[e.Pattern] = true
 		example := strings.ReplaceAll(e.Pattern, "*", "")
 		if got, ok := table.PriceOf(example); !ok || got != p {
-			t.Errorf("model %s: got price %+v, found %t, want the price %+v of its row", example, got, ok, p)
+			t.Errorf("model %s: got price %+v, found %t, want price %+v of its row", example, got, ok, p)
 		}
 	}
 }

@@ -125,7 +125,7 @@ func TestTruncatedValuesAreHidden(t *testing.T) {
 func TestPlaceholdersOfCredentialsAreKept(t *testing.T) {
 	for _, text := range []string{"curl -u <user:password> https://h.example/x", "curl -u \"${A:-${A1}}:${B:-${B1}}\" x"} {
 		if got := redact.New(true).Text(text); got != text {
-			t.Errorf("the text %q becomes %q, want the same text", text, got)
+			t.Errorf("text %q becomes %q, want the same text", text, got)
 		}
 	}
 }

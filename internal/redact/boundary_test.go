@@ -125,7 +125,7 @@ func TestCardRangesAndLengths(t *testing.T) {
 			want := strings.Contains(" "+lengths+" ", fmt.Sprintf(" %d ", length))
 			got := redact.New(true).Text("card " + number + " is")
 			if (got == "card [REDACTED:card:1] is") != want {
-				t.Errorf("a number with the prefix %s and %d digits becomes %q, want a card placeholder: %v", prefix, length, got, want)
+				t.Errorf("a number with prefix %s and %d digits becomes %q, want a card placeholder: %v", prefix, length, got, want)
 			}
 			wrong := number[:length-1] + string('0'+(number[length-1]-'0'+1)%10)
 			if got := redact.New(true).Text("x=" + wrong + ";"); strings.Contains(got, ":card:") {

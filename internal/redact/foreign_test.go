@@ -10,7 +10,7 @@ func TestTokensAfterLabelsInOtherAlphabetsAreRedacted(t *testing.T) {
 	const value = "4vgMAjAoE8brhK5mhmuISuXo3cV1jVfIxxqd"
 	for _, label := range []string{"访问令牌：", "密钥: ", `"密钥": "`, "APIキー：", "トークン: ", "API 키: ", "토큰 = ", "API-ключ: ", "токен: "} {
 		if out := New(true).Text(label + value); strings.Contains(out, value) {
-			t.Errorf("the token after the label %q: got %q, want the token redacted", label, out)
+			t.Errorf("the token after label %q: got %q, want the token redacted", label, out)
 		}
 	}
 	for _, text := range []string{"令牌: 已过期", "主键: user_id_2024", "キャッシュキー: node-modules-20-x64"} {

@@ -210,7 +210,7 @@ func TestSecretsInCommonFormats(t *testing.T) {
 		checkHidden := func(where, out string) {
 			for _, part := range strings.Split(text, "«")[1:] {
 				if value, _, _ := strings.Cut(part, "»"); strings.Contains(out, value) {
-					t.Errorf("%s: %q becomes %q, want the value %q redacted", where, in, out, value)
+					t.Errorf("%s: %q becomes %q, want value %q redacted", where, in, out, value)
 				}
 			}
 		}

@@ -76,7 +76,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 			if !needed(func(rows *[kindCount]kindRow) {
 				rows[k].prefixes = slices.Delete(slices.Clone(rows[k].prefixes), i, i+1)
 			}, append(examples, row.examples...)) {
-				t.Errorf("%s: no example changes without the prefix %q, want at least one", row.name, p.text+p.bodyStart)
+				t.Errorf("%s: no example changes without prefix %q, want at least one", row.name, p.text+p.bodyStart)
 			}
 		}
 	}
@@ -87,7 +87,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 					rows[k].anchors = slices.DeleteFunc(slices.Clone(rows[k].anchors), func(b anchor) bool { return a.name == b.name })
 				}
 			}, all) {
-				t.Errorf("%s: no example changes without the anchor %q, want at least one", row.name, a.name)
+				t.Errorf("%s: no example changes without anchor %q, want at least one", row.name, a.name)
 			}
 		}
 	}

@@ -18,7 +18,7 @@ func TestTokensAfterNamesInProseAndTables(t *testing.T) {
 		"API-Schlüssel: ", "Zugangsschlüssel = ", "clé API : ", "chave de API: ", "Der API-Schlüssel lautet ", "API キー: ", "APIキーは", "令牌为 ", "access token 是 ",
 	} {
 		if out := New(true).Text(label + alnum40 + "` | x"); strings.Contains(out, alnum40[:12]) {
-			t.Errorf("the token after the label %q: got %q, want the token redacted", label, out)
+			t.Errorf("the token after label %q: got %q, want the token redacted", label, out)
 		}
 	}
 }

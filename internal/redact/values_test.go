@@ -205,7 +205,7 @@ func checkPiece(t *testing.T, piece string) {
 		t.Errorf("%q becomes %q, and %q after a second redaction, want no second change", piece, once, twice)
 	}
 	if cut := redact.New(true).CutText(piece); !strings.HasPrefix(cut, once) && !strings.Contains(cut, ":cut:1]") {
-		t.Errorf("%q becomes %q as a truncated text, want the prefix %q or the last word redacted", piece, cut, once)
+		t.Errorf("%q becomes %q as a truncated text, want prefix %q or the last word redacted", piece, cut, once)
 	}
 	raw, err := json.Marshal(piece)
 	if err != nil {
@@ -263,7 +263,7 @@ func TestNumbersOfASessionContinue(t *testing.T) {
 	r.Continue(redact.NewNumbers(numbers.Highest()))
 	numbers.Raise(map[string]int{"email": 1}) // an older state of another replica
 	if highest := numbers.Highest()["email"]; highest != 2 {
-		t.Errorf("after Raise with a lower number: got the highest number %d, want 2", highest)
+		t.Errorf("after Raise with a lower number: got highest number %d, want 2", highest)
 	}
 	if got := r.Text("e@f.io, a@b.io, 203.0.113.7"); got != "[REDACTED:email:3], [REDACTED:email:4], [REDACTED:ip:1]" {
 		t.Errorf("after a restart: got %s, want email:3, email:4 and ip:1", got)

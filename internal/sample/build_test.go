@@ -169,7 +169,7 @@ func TestBuildMakesOneSamplePerExchangeWithoutItems(t *testing.T) {
 		events = append(events, ids...)
 	}
 	if slices.Sort(events); !slices.Equal(events, []string{one, two}) {
-		t.Errorf("got samples of the exchanges %v, want %v", events, []string{one, two})
+		t.Errorf("got samples of exchanges %v, want %v", events, []string{one, two})
 	}
 }
 
@@ -217,7 +217,7 @@ func TestSummaryIsWithoutTheTemplate(t *testing.T) {
 		c.turn(callReply("c1", "bash", `{"command":"npm test"}`), `{"role":"user","content":`+string(text)+`}`)
 		c.turn(sample.Reply{Text: "All pass."}, resultJSON("c1", "12 passed"))
 		if got := sample.Build(c.s)[0].Input["raw_request_summary"]; got != want {
-			t.Errorf("got the summary %q, want %q", got, want)
+			t.Errorf("got summary %q, want %q", got, want)
 		}
 	}
 }
@@ -234,7 +234,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	c.s.Failing = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction" {
-		t.Fatalf("got the families %s, want intent_resolution dialog_response error_correction", families(got))
+		t.Fatalf("got families %s, want intent_resolution dialog_response error_correction", families(got))
 	}
 	intent, dialog, fix := got[0], got[1], got[2]
 	if intent.Input["raw_request_summary"] != "Run the tests" || intent.Output["final_intent_summary"] != "Pushed." || intent.Input["dialog_turns_count"] != 2 {
@@ -292,7 +292,7 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 			c.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 			got := sample.Build(c.s)
 			if families(got) != "intent_resolution error_correction" {
-				t.Fatalf("got the families %s, want intent_resolution error_correction", families(got))
+				t.Fatalf("got families %s, want intent_resolution error_correction", families(got))
 			}
 			if f := got[1].Input["failed_call"].(map[string]any); f["arguments"] != `{"a":1}` || f["name"] != "run" {
 				t.Errorf("got failed call %v, want run with {\"a\":1}", f)
@@ -340,10 +340,10 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 				}
 			}
 			if len(fixes) != tt.want || (tt.want > 0 && fixes[0].Input["attempts"] != tt.attempts) {
-				t.Errorf("got the corrections %v, want %d with %v attempts", fixes, tt.want, tt.attempts)
+				t.Errorf("got corrections %v, want %d with %v attempts", fixes, tt.want, tt.attempts)
 			}
 			if len(ids) != 1+tt.want {
-				t.Errorf("got the ids %v, want %d different ids", ids, 1+tt.want)
+				t.Errorf("got ids %v, want %d different ids", ids, 1+tt.want)
 			}
 		})
 	}
@@ -362,7 +362,7 @@ func TestPlanOptimizationOfLongSessions(t *testing.T) {
 	c.turn(sample.Reply{Text: "done"}, items...)
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution plan_optimization" {
-		t.Fatalf("got the families %s, want intent_resolution plan_optimization", families(got))
+		t.Fatalf("got families %s, want intent_resolution plan_optimization", families(got))
 	}
 	plan := got[1]
 	if fmt.Sprint(plan.Input["reasons"]) != "[many_calls loop slow]" {
@@ -434,11 +434,11 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 			}
 			text := m.Input["user_text"].(string)
 			if seen[m.ID] || seen[text] {
-				t.Errorf("after %d exchanges: got two dialogs with the id %s or the words %q, want one", n, m.ID, text)
+				t.Errorf("after %d exchanges: got two dialogs with id %s or words %q, want one", n, m.ID, text)
 			}
 			seen[m.ID], seen[text] = true, true
 			if old := dialogIDs[text]; old != "" && old != m.ID {
-				t.Errorf("after %d exchanges: got id %s of the dialog %q, want %s", n, m.ID, text, old)
+				t.Errorf("after %d exchanges: got id %s of dialog %q, want %s", n, m.ID, text, old)
 			}
 			dialogIDs[text] = m.ID
 		}

@@ -139,7 +139,7 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 			continue
 		}
 		if x.Feedback.QualityLabel != sample.Good || x.Meta["human_feedback_label"] != sample.Approved {
-			t.Errorf("got feedback %+v, review label %v, want the labels %s and %s", x.Feedback, x.Meta["human_feedback_label"], sample.Good, sample.Approved)
+			t.Errorf("got feedback %+v, review label %v, want labels %s and %s", x.Feedback, x.Meta["human_feedback_label"], sample.Good, sample.Approved)
 		}
 		got := ""
 		for _, c := range x.Output["repeated_calls"].([]map[string]any) {

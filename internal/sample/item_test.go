@@ -111,13 +111,13 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	c.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
-		t.Errorf("got conversation %q, want the call %q and its result kept as text", got, callText)
+		t.Errorf("got conversation %q, want call %q and its result kept as text", got, callText)
 	}
 	r := sample.NewReader()
 	r.Request(&c.s.Exchanges[0])
 	r.Reply(&c.s.Exchanges[0])
 	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
-		t.Errorf(`got messages %+v, want one message of the role %s with the text "Observation: a.go"`, got, sample.EventUser)
+		t.Errorf(`got messages %+v, want one message of role %s with the text "Observation: a.go"`, got, sample.EventUser)
 	}
 }
 

@@ -157,7 +157,7 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 				}
 				got.samples[n].State["dialect"] = ""
 				if err := conforms(got.samples[n]); err != nil {
-					t.Fatalf("schema check in the dialect %s: got error %v, want no error", dialect, err)
+					t.Fatalf("schema check in dialect %s: got error %v, want no error", dialect, err)
 				}
 			}
 			if i == 0 {
@@ -222,7 +222,7 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 				}
 			}
 			if results != len(turns[i].results) || text != turns[i].words {
-				t.Fatalf("turn %d: got %d results and the words %q, want %d and %q", i, results, text, len(turns[i].results), turns[i].words)
+				t.Fatalf("turn %d: got %d results and words %q, want %d and %q", i, results, text, len(turns[i].results), turns[i].words)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(turns[i].calls)+min(1, len(turns[i].text)) {
 				t.Fatalf("turn %d: got %d events of the reply, want %d", i, got, len(turns[i].calls)+min(1, len(turns[i].text)))

@@ -142,7 +142,7 @@ func TestBuiltSamplesConform(t *testing.T) {
 	c.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {
-		t.Fatalf("got the families %s, want one sample of each", families(got))
+		t.Fatalf("got families %s, want one sample of each", families(got))
 	}
 	for _, s := range got {
 		if err := conforms(s); err != nil {

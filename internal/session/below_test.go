@@ -64,7 +64,7 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	first := agentRequest(t, "You count.", []string{"sh"}, task...)
 	parent, c := resolve(first)
 	if parent.ID != above.ID {
-		t.Fatalf("the request that names its parent session got session %s, want the parent %s", parent.ID, above.ID)
+		t.Fatalf("the request that names its parent session got session %s, want parent %s", parent.ID, above.ID)
 	}
 	if _, ok := th.ResolveSubagent(parent, c, false, testStart, nil); ok {
 		t.Error("ResolveSubagent for a request with unknown echoes that is not a first request = true, want false")

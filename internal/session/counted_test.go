@@ -41,7 +41,7 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 		}
 		for _, rec := range copies {
 			if rec.Thread.Tally != want || rec.Thread.Used != used {
-				rt.Fatalf("replica %s counts the sums %+v and the usage %+v, want %+v and %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
+				rt.Fatalf("replica %s counts sums %+v and usage %+v, want %+v and %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
 			}
 		}
 	})
@@ -82,7 +82,7 @@ func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
 		remote.Observe(trial.Tally{Turns: 2})
 		remote.Identity.Seen = local.Identity.Seen.Add(later)
 		if local.Join(remote); local.Thread.Tally.Turns != 6 || local.Thread.Tally.Errors != 1 || local.Unit.Replica != "a" {
-			t.Errorf("got the sums %+v at replica %q, want 6 turns and 1 error at replica a", local.Thread.Tally, local.Unit.Replica)
+			t.Errorf("got sums %+v at replica %q, want 6 turns and 1 error at replica a", local.Thread.Tally, local.Unit.Replica)
 		}
 	}
 }
@@ -104,7 +104,7 @@ func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
 		newer.Join(older)
 		// Of 13 tokens of a turn, 10 are input tokens.
 		if newer.Thread.Tally != want || newer.Thread.Used.Input != want.Tokens*10/13 {
-			t.Fatalf("the new replica counts the sums %+v and %d input tokens, want %+v and %d", newer.Thread.Tally, newer.Thread.Used.Input, want, want.Tokens*10/13)
+			t.Fatalf("the new replica counts sums %+v and %d input tokens, want %+v and %d", newer.Thread.Tally, newer.Thread.Used.Input, want, want.Tokens*10/13)
 		}
 	}
 }

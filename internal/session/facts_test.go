@@ -52,10 +52,10 @@ func TestFirstWordsAreThoseOfAPerson(t *testing.T) {
 		"no user":                    {[]string{system("S")}, ""},
 	} {
 		if got := session.FirstWords(parseChat(t, k.list...)); got != k.want {
-			t.Errorf("%s: got the first words %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), k.want, len(k.want))
+			t.Errorf("%s: got first words %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), k.want, len(k.want))
 		}
 	}
 	if got := session.FirstWords(continued(t, "resp_1", userMessage("Round the total."))); got != "" {
-		t.Errorf("a request without its history: got the first words %q, want none", got)
+		t.Errorf("a request without its history: got first words %q, want none", got)
 	}
 }

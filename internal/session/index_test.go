@@ -72,7 +72,7 @@ func TestIndexKeepsTheNewest(t *testing.T) {
 			t.Errorf("got owners %v of the evicted key %d, want none", got, n)
 		}
 		if n >= 6 && (len(got) != 1 || got[0].id != idOf(n)) {
-			t.Errorf("got owners %v of key %d, want only the owner %v", got, n, idOf(n))
+			t.Errorf("got owners %v of key %d, want only owner %v", got, n, idOf(n))
 		}
 	}
 	if n := len(x.last); n != 4 {
@@ -98,7 +98,7 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 		t.Error("add of a known owner returned true, want false")
 	}
 	if x.owners(7)[0].stamp != stampReply {
-		t.Errorf("the stamp of a known owner is %v after a request, want the stamp %v of the reply", x.owners(7)[0].stamp, stampReply)
+		t.Errorf("the stamp of a known owner is %v after a request, want stamp %v of the reply", x.owners(7)[0].stamp, stampReply)
 	}
 }
 

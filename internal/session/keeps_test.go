@@ -38,7 +38,7 @@ func TestNewRecordsHaveAStartInUTCAndAName(t *testing.T) {
 	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
 	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
 	if run.Identity.Started.Location() != time.UTC || rec.Identity.Started.Location() != time.UTC || rec.Identity.Name != conversation("s").String() {
-		t.Errorf("got start times %v and %v and the name %q, want UTC and the session's ID as its name", run.Identity.Started, rec.Identity.Started, rec.Identity.Name)
+		t.Errorf("got start times %v and %v and name %q, want UTC and the session's ID as its name", run.Identity.Started, rec.Identity.Started, rec.Identity.Name)
 	}
 }
 

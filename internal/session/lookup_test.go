@@ -234,7 +234,7 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 			t.Errorf("retry after %v: got the same session = %v, new = %v, doubt %v, want %v, %v and no doubt", after, repeated.ID == r.ID, repeated.New, repeated.Doubt, want, !want)
 		}
 		if want && repeated.Name != r.Name {
-			t.Errorf("the retry got the name %s, want %s", repeated.Name, r.Name)
+			t.Errorf("the retry got name %s, want %s", repeated.Name, r.Name)
 		}
 	}
 }

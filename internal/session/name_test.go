@@ -92,7 +92,7 @@ func TestIDTextRoundTrip(t *testing.T) {
 		t.Errorf("the candidates of an ID are %v, want %v at the end", c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
-		t.Errorf("a record without a name has the name %q, want its ID %s", r.Identity.Name, id)
+		t.Errorf("a record without a name has name %q, want its ID %s", r.Identity.Name, id)
 	}
 	parsed, ok := ParseID(id.String())
 	if !ok || parsed != id {

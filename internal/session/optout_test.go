@@ -85,12 +85,12 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		has := func(what string) bool { return strings.Contains(string(row.Data), `"`+what+`"`) }
 		for _, what := range k.omitted {
 			if has(what) {
-				t.Errorf("%s: the row %s holds %s of a hidden turn, want none", name, row.Data, what)
+				t.Errorf("%s: row %s holds %s of a hidden turn, want none", name, row.Data, what)
 			}
 		}
 		for _, what := range k.kept {
 			if !has(what) {
-				t.Errorf("%s: the row %s has no %s of a visible turn, want one", name, row.Data, what)
+				t.Errorf("%s: row %s has no %s of a visible turn, want one", name, row.Data, what)
 			}
 		}
 		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {
@@ -119,7 +119,7 @@ func TestRowsAreRedacted(t *testing.T) {
 		t.Errorf(`the row decodes to %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, decoded)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
-		t.Errorf("after the redaction the record in memory has the name %q and the arguments %q, want both unchanged", r.Identity.Name, r.Thread.Calls["b"].Args)
+		t.Errorf("after the redaction the record in memory has name %q and arguments %q, want both unchanged", r.Identity.Name, r.Thread.Calls["b"].Args)
 	}
 }
 

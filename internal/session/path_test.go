@@ -47,11 +47,11 @@ func TestParsePathReadsThePathForm(t *testing.T) {
 func TestParsePathBoundsHostileValues(t *testing.T) {
 	f, rest, ok := session.ParsePath("/p/session=a%0d%0aX-Evil:%201%00,agent=" + strings.Repeat("y", 1<<20) + "/v1")
 	if !ok || rest != "/v1" {
-		t.Fatalf("ParsePath returns the rest %q and %v, want /v1 and true", rest, ok)
+		t.Fatalf("ParsePath returns rest %q and %v, want /v1 and true", rest, ok)
 	}
 	for _, v := range []string{f.Session, f.Agent} {
 		if len(v) > session.MaxName || strings.ContainsAny(v, "\r\n\x00") {
-			t.Errorf("ParsePath accepted the value %.40q, want at most %d bytes without control characters", v, session.MaxName)
+			t.Errorf("ParsePath accepted value %.40q, want at most %d bytes without control characters", v, session.MaxName)
 		}
 	}
 }
@@ -66,11 +66,11 @@ func FuzzParsePath(f *testing.F) {
 			t.Fatalf("ParsePath(%q) = %+v, %q, false, want no form and the unchanged path", path, form, rest)
 		}
 		if ok && (!strings.HasPrefix(rest, "/") || !strings.HasSuffix(path, rest) && rest != "/") {
-			t.Fatalf("ParsePath(%q) returned the rest %q, want a suffix of the path that begins with a slash", path, rest)
+			t.Fatalf("ParsePath(%q) returned rest %q, want a suffix of the path that begins with a slash", path, rest)
 		}
 		for _, v := range []string{form.Agent, form.Session, form.Role, form.Skill, form.Upstream} {
 			if len(v) > session.MaxName || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-				t.Fatalf("ParsePath accepted the value %q, want bounded valid text without control characters", v)
+				t.Fatalf("ParsePath accepted value %q, want bounded valid text without control characters", v)
 			}
 		}
 	})

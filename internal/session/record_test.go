@@ -56,7 +56,7 @@ func TestRecordRoundTrip(t *testing.T) {
 func TestDecodeIgnoresUnknownKeysAndRefusesInvalidData(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
-		t.Errorf("Decode returns %+v and the error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
+		t.Errorf("Decode returns %+v and error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
 		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
@@ -74,10 +74,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		second, err := r.Encode()
 		if err != nil {
-			t.Fatalf("Encode of a decoded record returns the error %v, want none", err)
+			t.Fatalf("Encode of a decoded record returns error %v, want none", err)
 		}
 		if _, err := Decode(idOf(1), second); err != nil {
-			t.Fatalf("Decode of an encoded record returns the error %v, want none", err)
+			t.Fatalf("Decode of an encoded record returns error %v, want none", err)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step := func(req *wire.Request, want TurnKind, turns int) {
 		t.Helper()
 		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Thread.Turns != turns {
-			t.Errorf("Begin returns the kind %d for turn %d, want the kind %d for turn %d", got, r.Thread.Turns, want, turns)
+			t.Errorf("Begin returns kind %d for turn %d, want kind %d for turn %d", got, r.Thread.Turns, want, turns)
 		}
 	}
 	done := func(complete bool) { r.AddReply(&wire.Reply{Complete: complete}) }
@@ -315,7 +315,7 @@ func TestCallsOfARecordAreBounded(t *testing.T) {
 			t.Fatalf("got %d ids in CallOrder and %d calls, want equal numbers", len(r.Thread.CallOrder), len(r.Thread.Calls))
 		}
 		if _, ok := r.Thread.Calls[last]; n > 0 && !ok {
-			t.Fatalf("the record has the calls %v, want the newest call %s among them", r.Thread.CallOrder, last)
+			t.Fatalf("the record has calls %v, want the newest call %s among them", r.Thread.CallOrder, last)
 		}
 	})
 }

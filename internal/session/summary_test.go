@@ -134,6 +134,6 @@ func TestSummaryKeysNeedLongLines(t *testing.T) {
 		}
 	}
 	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {
-		t.Errorf("got the key %x of a summary and %x of the indented summary, want equal keys", a[0], b[0])
+		t.Errorf("got key %x of a summary and %x of the indented summary, want equal keys", a[0], b[0])
 	}
 }

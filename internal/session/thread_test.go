@@ -53,7 +53,7 @@ func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wi
 	}
 	req, err := wire.Parse(d, data)
 	if err != nil {
-		tb.Fatalf("the body %s is rejected with the error %v, want no error", data, err)
+		tb.Fatalf("body %s is rejected with error %v, want no error", data, err)
 	}
 	return req
 }
@@ -176,7 +176,7 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 		seen[w.open(next).ID] = true
 	}
 	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
-		t.Errorf("the next turns of three equal first requests got the sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
+		t.Errorf("the next turns of three equal first requests got sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
 	}
 }
 
@@ -207,7 +207,7 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	b := w.open(req)
 	w.checkSame("a retry within a minute", a, b)
 	if b.New || b.Name != a.Name {
-		t.Errorf("the retry got %+v, want the session %s", b, a.Name)
+		t.Errorf("the retry got %+v, want session %s", b, a.Name)
 	}
 	w.fail(b)
 	w.now = w.now.Add(61 * time.Second)

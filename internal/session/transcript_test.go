@@ -63,7 +63,7 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 			for i, requests := range got {
 				for id := range requests {
 					if len(requests) != 1 || seen[id] {
-						t.Fatalf("conversation %d got the sessions %v, want one session that no other conversation has; all conversations got %v", i, requests, got)
+						t.Fatalf("conversation %d got sessions %v, want one session that no other conversation has; all conversations got %v", i, requests, got)
 					}
 					seen[id] = true
 				}

@@ -28,7 +28,7 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run.AddUsage(wire.Usage{Input: 10, Cached: 4})
 	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown usage
 	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
-		t.Errorf("got the run %+v and the member numbers %d and %d, want two members, 2 turns, 10 input and 4 cached tokens and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
+		t.Errorf("got run %+v and the member numbers %d and %d, want two members, 2 turns, 10 input and 4 cached tokens and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
 	}
 	above := recordOf("above")
 	if above.Shared() {
@@ -94,7 +94,7 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
-			t.Errorf("Merged returns %+v and the error %v, want no error, StandIn = false and Data = %s", got, err, a.Data)
+			t.Errorf("Merged returns %+v and error %v, want no error, StandIn = false and Data = %s", got, err, a.Data)
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {

@@ -50,7 +50,7 @@ func version1Data(t *testing.T) []byte {
 func TestDecodeReadsVersion1(t *testing.T) {
 	got, err := Decode(ID{7}, version1Data(t))
 	if want := everyField(); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got the error %v, want none; got the record\n%+v\nwant\n%+v", err, got, want)
+		t.Errorf("got error %v, want none; got the record\n%+v\nwant\n%+v", err, got, want)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 		}
 	}
 	if len(keys) > 0 {
-		t.Errorf("the tables have no entry for the keys %v of version 1, want one for each key", keys)
+		t.Errorf("the tables have no entry for keys %v of version 1, want one for each key", keys)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 
 func TestDecodeRefusesANewerVersion(t *testing.T) {
 	if _, err := Decode(ID{7}, []byte(`{"version":3,"unit":{},"thread":{"turns":1}}`)); err == nil || !strings.Contains(err.Error(), "version 3 is newer than 2") {
-		t.Errorf(`Decode of version 3 returns the error %v, want "version 3 is newer than 2"`, err)
+		t.Errorf(`Decode of version 3 returns error %v, want "version 3 is newer than 2"`, err)
 	}
 }
 

@@ -147,7 +147,7 @@ func TestQuoteKeepsTheWords(t *testing.T) {
 		{[]string{"a\x00b"}, "a\x00b"},
 	} {
 		if got := shell.Quote(tt.words...); got != tt.want {
-			t.Errorf("the words %q are quoted as %q, want %q", tt.words, got, tt.want)
+			t.Errorf("words %q are quoted as %q, want %q", tt.words, got, tt.want)
 		}
 	}
 }

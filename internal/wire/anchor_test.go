@@ -167,7 +167,7 @@ func TestEchoOfServedReply(t *testing.T) {
 		r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
 		echo := r.Echo(1)
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: got the keys %q of the request, want one of the reply's %q", content, echo, keys)
+			t.Errorf("%s: got keys %q of the request, want one of the reply's %q", content, echo, keys)
 		}
 		if prefilled := r.Prefilled(); strings.Contains(content, "srv_1") && prefilled != "" {
 			t.Errorf("%s: got Prefilled = %q, want none: the server wrote the text", content, prefilled)
@@ -198,7 +198,7 @@ func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
 		keys := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 		r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
 		if echo := r.Echo(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: got the keys %q of the request, want one of the reply's %q", c.name, echo, keys)
+			t.Errorf("%s: got keys %q of the request, want one of the reply's %q", c.name, echo, keys)
 		}
 	}
 }

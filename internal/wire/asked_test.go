@@ -33,13 +33,13 @@ func TestAskedOfATemplate(t *testing.T) {
 	} {
 		req := messagesOf(t, "U "+c.words)
 		if got := req.Asked(1); got != c.asked {
-			t.Errorf("%s: got the request %q, want %q", name, got, c.asked)
+			t.Errorf("%s: got request %q, want %q", name, got, c.asked)
 		}
 		if got := wire.Asked(req.Item(1).Words); got != c.asked {
-			t.Errorf("%s: got the request %q of the words, want %q", name, got, c.asked)
+			t.Errorf("%s: got request %q of the words, want %q", name, got, c.asked)
 		}
 		if got := req.Asked(0); got != "" {
-			t.Errorf("%s: got the request %q of the system prompt, want none", name, got)
+			t.Errorf("%s: got request %q of the system prompt, want none", name, got)
 		}
 	}
 }
@@ -65,7 +65,7 @@ func TestAskedKeepsTheTextOfAPerson(t *testing.T) {
 	} {
 		req := messagesOf(t, "U "+text)
 		if got, want := req.Asked(1), req.Item(1).Words; got != want {
-			t.Errorf("got the request %q, want all words %q", got, want)
+			t.Errorf("got request %q, want all words %q", got, want)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func TestAskedOfTwoMessages(t *testing.T) {
 	t.Parallel()
 	req := messagesOf(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
 	if first, second := req.Asked(1), req.Asked(3); first != "Round the total." || second != "Round the tax." {
-		t.Errorf("got the requests %q and %q, want each message without its template", first, second)
+		t.Errorf("got requests %q and %q, want each message without its template", first, second)
 	}
 }
 
@@ -109,7 +109,7 @@ func TestTemplateOf(t *testing.T) {
 	text := miniHead + "Round it." + miniTail
 	for asked, want := range map[string]string{"Round it.": miniHead + "…" + miniTail, "": text, "another text": text} {
 		if got := wire.TemplateOf(text, asked); got != want {
-			t.Errorf("got the template %q of a message with the request %q, want %q", got, asked, want)
+			t.Errorf("got template %q of a message with request %q, want %q", got, asked, want)
 		}
 	}
 }

@@ -94,7 +94,7 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			}
 			if dst, err = r.Splice(dst[:0], edits); err != nil || len(edits) != 2 {
-				b.Fatalf("Splice gives error %v for the edits %+v, want no error and two edits", err, edits)
+				b.Fatalf("Splice gives error %v for edits %+v, want no error and two edits", err, edits)
 			}
 		}
 	})
@@ -303,7 +303,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 		var text []byte
 		for range 200 {
 			if !gjson.ValidBytes(event) {
-				b.Fatalf("gjson refuses the event %s, want valid JSON", event)
+				b.Fatalf("gjson refuses event %s, want valid JSON", event)
 			}
 			e := gjson.ParseBytes(event)
 			_, _, _ = e.Get("id").Str, e.Get("model").Str, e.Get("usage").Raw

@@ -74,7 +74,7 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		return true
 	})
 	if strings.Join(names, "|") != strings.Join(wantNames, "|") || strings.Join(values, "|") != strings.Join(wantValues, "|") {
-		t.Errorf("members gives the names %q and the values %q\nwant the names %q and the values %q as gjson", names, values, wantNames, wantValues)
+		t.Errorf("members gives names %q and values %q\nwant names %q and values %q as gjson", names, values, wantNames, wantValues)
 	}
 	var first []string
 	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), span{1, 25}) {
@@ -83,6 +83,6 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		}
 	}
 	if strings.Join(first, "|") != `1|"a"|[ ]` {
-		t.Errorf(`got the elements %q, want 1, "a" and [ ]`, first)
+		t.Errorf(`got elements %q, want 1, "a" and [ ]`, first)
 	}
 }

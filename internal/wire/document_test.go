@@ -42,7 +42,7 @@ func TestDocumentFailsOnInvalidJSONAndWrongTypes(t *testing.T) {
 	d := NewDocument([]byte(`{"a":[{"b":1}],"c":"x"}`))
 	d.Object(func(string) { d.Array(func() { d.Text() }) })
 	if d.Done() || d.Text() != "" || d.Raw() != nil || d.Int() != 0 || d.Float() != 0 {
-		t.Errorf("after a failure got Done = %v and the values %q, %q, %d and %v, want false and empty values", d.Done(), d.Text(), d.Raw(), d.Int(), d.Float())
+		t.Errorf("after a failure got Done = %v and values %q, %q, %d and %v, want false and empty values", d.Done(), d.Text(), d.Raw(), d.Int(), d.Float())
 	}
 }
 

@@ -64,7 +64,7 @@ func TestCallsOfACutStream(t *testing.T) {
 		_, _ = io.WriteString(r, k.stream)
 		rep := r.Reply()
 		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: k.want}) || rep.Complete {
-			t.Errorf("%s: got calls %+v, complete %v, want one call with the arguments %s, incomplete", name, rep.Calls, rep.Complete, k.want)
+			t.Errorf("%s: got calls %+v, complete %v, want one call with arguments %s, incomplete", name, rep.Calls, rep.Complete, k.want)
 		}
 	}
 }
@@ -256,7 +256,7 @@ func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 		}
 		rep := r.Reply()
 		if want := []wire.Call{{ID: "a", Name: "f", Args: `{"x":1}`}, {ID: "b", Name: "g", Args: "{}"}}; !slices.Equal(rep.Calls, want) || rep.Text != "so it is" {
-			t.Errorf("%s: got the calls %+v and the text %q, want %+v and \"so it is\"", name, rep.Calls, rep.Text, want)
+			t.Errorf("%s: got calls %+v and text %q, want %+v and \"so it is\"", name, rep.Calls, rep.Text, want)
 		}
 	}
 }
@@ -277,7 +277,7 @@ func TestHashCoversContentBesidesUserWords(t *testing.T) {
 		t.Errorf("got MediaHash %x, %x and %x, want the first not zero, the others zero", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
-		t.Errorf("items 0 to 4 have the hashes %x %x %x %x %x, want 2 and 4 equal, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
+		t.Errorf("items 0 to 4 have hashes %x %x %x %x %x, want 2 and 4 equal, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
 	}
 }
 

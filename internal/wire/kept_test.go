@@ -141,7 +141,7 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 		}
 		for _, call := range calls {
 			if !strings.Contains(string(item), string(call)) {
-				t.Fatalf("got the call %s, want a part of %s", call, item)
+				t.Fatalf("got call %s, want a part of %s", call, item)
 			}
 		}
 	})

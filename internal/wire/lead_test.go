@@ -50,7 +50,7 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		}
 	}
 	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.Lead != lead {
-		t.Errorf("%s: got the lead %q of the user's words, want %q", text, it.Lead, lead)
+		t.Errorf("%s: got lead %q of the user's words, want %q", text, it.Lead, lead)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestTrajectoryStepsAreRecognised(t *testing.T) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q: the keys %v of the request have a key of the reply (%s): %v, want %v", done, r.Echo(0), keys, got, known)
+			t.Errorf("%q: keys %v of the request have a key of the reply (%s): %v, want %v", done, r.Echo(0), keys, got, known)
 		}
 	}
 }

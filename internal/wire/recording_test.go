@@ -49,7 +49,7 @@ func TestReadRecording(t *testing.T) {
 	}
 	rec, err := wire.ReadRecording([]byte(`{"id":{"n":7},"messages":[{"role":"user","content":"go"}],"source":"a \"b\""}`))
 	if err != nil || string(rec.ID) != `{"n":7}` || string(rec.Source) != `"a \"b\""` || rec.Request.Len() != 1 || rec.Request.Item(0).Words != "go" {
-		t.Errorf("ReadRecording returns the error %v and a recording with ID %s, Source %s and request %+v, want no error, the ID `{\"n\":7}`, the Source `\"a \\\"b\\\"\"` and one item with the words go", err, rec.ID, rec.Source, rec.Request)
+		t.Errorf("ReadRecording returns error %v and a recording with ID %s, Source %s and request %+v, want no error, the ID `{\"n\":7}`, the Source `\"a \\\"b\\\"\"` and one item with the words go", err, rec.ID, rec.Source, rec.Request)
 	}
 }
 
@@ -94,7 +94,7 @@ func TestWrappersOfAgents(t *testing.T) {
 		piece := "<" + tag + ">\nx\n</" + tag + ">"
 		words, out := wire.StripWords("do " + piece + "it")
 		if words != "do it" || len(out) != 1 || out[0].Kind != tag || out[0].Text != piece {
-			t.Errorf("%s: got words %q, removed %v, want the words \"do it\" and the removed piece %q of the kind %s", tag, words, out, piece, tag)
+			t.Errorf("%s: got words %q, removed %v, want the words \"do it\" and the removed piece %q of kind %s", tag, words, out, piece, tag)
 		}
 	}
 	for text, want := range map[string]string{

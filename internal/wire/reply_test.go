@@ -210,7 +210,7 @@ func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 			}
 			replied := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
-				t.Errorf("got keys %q of the reply, want among them the key %q of the request", replied, keys[:1])
+				t.Errorf("got keys %q of the reply, want among them key %q of the request", replied, keys[:1])
 			}
 		})
 	}
@@ -294,7 +294,7 @@ data: [DONE]
 	keys := EchoReply(rep, "")
 	for _, want := range []string{"t:" + EchoText("one"), "t:" + EchoText("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
-			t.Errorf("EchoReply returns the keys %q, want %q among them", keys, want)
+			t.Errorf("EchoReply returns keys %q, want %q among them", keys, want)
 		}
 	}
 }

@@ -64,7 +64,7 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 			_, err := Parse(c.dialect, []byte(c.body))
 			var u *Uninspected
 			if !errors.As(err, &u) || string(u.Reason) != c.want {
-				t.Errorf("got error %v, want an Uninspected error with the reason %s", err, c.want)
+				t.Errorf("got error %v, want an Uninspected error with reason %s", err, c.want)
 			}
 		})
 	}
@@ -103,7 +103,7 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 	}
 	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
 	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
-		t.Errorf("got error %v, want an Uninspected error with the reason %s, because the tools of the item count", err, label.UninspectedItems)
+		t.Errorf("got error %v, want an Uninspected error with reason %s, because the tools of the item count", err, label.UninspectedItems)
 	}
 }
 

@@ -52,7 +52,7 @@ func TestEveryByteAtEveryOffset(t *testing.T) {
 				}
 				text := []byte(`"` + strings.Repeat("p", 30) + strings.Repeat("o", offset) + before + string([]byte{byte(c)}) + strings.Repeat("q", 100) + `"`)
 				if got, want := valid(text), json.Valid(text); got != want {
-					t.Fatalf("valid of a string with %q and the byte %#x at offset %d = %v, want %v as encoding/json", before, c, offset, got, want)
+					t.Fatalf("valid of a string with %q and byte %#x at offset %d = %v, want %v as encoding/json", before, c, offset, got, want)
 				}
 			}
 		}

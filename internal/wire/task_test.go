@@ -66,10 +66,10 @@ func TestTaskIsWithoutTheTemplateOfAHarness(t *testing.T) {
 		for _, task := range []string{"Round the total.", "Round the total.\n\n- of a cart\n- of an order"} {
 			req := messagesOf(t, "U "+strings.Replace(template, "@", task, 1))
 			if got := req.Task(16); got != task {
-				t.Errorf("%s: got the task %q, want %q", harness, got, task)
+				t.Errorf("%s: got task %q, want %q", harness, got, task)
 			}
 			if text := req.Item(1).Words; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
-				t.Errorf("got the words %q, want the whole message: the content hash depends on the words", text)
+				t.Errorf("got words %q, want the whole message: the content hash depends on the words", text)
 			}
 		}
 	}
@@ -92,7 +92,7 @@ func TestTaskIsAfterThePreamble(t *testing.T) {
 	} {
 		req := messagesOf(t, append(turns, "U Round the total.", "A It rounds.", "U Thanks.")...)
 		if got := req.Task(16); got != "Round the total." {
-			t.Errorf("%s: got the task %q, want the user's first message", harness, got)
+			t.Errorf("%s: got task %q, want the user's first message", harness, got)
 		}
 	}
 }
@@ -112,7 +112,7 @@ func TestTaskKeepsTheTextOfAPerson(t *testing.T) {
 		"Read the <context> first.\n<files></files>",
 	} {
 		if got := messagesOf(t, "U "+text).Task(16); got != text {
-			t.Errorf("got the task %q, want the text %q", got, text)
+			t.Errorf("got task %q, want text %q", got, text)
 		}
 	}
 }
@@ -129,11 +129,11 @@ func TestTaskOfAMessageWithParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := req.Task(16); got != "Round the total.\nUse the picture." {
-		t.Errorf("got the task %q, want the texts of the person in two parts", got)
+		t.Errorf("got task %q, want the texts of the person in two parts", got)
 	}
 	for n, want := range []string{"", "Round the total.\nUse the picture."} {
 		if got := req.Task(n); got != want {
-			t.Errorf("got the task %q in the first %d items, want %q", got, n, want)
+			t.Errorf("got task %q in the first %d items, want %q", got, n, want)
 		}
 	}
 }

@@ -467,7 +467,7 @@ func checkOwnResults(t *testing.T, r *wire.Request) {
 			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
 			first, _, _ := strings.Cut(res.Text, "\n")
 			if at := strings.Index(string(out), "HERE "); err != nil || !strings.HasPrefix(strings.TrimLeft(string(out[at+5:]), " "), first) {
-				t.Errorf("Splice gives %s, error %v, want the text directly before the result %q and no error", out, err, res.Text)
+				t.Errorf("Splice gives %s, error %v, want the text directly before result %q and no error", out, err, res.Text)
 			}
 		}
 	}

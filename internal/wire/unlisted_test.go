@@ -135,7 +135,7 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
 			if !ok || !c.IsText() || !wire.Unnamed(res.CallID) {
-				t.Errorf("%s: result %q has the id %q and the call %+v, found %v, want a call in text under an id made by precept", name, res.Text, res.CallID, c, ok)
+				t.Errorf("%s: result %q has id %q and call %+v, found %v, want a call in text under an id made by precept", name, res.Text, res.CallID, c, ok)
 			}
 			if got != "" {
 				got += " | "

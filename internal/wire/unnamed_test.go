@@ -15,7 +15,7 @@ func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("Parse of %s returns the error %v, want none", body, err)
+		t.Fatalf("Parse of %s returns error %v, want none", body, err)
 	}
 	return r
 }
@@ -32,7 +32,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 		id := r.Item(i).Results[0].CallID
 		c, ok := r.CallOf(id)
 		if !ok || c.Name != want || !wire.Unnamed(id) || names[id] {
-			t.Errorf("result %d has the id %q: got call %+v, found %v, want %s under an unused id", i, id, c, ok, want)
+			t.Errorf("result %d has id %q: got call %+v, found %v, want %s under an unused id", i, id, c, ok, want)
 		}
 		names[id] = true
 		if id != wire.UnnamedCall(i-2-(i-2)%3+1, (i-2)%3) {
@@ -43,7 +43,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 	for _, i := range []int{2, 3, 5, 6} {
 		a := r.AnchorAt(i, r.Item(i).Results[0].CallID)
 		if item, block, ok := longer.Find(a); !ok || item != i+1 || block != 0 {
-			t.Errorf("the anchor %+v of result %d gives item %d, block %d, found %v in the longer list, want item %d, block 0, found", a, i, item, block, ok, i+1)
+			t.Errorf("anchor %+v of result %d gives item %d, block %d, found %v in the longer list, want item %d, block 0, found", a, i, item, block, ok, i+1)
 		}
 		if item, _, ok := r.Find(a); !ok || item != i {
 			t.Errorf("the anchor of result %[1]d gives item %d, found %v, want item %[1]d, found", i, item, ok)
@@ -104,7 +104,7 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := reply(c.answered, c.prefilled)
 		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("answer %q after the prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
+			t.Errorf("answer %q after prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{

@@ -146,12 +146,12 @@ func TestEventsOfPayloads(t *testing.T) {
 			got = "ignored"
 		}
 		if err != nil || got != k.want {
-			t.Errorf("%s: got the events %s, reason %q and error %v, want %s without an error", name, got, reason, err, k.want)
+			t.Errorf("%s: got events %s, reason %q and error %v, want %s without an error", name, got, reason, err, k.want)
 		}
 	}
 	for _, body := range []string{"", "x", `[]`, `{"pull_request":7}`, `{"action":["closed"]}`} {
 		if _, _, err := hooks.Parse(hooks.GitHub, http.Header{"X-Github-Event": {"pull_request"}}, []byte(body)); err == nil {
-			t.Errorf("the body %q of GitHub is accepted, want an error", body)
+			t.Errorf("body %q of GitHub is accepted, want an error", body)
 		}
 	}
 }

@@ -157,7 +157,7 @@ func TestNameFindsItsSession(t *testing.T) {
 	one := c.turn(first, firstAnswer, "Precept-Session", "mine")
 	two := c.turn(second, "done", "Precept-Session", "mine")
 	if one.Session != two.Session || two.New || two.Name != "mine" || two.Thread.Method != session.ByHeader {
-		t.Errorf("the second request with a name has session %p, name %q, new: %v, method %v; want the session %p of the first request with the name \"mine\", found by its header", two.Session, two.Name, two.New, two.Thread.Method, one.Session)
+		t.Errorf("the second request with a name has session %p, name %q, new: %v, method %v; want session %p of the first request with the name \"mine\", found by its header", two.Session, two.Name, two.New, two.Thread.Method, one.Session)
 	}
 }
 
@@ -176,7 +176,7 @@ func TestSessionsOfARunShareAUnit(t *testing.T) {
 	one := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
 	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit {
-		t.Fatalf("the requests of a run have the sessions %p and %p with the units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
+		t.Fatalf("the requests of a run have sessions %p and %p with units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
 	}
 	if unit := one.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
 		t.Errorf("the unit is %+v, want a run with 2 members", unit)

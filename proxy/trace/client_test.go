@@ -137,7 +137,7 @@ func TestStopEndsTheRetryPause(t *testing.T) {
 				start := time.Now()
 				end(c, cancel)
 				if err := <-done; err == nil || !time.Now().Equal(start) || len(a.at) != 1 {
-					t.Errorf("the collector got %d requests, want 1; the stop took %v with the error %v, want an error without delay", len(a.at), time.Since(start), err)
+					t.Errorf("the collector got %d requests, want 1; the stop took %v with error %v, want an error without delay", len(a.at), time.Since(start), err)
 				}
 			})
 		})
@@ -173,7 +173,7 @@ func TestRejectedSpansOfAResponse(t *testing.T) {
 			got = err.Error()
 		}
 		if got != k.want {
-			t.Errorf("%s: got the error %q, want %q", name, got, k.want)
+			t.Errorf("%s: got error %q, want %q", name, got, k.want)
 		}
 	}
 }

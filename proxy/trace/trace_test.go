@@ -42,7 +42,7 @@ func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *coll
 			return // the tracer has given up
 		}
 		if r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || proto.Unmarshal(body, &data) != nil {
-			t.Errorf("the collector got a request to %s with the header %s, want spans of OTLP", r.URL.Path, r.Header)
+			t.Errorf("the collector got a request to %s with header %s, want spans of OTLP", r.URL.Path, r.Header)
 		}
 		c.mu.Lock()
 		c.requests++
@@ -169,11 +169,11 @@ func TestSpanHasAttributesParentAndResource(t *testing.T) {
 		"gen_ai.agent.name": "coder", "precept.turn": "2", "precept.lessons.injected": "[a b]", "precept.lessons.withheld": "[]",
 	} {
 		if got[k] != want {
-			t.Errorf("the attribute %s is %q, want %q", k, got[k], want)
+			t.Errorf("attribute %s is %q, want %q", k, got[k], want)
 		}
 	}
 	if _, ok := got["gen_ai.usage.output_tokens"]; ok || c.headers.Get("Authorization") != "Bearer k" {
-		t.Errorf("the span has the attributes %v, want no gen_ai.usage.output_tokens; the request has the header %v, want Authorization: Bearer k", got, c.headers)
+		t.Errorf("the span has attributes %v, want no gen_ai.usage.output_tokens; the request has header %v, want Authorization: Bearer k", got, c.headers)
 	}
 	if r := attributes(c.resource); r["service.name"] != "precept" || r["service.version"] != "v9" {
 		t.Errorf("the resource is %v, want precept with the version v9", r)
@@ -246,7 +246,7 @@ func TestHangingCollectorDelaysNoTurn(t *testing.T) {
 	}
 	stop()
 	if tr.Sent() != 0 || tr.Dropped() != all || len(reports) == 0 {
-		t.Errorf("after the stop %d spans are sent, want 0; %d are dropped, want %d; Failed got the errors %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
+		t.Errorf("after the stop %d spans are sent, want 0; %d are dropped, want %d; Failed got errors %q, want at least one", tr.Sent(), tr.Dropped(), all, reports)
 	}
 }
 
@@ -308,7 +308,7 @@ func TestCollectorResponsesAreCounted(t *testing.T) {
 				t.Errorf("the collector got %d requests, want %d; %d spans are sent, want %d; %d are dropped, want %d; the errors are %q", c.requests, tc.requests, tr.Sent(), tc.sent, tr.Dropped(), tc.dropped, reports)
 			}
 			if (tc.reports == "") != (len(reports) == 0) || !strings.Contains(strings.Join(reports, " "), tc.reports) {
-				t.Errorf("Failed got the errors %q, want %q", reports, tc.reports)
+				t.Errorf("Failed got errors %q, want %q", reports, tc.reports)
 			}
 		})
 	}
@@ -341,7 +341,7 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 func TestInvalidEndpointIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
 		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
-			t.Errorf(`New with the endpoint %q returns the error %v, want one with "http or https"`, bad, err)
+			t.Errorf(`New with endpoint %q returns error %v, want one with "http or https"`, bad, err)
 		}
 	}
 }
@@ -392,7 +392,7 @@ func TestFactsAreAttributes(t *testing.T) {
 				wantName = "chat " + c.facts.Request.Model
 			}
 			if got := col.spans[0].GetName(); got != wantName {
-				t.Errorf("the span has the name %q, want %q", got, wantName)
+				t.Errorf("the span has name %q, want %q", got, wantName)
 			}
 			if agent := col.headers.Get("User-Agent"); agent != "precept" {
 				t.Errorf("the collector got the User-Agent %q, want \"precept\"", agent)

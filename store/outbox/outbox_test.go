@@ -491,14 +491,14 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 		must(t, err)
 		for _, r := range rows {
 			if !slices.Contains(want, string(r.Document)) {
-				t.Fatalf("round %d: row %d has the document %.60q, want a document that was appended", round, r.Sequence, r.Document)
+				t.Fatalf("round %d: row %d has document %.60q, want a document that was appended", round, r.Sequence, r.Document)
 			}
 		}
 		posts, err := q.Posts(0, 1<<30)
 		must(t, err)
 		for _, p := range posts {
 			if !slices.Contains(want, string(p.Document)) {
-				t.Fatalf("round %d: post %d has the document %.60q, want a document that was appended", round, p.Number, p.Document)
+				t.Fatalf("round %d: post %d has document %.60q, want a document that was appended", round, p.Number, p.Document)
 			}
 		}
 		same(t, "PostCount after damage", q.PostCount(), int64(len(posts)))

@@ -155,7 +155,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 			}
 			text := fmt.Sprint(current.problems)
 			if current.book.Len() != lessons || (fault == "") != (len(current.problems) == 0) || !strings.Contains(text, fault) {
-				return fmt.Errorf("got %d lessons and the problems %s, want %d and %q", current.book.Len(), text, lessons, fault)
+				return fmt.Errorf("got %d lessons and problems %s, want %d and %q", current.book.Len(), text, lessons, fault)
 			}
 			return nil
 		})
@@ -181,7 +181,7 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	b := openBank(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
 		if err := setText(t.Context(), b, name, []byte(lessonText)); !errors.Is(err, session.ErrInvalid) {
-			t.Errorf("a lesson with the name %q: got error %v, want session.ErrInvalid", name, err)
+			t.Errorf("a lesson with name %q: got error %v, want session.ErrInvalid", name, err)
 		}
 	}
 	if err := setText(t.Context(), b, "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {

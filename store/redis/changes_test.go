@@ -178,7 +178,7 @@ func TestChangesHaveSettlementsWithoutAnAnswer(t *testing.T) {
 				t.Helper()
 				proxy.next(0, injected)
 				if _, err := s.Settle(t.Context(), oneStep(n)); (err != nil) != (injected != "") {
-					t.Fatalf("settlement with the fault %q: got error %v, want an error only with a fault", injected, err)
+					t.Fatalf("settlement with fault %q: got error %v, want an error only with a fault", injected, err)
 				}
 			}
 			settleSessions(1, "")

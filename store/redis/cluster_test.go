@@ -46,7 +46,7 @@ func TestSessionKeysShareOneSlot(t *testing.T) {
 	}
 	for _, kind := range []string{"s", "x", "m", "f", "k", "c", "counters", "samples", "order", "seen"} {
 		if !kinds[kind] {
-			t.Errorf("no key of the kind %s is in the slot of the session, want at least one", kind)
+			t.Errorf("no key of kind %s is in the slot of the session, want at least one", kind)
 		}
 	}
 }
@@ -88,7 +88,7 @@ func TestSlotMigrationLosesNothing(t *testing.T) {
 	}
 	checkStored(t, s, 3)
 	if left := keysOf(t, from, "*:s:"+sid(1).String()); len(left) > 0 {
-		t.Errorf("the old node has the keys %q, want none", left)
+		t.Errorf("the old node has keys %q, want none", left)
 	}
 	if _, ok, err := s.Session(t.Context(), ourTenant, sid(1)); !ok || err != nil {
 		t.Errorf("Session after the migration: got found %v, error %v, want true and no error", ok, err)

@@ -39,7 +39,7 @@ func TestFaultAtEachCommandOfAWrite(t *testing.T) {
 				}
 				if at >= 0 && !happened { // the call has no further commands
 					if at == 0 {
-						t.Errorf("%s: the call sent no command, want a command for the fault %s", d.name, injected)
+						t.Errorf("%s: the call sent no command, want a command for fault %s", d.name, injected)
 					}
 					break
 				}
@@ -103,7 +103,7 @@ func TestFaultAtEachCommandOfAMigration(t *testing.T) {
 			}
 			for _, key := range keysOf(t, server, fmt.Sprintf("m%d-%d:*", n, at)) {
 				if strings.Contains(key, "moving") {
-					t.Errorf("%s command %d: the key %s is left, want it deleted", injected, at, key)
+					t.Errorf("%s command %d: key %s is left, want it deleted", injected, at, key)
 				}
 			}
 			_ = s.Close()

@@ -38,7 +38,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 		seen := map[session.ID]bool{}
 		for _, u := range rows {
 			if ids = append(ids, u.ID); seen[u.ID] {
-				t.Fatalf("Unsettled with the limit %d: got session %v twice, want each session once", limit, u.ID)
+				t.Fatalf("Unsettled with limit %d: got session %v twice, want each session once", limit, u.ID)
 			}
 			seen[u.ID] = true
 		}
@@ -48,7 +48,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 	for range 300 {
 		ids := list(limit)
 		if len(ids) != limit {
-			t.Fatalf("Unsettled with the limit %[2]d: got %[1]d sessions, want %[2]d", len(ids), limit)
+			t.Fatalf("Unsettled with limit %[2]d: got %[1]d sessions, want %[2]d", len(ids), limit)
 		}
 		for _, id := range ids {
 			seen[id] = true
@@ -62,7 +62,7 @@ func TestUnsettledSessionsComeFromAllShards(t *testing.T) {
 		t.Errorf("Unsettled with the limit 1000: got %d sessions, want %d", n, sessions)
 	}
 	if n := len(list(sessions - 1)); n != sessions-1 {
-		t.Errorf("Unsettled with the limit %[2]d: got %[1]d sessions, want %[2]d", n, sessions-1)
+		t.Errorf("Unsettled with limit %[2]d: got %[1]d sessions, want %[2]d", n, sessions-1)
 	}
 }
 

@@ -100,7 +100,7 @@ func waitForError(t *testing.T, what string, kind error, fn func() error) (err e
 	t.Helper()
 	eventually(t, what, func() error {
 		if err = fn(); !errors.Is(err, kind) {
-			return fmt.Errorf("want the error %w, got: %w", kind, err)
+			return fmt.Errorf("want error %w, got: %w", kind, err)
 		}
 		return nil
 	})
@@ -340,7 +340,7 @@ func TestWrongPasswordIsAnAuthError(t *testing.T) {
 		s := openWithLongTimeout(t, url)
 		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
 		if !errors.Is(err, kind) {
-			t.Errorf("Ping and Write with the address %s: got error %v, want %v", url, err, kind)
+			t.Errorf("Ping and Write with address %s: got error %v, want %v", url, err, kind)
 		}
 		if err != nil {
 			reports = append(reports, err.Error())

@@ -61,7 +61,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 		t.Helper()
 		got, last := openFeedback(t, s, after, limit)
 		if got != want {
-			t.Errorf("%s: got the page %q, want %q", moment, got, want)
+			t.Errorf("%s: got page %q, want %q", moment, got, want)
 		}
 		return last
 	}

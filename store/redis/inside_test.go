@@ -79,10 +79,10 @@ func TestKeysHashForeignNames(t *testing.T) {
 	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
 		k := s.tenantKeyspace(maxShards, name, 7).base
 		if len(k) != len("precept:{0123}:0123456789abcdef:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
-			t.Errorf("key of the tenant %.20q: got %.60q, want a tag in braces and a hash of the name", name, k)
+			t.Errorf("key of tenant %.20q: got %.60q, want a tag in braces and a hash of the name", name, k)
 		}
 		if other, ok := seen[k]; ok {
-			t.Errorf("the tenants %.20q and %.20q have the same key %q, want two keys", name, other, k)
+			t.Errorf("tenants %.20q and %.20q have the same key %q, want two keys", name, other, k)
 		}
 		seen[k] = name
 	}

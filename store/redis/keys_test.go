@@ -61,17 +61,17 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 	for _, key := range keysOf(t, server, "*") {
 		found := shape.FindStringSubmatch(key)
 		if found == nil || strings.Contains(key, "default") || strings.Contains(key, "other") {
-			t.Errorf("the key %q has an unknown form or names a tenant, want a known form without the name", key)
+			t.Errorf("key %q has an unknown form or names a tenant, want a known form without the name", key)
 			continue
 		}
 		tags[found[1]] = true
 		ttl, _ := server.Must(t, "PTTL", key).(int64)
 		if (ttl >= 0) != ends.MatchString(key) {
-			t.Errorf("the key %s expires in %d ms, want an expiry only for the kinds with one", key, ttl)
+			t.Errorf("key %s expires in %d ms, want an expiry only for the kinds with one", key, ttl)
 		}
 		if kind := strings.Split(strings.Replace(key, "all:", "", 1), ":")[2]; ttl >= 0 {
 			if left := time.Duration(ttl) * time.Millisecond; left > expiries[kind] || left < expiries[kind]-5*time.Minute {
-				t.Errorf("the key %s expires in %v, want at most %v and at least 5 minutes less", key, left, expiries[kind])
+				t.Errorf("key %s expires in %v, want at most %v and at least 5 minutes less", key, left, expiries[kind])
 			}
 			delete(expiries, kind)
 		}
@@ -80,7 +80,7 @@ func TestKeysHaveTagsAndNoTenantNames(t *testing.T) {
 		t.Errorf("hash tags of the keys: got %v, want 4", tags)
 	}
 	if len(expiries) > 0 {
-		t.Errorf("the store has no key of the kinds %v, want a key of each kind", expiries)
+		t.Errorf("the store has no key of kinds %v, want a key of each kind", expiries)
 	}
 }
 
@@ -161,7 +161,7 @@ func TestNamesOfTenantsAreHashed(t *testing.T) {
 	for _, key := range keysOf(t, server, "*") {
 		found := tag.FindStringSubmatch(key)
 		if found == nil {
-			t.Fatalf("the key %.80q has an unknown form, want a known form", key)
+			t.Fatalf("key %.80q has an unknown form, want a known form", key)
 		}
 		tags[found[1]] = true
 	}

@@ -52,10 +52,10 @@ func TestMigrationKeepsEverything(t *testing.T) {
 	}
 	for _, key := range keysOf(t, server, "*") {
 		if strings.Contains(key, "moving") || strings.HasSuffix(key, "dirty") || strings.HasSuffix(key, "taken") {
-			t.Errorf("the key %s of the migration is left, want it deleted", key)
+			t.Errorf("key %s of the migration is left, want it deleted", key)
 		}
 		if base, name, _ := strings.Cut(key, "}:"); len(base) == len("precept:{0123456789abcdef") && name != "t" && name != "frozen" {
-			t.Errorf("the key %s of the old layout is left, want it deleted", key)
+			t.Errorf("key %s of the old layout is left, want it deleted", key)
 		}
 	}
 	if groups, err := s.SampleGroups(t.Context(), "lake"); err != nil || len(groups) != 1 {
@@ -219,7 +219,7 @@ func TestMigrationRenewsTheLease(t *testing.T) {
 			renewed = true
 		case isPage || isMark && copiedMarks%page == 1:
 			if !renewed {
-				t.Errorf("got the command %s without a renewal of the lease since the previous page, want a renewal", line)
+				t.Errorf("got command %s without a renewal of the lease since the previous page, want a renewal", line)
 			}
 			renewed = false
 		}

@@ -50,7 +50,7 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 	for _, k := range keys {
 		if want := m.newest(k); !slices.Equal(found[k], want) {
-			t.Errorf("sessions of the key %x: got %x, want %x", k, found[k], want)
+			t.Errorf("sessions of key %x: got %x, want %x", k, found[k], want)
 		}
 	}
 }

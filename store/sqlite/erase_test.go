@@ -75,7 +75,7 @@ func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
 	t.Helper()
 	id, ok := s.tenants.get(tenant)
 	if !ok {
-		t.Fatalf("the tenant %q has no number in the store, want one", tenant)
+		t.Fatalf("tenant %q has no number in the store, want one", tenant)
 	}
 	return binary.BigEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
 }

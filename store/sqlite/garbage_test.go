@@ -31,7 +31,7 @@ func TestGarbageIsSetAside(t *testing.T) {
 			for _, suffix := range []string{"", "-wal"} {
 				aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
 				if err != nil || !bytes.Equal(aside, content) {
-					t.Errorf("renamed file with the suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
+					t.Errorf("renamed file with suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
 				}
 			}
 		})
@@ -87,7 +87,7 @@ func TestFileWithDamagedPagesIsSetAside(t *testing.T) {
 	for _, suffix := range []string{"", "-2"} {
 		aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
 		if err != nil || !bytes.Equal(aside, file) {
-			t.Errorf("renamed file with the suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
+			t.Errorf("renamed file with suffix %q: got %d bytes, error %v, want the damaged content", suffix, len(aside), err)
 		}
 	}
 }

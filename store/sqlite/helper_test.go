@@ -159,11 +159,11 @@ func dbPath(t *testing.T) string {
 func wantText(t *testing.T, err error, parts ...string) {
 	t.Helper()
 	if err == nil {
-		t.Fatalf("got no error, want one with the parts %q", parts)
+		t.Fatalf("got no error, want one with parts %q", parts)
 	}
 	for _, p := range parts {
 		if !strings.Contains(err.Error(), p) {
-			t.Errorf("got error %q, want the part %q", err, p)
+			t.Errorf("got error %q, want part %q", err, p)
 		}
 	}
 }

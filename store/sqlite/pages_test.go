@@ -55,7 +55,7 @@ func TestListsAreIndexed(t *testing.T) {
 	} {
 		plan := planOf(t, s, query)
 		if !strings.Contains(plan, "USING INDEX "+index) && !strings.Contains(plan, "USING COVERING INDEX "+index) || strings.Contains(plan, "TEMP B-TREE") {
-			t.Errorf("plan of the query %s: got %s, want the index %s and no TEMP B-TREE", query, plan, index)
+			t.Errorf("plan of query %s: got %s, want index %s and no TEMP B-TREE", query, plan, index)
 		}
 	}
 }

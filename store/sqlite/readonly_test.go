@@ -76,7 +76,7 @@ func TestStoreInAReadOnlyDirectoryIsReadable(t *testing.T) {
 		line := startAs(t, binary, as, mode, target).line(t)
 		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make the directory writable", "--data-dir"} {
 			if !strings.Contains(line, part) {
-				t.Errorf("mode %s in a read-only directory: got %q, want the part %q", mode, line, part)
+				t.Errorf("mode %s in a read-only directory: got %q, want part %q", mode, line, part)
 			}
 		}
 	}

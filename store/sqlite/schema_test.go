@@ -173,7 +173,7 @@ func TestFailedMigrationRollsBack(t *testing.T) {
 	script("ALTER TABLE echo_blocks RENAME TO kept; CREATE VIEW echo_blocks AS SELECT id, v FROM kept")
 	for range 2 {
 		if s, err := Open(t.Context(), Options{Path: path}); err == nil || !strings.Contains(err.Error(), "migrate schema 8 to 9") {
-			t.Fatalf("Open: got the store %v, error %v, want the error of the migration from schema 8 to 9", s, err)
+			t.Fatalf("Open: got store %v, error %v, want the error of the migration from schema 8 to 9", s, err)
 		}
 	}
 	script("DROP VIEW echo_blocks; ALTER TABLE kept RENAME TO echo_blocks")

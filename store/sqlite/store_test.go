@@ -33,10 +33,10 @@ func TestPackedCellsSumUp(t *testing.T) {
 		var last *string
 		err := eachCell(packed, func(c cell) {
 			if last != nil && cmp.Compare(*last, c.field) >= 0 {
-				t.Fatalf("the field %q comes after %q, want fields in order", c.field, *last)
+				t.Fatalf("field %q comes after %q, want fields in order", c.field, *last)
 			}
 			if sum[c.field] != c.value || c.value == 0 {
-				t.Fatalf("the field %q: got the value %d, want %d, and no cell for 0", c.field, c.value, sum[c.field])
+				t.Fatalf("field %q: got value %d, want %d, and no cell for 0", c.field, c.value, sum[c.field])
 			}
 			delete(sum, c.field)
 			last = &c.field
@@ -46,7 +46,7 @@ func TestPackedCellsSumUp(t *testing.T) {
 		}
 		for f, v := range sum {
 			if v != 0 {
-				t.Fatalf("the packed cells lack the field %q with the value %d", f, v)
+				t.Fatalf("the packed cells lack field %q with value %d", f, v)
 			}
 		}
 	})
@@ -83,7 +83,7 @@ func TestKeysOfTenantsDiffer(t *testing.T) {
 func TestTimesRoundTrip(t *testing.T) {
 	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
 		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
-			t.Errorf("the time %v is read as %v, want the same time in UTC", at, back)
+			t.Errorf("time %v is read as %v, want the same time in UTC", at, back)
 		}
 	}
 }

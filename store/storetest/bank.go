@@ -165,5 +165,5 @@ func (w *watched) await(t *testing.T, what string, ok func(*lesson.Book, []lesso
 			return
 		}
 	}
-	t.Fatalf("waited %v in vain for %s: the last book has %d lessons and the problems %v", startLimit, what, w.last().Len(), w.problems)
+	t.Fatalf("waited %v in vain for %s: the last book has %d lessons and problems %v", startLimit, what, w.last().Len(), w.problems)
 }

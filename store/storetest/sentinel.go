@@ -92,7 +92,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 			return r
 		}
 	}
-	t.Fatalf("the Sentinel names the master %v, want a server of the group", addr)
+	t.Fatalf("the Sentinel names master %v, want a server of the group", addr)
 	return nil
 }
 

@@ -134,7 +134,7 @@ func oddTenants(t tester, s Store) {
 	}
 	for i, name := range names {
 		if r := sessionOf(t, s, name, 1); !r.Seen.Equal(at(i)) || r.Tenant != name {
-			t.Errorf("row of the tenant %q: got %+v, want this tenant, seen at %v", name, r, at(i))
+			t.Errorf("row of tenant %q: got %+v, want this tenant, seen at %v", name, r, at(i))
 		}
 	}
 	equal(t, "tenants", len(mustGet[[]string](t)(s.Tenants(t.Context()))), len(names))

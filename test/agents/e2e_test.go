@@ -115,7 +115,7 @@ func compare(t *testing.T, direct, through clientRun) {
 	}
 	for _, a := range through.all {
 		if !a.Main && strings.Contains(a.Raw, "Lessons from past experience") {
-			t.Errorf("got the side request %s, want no lesson in it", a.Raw)
+			t.Errorf("got side request %s, want no lesson in it", a.Raw)
 		}
 	}
 }

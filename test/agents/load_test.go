@@ -57,7 +57,7 @@ func (a *agent) load(t *testing.T) {
 		"precept_lessons_withheld_total": 0, "precept_sessions_excluded_total": 0, "precept_uninspected_total": 0,
 	} {
 		if got[name] != want {
-			t.Errorf("the counter %s is %d, want %d", name, got[name], want)
+			t.Errorf("counter %s is %d, want %d", name, got[name], want)
 		}
 	}
 	if n := got["precept_fail_open_total"]; n > 0 { // a look-up has 25 ms, and fifty programs may take the machine for longer
@@ -96,7 +96,7 @@ func (tr *sandboxedAgent) sessionsOfCrowd(t *testing.T) (names []string, seen in
 			continue // only the first result contains the mark
 		}
 		if was := owner[mark]; was != "" && was != name {
-			t.Errorf("conversation %s: got the session %s, want %s as in its earlier requests", mark, name, was)
+			t.Errorf("conversation %s: got session %s, want %s as in its earlier requests", mark, name, was)
 		}
 		owner[mark] = name
 	}

@@ -171,7 +171,7 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 	owner := map[string]string{}
 	for _, k := range all {
 		if len(k.names) != 1 {
-			t.Errorf("%s got the sessions %v, want one", k.sender, k.names)
+			t.Errorf("%s got sessions %v, want one", k.sender, k.names)
 		}
 		for name := range k.names {
 			if was := owner[name]; was != "" {
@@ -186,7 +186,7 @@ func growTrees(t *testing.T, shape func(k *branchingChat, i, turn int), kill boo
 	got := counters(t, p)
 	for name, want := range map[string]int{"precept_sessions_total": crowd, "precept_lessons_injected_total": crowd, "precept_sessions_excluded_total": 0} {
 		if n := got[name] + counted[name]; n != want {
-			t.Errorf("the counter %s is %d, want %d", name, n, want)
+			t.Errorf("counter %s is %d, want %d", name, n, want)
 		}
 	}
 }

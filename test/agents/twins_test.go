@@ -69,7 +69,7 @@ func TestReportCountsDistinguishedTwinsOnly(t *testing.T) {
 	}
 	for i := n; i < 2*n; i++ {
 		if sender := fmt.Sprint("file ", i); blocks[sender] != 3 {
-			t.Errorf("%d blocks reached the model from the conversation %q, want 3", blocks[sender], sender)
+			t.Errorf("%d blocks reached the model from conversation %q, want 3", blocks[sender], sender)
 		}
 	}
 	got := counters(t, p)

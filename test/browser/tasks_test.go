@@ -73,7 +73,7 @@ func TestDecisionsTakeAtMostThreeClicks(t *testing.T) {
 		}
 		if !waitForTrue(ctx, task.then) {
 			at, _ := chromedp.Run(ctx, chromedp.Evaluate[string](`location.href + " " + document.querySelector("main").textContent.slice(0, 1500)`))
-			t.Errorf("%s: got the page %s, want %s to be true", task.name, at, task.then)
+			t.Errorf("%s: got page %s, want %s to be true", task.name, at, task.then)
 		}
 	}
 }

@@ -32,7 +32,7 @@ func backlog(t *testing.T, dir string, n int) {
 		Queue: store.QueueOptions{MemoryBytes: 64 << 20, Path: filepath.Join(dir, "outbox.db"), Bytes: 4 << 30},
 		Hooks: store.Hooks{
 			Failed:   func(label.Step, error) {},
-			Panicked: func(step label.Step, v any) { t.Errorf("step %s: got the panic %v, want none", step, v) },
+			Panicked: func(step label.Step, v any) { t.Errorf("step %s: got panic %v, want none", step, v) },
 		},
 	})
 	if err != nil {

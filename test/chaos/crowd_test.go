@@ -60,7 +60,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream ended with the error %v, want a complete stream", err)
+			t.Errorf("a stream ended with error %v, want a complete stream", err)
 		}
 	}
 	p.Eventually("every answered exchange in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(len(ended))+1 })
@@ -140,7 +140,7 @@ func TestChaosCrowdIsServedOrRefused(t *testing.T) {
 						refused.Add(1)
 						time.Sleep(50 * time.Millisecond) // clients ignore Retry-After
 					default:
-						t.Errorf("a request of the crowd: got status %d and the header %v, want 200, or 503 with Retry-After: 1", code, header)
+						t.Errorf("a request of the crowd: got status %d and header %v, want 200, or 503 with Retry-After: 1", code, header)
 						return
 					}
 				}

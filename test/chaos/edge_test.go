@@ -106,7 +106,7 @@ func TestChaosClientDisconnectsReachTheUpstream(t *testing.T) {
 	p.Stop()
 	for _, list := range harness.ExchangesInFile(t, dir) {
 		if x := list[0]; x.Outcome != sample.Aborted || !strings.Contains(x.Reply.Text, "piece 20. ") {
-			t.Errorf("the exchange of a disconnected client has the outcome %s and the reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
+			t.Errorf("the exchange of a disconnected client has outcome %s and reply %.80q, want %s and a reply with piece 20", x.Outcome, x.Reply.Text, sample.Aborted)
 		}
 	}
 	if completed.Load() > 0 {
@@ -159,7 +159,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		t.Errorf("the server uses %d MiB of memory after the header of 500 MB, want at most 64 MiB more than %d MiB", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the parallel stream ended with the error %v, want a complete stream", err)
+		t.Errorf("the parallel stream ended with error %v, want a complete stream", err)
 	}
 	p.Stop()
 }

@@ -50,7 +50,7 @@ func TestChaosKillLosesNoAcknowledgedTurn(t *testing.T) {
 	got := harness.ExchangesInFile(t, dir)
 	harness.CheckOneExchangeEach(t, "killed", durable, got)
 	if list := harness.RepeatedRequests(got); len(list) > 0 {
-		t.Errorf("the requests %v are stored twice, want each once", list)
+		t.Errorf("requests %v are stored twice, want each once", list)
 	}
 	if n := int64(len(got)); n != d.Stored+d.Incomplete {
 		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", n, d)
@@ -95,7 +95,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 	out, _, code := harness.Verb(t, "", "export", "--format", "openai", "--data-dir", dir)
 	for line := range strings.Lines(out) {
 		if !json.Valid([]byte(line)) {
-			t.Errorf("the export has the line %q, want JSON", line)
+			t.Errorf("the export has line %q, want JSON", line)
 		}
 	}
 	if code != harness.ExitDone {
@@ -156,7 +156,7 @@ func TestChaosDamagedBacklogLosesDamagedRowsOnly(t *testing.T) {
 		t.Errorf("the store has %d exchanges, want the sum of the stored and the incomplete exchanges of %+v", len(got), d)
 	}
 	if aside, err := filepath.Glob(filepath.Join(dir, "outbox.db.corrupt-*")); err != nil || len(aside) == 0 {
-		t.Errorf("set aside: got the files %v, error %v, want a damaged outbox", aside, err)
+		t.Errorf("set aside: got files %v, error %v, want a damaged outbox", aside, err)
 	}
 	t.Logf("%d answered, %+v", answered, d)
 }

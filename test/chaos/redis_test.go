@@ -36,7 +36,7 @@ func checkStoredOnce(t *testing.T, p *harness.Process, dir, url string, l *harne
 	got := harness.ExchangesInRedis(t, url)
 	harness.CheckOneExchangeEach(t, "through Redis", l.EndedBefore(time.Now()), got)
 	if d.Admitted != int64(n) || d.Stored != int64(n) || len(got) != n || len(harness.RepeatedRequests(got)) > 0 {
-		t.Errorf("the store has %[2]d exchanges, the requests %[3]v twice, counters %+[4]v; want the %[1]d answered requests once each", n, len(got), harness.RepeatedRequests(got), d)
+		t.Errorf("the store has %[2]d exchanges, requests %[3]v twice, counters %+[4]v; want the %[1]d answered requests once each", n, len(got), harness.RepeatedRequests(got), d)
 	}
 	if countWarnings(p) > 10 {
 		t.Errorf("the log has %d warnings, want at most 10:\n%s", countWarnings(p), p.Log.String())

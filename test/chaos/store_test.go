@@ -188,7 +188,7 @@ func TestChaosFullDiskRecovers(t *testing.T) {
 	dropped := int64(0)
 	for reason, n := range d.Dropped {
 		if reason != "full" {
-			t.Errorf("%d exchanges were dropped for the reason %s, want full", n, reason)
+			t.Errorf("%d exchanges were dropped for reason %s, want full", n, reason)
 		}
 		dropped += n
 	}
@@ -262,7 +262,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream ended with the error %v, want a complete stream", err)
+			t.Errorf("a stream ended with error %v, want a complete stream", err)
 		}
 	}
 	if code := p.Exit(); code != harness.ExitDone {

@@ -74,7 +74,7 @@ func TestForgetLeavesNothingInRedis(t *testing.T) {
 		t.Errorf("forget from another machine: got %s, want (1 session)", out)
 	}
 	if containing := harness.FilesWith(harness.Dump(t, server), third); len(containing) > 0 {
-		t.Errorf("the deleted word %s is in the keys %v, want none", third, containing)
+		t.Errorf("the deleted word %s is in keys %v, want none", third, containing)
 	}
 	if _, err := os.Stat(elsewhere); !os.IsNotExist(err) {
 		t.Errorf("the data directory after forget: got error %v, want no directory", err)
@@ -107,7 +107,7 @@ func TestImportBecomesSamplesOnce(t *testing.T) {
 		t.Helper()
 		out := harness.MustVerb(t, append([]string{"import", file, "--json", "--data-dir", dir, "--store-url", url}, more...)...)
 		if err := json.Unmarshal([]byte(out), &sum); err != nil {
-			t.Fatalf("precept import --json: got error %v of the output %s, want no error", err, out)
+			t.Fatalf("precept import --json: got error %v of output %s, want no error", err, out)
 		}
 		return sum
 	}

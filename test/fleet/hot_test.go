@@ -64,7 +64,7 @@ func TestOldExchangesAreDeletedAfterTheLakeHasTheirSamples(t *testing.T) {
 	drain()
 	p.Eventually("the later exchanges to be deleted from Redis", func() bool { return lines("openai") == 0 })
 	if files, _ := filepath.Glob(filepath.Join(lake, "date=*", "tenant=default", "*.parquet")); len(files) != 2 {
-		t.Errorf("the lake has the files %v, want 2", files)
+		t.Errorf("the lake has files %v, want 2", files)
 	}
 	if out := harness.MustVerb(t, append([]string{"forget", "--yes", "--session", "s"}, store...)...); !strings.Contains(out, "(1 session)") {
 		t.Errorf("precept forget: got %q, want a text with (1 session)", out)

@@ -59,7 +59,7 @@ func TestReplicasShareOnePlannedEvaluation(t *testing.T) {
 			firstTrials = plannedTrials
 		}
 		if string(plannedTrials) != string(firstTrials) {
-			t.Errorf("replica %s reports the evaluation %s, want %s as the first replica", p.Admin, plannedTrials, firstTrials)
+			t.Errorf("replica %s reports evaluation %s, want %s as the first replica", p.Admin, plannedTrials, firstTrials)
 		}
 	}
 }

@@ -158,7 +158,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 	exchanges := harness.ExchangesInRedis(t, redis.URL())
 	harness.CheckOneExchangeEach(t, "through a rolling restart", l.EndedBefore(time.Now()), exchanges)
 	if samples != n || len(exchanges) != n || len(harness.RepeatedRequests(exchanges)) > 0 {
-		t.Errorf("Redis has %d exchanges and %d samples, want %d of each; the requests %v are stored twice, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
+		t.Errorf("Redis has %d exchanges and %d samples, want %d of each; requests %v are stored twice, want none", len(exchanges), samples, n, harness.RepeatedRequests(exchanges))
 	}
 	var admitted int64
 	for i, dir := range dirs {

@@ -215,7 +215,7 @@ func TestReplicasContinueEachOthersSessions(t *testing.T) {
 				checkPrefix(t, before, after)
 			}
 			if rec.Thread.Turns != i+1 || fmt.Sprint(rec.Assignment.Picks) != fmt.Sprint(first.Assignment.Picks) || rec.Assignment.Excluded {
-				t.Errorf("turn %d: got %d turns, the picks %v and Excluded = %v, want %d turns, the picks %v of the first turn and false",
+				t.Errorf("turn %d: got %d turns, picks %v and Excluded = %v, want %d turns, picks %v of the first turn and false",
 					i+1, rec.Thread.Turns, rec.Assignment.Picks, rec.Assignment.Excluded, i+1, first.Assignment.Picks)
 			}
 			before = after
@@ -319,7 +319,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	for i, want := range []string{"", `precept_sessions_excluded_total{reason="late"} 2`} { // only the two look-ups of the second replica timed out
 		_, metrics := harness.Get(t, fleet[i].Admin+"/metrics", "token")
 		if late := !strings.Contains(metrics, `precept_sessions_excluded_total{reason="late"} 0`); late != (want != "") || !strings.Contains(metrics, want) {
-			t.Errorf("replica %d: sessions excluded after a late look-up: %v, want %v with the metric %q", i, late, want != "", want)
+			t.Errorf("replica %d: sessions excluded after a late look-up: %v, want %v with metric %q", i, late, want != "", want)
 		}
 	}
 	server.Thaw(t)
@@ -329,7 +329,7 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 	}
 	for _, name := range []string{"moved", "nameless"} {
 		if strings.Contains(model.last(name), lesson) {
-			t.Errorf("the session %s got a lesson after its look-up timed out, want none", name)
+			t.Errorf("session %s got a lesson after its look-up timed out, want none", name)
 		}
 	}
 	harness.Eventually(t, "25 exchanges, each stored once", func() bool {

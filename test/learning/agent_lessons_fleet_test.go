@@ -155,7 +155,7 @@ func expire(t *testing.T, server *storetest.Redis, part string) {
 	}
 	name, _ := keys[0].(string)
 	if left, _ := server.Must(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {
-		t.Errorf("the key %s expires in %d ms, want at most 2 minutes", name, left)
+		t.Errorf("key %s expires in %d ms, want at most 2 minutes", name, left)
 	}
 	server.Must(t, "PEXPIRE", name, "0")
 }

@@ -96,7 +96,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	text := "Close the parser first.\n\n## Not a heading of ours\n  indented"
 	l := a.create("parser deadlock on close", text)
 	if l.LessonText != text || l.Signature != "parser deadlock on close" || l.HitCount != 0 || l.State != "active" || l.LastSeenAt != nil || l.CreatedAt == "" {
-		t.Fatalf(`the new lesson: got %+v, want the text %q, the signature "parser deadlock on close", the state active, no hit, and a creation time`, l, text)
+		t.Fatalf(`the new lesson: got %+v, want text %q, the signature "parser deadlock on close", the state active, no hit, and a creation time`, l, text)
 	}
 	for _, o := range others {
 		for _, method := range []string{"GET", "PATCH", "DELETE"} {
@@ -105,7 +105,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 			}
 		}
 		if ids, _ := o.list(""); len(ids) != 0 {
-			t.Errorf("the list of another agent has the lessons %v, want none", ids)
+			t.Errorf("the list of another agent has lessons %v, want none", ids)
 		}
 	}
 
@@ -115,7 +115,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		t.Errorf("POST with fields that a client cannot set: got status %d, body %s, want 201 and `\"hit_count\":0`", code, b)
 	}
 	if ids, _ := others[0].list(""); len(ids) != 0 {
-		t.Errorf("the agent named in the request body has the lessons %v, want none", ids)
+		t.Errorf("the agent named in the request body has lessons %v, want none", ids)
 	}
 	for _, c := range []struct {
 		signature, text string
@@ -161,7 +161,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	harness.Eventually(t, "the agent's own lesson in a request", func() bool { return lessonReaches("coder", "sk-one") })
 	for _, other := range others {
 		if lessonReaches(other.agent, other.key) {
-			t.Errorf("a request of the agent %s with the key %s has the lesson, want no lesson", other.agent, other.key)
+			t.Errorf("a request of agent %s with key %s has the lesson, want no lesson", other.agent, other.key)
 		}
 	}
 	ids, _ := a.list("")
@@ -177,7 +177,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 		}
 	}
 	if fmt.Sprint(paged) != fmt.Sprint(ids) {
-		t.Errorf("all pages together: got the ids %v, want %v", paged, ids)
+		t.Errorf("all pages together: got ids %v, want %v", paged, ids)
 	}
 	if found, _ := a.list("?q=PARSER"); len(found) != 1 {
 		t.Errorf("the search for PARSER: got %v, want one lesson", found)

@@ -22,7 +22,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended with the error %v, want it to run until an interrupt\n%s", err, out.String())
+			t.Fatalf("the demo ended with error %v, want it to run until an interrupt\n%s", err, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}
@@ -45,7 +45,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 			expected = expected || slices.Contains(r.Verdicts, v)
 		}
 		if !expected || r.NInjected == 0 {
-			t.Errorf("%s: got the verdicts %q and %d injected sessions, want one of the verdicts %q and at least 1 session", slug, r.Verdicts, r.NInjected, want)
+			t.Errorf("%s: got verdicts %q and %d injected sessions, want one of verdicts %q and at least 1 session", slug, r.Verdicts, r.NInjected, want)
 		}
 	}
 	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
@@ -59,6 +59,6 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 		t.Error(err)
 	}
 	if left, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*")); len(left) > 0 {
-		t.Errorf("the demo left the directories %v, want none", left)
+		t.Errorf("the demo left directories %v, want none", left)
 	}
 }

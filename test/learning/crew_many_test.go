@@ -55,7 +55,7 @@ func TestRunOfManySessionsIsOneUnit(t *testing.T) {
 	for _, c := range crewTrials(t, "--data-dir", dir) {
 		switch {
 		case c.Run != "many":
-			t.Fatalf("the exported coin %+v belongs to the run %q, want many", c, c.Run)
+			t.Fatalf("the exported coin %+v belongs to run %q, want many", c, c.Run)
 		case c.Coin == "holdout":
 			picks++
 		case c.Arm == "":

@@ -228,7 +228,7 @@ func TestRunIsOneUnitThroughRestarts(t *testing.T) {
 	restart(func() { _ = p.Cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // all sessions are older
 	checkClosedCrews(t, p, m, agents, "--data-dir", dir)
 	if len(m.headers) > 0 {
-		t.Errorf("the requests to the model have the headers %q, want no header of precept", m.headers)
+		t.Errorf("the requests to the model have headers %q, want no header of precept", m.headers)
 	}
 }
 
@@ -370,7 +370,7 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 				want = 0.5
 			}
 			if *c.Outcome != want {
-				t.Errorf("run %s: got the reward %v, want %v", c.Run, *c.Outcome, want)
+				t.Errorf("run %s: got reward %v, want %v", c.Run, *c.Outcome, want)
 			}
 		case c.Assigned == "injected":
 			byRun[c.Run].injected[c.Slug] = true
@@ -399,17 +399,17 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		}
 		saw := m.lessonsOfRun(a.run)
 		if control[a.run] && len(saw)+len(d.injected)+len(d.withheld) > 0 {
-			t.Errorf("the control run %s got the lessons %v, want none", a.run, saw)
+			t.Errorf("the control run %s got lessons %v, want none", a.run, saw)
 		}
 		for slug := range saw {
 			if !d.injected[slug] {
-				t.Errorf("run %s: the model received the lesson %s, want a coin that injects the lesson; the coins are %v", a.run, slug, d)
+				t.Errorf("run %s: the model received lesson %s, want a coin that injects the lesson; the coins are %v", a.run, slug, d)
 			}
 		}
 		for slug := range d.injected {
 			injected[slug]++
 			if !saw[slug] {
-				t.Errorf("run %s: the export has the lesson %s as injected, want the lesson in a request to the model", a.run, slug)
+				t.Errorf("run %s: the export has lesson %s as injected, want the lesson in a request to the model", a.run, slug)
 			}
 		}
 		for slug := range d.withheld {
@@ -460,7 +460,7 @@ func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 			}
 			found++
 			if row.With != l.NInjected || row.Without != l.NWithheld || (row.Effect == nil) != (l.Effect == nil) || row.Effect != nil && math.Abs(*row.Effect-*l.Effect) > 1e-5 {
-				t.Errorf("%s: the script has the row %+v, want as in the report %d injected, %d withheld and the effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
+				t.Errorf("%s: the script has row %+v, want as in the report %d injected, %d withheld and effect %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
 			}
 		}
 	}
@@ -486,7 +486,7 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 		}
 		n := 0
 		if _, err := fmt.Sscanf(s.Meta.Run, "ci-%d", &n); err != nil {
-			t.Fatalf("the sample %s has no run, want a run ci-N", line)
+			t.Fatalf("sample %s has no run, want a run ci-N", line)
 		}
 		if n%2 == 0 && s.Feedback.Details.Score == 0.75 {
 			if sessions[s.Meta.Run] == nil {
@@ -601,7 +601,7 @@ func TestForgetARunRemovesItsSessionsOnly(t *testing.T) {
 		for _, text := range []string{harness.MustVerb(t, "export", "--data-dir", dir), harness.MustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
 			for _, run := range []string{"gone-first", "gone-second", "stays"} {
 				if strings.Contains(text, run) != slices.Contains(runs, run) {
-					t.Errorf("the run %s is in the export: %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
+					t.Errorf("run %s is in the export: %v, want %v", run, strings.Contains(text, run), slices.Contains(runs, run))
 				}
 			}
 		}

@@ -149,10 +149,10 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	p.Eventually("all sessions to be closed", closed(sessions))
 	look := r.Lessons[0].PlannedTrials[0]
 	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
-		t.Fatalf("planned evaluation: got %+v of the lesson %+v, want one of 120 picks with an effect, and an ended trial with epsilon other than 0.4", look, r.Lessons[0])
+		t.Fatalf("planned evaluation: got %+v of lesson %+v, want one of 120 picks with an effect, and an ended trial with epsilon other than 0.4", look, r.Lessons[0])
 	}
 	if look.Verdict != report.TrialHelps || *look.P > r.PlannedTrials.Bar || r.PlannedTrials.Taken != 1 {
-		t.Errorf("planned evaluation: got %+v, want the verdict %s and P at most %v; %d finished evaluations, want 1", look, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
+		t.Errorf("planned evaluation: got %+v, want verdict %s and P at most %v; %d finished evaluations, want 1", look, report.TrialHelps, r.PlannedTrials.Bar, r.PlannedTrials.Taken)
 	}
 	// Feedback after the close corrects the row, and does not change the finished evaluation.
 	before := r
@@ -227,7 +227,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 	}
 	var again []recomputed
 	if err := json.Unmarshal(out, &again); err != nil {
-		t.Fatalf("recompute.py: got error %v of the output %s, want no error", err, out)
+		t.Fatalf("recompute.py: got error %v of output %s, want no error", err, out)
 	}
 	shown := 0
 	near := func(x, y float64) bool { return math.Abs(x-y) <= 1e-9*y }
@@ -253,7 +253,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			}
 			return
 		}
-		t.Errorf("the script prints %s, want a row for the arm %q", out, arm)
+		t.Errorf("the script prints %s, want a row for arm %q", out, arm)
 	}
 	compareArm("", r.Global.NTreated, r.Global.NControl, r.SRM.EValue, r.Reporting.EValue, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
@@ -271,16 +271,16 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 			outcomes++
 			i := slices.IndexFunc(again, func(a recomputed) bool { return a.Arm == l.Arm && a.Name == x.Name })
 			if i < 0 {
-				t.Errorf("the script prints %s, want a row for the outcome %s of %s", out, x.Name, l.Arm)
+				t.Errorf("the script prints %s, want a row for outcome %s of %s", out, x.Name, l.Arm)
 				continue
 			}
 			a := &again[i]
 			if a.With != x.NInjected || a.Without != x.NWithheld || !near(a.EFewer, x.EFewer) || !near(a.EMore, x.EMore) {
-				t.Errorf("the outcome %s of %s is %+v, want the report's %+v", x.Name, l.Arm, a, x)
+				t.Errorf("outcome %s of %s is %+v, want the report's %+v", x.Name, l.Arm, a, x)
 			}
 			for k, pair := range [][2]*float64{{a.MeanWith, x.MeanInjected}, {a.MeanWithout, x.MeanWithheld}, {a.Effect, x.Effect}, {a.Lo, x.Lo}, {a.Hi, x.Hi}} {
 				if (pair[0] == nil) != (pair[1] == nil) || pair[0] != nil && math.Abs(*pair[0]-*pair[1]) > 1e-9 {
-					t.Errorf("number %d of the outcome %s of %s: got %+v, want the report's %+v", k, x.Name, l.Arm, a, x)
+					t.Errorf("number %d of outcome %s of %s: got %+v, want the report's %+v", k, x.Name, l.Arm, a, x)
 				}
 			}
 		}
@@ -328,7 +328,7 @@ func TestReportCanBeRecomputedFromTheExport(t *testing.T) {
 		t.Fatal(err)
 	}
 	if other.RewardDefinition != "verifier+sentiment@1s" || other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
-		t.Errorf("report under another definition of reward: got the definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
+		t.Errorf("report under another definition of reward: got definition %q, %d treated sessions, elsewhere %v, want 0 treated and %d elsewhere",
 			other.RewardDefinition, other.Global.NTreated, other.Elsewhere, sessions)
 	}
 }

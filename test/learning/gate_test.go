@@ -72,7 +72,7 @@ func TestAutomaticGateNeedsIndependentSessions(t *testing.T) {
 					t.Errorf("distill: got %s, want empty Waiting; lessons list: got %s, want a lesson in the state trial", out, listed)
 				}
 			case len(sum.Waiting) != 1 || !strings.Contains(sum.Waiting[0].Reason, c.waits) || !strings.Contains(listed, `"quarantined"`) || strings.Contains(listed, `"trial"`):
-				t.Errorf("distill: got %s, want one waiting lesson with the reason %q; lessons list: got %s, want the lesson quarantined and not on trial", out, c.waits, listed)
+				t.Errorf("distill: got %s, want one waiting lesson with reason %q; lessons list: got %s, want the lesson quarantined and not on trial", out, c.waits, listed)
 			}
 		})
 	}

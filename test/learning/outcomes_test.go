@@ -78,10 +78,10 @@ func TestRecurrenceIsProvenBeforeTheReward(t *testing.T) {
 	}
 	recurrence := found["recurrence"]
 	if recurrence.Verdict != report.Prevents || recurrence.NInjected+recurrence.NWithheld != sessions || recurrence.Effect == nil || *recurrence.Lo > -0.6 || *recurrence.Hi < -0.6 {
-		t.Errorf("recurrence: got %+v, want the verdict %s from %d sessions and an interval around -0.6", recurrence, report.Prevents, sessions)
+		t.Errorf("recurrence: got %+v, want verdict %s from %d sessions and an interval around -0.6", recurrence, report.Prevents, sessions)
 	}
 	if row.Rewarded == 0 || row.Rewarded >= sessions || row.Verdict != report.Unproven && row.Verdict != report.LikelyHelps && row.Verdict != report.Benched {
-		t.Errorf("the lesson has %d rewarded sessions and the verdict %q, want 1 to %d sessions and the verdict %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
+		t.Errorf("the lesson has %d rewarded sessions and verdict %q, want 1 to %d sessions and verdict %s, %s or %s", row.Rewarded, row.Verdict, sessions-1, report.Unproven, report.LikelyHelps, report.Benched)
 	}
 	if x := found["errors"]; x.Verdict.Direction() != -1 || found["tokens"].NInjected != recurrence.NInjected || found["turns"].Verdict.Direction() > 0 {
 		t.Errorf("outcomes: got errors %+v, tokens %+v, turns %+v, want errors proven fewer, tokens of %d injected sessions, turns not proven more", x, found["tokens"], found["turns"], recurrence.NInjected)

@@ -31,7 +31,7 @@ func TestRulesDemoMeasuresEverySection(t *testing.T) {
 			signs[r[2][0]]++
 		}
 		if !strings.Contains(out, "# removed: "+r[1]+":") && !strings.Contains(out, "# kept: "+r[1]+":") {
-			t.Errorf("the proposal lacks the section %s, want the section removed or kept:\n%s", r[1], out)
+			t.Errorf("the proposal lacks section %s, want the section removed or kept:\n%s", r[1], out)
 		}
 	}
 	if signs['+'] != 3 || signs['-'] != 2 {

@@ -16,7 +16,7 @@ func TestNewLessonsHaveTheSectionsOfAIP11(t *testing.T) {
 		"--advice", "Read the page id again.", "--counter-example", "A page without ids.")
 	const want = "\n# Pin the page before clicking.\n\n## When this applies\n\nA page jumps.\n\n## What to do (or avoid)\n\nRead the page id again.\n\n## Counter-example\n\nA page without ids.\n"
 	if text, err := os.ReadFile(filepath.Join(dir, "pin-the-page.md")); err != nil || !strings.HasSuffix(string(text), "---\n"+want) {
-		t.Errorf("the new lesson: got error %v, text %s, want no error and the suffix %q", err, text, "---\n"+want)
+		t.Errorf("the new lesson: got error %v, text %s, want no error and suffix %q", err, text, "---\n"+want)
 	}
 	harness.MustVerb(t, "lessons", "new", "see-the-log", "--lessons", dir, "--keyword", "build fails", "--advice", "Read the log.")
 	if text, err := os.ReadFile(filepath.Join(dir, "see-the-log.md")); err != nil || strings.Contains(string(text), "Counter-example") {

@@ -188,7 +188,7 @@ func TestWritIsExecutedAndAnswered(t *testing.T) {
 				}
 				const prefix = "[/lesson list]\nOK: 1 lesson:\n#1 [parser deadlock] Close the parser first.\n[END LESSON]\n[/lesson delete]\nERROR: no such lesson exists"
 				if last, suffix := later[4], "[END LESSON]\n\nAnd now?"; !strings.HasPrefix(last, prefix) || !strings.HasSuffix(last, suffix) {
-					t.Errorf("the last message of the third turn: got %q, want the prefix %q and the suffix %q", last, prefix, suffix)
+					t.Errorf("the last message of the third turn: got %q, want prefix %q and suffix %q", last, prefix, suffix)
 				}
 			})
 		}
@@ -225,7 +225,7 @@ func TestWritLessonsNeedApproval(t *testing.T) {
 	a.Send(true)
 	const helpPrefix, helpSuffix = "[/lesson help] You can keep notes", "[END LESSON]\n\nMend the parser."
 	if first := u.texts(t)[0]; !strings.HasPrefix(first, helpPrefix) || !strings.HasSuffix(first, helpSuffix) {
-		t.Errorf("the first message: got %q, want the prefix %q and the suffix %q", first, helpPrefix, helpSuffix)
+		t.Errorf("the first message: got %q, want prefix %q and suffix %q", first, helpPrefix, helpSuffix)
 	}
 	waitForResults(t, 3, p)
 	a.Assistant(hostile)
@@ -291,10 +291,10 @@ func TestAnswersInTheWordsOfTheSpecification(t *testing.T) {
 	first := "[" + strings.Replace(create, "/lesson", "/lesson create", 1) + "]\nOK: recorded lesson #1 — #1 " + text + "\n" + quarantined("#1")
 	third := "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #2 — #2 [slow build] Use the cache.\n" + quarantined("#2")
 	if !strings.HasPrefix(answers[0], first+"[/lesson create]\nERROR: ") || !strings.Contains(answers[0], third) || strings.Contains(answers[0], "obey") {
-		t.Errorf("answer to three commands: got %q\nwant the prefix %q, the text %q and no \"obey\"", answers[0], first+"[/lesson create]\nERROR: ", third)
+		t.Errorf("answer to three commands: got %q\nwant prefix %q, text %q and no \"obey\"", answers[0], first+"[/lesson create]\nERROR: ", third)
 	}
 	if want := "[/lesson delete #1]\nOK: deleted lesson #1.\n[END LESSON]\n[/lesson list]\nOK: 1 lesson:\n#2 [slow build] Use the cache.\n" + quarantined("#2"); !strings.HasPrefix(answers[1], want) {
-		t.Errorf("answer to delete and list: got %q\nwant the prefix %q", answers[1], want)
+		t.Errorf("answer to delete and list: got %q\nwant prefix %q", answers[1], want)
 	}
 }
 
@@ -424,7 +424,7 @@ func TestWritAnswerIsAtTheToolResult(t *testing.T) {
 	second, third := results(requests[1]), results(requests[2])
 	const prefix, suffix = "[/lesson create slow build: Use the cache.]\nOK: recorded lesson #1 — #1 [slow build] Use the cache.\n", "[END LESSON]\n\nok"
 	if len(second) != 1 || !strings.HasPrefix(second[0], prefix) || !strings.HasSuffix(second[0], suffix) {
-		t.Fatalf("the tool results of the second request: got %q, want one with the prefix %q and the suffix %q", second, prefix, suffix)
+		t.Fatalf("the tool results of the second request: got %q, want one with prefix %q and suffix %q", second, prefix, suffix)
 	}
 	if len(third) != 2 || third[0] != second[0] || !strings.Contains(third[1], "says so already") {
 		t.Errorf(`tool results of the third request: got %q, want two, first %q and then one with "says so already"`, third, second[0])

@@ -197,7 +197,7 @@ func TestNoCanaryIsStoredOrExported(t *testing.T) {
 		all["export parquet"], all[file] = string(b), content
 	}
 	for _, leak := range leaks(all, values) {
-		t.Errorf("got the canary %s, want none", leak)
+		t.Errorf("got canary %s, want none", leak)
 	}
 }
 

@@ -39,7 +39,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	waitForMetric(`precept_samples_total{outcome="sample_stored"} 2`)
 	for _, word := range []string{first, second} {
 		if len(harness.FilesWith(harness.Files(t, dir), word)) == 0 {
-			t.Fatalf("before the session is forgotten, the word %q is in no file, want it in a file", word)
+			t.Fatalf("before the session is forgotten, word %q is in no file, want it in a file", word)
 		}
 	}
 
@@ -48,10 +48,10 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Fatalf("forget next to a running server: got exit code %d, want 0 and the text (1 session); output %s, standard error %s", code, out, stderr)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), first); len(found) > 0 {
-		t.Errorf("the word %q of the forgotten session is in the files %v, want none", first, found)
+		t.Errorf("word %q of the forgotten session is in files %v, want none", first, found)
 	}
 	if len(harness.FilesWith(harness.Files(t, dir), second)) == 0 {
-		t.Errorf("the word %q of the other session is in no file, want it kept", second)
+		t.Errorf("word %q of the other session is in no file, want it kept", second)
 	}
 	out, _, code = harness.Verb(t, "", "forget", "--session", "a-"+first, "--yes", "--json", "--data-dir", dir)
 	if code != 0 || !strings.Contains(out, `"forgotten": 0`) {
@@ -73,7 +73,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 	}
 	for _, word := range []string{first, second} {
 		if found := harness.FilesWith(harness.Files(t, dir), word); len(found) > 0 {
-			t.Errorf("the word %q of a forgotten session is in the files %v, want none", word, found)
+			t.Errorf("word %q of a forgotten session is in files %v, want none", word, found)
 		}
 	}
 	if out, _, code = harness.Verb(t, "", "export", "--data-dir", dir); code != 0 || out != "" {

@@ -87,7 +87,7 @@ func TestDistillPrintsNoSecretOfAJudge(t *testing.T) {
 			}
 			for _, form := range []string{canary, strings.Join(strings.Fields(canary), " ")} {
 				for _, found := range leaks(squeezed, map[string]string{kind: form, kind + " in lower case": strings.ToLower(form)}) {
-					t.Errorf("got the canary %s, want none", found)
+					t.Errorf("got canary %s, want none", found)
 				}
 			}
 		})

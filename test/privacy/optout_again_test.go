@@ -71,7 +71,7 @@ func TestRepeatedOptedOutTextIsNotStored(t *testing.T) {
 				id := session.KeyOf("default", session.SpaceName, "s-"+canary)
 				for _, trace := range []string{"Look for " + canary, "I found " + canary} {
 					if found := harness.FilesWith(all, trace); len(found) > 0 {
-						t.Errorf("the opted-out text %q is in the files %v, want none", trace, found)
+						t.Errorf("the opted-out text %q is in files %v, want none", trace, found)
 					}
 				}
 				kept := harness.ExchangesInFile(t, dir)

@@ -87,7 +87,7 @@ func TestRepeatedOptedOutTextIsNotStoredByReplicas(t *testing.T) {
 	}
 	for _, kept := range []string{"And one " + newText, "And two " + newText, "mid " + newText, "mid again " + newText} {
 		if len(harness.FilesWith(all, kept)) == 0 {
-			t.Errorf("the text %q of a turn without an opt-out is not stored, want it stored", kept)
+			t.Errorf("text %q of a turn without an opt-out is not stored, want it stored", kept)
 		}
 	}
 }

@@ -108,7 +108,7 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	for _, format := range []string{"mplp", "openai"} {
 		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--format", format}, store...)...)
 		if code != harness.ExitDone || !strings.Contains(out, intactText) || strings.Contains(out, damagedText) {
-			t.Errorf("export --format %s: got exit code %d and %s, want 0, the text %q and not %q", format, code, out, intactText, damagedText)
+			t.Errorf("export --format %s: got exit code %d and %s, want 0, text %q and not %q", format, code, out, intactText, damagedText)
 		}
 		if n := strings.Count(stderr, "has a damaged exchange"); n != 1 || !strings.Contains(stderr, "precept forget --session") {
 			t.Errorf("export --format %s: got %d lines about the damage in %q, want 1 with the remedy precept forget --session", format, n, stderr)
@@ -117,7 +117,7 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	for _, path := range []string{"/api/samples", "/samples", "/api/export?format=mplp", "/api/export?format=openai", "/sessions?words=Mend", "/api/sessions?words=Mend"} {
 		code, text := harness.Get(t, p.Admin+path, "t")
 		if code != http.StatusOK || !strings.Contains(text, intactText) {
-			t.Errorf("%s: got status %d and %s, want 200 and the text %q", path, code, text, intactText)
+			t.Errorf("%s: got status %d and %s, want 200 and text %q", path, code, text, intactText)
 		}
 	}
 	lake := t.TempDir()
@@ -143,6 +143,6 @@ func damageExchanges(t *testing.T, server *storetest.Redis) {
 		}
 	}
 	if n == 0 {
-		t.Fatalf("the keys %v have no exchange, want at least one", keys)
+		t.Fatalf("keys %v have no exchange, want at least one", keys)
 	}
 }

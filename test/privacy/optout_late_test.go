@@ -187,7 +187,7 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 			harness.Verb(t, "", "import", exported, "--tenant", "acme", "--data-dir", fresh, "--config", config)
 			for _, canary := range []string{tenantCanary, agentCanary, pathCanary, keptCanary} {
 				if found := harness.FilesWith(harness.Files(t, fresh), canary); len(found) > 0 {
-					t.Errorf("an import of an opted-out agent or tenant stored %q in the files %v, want none", canary, found)
+					t.Errorf("an import of an opted-out agent or tenant stored %q in files %v, want none", canary, found)
 				}
 			}
 			harness.Verb(t, "", "import", exported, "--data-dir", fresh, "--config", config)

@@ -74,7 +74,7 @@ reward: {close_after: 300ms}
 		header.Set("Precept-Session", name)
 		body := `{"model":"m","messages":[{"role":"system","content":"Be kind."},{"role":"user","content":"Look for ` + canary + `."}],"tools":[{"type":"function","function":{"name":"read","parameters":{}}}]}`
 		if code, answer := harness.Post(t, p.Data+"/v1/chat/completions", header, body); code != 200 || !strings.Contains(answer, canary) {
-			t.Fatalf("%s: model request: got status %d, body %s, want 200 and the text %q", form, code, answer, canary)
+			t.Fatalf("%s: model request: got status %d, body %s, want 200 and text %q", form, code, answer, canary)
 		}
 		if code, answer := harness.Post(t, p.Data+"/v1/feedback", header, `{"session_id":"`+name+`","source":"user","type":"approval","comment":"of `+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {
 			t.Errorf("%s: feedback: got status %d, want 202 and ignored; body %s", form, code, answer)
@@ -91,7 +91,7 @@ reward: {close_after: 300ms}
 		all["the log"] = p.Log.String()
 		for _, trace := range append([]string{canary, "tenant-quiet", "tenant-loud", "private-1", "nightly", sha256Hex(canary)}, names...) {
 			if found := harness.FilesWith(all, trace); len(found) > 0 {
-				t.Errorf("%s: the trace %q of an opted-out session is in %v, want it nowhere", when, trace, found)
+				t.Errorf("%s: trace %q of an opted-out session is in %v, want it nowhere", when, trace, found)
 			}
 		}
 		for _, tenant := range []string{"tenant-quiet", "private-1", "tenant-loud"} {
@@ -194,7 +194,7 @@ func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
 	}
 	for _, stays := range []string{"first-question", "first-answer", "last-question", "last-answer"} {
 		if !strings.Contains(string(texts), stays) {
-			t.Errorf("the text %q of a turn without an opt-out is not stored, want it stored", stays)
+			t.Errorf("text %q of a turn without an opt-out is not stored, want it stored", stays)
 		}
 	}
 }

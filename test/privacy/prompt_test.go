@@ -87,7 +87,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 			`"tools":[{"type":"function","function":{"name":"look_up","description":"Finds a periwinkle.","parameters":{"type":"object","properties":{"q":{"type":"string"}}}}}]`,
 		} {
 			if strings.Count(line, want) != 1 || strings.Count(line, "gardener") != 1 {
-				t.Errorf("the export has the line %s, want it to contain %s and the word gardener, each once", line, want)
+				t.Errorf("the export has line %s, want it to contain %s and the word gardener, each once", line, want)
 			}
 		}
 	}
@@ -109,7 +109,7 @@ func TestPromptAndToolsAreStoredOnceRedacted(t *testing.T) {
 		t.Errorf("export after forget: got %s, want %d prompts", out, len(prompts)-1)
 	}
 	if found := harness.FilesWith(harness.Files(t, dir), "gardener@example.com"); len(found) > 0 {
-		t.Errorf("the address gardener@example.com is in the files %v, want none", found)
+		t.Errorf("the address gardener@example.com is in files %v, want none", found)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestOptedOutOrLongPromptIsNotStored(t *testing.T) {
 				t.Errorf("the export is %s, want no prompt and %d sessions", out, int(c.stored/2))
 			}
 			if found := harness.FilesWith(harness.Files(t, dir), "marigolds"); len(found) > 0 {
-				t.Errorf("the prompt is in the files %v, want none", found)
+				t.Errorf("the prompt is in files %v, want none", found)
 			}
 		})
 	}

@@ -55,7 +55,7 @@ func interpolate(t *testing.T, text string) string {
 	t.Helper()
 	text = regexp.MustCompile(`(^|[^$])\$\{(\w+):\?[^}]*\}`).ReplaceAllStringFunc(text, func(form string) string {
 		if !strings.Contains(form, "${OPENAI_BASE_URL:") {
-			t.Errorf("compose.yaml needs the variable %s, want OPENAI_BASE_URL only, which its head names", form)
+			t.Errorf("compose.yaml needs variable %s, want OPENAI_BASE_URL only, which its head names", form)
 		}
 		return upstreamURL
 	})
@@ -133,7 +133,7 @@ func TestComposeServicesHaveFewRights(t *testing.T) {
 		}
 		for _, secret := range s.Secrets {
 			if _, ok := c.Secrets[secret]; !ok || s.Image != "prom/prometheus:v3.5.0" && !strings.Contains(text, "/run/secrets/"+secret) {
-				t.Errorf("%s: the secret %s is defined: %v; the command and environment are %s, want a defined secret that they use", name, secret, ok, text)
+				t.Errorf("%s: secret %s is defined: %v; the command and environment are %s, want a defined secret that they use", name, secret, ok, text)
 			}
 		}
 	}
@@ -164,7 +164,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		}
 		for _, p := range s.Ports {
 			if !strings.HasPrefix(p, "127.0.0.1:") {
-				t.Errorf("%s publishes the port %s, want a port of 127.0.0.1", name, p)
+				t.Errorf("%s publishes port %s, want a port of 127.0.0.1", name, p)
 			}
 		}
 		if s.Image != "precept" {
@@ -175,7 +175,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 		e := readEffectiveConfig(t, env, "serve")
 		targets, upstreams = append(targets, name+":"+port(t, e.Admin.Listen)), append(upstreams, "server "+name+":"+port(t, e.Listen)+" max_fails=0;")
 		if e.Lessons != "redis://" || e.DataDir != "/data" || e.Log.Format != "json" || !slices.Contains(e.Admin.Hosts, name) {
-			t.Errorf(`%s: the configuration is %+v, want the lessons in Redis, the data in /data, the log in JSON and the host %q`, name, e, name)
+			t.Errorf(`%s: the configuration is %+v, want the lessons in Redis, the data in /data, the log in JSON and host %q`, name, e, name)
 		}
 		if grace, err := time.ParseDuration(s.StopGrace); err != nil || grace <= stopNeeds {
 			t.Errorf("%s: the stop grace period is %s, want more than %s", name, s.StopGrace, stopNeeds)

@@ -265,7 +265,7 @@ func (k *kubernetes) args(t *testing.T, dir string) []string {
 	for n, arg := range out {
 		if name, ok := strings.CutPrefix(arg, c.VolumeMounts[i].MountPath+"/"); ok {
 			if _, ok := k.config.Data[name]; !ok {
-				t.Errorf("the arguments name the file %s, want a key of the ConfigMap", name)
+				t.Errorf("the arguments name file %s, want a key of the ConfigMap", name)
 			}
 			out[n] = filepath.Join(dir, name)
 		}
@@ -284,7 +284,7 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 		"admin": k.services["precept-admin"].Spec.Selector, "replicas": k.services[set.ServiceName].Spec.Selector,
 	} {
 		if !maps.Equal(labels, set.Template.Metadata.Labels) {
-			t.Errorf("%s selects the labels %v, want the labels %v of its pods", name, labels, set.Template.Metadata.Labels)
+			t.Errorf("%s selects labels %v, want labels %v of its pods", name, labels, set.Template.Metadata.Labels)
 		}
 	}
 	dir := t.TempDir()
@@ -304,12 +304,12 @@ func TestKubernetesManifestsAgree(t *testing.T) {
 	for _, s := range k.services {
 		for _, p := range s.Spec.Ports {
 			if ports[p.TargetPort] != p.Port {
-				t.Errorf("%s: the service has the port %+v, want the name and number of a port of the pods", s.Metadata.Name, p)
+				t.Errorf("%s: the service has port %+v, want the name and number of a port of the pods", s.Metadata.Name, p)
 			}
 		}
 	}
 	if e.Lessons != "redis://" || e.DataDir != c.VolumeMounts[0].MountPath || set.VolumeClaimTemplates[0].Metadata.Name != c.VolumeMounts[0].Name || !slices.Contains(e.Admin.Hosts, "precept-admin") {
-		t.Errorf(`the configuration is %+v, want the lessons in Redis, the data in %q of the volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
+		t.Errorf(`the configuration is %+v, want the lessons in Redis, the data in %q of volume %q, and the host precept-admin`, e, c.VolumeMounts[0].MountPath, c.VolumeMounts[0].Name)
 	}
 	sleep := time.Duration(c.Lifecycle.PreStop.Sleep.Seconds) * time.Second
 	if grace := time.Duration(pod.TerminationGracePeriodSeconds) * time.Second; sleep <= 0 || grace <= sleep+stopNeeds {

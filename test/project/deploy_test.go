@@ -117,7 +117,7 @@ func checkVariables(t *testing.T, where string, env map[string]string) {
 		base := strings.TrimSuffix(name, "_FILE")
 		named := slices.ContainsFunc(slices.Collect(maps.Values(env)), func(value string) bool { return strings.Contains(value, "${"+base+"}") })
 		if strings.HasPrefix(name, "PRECEPT_") && !known[name] && !named {
-			t.Errorf("%s sets the variable %s, want only variables that precept reads", where, name)
+			t.Errorf("%s sets variable %s, want only variables that precept reads", where, name)
 		}
 	}
 }
@@ -128,7 +128,7 @@ func checkCommandLine(t *testing.T, where string, args []string) {
 	p := gatherNames(t)
 	verb, rest := p.command(args[:1])
 	if len(rest) > 0 {
-		t.Errorf("%s names the command %s, want a command of precept", where, args[0])
+		t.Errorf("%s names command %s, want a command of precept", where, args[0])
 	}
 	p.flags(verb, strings.Join(args, " "), t.Errorf)
 }
@@ -177,7 +177,7 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {
 		m := regexp.MustCompile(form).FindStringSubmatch(text)
 		if m == nil {
-			t.Fatalf("the Dockerfile has no line of the form %s, want one", form)
+			t.Fatalf("the Dockerfile has no line of form %s, want one", form)
 		}
 		checkCommandLine(t, "Dockerfile", strings.Split(m[1], `", "`))
 	}
@@ -194,7 +194,7 @@ func TestBuildsHaveTheirVersion(t *testing.T) {
 	for name, form := range flags {
 		m := regexp.MustCompile(form).FindStringSubmatch(readRepoFile(t, name))
 		if m == nil {
-			t.Fatalf("%s has no linker flags of the form %s, want some", name, form)
+			t.Fatalf("%s has no linker flags of form %s, want some", name, form)
 		}
 		linked := strings.NewReplacer("$(VERSION)", "v9.8.7", "$VERSION", "v9.8.7").Replace(m[1])
 		if seen[linked] {
@@ -240,7 +240,7 @@ func parseUnit(t *testing.T, text string) map[string]map[string][]string {
 			section = strings.Trim(line, "[]")
 			out[section] = map[string][]string{}
 		case !ok || section == "":
-			t.Fatalf("the unit has the line %q, want a section or key=value", line)
+			t.Fatalf("the unit has line %q, want a section or key=value", line)
 		default:
 			out[section][key] = append(out[section][key], value)
 		}
@@ -256,7 +256,7 @@ func TestSystemdUnitStartsReloadsAndDrains(t *testing.T) {
 	s := parseUnit(t, text)["Service"]
 	onlyValue := func(key string) string {
 		if len(s[key]) != 1 {
-			t.Fatalf("%s in [Service]: got the values %q, want one", key, s[key])
+			t.Fatalf("%s in [Service]: got values %q, want one", key, s[key])
 		}
 		return s[key][0]
 	}

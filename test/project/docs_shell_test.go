@@ -63,7 +63,7 @@ func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")
 	if len(blocks) != 2 || blocks[0] != (docBlock{4, "sh", "x\ny\n", "why"}) || blocks[1].kind != "" || !slices.Equal(indented, []int{12, 13}) {
-		t.Errorf("docBlocks: got blocks %+v, indented commands in the lines %v, want %+v, a block without a language, and the lines 12 and 13",
+		t.Errorf("docBlocks: got blocks %+v, indented commands in lines %v, want %+v, a block without a language, and the lines 12 and 13",
 			blocks, indented, (docBlock{4, "sh", "x\ny\n", "why"}))
 	}
 }
@@ -95,7 +95,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 					err = yaml.Unmarshal([]byte(b.text), &v)
 				}
 				if err != nil {
-					t.Errorf("%s:%d: decoding the block gives the error %v, want valid %s", file, b.line, err, b.kind)
+					t.Errorf("%s:%d: decoding the block gives error %v, want valid %s", file, b.line, err, b.kind)
 				}
 			case "":
 				t.Errorf("%s:%d: got a block without a language, want sh, json, yaml or text", file, b.line)
@@ -172,7 +172,7 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.placeholders.Replace(b.text))
 	c.Dir, c.Env = w.dir, w.env
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("the block at line %d ends with the error %v, want none\n%s\n%s", b.line, err, b.text, out)
+		t.Errorf("the block at line %d ends with error %v, want none\n%s\n%s", b.line, err, b.text, out)
 	}
 }
 

@@ -58,7 +58,7 @@ func TestDocsNameExistingThings(t *testing.T) {
 			checked = before + "\n## " + after
 		}
 		for _, f := range p.faults(file, checked) {
-			t.Errorf("%s: got the fault %q, want existing names only", file, f)
+			t.Errorf("%s: got fault %q, want existing names only", file, f)
 		}
 	}
 }

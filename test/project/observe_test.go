@@ -64,7 +64,7 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 	for where, expr := range all {
 		for _, name := range metricForm.FindAllString(expr, -1) {
 			if !known[name] {
-				t.Errorf("%s queries the metric %s, want a metric of the program", where, name)
+				t.Errorf("%s queries metric %s, want a metric of the program", where, name)
 			}
 		}
 	}

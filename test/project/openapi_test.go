@@ -130,7 +130,7 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	content, _ := d.at(base + "/content")
 	if content == nil {
 		if len(body) > 0 {
-			d.t.Errorf("%s: got the body %q, want none: the description has no content", where, body)
+			d.t.Errorf("%s: got body %q, want none: the description has no content", where, body)
 		}
 		return
 	}
@@ -145,15 +145,15 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
 	if err != nil {
-		d.t.Fatalf("%s: compiling the schema gives the error %v, want none", where, err)
+		d.t.Fatalf("%s: compiling the schema gives error %v, want none", where, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		d.t.Errorf("%s: decoding the body gives the error %v, want JSON", where, err)
+		d.t.Errorf("%s: decoding the body gives error %v, want JSON", where, err)
 		return
 	}
 	if err := schema.Validate(value); err != nil {
-		d.t.Errorf("%s: the body %s gives the error %v, want a body that matches the schema", where, body, err)
+		d.t.Errorf("%s: body %s gives error %v, want a body that matches the schema", where, body, err)
 	}
 }
 

@@ -70,7 +70,7 @@ func (s *schemas) of(typ reflect.Type) string {
 	case reflect.Interface:
 		return ""
 	default:
-		s.t.Fatalf("the generator has no schema for the type %s, want a case for its kind", typ)
+		s.t.Fatalf("the generator has no schema for type %s, want a case for its kind", typ)
 		return ""
 	}
 }
@@ -146,7 +146,7 @@ func (s *schemas) note(typ reflect.Type, field string) string {
 		dir := filepath.Join(repo, filepath.FromSlash(strings.TrimPrefix(pkg, "precept/")))
 		files, err := filepath.Glob(filepath.Join(dir, "*.go"))
 		if err != nil || len(files) == 0 {
-			s.t.Fatalf("the directory %s of %s has %d Go files, error %v, want at least one", dir, pkg, len(files), err)
+			s.t.Fatalf("directory %s of %s has %d Go files, error %v, want at least one", dir, pkg, len(files), err)
 		}
 		for _, file := range files {
 			s.readComments(pkg, file)

@@ -28,7 +28,7 @@ func TestReleaseTargetsAreKnownAndChangesRefused(t *testing.T) {
 	}
 	for target := range strings.FieldsSeq(string(list)) {
 		if !strings.Contains("\n"+string(known), "\n"+target+"\n") {
-			t.Errorf("Go does not know the target %s, want a target of `go tool dist list`", target)
+			t.Errorf("Go does not know target %s, want a target of `go tool dist list`", target)
 		}
 	}
 	dir := t.TempDir()

@@ -37,7 +37,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 					h.Set(headers[i], headers[i+1])
 				}
 				if status, b := harness.Post(t, p.Data+"/v1/chat/completions", h, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); status != 200 {
-					t.Fatalf("chat request with the headers %v: got status %d, want 200; body %s", headers, status, b)
+					t.Fatalf("chat request with headers %v: got status %d, want 200; body %s", headers, status, b)
 				}
 			}
 			postEntries := func(wantStatus int, wantText, session string, ids ...string) {

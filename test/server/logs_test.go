@@ -87,7 +87,7 @@ func TestLogsNameRequestsWithoutContent(t *testing.T) {
 	lines := bufio.NewScanner(strings.NewReader(p.Log.String()))
 	for lines.Scan() {
 		if strings.Contains(lines.Text(), canary) {
-			t.Errorf("got the log line %s, want no text of a request or a reply", lines.Text())
+			t.Errorf("got log line %s, want no text of a request or a reply", lines.Text())
 		}
 		var line struct{ Request, Msg string }
 		if err := json.Unmarshal(lines.Bytes(), &line); err != nil {

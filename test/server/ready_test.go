@@ -67,7 +67,7 @@ func TestServiceManagerIsNotified(t *testing.T) {
 	}
 	p.Signal(syscall.SIGTERM)
 	if message := next(); !strings.HasPrefix(message, "STOPPING=1\n") {
-		t.Errorf("notification after SIGTERM: got %q, want the prefix %q", message, "STOPPING=1\n")
+		t.Errorf("notification after SIGTERM: got %q, want prefix %q", message, "STOPPING=1\n")
 	}
 	if code := p.Exit(); code != 0 {
 		t.Errorf("precept serve after SIGTERM: got exit code %d, want 0", code)

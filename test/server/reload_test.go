@@ -153,7 +153,7 @@ func TestReloadAppliesAnonymization(t *testing.T) {
 	sendChat("after@example.com")
 	s.Eventually("the placeholder of the redacted address in a file", func() bool { return len(harness.FilesWith(harness.Files(t, s.dir), "[REDACTED:email:1]")) > 0 })
 	if left := harness.FilesWith(harness.Files(t, s.dir), "after@example.com"); len(left) > 0 {
-		t.Errorf("the address after the reload is in the files %v, want it redacted", left)
+		t.Errorf("the address after the reload is in files %v, want it redacted", left)
 	}
 }
 

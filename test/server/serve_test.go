@@ -30,7 +30,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 	line := regexp.MustCompile(`msg="precept ready" data=(http://127\.0\.0\.1:\d+) admin=(http://127\.0\.0\.1:\d+)`)
 	p.Eventually("the ready line", func() bool { return line.MatchString(p.Log.String()) })
 	if m := line.FindStringSubmatch(p.Log.String()); m[1] != p.Data || m[2] != p.Admin {
-		t.Errorf("the ready line names the addresses %v, want %s and %s of run.json", m[1:], p.Data, p.Admin)
+		t.Errorf("the ready line names addresses %v, want %s and %s of run.json", m[1:], p.Data, p.Admin)
 	}
 	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.Log.String())
 	if status, _ := harness.Get(t, link, ""); status != http.StatusSeeOther {

@@ -206,7 +206,7 @@ func TestExportParquetMatchesTheLines(t *testing.T) {
 		}
 		if r.SampleID != s.ID || r.Family != s.Family || r.CreatedAt != s.CreatedAt.UnixMilli() || label != s.Feedback.QualityLabel ||
 			r.QualityScore != s.Meta["quality_score"] || r.Tenant != s.Meta["tenant"] || r.Turns != 1 || r.Model != "m-1" {
-			t.Errorf("row %d: got %+v, want the values of the line %+v", i, r, s)
+			t.Errorf("row %d: got %+v, want the values of line %+v", i, r, s)
 		}
 	}
 }

@@ -31,7 +31,7 @@ func TestRunFindsTheRunningServerOfTheUser(t *testing.T) {
 		t.Errorf("run: got exit code %d, PRECEPT_URL %q, want 0 and %s\n%s", code, out, p.Data, stderr)
 	}
 	if code, out, stderr = runIn(t, project, env, "doctor", "--json"); code != 0 || !strings.Contains(out, p.Data) {
-		t.Errorf("doctor in a project folder: got exit code %d, want 0 and the server %s\n%s%s", code, p.Data, out, stderr)
+		t.Errorf("doctor in a project folder: got exit code %d, want 0 and server %s\n%s%s", code, p.Data, out, stderr)
 	}
 	if code, out, stderr = runIn(t, project, env, "dashboard"); code != 0 || !strings.HasPrefix(out, p.Admin+"/login?token=") {
 		t.Errorf("dashboard: got exit code %d, output %q, want 0 and a login link to %s\n%s", code, out, p.Admin, stderr)

@@ -62,7 +62,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("record on %.60s: validating the output gives the error %v, want none", c.in, err)
+			t.Errorf("record on %.60s: validating the output gives error %v, want none", c.in, err)
 		}
 	}
 }
@@ -154,7 +154,7 @@ func TestVerifyReportsThatNothingWasRecorded(t *testing.T) {
 func TestInitPrintsACommandForItsDirectory(t *testing.T) {
 	for dir, want := range map[string]string{".": "    precept serve --config precept.yaml\n", "my proj": "    cd 'my proj' && precept serve --config precept.yaml\n"} {
 		if out, stderr, code := harness.Verb(t, "", "init", "--dir", dir); code != 0 || !strings.Contains(out, want) {
-			t.Errorf("init --dir %q: got exit code %d, output %q and stderr %q, want the line %q", dir, code, out, stderr, want)
+			t.Errorf("init --dir %q: got exit code %d, output %q and stderr %q, want line %q", dir, code, out, stderr, want)
 		}
 	}
 }

@@ -133,10 +133,10 @@ func TestCircleSuccessFollowsTheLessons(t *testing.T) {
 func TestCircleIsDeterministicForASeed(t *testing.T) {
 	rate := func(seed uint64) float64 { return (&circleProxy{circle: demo.NewCircle(seed)}).play(t) }
 	if one, second := rate(7), rate(7); one != second {
-		t.Errorf("one seed gives the rates %.4f and %.4f, want equal rates", one, second)
+		t.Errorf("one seed gives rates %.4f and %.4f, want equal rates", one, second)
 	}
 	if rate(7) == rate(8) && rate(8) == rate(9) {
-		t.Errorf("three seeds give the rate %.4f, want at least two rates", rate(7))
+		t.Errorf("three seeds give rate %.4f, want at least two rates", rate(7))
 	}
 }
 
@@ -181,7 +181,7 @@ func TestCircleModelAnswersChatCompletionsOnly(t *testing.T) {
 			text, _ := io.ReadAll(res.Body)
 			_ = res.Body.Close()
 			if !strings.Contains(string(text), want) {
-				t.Errorf("the answer to %s with the body %q is %s, want an answer with %q", path, body, text, want)
+				t.Errorf("the answer to %s with body %q is %s, want an answer with %q", path, body, text, want)
 			}
 		}
 	}
@@ -198,7 +198,7 @@ func TestCircleWritesAnActiveHarmfulLesson(t *testing.T) {
 		t.Fatalf("the directory has %d lessons, problems %+v, error %v, want one lesson without problems", book.Len(), problems, err)
 	}
 	if l, ok := book.Get(demo.CircleHarm); !ok || l.State != lesson.Active {
-		t.Errorf("the lessons are %+v, want the lesson %s in the state %q", book.Lessons(), demo.CircleHarm, lesson.Active)
+		t.Errorf("the lessons are %+v, want lesson %s in state %q", book.Lessons(), demo.CircleHarm, lesson.Active)
 	}
 	blocked := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(blocked, nil, 0o600); err != nil {

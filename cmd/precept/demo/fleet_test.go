@@ -115,7 +115,7 @@ func TestFleetPlaysAllItsSessions(t *testing.T) {
 				want = 1
 			}
 			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
-				t.Errorf("the feedback on the answer %q is %v, want the score %v from a user", s.results[fb["response_id"].(string)], fb, want)
+				t.Errorf("the feedback on answer %q is %v, want score %v from a user", s.results[fb["response_id"].(string)], fb, want)
 			}
 		}
 	}
@@ -168,7 +168,7 @@ func TestFleetReturnsTheFirstError(t *testing.T) {
 			s := newRecordingProxy(t, w, c.fail)
 			err := s.fleet(t, w, 3, 40).Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Run returns the error %v, want an error with %q", err, c.want)
+				t.Errorf("Run returns error %v, want an error with %q", err, c.want)
 			}
 		})
 	}

@@ -33,7 +33,7 @@ func rateWithout(t *testing.T, seed uint64, sessions int, sections ...string) fl
 		}
 		for _, s := range sections {
 			if !bytes.Contains(body, []byte("## "+s+`\n`)) {
-				t.Errorf("the request is %s, want the section %s in it", body, s)
+				t.Errorf("the request is %s, want section %s in it", body, s)
 			}
 			body = bytes.ReplaceAll(body, []byte("## "+s+`\n`), nil)
 		}
@@ -69,7 +69,7 @@ func TestRulesFileHasTheSectionsOfTheTruth(t *testing.T) {
 	counts := map[float64]int{}
 	for _, s := range truths {
 		if strings.Count(demo.RulesFile, "\n## "+s.Section+"\n") != 1 {
-			t.Errorf("the file has the heading of the section %q %d times, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
+			t.Errorf("the file has the heading of section %q %d times, want once", s.Section, strings.Count(demo.RulesFile, "\n## "+s.Section+"\n"))
 		}
 		counts[math.Round(math.Copysign(min(1, 1000*math.Abs(s.Effect)), s.Effect))]++
 	}

@@ -20,7 +20,7 @@ func sendRequest(t *testing.T, u *Upstream, path, body string) (status int, id, 
 		Choices []struct{ Message message }
 	}
 	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
-		t.Fatalf("decoding the response %s: got error %v, want none", rec.Body, err)
+		t.Fatalf("decoding response %s: got error %v, want none", rec.Body, err)
 	}
 	if len(res.Choices) > 0 {
 		text = res.Choices[0].Message.Content
@@ -88,7 +88,7 @@ func TestUpstreamIDsDiffer(t *testing.T) {
 	for range 2000 {
 		_, id, _ := sendRequest(t, u, "/chat/completions", "{}")
 		if seen[id] {
-			t.Fatalf("two replies have the id %s, want different ids", id)
+			t.Fatalf("two replies have id %s, want different ids", id)
 		}
 		seen[id] = true
 	}

@@ -171,12 +171,12 @@ func TestLessonsMatchOnlyTheirTickets(t *testing.T) {
 		}
 		slices.Sort(want)
 		if !slices.Equal(fired, want) {
-			t.Fatalf("the text %q matches the lessons %v, want %v", w.text(tk), fired, want)
+			t.Fatalf("text %q matches lessons %v, want %v", w.text(tk), fired, want)
 		}
 	}
 	for _, text := range []string{finalMark, "Step 1 is fine, go on."} {
 		if hits := book.Match(&lesson.Query{Words: []string{text}, Now: now}); len(hits) > 0 {
-			t.Errorf("the words %q match the lesson %v, want none", text, hits[0].Lesson.Slug)
+			t.Errorf("words %q match lesson %v, want none", text, hits[0].Lesson.Slug)
 		}
 	}
 }
@@ -206,7 +206,7 @@ func TestTextNamesTheTicketAndItsSubjects(t *testing.T) {
 		"Please work on TICKET-000042. It is about a failing assertion in CI, and about a button in the wrong place": {1, 7},
 	} {
 		if got := w.text(ticket{n: 42, applies: applies}); got != want {
-			t.Errorf("the text of a ticket with the lessons %v is %q, want %q", applies, got, want)
+			t.Errorf("the text of a ticket with lessons %v is %q, want %q", applies, got, want)
 		}
 	}
 }

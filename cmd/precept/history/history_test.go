@@ -55,7 +55,7 @@ func conversations(t *testing.T, client string, e history.Env) (lines []string, 
 			lines = append(lines, tr.Source+" "+tr.ID+": "+outline(tr.Request))
 			return nil
 		}); err != nil {
-			t.Fatalf("detect.Read of the transcripts %s of %s: got error %v, want none", text, path, err)
+			t.Fatalf("detect.Read of transcripts %s of %s: got error %v, want none", text, path, err)
 		}
 	}
 	return lines, skipped
@@ -212,10 +212,10 @@ func TestErrorOfAMissingHistoryNamesTheSearchedPaths(t *testing.T) {
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)
 		if err == nil || !strings.Contains(err.Error(), "no history of "+c.Name) || !strings.Contains(err.Error(), e.Home) {
-			t.Errorf("Find without a history of %s returns the error %v, want an error with the client and the searched paths", c.Name, err)
+			t.Errorf("Find without a history of %s returns error %v, want an error with the client and the searched paths", c.Name, err)
 		}
 	}
 	if _, _, err := history.Find("emacs", e); err == nil || !strings.Contains(err.Error(), "claude-code, codex") {
-		t.Errorf("Find of an unknown client returns the error %v, want an error with the names of the clients", err)
+		t.Errorf("Find of an unknown client returns error %v, want an error with the names of the clients", err)
 	}
 }

@@ -215,13 +215,13 @@ func TestFilesArePartitionedByDateAndTenant(t *testing.T) {
 	}
 	ids, folders := out.stored(t)
 	if want := storedIDs(m); !slices.Equal(ids, want) {
-		t.Errorf("the lake has the samples %v, want %v", ids, want)
+		t.Errorf("the lake has samples %v, want %v", ids, want)
 	}
 	for id, want := range map[string]string{
 		"id-00": "date=2031-05-01/tenant=default", "id-01": "date=2031-05-02/tenant=a%2Fb", "id-02": "date=2031-05-01/tenant=%C3%BC",
 	} {
 		if folders[id] != want {
-			t.Errorf("the sample %s is in the folder %s, want %s", id, folders[id], want)
+			t.Errorf("sample %s is in folder %s, want %s", id, folders[id], want)
 		}
 	}
 	if m.acked["s0"] != strconv.Itoa(len(m.streams["s0"])) || m.claimed != "" {
@@ -241,7 +241,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 				break
 			}
 			if !errors.Is(err, errKilled) {
-				t.Fatalf("killed at write %d (after the write: %v): got the error %v, want %v", writes, after, err, errKilled)
+				t.Fatalf("killed at write %d (after the write: %v): got error %v, want %v", writes, after, err, errKilled)
 			}
 			before := out.ids(t)
 			for _, list := range m.streams { // one sample of each stream is deleted, unless a file already has the sample
@@ -251,10 +251,10 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 			}
 			m.add("s0", "default", "new", time.Unix(0, 0))
 			if err := drain(t, m, out, 5000); err != nil {
-				t.Fatalf("killed at write %d (after the write: %v): the next process returns the error %v, want none", writes, after, err)
+				t.Fatalf("killed at write %d (after the write: %v): the next process returns error %v, want none", writes, after, err)
 			}
 			if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
-				t.Fatalf("killed at write %d (after the write: %v): the lake has the samples %v, want %v", writes, after, got, want)
+				t.Fatalf("killed at write %d (after the write: %v): the lake has samples %v, want %v", writes, after, got, want)
 			}
 		}
 	}
@@ -269,17 +269,17 @@ func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
 	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
+		t.Fatalf("the killed process returns error %v, want %v", err, errKilled)
 	}
 	if got := out.ids(t); len(got) != 2 {
-		t.Fatalf("after the kill the lake has the samples %v, want both samples", got)
+		t.Fatalf("after the kill the lake has samples %v, want both samples", got)
 	}
 	m.streams["s"][0].Sample.ID = ""
 	if err := drain(t, m, out, 1<<20); err != nil {
 		t.Fatal(err)
 	}
 	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
-		t.Errorf("after the restart the lake has the samples %v, want only id-2", got)
+		t.Errorf("after the restart the lake has samples %v, want only id-2", got)
 	}
 }
 
@@ -305,7 +305,7 @@ func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := out.ids(t); !slices.Equal(got, []string{"id-2"}) {
-		t.Errorf("the lake has the samples %v, want only id-2", got)
+		t.Errorf("the lake has samples %v, want only id-2", got)
 	}
 }
 
@@ -323,7 +323,7 @@ func TestASampleThatTheStoreWritesAgainIsSkipped(t *testing.T) {
 	}
 	want := slices.Compact(storedIDs(m))
 	if got := out.ids(t); !slices.Equal(got, want) {
-		t.Errorf("the lake has the samples %v, want %v", got, want)
+		t.Errorf("the lake has samples %v, want %v", got, want)
 	}
 }
 
@@ -349,7 +349,7 @@ func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
 		}
 		m.claimed = c.claimed
 		if err := drain(t, m, out, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: Run returns the error %v, want an error with %q", name, err, c.want)
+			t.Errorf("%s: Run returns error %v, want an error with %q", name, err, c.want)
 		}
 		m.claimed = ""
 	}
@@ -368,7 +368,7 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
 	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("the killed process returns the error %v, want %v", err, errKilled)
+		t.Fatalf("the killed process returns error %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
 	if err != nil {
@@ -392,7 +392,7 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if list, err := os.ReadDir(folder); err != nil || len(list) != 1 || list[0].Name() != base {
-		t.Errorf("after the next start the folder has the files %v, error %v, want only %s", list, err, base)
+		t.Errorf("after the next start the folder has files %v, error %v, want only %s", list, err, base)
 	}
 }
 
@@ -421,10 +421,10 @@ func TestPutReplacesAFileOfADirectory(t *testing.T) {
 		}
 	}
 	if list, err := os.ReadDir(filepath.Dir(at)); err != nil || len(list) != 1 {
-		t.Errorf("the folder has the files %v, error %v, want one file", list, err)
+		t.Errorf("the folder has files %v, error %v, want one file", list, err)
 	}
 	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Get of a missing file returns the error %v, want fs.ErrNotExist", err)
+		t.Errorf("Get of a missing file returns error %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -440,7 +440,7 @@ func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 		t.Helper()
 		next, err := out.Swap(t.Context(), "a/b", version, []byte(text))
 		if !errors.Is(err, want) {
-			t.Fatalf("the Swap of the text %q returns the error %v, want %v", text, err, want)
+			t.Fatalf("the Swap of text %q returns error %v, want %v", text, err, want)
 		}
 		return next
 	}
@@ -531,10 +531,10 @@ func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 			break
 		}
 		if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
-			t.Fatalf("paused at write %d: the lake has the samples %v, want %v", writes, got, want)
+			t.Fatalf("paused at write %d: the lake has samples %v, want %v", writes, got, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Fatalf("paused at write %d: the paused process returns the error %v, want an error that names another process", writes, err)
+			t.Fatalf("paused at write %d: the paused process returns error %v, want an error that names another process", writes, err)
 		}
 	}
 }

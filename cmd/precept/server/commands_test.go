@@ -39,12 +39,12 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 		place, closePlace, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
-				t.Errorf("OpenPlace with %+v returns the error %v, want an error with %q", c, err, c.fault)
+				t.Errorf("OpenPlace with %+v returns error %v, want an error with %q", c, err, c.fault)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("OpenPlace with %+v returns the error %v, want none", c, err)
+			t.Errorf("OpenPlace with %+v returns error %v, want none", c, err)
 			continue
 		}
 		if place.Name() != c.place {
@@ -68,7 +68,7 @@ func TestWriterAppliesLimitsAndKindsFindSecrets(t *testing.T) {
 	for i, want := range []error{nil, bank.ErrTooMany} {
 		text := strings.ReplaceAll(lessonText(t, cfg.Lessons), "look-first", fmt.Sprint("look-", i))
 		if _, err := b.Propose(t.Context(), bank.Proposal{Text: []byte(text), Source: "api", By: "coder", Scope: lesson.Scope{Tenant: "default", Agent: "coder"}}); !errors.Is(err, want) {
-			t.Errorf("proposal %d of an agent within an hour: got the error %v, want %v", i+1, err, want)
+			t.Errorf("proposal %d of an agent within an hour: got error %v, want %v", i+1, err, want)
 		}
 	}
 	if kinds := server.SecretKinds("token sk-ant-api03-" + strings.Repeat("a1B2", 24)); len(kinds) == 0 {

@@ -51,7 +51,7 @@ func TestExportDropsWordsOfFeedbackIfATurnIsMissing(t *testing.T) {
 			t.Fatalf("with %d of 3 turns: got %d ratings, error %v, want 2 ratings", turns, len(s.Ratings), err)
 		}
 		if s.Ratings[0].Comment != want || (len(s.Ratings[0].Correction) > 0) != (want != "") || s.Ratings[1].Comment != "well done" {
-			t.Errorf("with %d of 3 turns: got the ratings %+v, want the words %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
+			t.Errorf("with %d of 3 turns: got ratings %+v, want words %q on the session and \"well done\" on the turn", turns, s.Ratings, want)
 		}
 	}
 }
@@ -69,7 +69,7 @@ func TestExportSelectsRowsByTheNameOfTheSession(t *testing.T) {
 		for _, asked := range []string{name, name + "x", "c"} {
 			x := &ExportJob{Session: asked}
 			if got := x.selectsRow(&row); got != (asked == name) {
-				t.Errorf("an export of the session %q selects the row of the session %q: %t, want %t", asked, name, got, asked == name)
+				t.Errorf("an export of session %q selects the row of session %q: %t, want %t", asked, name, got, asked == name)
 			}
 		}
 	}

@@ -46,7 +46,7 @@ func TestReplicasShareKeysLessonsAndReport(t *testing.T) {
 	}))
 	first, second := startServer(t, one), startServer(t, other)
 	if a, b := keysOf(t, one), keysOf(t, other); a != b {
-		t.Errorf("the replicas have the keys %+v and %+v, want equal keys", a, b)
+		t.Errorf("the replicas have keys %+v and %+v, want equal keys", a, b)
 	}
 	if m.newSessionSees(first, "coder", "build the targets", "End of lessons.") {
 		t.Error("a session got a lesson from an empty bank, want no lesson")
@@ -108,7 +108,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	l := startServer(t, source)
 	for _, line := range []string{"precept starts without the store and retries", "the salt of the fleet is unknown"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log lacks the line %q, want the line", line)
+			t.Errorf("the log lacks line %q, want the line", line)
 		}
 	}
 	if status, body := send(t, http.MethodGet, l.data+"/readyz", nil, ""); status != http.StatusOK || !strings.Contains(body, "degraded") {
@@ -119,7 +119,7 @@ func TestStartWithoutRedisServesDegraded(t *testing.T) {
 	}
 	tools := testTools()
 	if db, err := tools.OpenStored(t.Context(), configOf(t, source)); err == nil {
-		t.Errorf("OpenStored with an unavailable Redis: got a store, want an error; Close of the store returns the error %v", db.Close())
+		t.Errorf("OpenStored with an unavailable Redis: got a store, want an error; Close of the store returns error %v", db.Close())
 	}
 	if err := redis.Start(); err != nil {
 		t.Fatal(err)

@@ -51,7 +51,7 @@ func TestAutomaticTrialEndsByPlannedEvaluation(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := g.state(); got != c.want {
-					t.Errorf("the lesson has the state %s, want %s; its row in the report is %+v", got, c.want, g.row(v))
+					t.Errorf("the lesson has state %s, want %s; its row in the report is %+v", got, c.want, g.row(v))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
@@ -84,7 +84,7 @@ func TestVerdictOfAnEndedTrialDecidesTheState(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := g.state(); got != want {
-			t.Errorf("after a trial with the verdict %s the lesson has the state %s, want %s", verdict, got, want)
+			t.Errorf("after a trial with verdict %s the lesson has state %s, want %s", verdict, got, want)
 		}
 	}
 }
@@ -205,7 +205,7 @@ func (g *gate) row(v *services) report.Row {
 	g.Helper()
 	r, err := v.Report(g.Context(), admin.Query{Tenant: "default"})
 	if err != nil || len(r.Lessons) != 1 {
-		g.Fatalf("the report has the rows %+v, error %v, want one row", r.Lessons, err)
+		g.Fatalf("the report has rows %+v, error %v, want one row", r.Lessons, err)
 	}
 	return r.Lessons[0]
 }
@@ -235,7 +235,7 @@ func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
 		now, names = now.Add(c.after), c.changed
 		d.selectTenants()
 		if got := d.Options.Select.Tenants; (got == nil) != c.all || !c.all && !slices.Equal(got, c.changed) {
-			t.Errorf("%s: the next run reads the tenants %#v (nil: all), want %v, all: %v", c.when, got, c.changed, c.all)
+			t.Errorf("%s: the next run reads tenants %#v (nil: all), want %v, all: %v", c.when, got, c.changed, c.all)
 		}
 	}
 }

@@ -72,12 +72,12 @@ func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 			write("admin: {tokens: [" + token + "]}\n")
 			advance(2 * time.Second)
 			if !accepts(token) {
-				t.Errorf("2 s after the file with the token %s the server refuses the token, want the token accepted", token)
+				t.Errorf("2 s after the file with token %s the server refuses the token, want the token accepted", token)
 			}
 		}
 		for _, token := range []string{"first", "second"} {
 			if accepts(token) {
-				t.Errorf("the token %s of an earlier file is accepted, want only the token third", token)
+				t.Errorf("token %s of an earlier file is accepted, want only the token third", token)
 			}
 		}
 		write("admin: {tokens: [third]}\nlearning: {retention: never}\n")

@@ -186,7 +186,7 @@ func TestCorruptDatabaseIsKeptAndReplaced(t *testing.T) {
 	}
 	defer db.Close() //nolint:errcheck // nothing was written
 	if n, err := db.Stats(t.Context()); err != nil || n["exchanges"] != 1 {
-		t.Errorf("the new database has the rows %v, error %v, want 1 exchange", n, err)
+		t.Errorf("the new database has rows %v, error %v, want 1 exchange", n, err)
 	}
 }
 
@@ -214,6 +214,6 @@ func TestWriterChangesLessonsWithoutAServer(t *testing.T) {
 	}
 	cfg.Lessons = "redis://" // the Redis of the store, but the store is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("lessons: redis:// with a store in a file gives the error %v, want an error with the address", err)
+		t.Errorf("lessons: redis:// with a store in a file gives error %v, want an error with the address", err)
 	}
 }

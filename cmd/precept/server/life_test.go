@@ -123,16 +123,16 @@ func TestServedSessionReachesReportAndStore(t *testing.T) {
 	}
 	only := func(x *server.ExportJob) { x.Agent = "other" }
 	if lines := exportLines(t, cfg, "mplp", only); len(lines) != 1 || !strings.Contains(lines[0], `"hello"`) {
-		t.Errorf("the export of one agent has the lines %q, want 1 with \"hello\"", lines)
+		t.Errorf("the export of one agent has lines %q, want 1 with \"hello\"", lines)
 	}
 	good := func(x *server.ExportJob) {
 		x.Filter = &sample.Filter{Quality: []string{sample.Good}, Lesson: "look-first"}
 	}
 	if lines := exportLines(t, cfg, "openai", good); len(lines) != 2 {
-		t.Errorf("the export of good sessions with the lesson has the lines %q, want 2", lines)
+		t.Errorf("the export of good sessions with the lesson has lines %q, want 2", lines)
 	}
 	if lines := exportLines(t, cfg, "preference", nil); len(lines) != 1 || !strings.Contains(lines[0], "Good morning.") || !strings.Contains(lines[0], "done") {
-		t.Errorf("the export of preferences has the lines %q, want 1 pair of Good morning and done", lines)
+		t.Errorf("the export of preferences has lines %q, want 1 pair of Good morning and done", lines)
 	}
 	compareParquet(t, cfg, exportLines(t, cfg, "mplp", nil))
 }
@@ -210,10 +210,10 @@ func compareParquet(t *testing.T, cfg *configs.Config, lines []string) {
 		row := rows[i]
 		if row.SampleID != s.ID || row.Family != s.Family || row.CreatedAt != s.CreatedAt.UnixMilli() || row.Tenant != "default" ||
 			row.Agent != s.Meta["agent"] || row.Model != "m" || row.Session == "" || row.Input != string(input) || row.Turns != 1 {
-			t.Errorf("the row is %+v, want the fields of the sample %s", row, line)
+			t.Errorf("the row is %+v, want the fields of sample %s", row, line)
 		}
 		if row.QualityLabel == nil || *row.QualityLabel != s.Feedback.QualityLabel || row.QualityScore != s.Meta["quality_score"] || row.Type != s.Feedback.Type || row.Source != "user" {
-			t.Errorf("the feedback of the row is %+v, want the feedback of the sample %s", row, line)
+			t.Errorf("the feedback of the row is %+v, want the feedback of sample %s", row, line)
 		}
 	}
 }
@@ -230,10 +230,10 @@ func TestTakenPortIsReportedWithItsKey(t *testing.T) {
 		cfg := configOf(t, flagSource(t, map[string]string{key: taken.Addr().String(), "data_dir": data}))
 		err := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true}).Run(t.Context())
 		if err == nil || !strings.HasPrefix(err.Error(), key+": ") || !strings.Contains(err.Error(), "choose another") {
-			t.Errorf(`%s: got %v, want an error with the prefix %q and with "choose another"`, key, err, key+": ")
+			t.Errorf(`%s: got %v, want an error with prefix %q and with "choose another"`, key, err, key+": ")
 		}
 		if _, err := os.Stat(data); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s: got the error %v for the data directory, want no such directory", key, err)
+			t.Errorf("%s: got error %v for the data directory, want no such directory", key, err)
 		}
 	}
 }
@@ -263,7 +263,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			up := <-states
 			run, err := server.ReadRunFile(cfg.DataDir)
 			if err != nil || run.PID != os.Getpid() {
-				t.Fatalf("run.json is %+v, error %v, want the process %d", run, err, os.Getpid())
+				t.Fatalf("run.json is %+v, error %v, want process %d", run, err, os.Getpid())
 			}
 			if want := "READY=1\nSTATUS=data " + run.Data + ", admin " + run.Admin; up != want {
 				t.Errorf("the service manager got %q, want %q", up, want)
@@ -283,7 +283,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := server.ReadRunFile(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("reading run.json after the stop gives the error %v, want %v", err, os.ErrNotExist)
+				t.Errorf("reading run.json after the stop gives error %v, want %v", err, os.ErrNotExist)
 			}
 			if server.IsLocked(cfg.DataDir) {
 				t.Error("the data directory is locked after the stop, want unlocked")

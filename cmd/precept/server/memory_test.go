@@ -68,14 +68,14 @@ func TestUnstorableTokenIsValidUntilTheStop(t *testing.T) {
 	l := startServer(t, source, handleSignals)
 	token := l.server.Token()
 	if with, without := get(t, l.admin+"/api/report", token), get(t, l.admin+"/api/report", ""); with != http.StatusOK || without != http.StatusUnauthorized {
-		t.Errorf("/api/report: got status %d with the token %q and %d without a token, want 200 and 401", with, token, without)
+		t.Errorf("/api/report: got status %d with token %q and %d without a token, want 200 and 401", with, token, without)
 	}
 	if err := l.stopAndWait(); err != nil {
 		t.Error(err)
 	}
 	restarted := startServer(t, source, handleSignals)
 	if restarted.server.Token() == token || token == "" {
-		t.Errorf("two starts have the tokens %q and %q, want two different tokens", token, restarted.server.Token())
+		t.Errorf("two starts have tokens %q and %q, want two different tokens", token, restarted.server.Token())
 	}
 	if err := restarted.stopAndWait(); err != nil {
 		t.Error(err)

@@ -30,7 +30,7 @@ func TestReadRunFileTakesOnlyAddressesOfThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadRunFile(dir); (err == nil) != c.valid {
-			t.Errorf("reading the run file %+v gives the error %v, want valid: %v", c.run, err, c.valid)
+			t.Errorf("reading the run file %+v gives error %v, want valid: %v", c.run, err, c.valid)
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestMakeDataDirWritesGitignore(t *testing.T) {
 			t.Error(err)
 		}
 		if _, err := os.Stat(filepath.Join(dir, ".gitignore")); (err == nil) != want {
-			t.Errorf("the directory %s: got the error %v for its .gitignore, want a .gitignore: %v", dir, err, want)
+			t.Errorf("directory %s: got error %v for its .gitignore, want a .gitignore: %v", dir, err, want)
 		}
 	}
 	for _, dir := range []string{"foreign", "nowhere"} {

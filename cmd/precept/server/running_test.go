@@ -102,7 +102,7 @@ func TestAdminActionsTakeEffectOnARunningServer(t *testing.T) {
 		}
 		for line := range strings.Lines(out.String()) { // without s-3, which is forgotten
 			if !strings.Contains(served, line) {
-				t.Errorf("the server's export as %s lacks the line %s, want each line of the command's export", format, line)
+				t.Errorf("the server's export as %s lacks line %s, want each line of the command's export", format, line)
 			}
 		}
 		// No lesson matched in the forgotten session, so the session has no line in the experiment.
@@ -289,6 +289,6 @@ func TestStartAfterCrashWithMissingLessonDirectory(t *testing.T) {
 		t.Fatal(err)
 	}
 	if run, err := server.ReadRunFile(data); err == nil || !strings.Contains(err.Error(), "run.json") {
-		t.Errorf("a malformed run.json is read as %+v with the error %v, want an error that names run.json", run, err)
+		t.Errorf("a malformed run.json is read as %+v with error %v, want an error that names run.json", run, err)
 	}
 }

@@ -159,7 +159,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 			t.Errorf("the faulty file %q changed the log level, want no change", wrong.text)
 		}
 		if successful, at := reload(); successful != "0" || at != startedAt {
-			t.Errorf("the metrics after the faulty file %q: got successful %s at %v, want 0 and the time of the start %v", wrong.text, successful, at, startedAt)
+			t.Errorf("the metrics after the faulty file %q: got successful %s at %v, want 0 and the time of start %v", wrong.text, successful, at, startedAt)
 		}
 	}
 	corrected := filepath.Join(t.TempDir(), "next.yaml") // a rename replaces the file, as editors do

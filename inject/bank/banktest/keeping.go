@@ -23,7 +23,7 @@ func citations(t *testing.T, f *fixture) {
 	for range 2 {
 		l, err := f.Bank.Cite(t.Context(), "one", more, 0, "distill")
 		if err != nil || len(l.Evidence) != 2 || l.State != lesson.Active {
-			t.Fatalf("Cite gives the lesson %+v, error %v, want two references and the state %s", l, err, lesson.Active)
+			t.Fatalf("Cite gives lesson %+v, error %v, want two references and state %s", l, err, lesson.Active)
 		}
 	}
 	if got := f.events(t); len(got) != 2 || got[1] != "cite one active>active" {
@@ -41,7 +41,7 @@ func citations(t *testing.T, f *fixture) {
 	for _, c := range []struct{ count, support int }{{0, 502}, {700, 700}, {600, 700}} {
 		l, err := f.Bank.Cite(t.Context(), "one", many, c.count, "distill")
 		if err != nil || len(l.Evidence) != 50 || l.Support() != c.support {
-			t.Fatalf("Cite with the count %d gives the lesson %+v, error %v, want 50 references and the support %d", c.count, l, err, c.support)
+			t.Fatalf("Cite with count %d gives lesson %+v, error %v, want 50 references and support %d", c.count, l, err, c.support)
 		}
 	}
 }
@@ -64,11 +64,11 @@ func archive(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if s := f.state(t, "one"); s != "" {
-		t.Errorf("the archived lesson has the state %s, want none", s)
+		t.Errorf("the archived lesson has state %s, want none", s)
 	}
 	old, problems, err := f.Bank.Archived(t.Context())
 	if err != nil || len(problems) > 0 || len(old) != 1 || old[0].Slug != "one" || old[0].State != lesson.Archived || old[0].Category != "deep/down" {
-		t.Fatalf("the archive has the lessons %+v, problems %v, error %v, want only one in the category deep/down, with the state %s",
+		t.Fatalf("the archive has lessons %+v, problems %v, error %v, want only one in the category deep/down, with state %s",
 			old, problems, err, lesson.Archived)
 	}
 	// An archived lesson can be superseded.
@@ -77,7 +77,7 @@ func archive(t *testing.T, f *fixture) {
 	f.propose(t, bank.Proposal{Lesson: successor, Source: "distill"})
 	l, err := restore("one")
 	if err != nil || l.State != lesson.Active || f.state(t, "one") != lesson.Active {
-		t.Fatalf("Restore gives the lesson %+v, error %v, want the state %s", l, err, lesson.Active)
+		t.Fatalf("Restore gives lesson %+v, error %v, want state %s", l, err, lesson.Active)
 	}
 	if old, _, _ := f.Bank.Archived(t.Context()); len(old) != 0 {
 		t.Errorf("%d lessons are archived after the restoration, want 0", len(old))
@@ -95,7 +95,7 @@ func archive(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if got := f.events(t); got[len(got)-1] != "supersede one active>superseded" || f.state(t, "one") != lesson.Superseded {
-		t.Errorf(`the state is %s and the log %q, want %s and the last event "supersede one active>superseded"`, f.state(t, "one"), got, lesson.Superseded)
+		t.Errorf(`the state is %s and log %q, want %s and the last event "supersede one active>superseded"`, f.state(t, "one"), got, lesson.Superseded)
 	}
 }
 
@@ -107,7 +107,7 @@ func put(t *testing.T, f *fixture) {
 	for _, c := range []struct{ name, event string }{{"one.md", "create one >active"}, {"one.md", "edit one active>active"}} {
 		text = append(text, "\nA comment below.\n"...)
 		if r, err := f.Bank.Put(t.Context(), c.name, text, "ann"); err != nil || r.Lesson.Raw != string(text) {
-			t.Fatalf("Put gives the lesson %+v, error %v, want the text %q", r.Lesson, err, text)
+			t.Fatalf("Put gives lesson %+v, error %v, want text %q", r.Lesson, err, text)
 		}
 		if got := f.events(t); got[len(got)-1] != c.event {
 			t.Errorf("the log is %q, want the last event %q", got, c.event)
@@ -167,7 +167,7 @@ func writeLimits(t *testing.T, f *fixture) {
 			case r.Err == nil:
 				accepted++
 			case !errors.Is(r.Err, bank.ErrTooMany):
-				t.Errorf("a refused proposal has the error %v, want %v", r.Err, bank.ErrTooMany)
+				t.Errorf("a refused proposal has error %v, want %v", r.Err, bank.ErrTooMany)
 			}
 		}
 		return accepted
@@ -246,7 +246,7 @@ func concurrentWrites(t *testing.T, f *fixture) {
 	wg.Wait()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || book.Len() != writers*each || len(problems) > 0 {
-		t.Errorf("List has the problems %v, error %v, want %d lessons and neither", problems, err, writers*each)
+		t.Errorf("List has problems %v, error %v, want %d lessons and neither", problems, err, writers*each)
 	}
 	if got := f.events(t); len(got) != writers*each {
 		t.Errorf("the log has %d events, want %d", len(got), writers*each)
@@ -281,7 +281,7 @@ func manyRecords(t *testing.T, f *fixture) {
 	wg.Wait()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || book.Len() != 2*n || len(problems) > 0 {
-		t.Fatalf("List has the problems %v, error %v, want %d lessons and neither", problems, err, 2*n)
+		t.Fatalf("List has problems %v, error %v, want %d lessons and neither", problems, err, 2*n)
 	}
 	numbers := map[lesson.Scope]map[int]bool{}
 	for _, l := range book.Lessons() {
@@ -294,7 +294,7 @@ func manyRecords(t *testing.T, f *fixture) {
 	}
 	for scope, used := range numbers {
 		if len(used) != n/10 || !used[1] || !used[n/10] {
-			t.Errorf("the scope %v has the numbers %v, want 1 to %d", scope, used, n/10)
+			t.Errorf("scope %v has numbers %v, want 1 to %d", scope, used, n/10)
 		}
 	}
 }
@@ -320,7 +320,7 @@ func repeatedRecords(t *testing.T, f *fixture) {
 		t.Errorf("the same text is recorded as %s, want %s", what, bank.RecordedSame)
 	}
 	if next, what := write("Pages", "Read the page twice."); what != bank.RecordedText || next.Lesson.Number != 1 || next.Lesson.Slug != first.Lesson.Slug || next.Lesson.Advice != "Read the page twice." {
-		t.Errorf("another text is recorded as %s in the lesson %+v, want %s in the first lesson", what, next.Lesson, bank.RecordedText)
+		t.Errorf("another text is recorded as %s in lesson %+v, want %s in the first lesson", what, next.Lesson, bank.RecordedText)
 	}
 	if err := f.Bank.Withdraw(t.Context(), first.Lesson.Slug, scope, "coder"); err != nil {
 		t.Fatal(err)
@@ -336,7 +336,7 @@ func replace(t *testing.T, f *fixture) {
 	texts := map[string][]byte{"a/one.md": handWrittenText("one"), "two.md": handWrittenText("two")}
 	changed, _, err := f.Bank.Replace(t.Context(), texts, "ann")
 	if err != nil || len(changed) != 2 || f.state(t, "one") != lesson.Active {
-		t.Fatalf("Replace logs the events %+v, error %v, and one has the state %s; want two events and the state %s",
+		t.Fatalf("Replace logs events %+v, error %v, and one has state %s; want two events and state %s",
 			changed, err, f.state(t, "one"), lesson.Active)
 	}
 	if _, err := f.Bank.Act(t.Context(), "two", bank.Decision{Action: lesson.Retire, By: "ann"}); err != nil {
@@ -349,7 +349,7 @@ func replace(t *testing.T, f *fixture) {
 	delete(texts, "two.md")
 	texts["three.md"] = handWrittenText("three")
 	if _, _, err := f.Bank.Replace(t.Context(), texts, "ann"); err != nil || f.state(t, "three") != lesson.Active {
-		t.Errorf("after Replace, error %v, three has the state %s, want %s", err, f.state(t, "three"), lesson.Active)
+		t.Errorf("after Replace, error %v, three has state %s, want %s", err, f.state(t, "three"), lesson.Active)
 	}
 	old, _, err := f.Bank.Archived(t.Context())
 	if err != nil || len(old) != 1 {
@@ -396,10 +396,10 @@ func invalidNames(t *testing.T, f *fixture) {
 		}
 		edits := []bank.Edit{{Name: "good.md", New: handWrittenText("good")}, {Name: name, New: handWrittenText("bad")}}
 		if err := f.place.Commit(t.Context(), bank.Change{Version: r.Version, Edits: edits}); err == nil || errors.Is(err, bank.ErrChanged) {
-			t.Errorf("a commit with the name %q: got error %v, want a refusal", name, err)
+			t.Errorf("a commit with name %q: got error %v, want a refusal", name, err)
 		}
 		if r, err = f.place.Read(t.Context()); err != nil || len(r.Texts) != 0 {
-			t.Errorf("after a commit with the name %q the place has %d texts, error %v, want neither", name, len(r.Texts), err)
+			t.Errorf("after a commit with name %q the place has %d texts, error %v, want neither", name, len(r.Texts), err)
 		}
 	}
 }

@@ -24,14 +24,14 @@ func proposal(t *testing.T, f *fixture) {
 	t.Helper()
 	r := f.propose(t, bank.Proposal{Lesson: draft("aaa"), Source: "distill", By: "judge"})
 	if r.Lesson.State != lesson.Quarantined || f.state(t, "aaa") != lesson.Quarantined {
-		t.Errorf("the proposal has the state %s, want %s", f.state(t, "aaa"), lesson.Quarantined)
+		t.Errorf("the proposal has state %s, want %s", f.state(t, "aaa"), lesson.Quarantined)
 	}
 	if !r.Lesson.CreatedAt.Equal(f.now) || r.Lesson.Approval.Source != "distill" || r.Lesson.Category != "distill" {
 		t.Errorf("the proposal is %+v, want it created at %s, with the source and the category distill", r.Lesson, f.now)
 	}
 	approved, err := f.Bank.Act(t.Context(), "aaa", bank.Decision{Action: lesson.Approve, By: "ann"})
 	if err != nil || f.state(t, "aaa") != lesson.Active || approved.Lesson.Approval.ContentHash != r.Lesson.ContentHash {
-		t.Fatalf("Approve gives the lesson %+v, error %v, want the state %s and the approved hash %s",
+		t.Fatalf("Approve gives lesson %+v, error %v, want state %s and the approved hash %s",
 			approved.Lesson, err, lesson.Active, r.Lesson.ContentHash)
 	}
 	want := []string{"propose aaa >quarantined", "approve aaa quarantined>active"}
@@ -53,7 +53,7 @@ func proposal(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if s := f.state(t, "aaa"); s != lesson.Quarantined {
-		t.Errorf("a lesson with an edit after its approval has the state %s, want %s", s, lesson.Quarantined)
+		t.Errorf("a lesson with an edit after its approval has state %s, want %s", s, lesson.Quarantined)
 	}
 }
 
@@ -78,13 +78,13 @@ func gptme(t *testing.T, f *fixture) {
 		}
 		for _, f := range r.Findings {
 			if !strings.HasPrefix(f.Field, "match.") {
-				t.Errorf("%s: the finding %q names the field %s, want a field of match", keyword, f, f.Field)
+				t.Errorf("%s: finding %q names field %s, want a field of match", keyword, f, f.Field)
 			}
 		}
 		file.Trigger.Keywords = file.Trigger.Keywords[:1]
 		r = f.propose(t, bank.Proposal{Lesson: file, Source: "import", By: "ann"})
 		if l := r.Lesson; l.Form != want || l.State != lesson.Quarantined || l.Approval.Source != "import" || l.Slug != slug {
-			t.Errorf("%s: the proposal is %+v, want the form %s, the state %s, the source import and the slug %s", keyword, l, want, lesson.Quarantined, slug)
+			t.Errorf("%s: the proposal is %+v, want form %s, state %s, the source import and slug %s", keyword, l, want, lesson.Quarantined, slug)
 		}
 		if !slices.ContainsFunc(r.Findings, func(f lesson.Finding) bool { return f.Field == "match.patterns" }) {
 			t.Errorf("%s: findings are %v, want match.patterns among them", keyword, r.Findings)
@@ -113,7 +113,7 @@ func claims(t *testing.T, f *fixture) {
 	l := r.Lesson
 	if l.State != lesson.Quarantined || l.SuccessCount != 0 || l.FailureCount != 0 || l.Confidence > 0.5 ||
 		l.Scope != (lesson.Scope{Tenant: "acme", Agent: "coder"}) || l.Approval != (lesson.Approval{Source: "api"}) {
-		t.Errorf("the lesson is %+v, want the state %s, no counts, a confidence of at most 0.5, the scope of the proposal and no approval",
+		t.Errorf("the lesson is %+v, want state %s, no counts, a confidence of at most 0.5, the scope of the proposal and no approval",
 			l, lesson.Quarantined)
 	}
 	if strings.Contains(l.Raw, "9999") || strings.Contains(l.Raw, "root") {
@@ -183,10 +183,10 @@ func refusals(t *testing.T, f *fixture) {
 	_, err = f.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
 	f.expect(t, err, lesson.CodeInvalid)
 	if f.state(t, "suspect") != lesson.Quarantined {
-		t.Errorf("the suspect lesson has the state %s, want %s", f.state(t, "suspect"), lesson.Quarantined)
+		t.Errorf("the suspect lesson has state %s, want %s", f.state(t, "suspect"), lesson.Quarantined)
 	}
 	if _, err := f.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || f.state(t, "suspect") != lesson.Active {
-		t.Errorf("an approval with Force ends with error %v and the state %s, want %s", err, f.state(t, "suspect"), lesson.Active)
+		t.Errorf("an approval with Force ends with error %v and state %s, want %s", err, f.state(t, "suspect"), lesson.Active)
 	}
 }
 
@@ -207,7 +207,7 @@ func seenVersions(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if err := act(seen, lesson.Approve); err == nil || f.state(t, "both") != lesson.Rejected {
-		t.Errorf("the second of two decisions ended with error %v and the state %s, want an error and %s", err, f.state(t, "both"), lesson.Rejected)
+		t.Errorf("the second of two decisions ended with error %v and state %s, want an error and %s", err, f.state(t, "both"), lesson.Rejected)
 	}
 	if err := act(lesson.SeenVersion{}, lesson.Approve); err != nil {
 		t.Errorf("a decision without a seen version: got error %v, want none", err)
@@ -221,7 +221,7 @@ func ownLesson(t *testing.T, f *fixture) {
 	l.Slug = ""
 	r := f.propose(t, bank.Proposal{Lesson: l, Source: "writ", Scope: scope, Own: true})
 	if r.Lesson.State != lesson.Active {
-		t.Fatalf("the lesson has the state %s, want %s", r.Lesson.State, lesson.Active)
+		t.Fatalf("the lesson has state %s, want %s", r.Lesson.State, lesson.Active)
 	}
 	book, _, err := f.Bank.List(t.Context())
 	if err != nil {
@@ -233,7 +233,7 @@ func ownLesson(t *testing.T, f *fixture) {
 	}{{scope, 1}, {lesson.Scope{Tenant: "acme", Agent: "other"}, 0}, {lesson.Scope{Tenant: "other", Agent: "coder"}, 0}, {lesson.Scope{}, 0}} {
 		q := lesson.Query{Words: []string{"the pages of mine"}, Tenant: c.scope.Tenant, Agent: c.scope.Agent, Now: f.now}
 		if hits := book.Match(&q); len(hits) != c.hits {
-			t.Errorf("for the scope %+v %d lessons match, want %d", c.scope, len(hits), c.hits)
+			t.Errorf("for scope %+v %d lessons match, want %d", c.scope, len(hits), c.hits)
 		}
 	}
 	_, err = f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("all"), Source: "writ", Own: true})
@@ -263,7 +263,7 @@ func otherScopes(t *testing.T, f *fixture) {
 		t.Errorf("withdrawal of a person's lesson by a program ended with %v, want %v", err, bank.ErrNoLesson)
 	}
 	if err := f.Bank.Withdraw(t.Context(), "hers", scope, "coder"); err != nil || f.state(t, "hers") != "" {
-		t.Errorf("after a withdrawal, error %v, the lesson has the state %q, want none", err, f.state(t, "hers"))
+		t.Errorf("after a withdrawal, error %v, the lesson has state %q, want none", err, f.state(t, "hers"))
 	}
 	_, err := f.Bank.Propose(t.Context(), bank.Proposal{Lesson: draft("hers"), Source: "api", Scope: scope})
 	f.expect(t, err, lesson.CodeCollision) // an archived lesson keeps slug and numbers
@@ -289,7 +289,7 @@ func revisions(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if l := r.Lesson; l.Slug != "mine" || l.State != lesson.Quarantined || !l.CreatedAt.Equal(created) || !l.UpdatedAt.Equal(f.now) || l.Approval.Source != "api" || f.state(t, "mine") != lesson.Quarantined {
-		t.Errorf("the revision is %+v, want the slug mine, the state %s, created at %s, updated at %s, the source api",
+		t.Errorf("the revision is %+v, want the slug mine, state %s, created at %s, updated at %s, the source api",
 			l, lesson.Quarantined, created, f.now)
 	}
 	if got := f.events(t); got[len(got)-1] != "revise mine active>quarantined" {
