@@ -106,7 +106,7 @@ func TestChangedTokenEndsStoredLogins(t *testing.T) {
 }
 
 // Without a file that can be written, a login works until the restart, a logout holds, and the log says both. If the
-// old file can be removed, the logout holds after a restart, too.
+// old file can be removed, the logout also holds after a restart.
 func TestUnwritableFileOfLoginsIsLogged(t *testing.T) {
 	for name, c := range map[string]struct {
 		content string // a file in the directory that is in the place of the file of the logins

@@ -229,12 +229,12 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 	withSharedCache(t, time.Millisecond, func(t *testing.T, counter *slowCounter, s *sharedCache[string, int64]) {
 		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.HasSuffix(err.Error(), "panicked: string") {
-			t.Errorf("a panic gives error %v, want an error that names the panic", err)
+			t.Errorf("a panic: got error %v, want an error that names the panic", err)
 		}
 		counter.fails.Store(true)
 		time.Sleep(time.Second)
 		if _, _, err := s.get(t.Context(), "pinned", 0); err == nil || !strings.Contains(err.Error(), "no value") {
-			t.Errorf("a failing computation gives error %v, want an error with \"no value\"", err)
+			t.Errorf("a failing computation: got error %v, want an error with \"no value\"", err)
 		}
 		counter.fails.Store(false)
 		time.Sleep(time.Second)
@@ -245,7 +245,7 @@ func TestErrorsAndPanicsReachTheCaller(t *testing.T) {
 		cancel()
 		counter.delay = time.Hour
 		if _, _, err := s.get(ctx, "long", 0); !errors.Is(err, context.Canceled) {
-			t.Errorf("a canceled call gives error %v, want %v", err, context.Canceled)
+			t.Errorf("a canceled call: got error %v, want %v", err, context.Canceled)
 		}
 	})
 }

@@ -223,7 +223,7 @@ func TestExplainNamesRuleTextAndPosition(t *testing.T) {
 		t.Helper()
 		why, _, err := detect.Explain(strings.NewReader(in), n)
 		if err != nil || why == nil {
-			t.Fatalf("finding %d: got explanation %v and error %v, want an explanation", n, why, err)
+			t.Fatalf("finding %d: got explanation %v, error %v, want an explanation", n, why, err)
 		}
 		return why
 	}

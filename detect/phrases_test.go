@@ -232,7 +232,7 @@ func TestReadListParsesPhrasesAndRejectsFaultyLines(t *testing.T) {
 	}
 	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")
 	if err != nil || list[0].phrase != " not found" {
-		t.Errorf(`got list %+v and error %v, want the phrase " not found" and no error`, list, err)
+		t.Errorf(`got list %+v, error %v, want the phrase " not found" and no error`, list, err)
 	}
 }
 

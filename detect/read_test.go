@@ -35,11 +35,11 @@ func TestReadSkipsBadLines(t *testing.T) {
 		text := transcriptLine("a") + "\r\n\n" + bad + "\n" + transcriptLine("b") + "\n" + transcriptLine("c")
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || strings.Contains(err.Error(), "\n") || !slices.Equal(ids, []string{"a", "b", "c"}) {
-			t.Errorf("bad line %.60q: got transcripts %v and error %v, want a, b, c and only the fault of line 3", bad, ids, err)
+			t.Errorf("bad line %.60q: got transcripts %v, error %v, want a, b, c and only the fault of line 3", bad, ids, err)
 		}
 		ids, err = readIDs(bad + "\n" + transcriptLine("a") + "\n" + bad + "\n")
 		if err == nil || !strings.Contains(err.Error(), "line 1") || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a"}) {
-			t.Errorf("bad lines %.60q at both ends: got transcripts %v and error %v, want a and the faults of lines 1 and 3", bad, ids, err)
+			t.Errorf("bad lines %.60q at both ends: got transcripts %v, error %v, want a and the faults of lines 1 and 3", bad, ids, err)
 		}
 	}
 }
@@ -68,7 +68,7 @@ func TestReadAcceptsEveryForm(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err != nil || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: got transcripts %v and error %v, want a, b and no error", text, ids, err)
+			t.Errorf("%s: got transcripts %v, error %v, want a, b and no error", text, ids, err)
 		}
 	}
 	messages := "[\n" + `{"role":"user","content":"x"},` + "\n" + `{"role":"assistant","content":"y"}` + "\n]\n"
@@ -87,7 +87,7 @@ func TestReadArrayContinuesAfterABrokenElement(t *testing.T) {
 	} {
 		ids, err := readIDs(text)
 		if err == nil || !strings.Contains(err.Error(), "line 3") || !slices.Equal(ids, []string{"a", "b"}) {
-			t.Errorf("%s: got transcripts %v and error %v, want a, b and the fault of line 3", text, ids, err)
+			t.Errorf("%s: got transcripts %v, error %v, want a, b and the fault of line 3", text, ids, err)
 		}
 	}
 	if ids, err := readIDs("[\n" + `{"role":"user","content":"x"},` + "\n{bad},\n" + `{"role":"assistant","content":"y"}` + "\n]"); len(ids) != 0 || err == nil {

@@ -135,7 +135,7 @@ func TestJudgeRequestHasKeyAndSchema(t *testing.T) {
 	}
 	s = &server{replies: []reply{skip}}
 	if _, _, err := s.judgeEmptySession(t.Context(), t, func(o *distill.ClientOptions) { o.Key = "k-1" }); err != nil || s.headers[0].Get("Authorization") != "Bearer k-1" {
-		t.Errorf(`with a key: got headers %v and error %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
+		t.Errorf(`with a key: got headers %v, error %v, want "Authorization: Bearer k-1" and no error`, s.headers, err)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestRetryWaitsAreRandomized(t *testing.T) {
 			o.Now = func() time.Time { return time.Date(2031, 5, 6, 7, 8, 9, replica*50_000_000, time.UTC) }
 		})
 		if err != nil || len(waits) != 2 || waits[0] != 0 || waits[1] > time.Minute+15*time.Second {
-			t.Fatalf("got waits %v and error %v, want two waits, 0 and at most 1m15s, and no error", waits, err)
+			t.Fatalf("got waits %v, error %v, want two waits, 0 and at most 1m15s, and no error", waits, err)
 		}
 		seen[waits[1]] = true
 	}
@@ -193,7 +193,7 @@ func TestTokensOfAnswersAreCounted(t *testing.T) {
 			input = int64(len(s.bodies[0]) / 4)
 		}
 		if want := (distill.Usage{Input: input, Output: c.output}); err != nil || got.Usage != want {
-			t.Errorf("%s: got usage %+v and error %v, want %+v without an error", name, got.Usage, err, want)
+			t.Errorf("%s: got usage %+v, error %v, want %+v without an error", name, got.Usage, err, want)
 		}
 	}
 }

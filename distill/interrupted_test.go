@@ -132,12 +132,12 @@ func TestRunResumesAfterAKillAtAnyStep(t *testing.T) {
 				}
 				if killed > 2 && killed < steps { // the dead process holds the claim of the tenant
 					if sum := b.distil(func(o *distill.Options) { o.Judge, o.Owner = j, "two" }); len(sum.Busy) != 1 || sum.Read != 0 {
-						t.Errorf("step %d: while the killed run holds its claim, the next run ends with %+v, want one busy tenant and nothing read", killed, sum)
+						t.Errorf("step %d: while the killed run holds its claim, the next run: got summary %+v, want one busy tenant and nothing read", killed, sum)
 					}
 				}
 				b.now = b.now.Add(3 * time.Minute)
 				if _, err := run(b, "two", 0); err != nil {
-					t.Fatalf("the run after a kill at step %d ends with error %v, want none", killed, err)
+					t.Fatalf("the run after a kill at step %d: got error %v, want none", killed, err)
 				}
 				equal(t, fmt.Sprint("lessons and opinions after a kill at step ", killed), results(b), want)
 				if sum := b.distil(func(o *distill.Options) { o.Judge, o.Auto = j, true }); sum.Unchanged != 3 || sum.Candidates != 0 {
@@ -161,7 +161,7 @@ func TestLostClaimWritesNothing(t *testing.T) {
 	}
 	_, err := b.tryDistil(t.Context())
 	if err == nil || !strings.Contains(err.Error(), "another distiller has taken the lease") || len(b.slugs()) != 0 || len(store.sessionNotes) != 0 || store.claimant != "distill:defaultanother" {
-		t.Errorf("a run that lost its claim ended with error %v, lessons %v, %d session notes and claimant %s; want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
+		t.Errorf("a run that lost its claim: got error %v, lessons %v, %d session notes and claimant %s; want an error about the lease, no lesson, no note and distill:defaultanother", err, b.slugs(), len(store.sessionNotes), store.claimant)
 	}
 }
 

@@ -224,7 +224,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Judged != 5 || sum.Failed != 1 {
-		t.Fatalf("the run ends with %+v and error %v, want 5 judged sessions, 1 failed session and no error", sum, err)
+		t.Fatalf("run: got summary %+v, error %v, want 5 judged sessions, 1 failed session and no error", sum, err)
 	}
 	for i, a := range s.requests {
 		if i > 1 && a.Body["temperature"] != nil && !strings.Contains(a.User, "number 2") {
@@ -235,7 +235,7 @@ func TestSessionRefusedByTheServerIsSkipped(t *testing.T) {
 		}
 	}
 	if second, _, err := runJudge(t, b, s); err != nil || second.Judged+second.Failed != 0 {
-		t.Errorf("the next run ends with %+v and error %v, want no judged and no failed session", second, err)
+		t.Errorf("next run: got summary %+v, error %v, want no judged and no failed session", second, err)
 	}
 }
 
@@ -339,7 +339,7 @@ func TestRunsWithInvalidAnswersAndHarmfulDrafts(t *testing.T) {
 			s := &scripted{answer: c.answer}
 			sum, waits, err := runJudge(t, b, s)
 			if (err != nil) != c.fails {
-				t.Fatalf("the run ended with error %v, want an error: %t", err, c.fails)
+				t.Fatalf("the run: got error %v, want an error: %t", err, c.fails)
 			}
 			equal(t, "proposed drafts and failed sessions", []int{sum.Proposed, sum.Failed}, []int{c.proposed, c.failed})
 			n := 0
@@ -374,11 +374,11 @@ func TestBudgetEndsARunAndTheNextContinues(t *testing.T) {
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 4000} })
 	if err != nil || sum.Judged != 2 || sum.Stopped == "" {
-		t.Fatalf("the first run ends with %+v and error %v, want 2 judged sessions, a reason in Stopped and no error", sum, err)
+		t.Fatalf("first run: got summary %+v, error %v, want 2 judged sessions, a reason in Stopped and no error", sum, err)
 	}
 	sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Cost: 0.05, PerInput: 10, PerOut: 10} })
 	if err != nil || sum.Judged != 3 || sum.Unchanged != 2 {
-		t.Fatalf("the second run ends with %+v and error %v, want 3 judged and 2 unchanged sessions and no error", sum, err)
+		t.Fatalf("second run: got summary %+v, error %v, want 3 judged and 2 unchanged sessions and no error", sum, err)
 	}
 }
 
@@ -418,7 +418,7 @@ func TestSessionThatBreaksTheJudgeBlocksNoOther(t *testing.T) {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Judged != 2 || sum.Failed != 1 {
-		t.Errorf("the run ends with %+v and error %v, want 2 judged sessions, 1 failed session and no error", sum, err)
+		t.Errorf("run: got summary %+v, error %v, want 2 judged sessions, 1 failed session and no error", sum, err)
 	}
 	for i := range 6 {
 		b.session(fmt.Sprint("more ", i), user("THE POISON"), call("bash", `{"command":"make"}`, "ok"))
@@ -454,7 +454,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 func TestCustomPromptsReplaceTheDefaults(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "prompts")
 	if _, err := distill.LoadPrompts(dir); err == nil || !strings.Contains(err.Error(), "--print-prompts") {
-		t.Errorf("LoadPrompts of a missing directory returns error %v, want an error with --print-prompts", err)
+		t.Errorf("LoadPrompts of a missing directory: got error %v, want an error with --print-prompts", err)
 	}
 	if err := distill.PrintPrompts(dir); err != nil {
 		t.Fatal(err)
@@ -508,7 +508,7 @@ func TestJudgeReadsSessionsWithTrouble(t *testing.T) {
 	}
 	second, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Select.Triage = true })
 	if err != nil || second.Unchanged != 40 {
-		t.Errorf("the second run ends with %+v and error %v, want 40 unchanged sessions", second, err)
+		t.Errorf("second run: got summary %+v, error %v, want 40 unchanged sessions", second, err)
 	}
 }
 
@@ -596,7 +596,7 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.lesson(slug).Evidence) != 2 {
-		t.Errorf("the run ends with %+v and error %v, the lessons are %v; want one merged draft, and one lesson with evidence of two sessions", sum, err, b.slugs())
+		t.Errorf("run: got summary %+v, error %v, the lessons are %v; want one merged draft, and one lesson with evidence of two sessions", sum, err, b.slugs())
 	}
 	if last := s.requests[len(s.requests)-1].User; !strings.Contains(last, "- ["+slug+"]") {
 		t.Errorf("the prompt is\n%s\nwant the existing lesson %s", last, slug)

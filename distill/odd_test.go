@@ -58,7 +58,7 @@ func TestParameterMayHaveAnEmptyName(t *testing.T) {
 		call("get_rates", `{"":500}`, "Error: limit must be between 1 and 100"),
 		call("get_rates", `{"":100}`, `{"rates":[1,2]}`))
 	if sum := b.distil(); sum.Judged != 1 || sum.Failed != 0 {
-		t.Errorf("the run ends with %+v, want 1 judged and no failed session", sum)
+		t.Errorf("run: got summary %+v, want 1 judged and no failed session", sum)
 	}
 }
 

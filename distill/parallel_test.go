@@ -80,11 +80,11 @@ func TestAnswersInFlightAreKeptAtTheBudget(t *testing.T) {
 	capped := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
 	sum, _, err := runJudge(t, b, s, capped)
 	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.requests) != 2*sum.Judged {
-		t.Errorf("the run ends with %+v and error %v after %d requests; want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests for each judged session", sum, err, len(s.requests))
+		t.Errorf("run: got summary %+v, error %v after %d requests; want a reason in Stopped, at most 28,000 tokens, and 2,000 tokens and 2 requests for each judged session", sum, err, len(s.requests))
 	}
 	before := sum.Judged
 	if sum, _, err = runJudge(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.requests) != 40 {
-		t.Errorf("the next run ends with %+v and error %v after %d requests in total, want %d judged sessions and 40 requests", sum, err, len(s.requests), 20-before)
+		t.Errorf("next run: got summary %+v, error %v after %d requests in total, want %d judged sessions and 40 requests", sum, err, len(s.requests), 20-before)
 	}
 
 	b = newBench(t)
@@ -119,7 +119,7 @@ func TestBudgetHoldsWithoutReportedUsage(t *testing.T) {
 		}}
 		sum, _, err := runJudge(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
 		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
-			t.Errorf("usage %s: the run ends with %+v and error %v, want 1 to 4 judged sessions, a reason in Stopped, at least 1,000 tokens and no error", name, sum, err)
+			t.Errorf("usage %s: run: got summary %+v, error %v, want 1 to 4 judged sessions, a reason in Stopped, at least 1,000 tokens and no error", name, sum, err)
 		}
 	}
 }

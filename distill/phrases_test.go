@@ -82,7 +82,7 @@ func TestErrorsOfAskPhrasesNameTheCause(t *testing.T) {
 		"no JSON object":            {200, "", `{"choices":[{"message":{"content":"sorry"}}]}`},
 	} {
 		if _, err := askForPhrases(t, &server{replies: []reply{r}}); err == nil || !strings.Contains(err.Error(), want) {
-			t.Errorf("AskPhrases returns error %v, want one with %q", err, want)
+			t.Errorf("AskPhrases: got error %v, want one with %q", err, want)
 		}
 	}
 	if _, err := askForPhrases(t, &server{replies: []reply{{200, "", `{"choices":[]}`}}}); !errors.Is(err, distill.ErrUnusable) {

@@ -31,7 +31,7 @@ func draftReasons(t *testing.T, advice []string) []string {
 	}}
 	sum, _, err := runJudge(t, b, s)
 	if err != nil || len(sum.Drafts) != len(advice) {
-		t.Fatalf("the run ends with %+v and error %v, want %d drafts, one for each session", sum, err, len(advice))
+		t.Fatalf("run: got summary %+v, error %v, want %d drafts, one for each session", sum, err, len(advice))
 	}
 	out := make([]string, len(advice))
 	for _, d := range sum.Drafts {
@@ -111,7 +111,7 @@ func TestTriggerWithAPersonIsDropped(t *testing.T) {
 	answer := validJudge("success", strings.Replace(goodLesson, `"run the benchmark"`, `"the benchmark of Maria Gonzalez","run the benchmark"`, 1))
 	sum, _, err := runJudge(t, b, &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}, func(*distill.Options) {})
 	if err != nil || sum.Proposed != 1 {
-		t.Fatalf("the run ends with %+v and error %v, want one proposed draft", sum, err)
+		t.Fatalf("run: got summary %+v, error %v, want one proposed draft", sum, err)
 	}
 	equal(t, "keywords", b.lesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
 }

@@ -123,7 +123,7 @@ func TestContradictingDraftNamesTheOtherLesson(t *testing.T) {
 		b.session("two", user("The second."))
 		sum = b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"The second.": {Drafts: []distill.Draft{two}}} })
 		if sum.Proposed != 1 || sum.Drafts[0].Contradicts != one.Slug || sum.Contradictions != 1 {
-			t.Errorf("first lesson active: %t: the run ends with %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
+			t.Errorf("first lesson active: %t: run: got summary %+v, want one proposed draft that contradicts %s", active, sum, one.Slug)
 		}
 	}
 }

@@ -245,7 +245,7 @@ func (c rule) check(t *testing.T) {
 	equal(t, "lessons", b.slugs(), []string{c.slug})
 	l := b.lesson(c.slug)
 	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
-		t.Errorf("the lesson has state %s and evidence %v, want quarantined and 1 session; the run ends with %+v, want 1 proposed draft", l.State, l.Evidence, sum)
+		t.Errorf("the lesson has state %s and evidence %v, want quarantined and 1 session; run: got summary %+v, want 1 proposed draft", l.State, l.Evidence, sum)
 	}
 	for _, want := range c.holds {
 		if !strings.Contains(l.Title+l.Body, want) {

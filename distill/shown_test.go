@@ -15,7 +15,7 @@ func judgePromptOf(t *testing.T, events ...event) string {
 	answer := validJudge("skip", noLessons)
 	s := &scripted{answer: func(_ int, a judgeRequest) (int, map[string]string, string) { return 200, nil, answer(a) }}
 	if sum, _, err := runJudge(t, b, s); err != nil || sum.Judged != 1 || len(s.requests) != 1 {
-		t.Fatalf("the run ends with %+v and error %v after %d requests, want one judged session and one request", sum, err, len(s.requests))
+		t.Fatalf("run: got summary %+v, error %v after %d requests, want one judged session and one request", sum, err, len(s.requests))
 	}
 	run, _, ok := strings.Cut(strings.TrimPrefix(s.requests[0].User, "<run>\n"), "\n</run>")
 	if !ok || strings.Count(s.requests[0].User, "</run>") != 1 {

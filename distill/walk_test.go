@@ -108,7 +108,7 @@ func TestBudgetEndsARunAcrossTenants(t *testing.T) {
 		}
 		sum := b.distil(func(o *distill.Options) { o.Judge, o.Budget = &recordingJudge{}, c.budget })
 		if sum.Judged != c.judged || !strings.HasPrefix(sum.Stopped, c.reason) || (sum.Stopped == "") != (c.reason == "") || sum.Tokens != int64(15*c.judged) {
-			t.Errorf(`%s: the run ends with %+v, want %d judged sessions, %d tokens, and Stopped with prefix %q (empty: Stopped is empty)`, name, sum, c.judged, 15*c.judged, c.reason)
+			t.Errorf(`%s: run: got summary %+v, want %d judged sessions, %d tokens, and Stopped with prefix %q (empty: Stopped is empty)`, name, sum, c.judged, 15*c.judged, c.reason)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func TestFaultOfOneSessionDoesNotStopTheRun(t *testing.T) {
 		}
 		sum, err := b.tryDistil(t.Context(), func(o *distill.Options) { o.Judge = &slowJudge{pattern: pattern} })
 		if (err != nil) != fails || !fails && sum.Failed != strings.Count(pattern, "!") {
-			t.Errorf("failures %s: the run ends with %+v and error %v, want an error: %v (if not, %d failed sessions)", pattern, sum, err, fails, strings.Count(pattern, "!"))
+			t.Errorf("failures %s: run: got summary %+v, error %v, want an error: %v (if not, %d failed sessions)", pattern, sum, err, fails, strings.Count(pattern, "!"))
 		}
 	}
 }

@@ -236,7 +236,7 @@ func (r *rig) send(t *testing.T, method, path string, header http.Header, body s
 	defer func() { _ = res.Body.Close() }()
 	got, err := io.ReadAll(res.Body)
 	if err != nil {
-		t.Fatalf("reading the body of the response returns error %v, want none", err)
+		t.Fatalf("reading the body of the response: got error %v, want none", err)
 	}
 	return res, got
 }

@@ -157,7 +157,7 @@ func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 			req.Header = bearer(key, "Precept-Role", sent)
 			c, err := r.ClaimOf(req)
 			if err != nil || c.Role != role {
-				t.Errorf("key %s with Precept-Role %s: got role %q and error %v, want role %q without an error", key, sent, c.Role, err, role)
+				t.Errorf("key %s with Precept-Role %s: got role %q, error %v, want role %q without an error", key, sent, c.Role, err, role)
 			}
 		}
 	}

@@ -174,7 +174,7 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 					task = "Build it anew."
 				}
 				if err := converse(t, r, c, h, newAgent(fmt.Sprintf("%s canary-%d-", task, i)), turns); err != nil {
-					t.Errorf("the conversation of tenant %d ends with error %v, want none", i, err)
+					t.Errorf("the conversation of tenant %d: got error %v, want none", i, err)
 				}
 			})
 		}

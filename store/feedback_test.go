@@ -95,7 +95,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	}
 }
 
-// Feedback that another replica has parked joins the session of its key, too.
+// Feedback that another replica has parked also joins the session of its key.
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -270,7 +270,7 @@ func TestForgettingFromVolatileStore(t *testing.T) {
 }
 
 // The text of a forgotten session leaves every outbox file, even a damaged file that was renamed. The stub of a
-// turn in progress, which a crash would turn into an incomplete exchange, is erased, too.
+// turn in progress, which a crash would turn into an incomplete exchange, is also erased.
 func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 	t.Parallel()
 	for _, wholeTenant := range []bool{false, true} {

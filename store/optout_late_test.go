@@ -13,7 +13,7 @@ import (
 )
 
 // The page of a session shows the scores of all feedback, and the words (comment, correction and details) of feedback
-// on visible turns. If a turn is hidden, the words of feedback on the whole session are hidden, too.
+// on visible turns. If a turn is hidden, the words of feedback on the whole session are also hidden.
 func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -96,7 +96,7 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	same(t, "reward from the rater's newest feedback", r.reward(id), .75)
 }
 
-// Late feedback on a reply joins the session of the reply, although the row of the session waits in the outbox, too.
+// Late feedback on a reply joins the session of the reply, although the row of the session also waits in the outbox.
 func TestLateFeedbackFollowsItsSession(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

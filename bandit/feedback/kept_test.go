@@ -149,7 +149,7 @@ func TestScoresOfTypesAndLabels(t *testing.T) {
 	} {
 		posts, _, _, err := feedback.Parse([]byte(`{"session_id":"s",` + body + `}`))
 		if err != nil || posts[0].Entry.Score != want {
-			t.Errorf("%s: got posts %+v and error %v, want score %v", body, posts, err, want)
+			t.Errorf("%s: got posts %+v, error %v, want score %v", body, posts, err, want)
 		}
 	}
 }

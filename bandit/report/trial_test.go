@@ -131,8 +131,8 @@ func TestForecastHasPicksPowerAndCost(t *testing.T) {
 	}
 }
 
-// An explanation has 9 to 13 lines, with the numbers from which the row is computed. A lesson without sessions has an
-// explanation, too.
+// An explanation has 9 to 13 lines, with the numbers from which the row is computed. A lesson without sessions also
+// has an explanation.
 func TestExplanationShowsTheNumbersOfTheRow(t *testing.T) {
 	c := bandit.New()
 	addTrialSessions(c, "a@1", trial.Name(time.Unix(9, 0), 400, ""), 200, 130, 100)

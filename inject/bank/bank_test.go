@@ -94,11 +94,11 @@ func TestConcurrentWritesShareACommit(t *testing.T) {
 		switch {
 		case i%4 == 0 && err != nil, i%4 == 1 && !hasCode(err, lesson.CodeConfidence), i%4 == 2 && !hasCode(err, lesson.CodeCollision),
 			i%4 == 3 && !errors.Is(err, context.Canceled):
-			t.Errorf("write %d has error %v; want, by i%%4: 0 none, 1 the confidence code, 2 the collision code, 3 canceled", i, err)
+			t.Errorf("write %d: got error %v; want, by i%%4: 0 none, 1 the confidence code, 2 the collision code, 3 canceled", i, err)
 		}
 	}
 	if book, _, err := b.List(t.Context()); err != nil || book.Len() != n/4 || len(m.commits) != 2 {
-		t.Errorf("List has error %v after %d commits, want %d lessons after 2", err, len(m.commits), n/4)
+		t.Errorf("List: got error %v after %d commits, want %d lessons after 2", err, len(m.commits), n/4)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestWriteRefusedByTheStoreIsNotRetried(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, _, err := b.List(ctx); !errors.Is(err, context.Canceled) {
-		t.Errorf("List for a canceled caller has error %v, want %v", err, context.Canceled)
+		t.Errorf("List for a canceled caller: got error %v, want %v", err, context.Canceled)
 	}
 }
 

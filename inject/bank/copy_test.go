@@ -43,7 +43,7 @@ func slugs(t *testing.T, b *bank.Bank) string {
 	t.Helper()
 	book, problems, err := b.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("List has error %v, problems %+v, want neither", err, problems)
+		t.Fatalf("List: got error %v, problems %+v, want neither", err, problems)
 	}
 	var out []string
 	for _, l := range book.Lessons() {
@@ -179,12 +179,12 @@ func TestReplaceAllOrNothing(t *testing.T) {
 	} {
 		changed, _, err := b.Replace(t.Context(), texts, "me")
 		if _, ok := errors.AsType[*bank.Refused](err); !ok || len(changed) > 0 || slugs(t, b) != "one" {
-			t.Errorf("%s: Replace has error %v, changed %v, and the lessons are %q; want a refusal and only one", what, err, changed, slugs(t, b))
+			t.Errorf("%s: Replace: got error %v, changed %v, and the lessons are %q; want a refusal and only one", what, err, changed, slugs(t, b))
 		}
 	}
 	changed, _, err := b.Replace(t.Context(), map[string][]byte{"two.md": file(t, "two")}, "me")
 	if err != nil || len(changed) != 2 || slugs(t, b) != "two" {
-		t.Errorf("Replace has error %v, changed %v, and the lessons are %q; want 2 changes and only two", err, changed, slugs(t, b))
+		t.Errorf("Replace: got error %v, changed %v, and the lessons are %q; want 2 changes and only two", err, changed, slugs(t, b))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -31,7 +31,7 @@ func withKernelEvents(t *testing.T, dir string, fn func(updates <-chan update)) 
 	fn(updates)
 	cancel()
 	if err := <-done; err != nil {
-		t.Errorf("Run ended with error %v, want none", err)
+		t.Errorf("Run: got error %v, want none", err)
 	}
 }
 

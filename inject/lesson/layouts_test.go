@@ -39,11 +39,11 @@ func TestEditTouchesOnlyItsFieldInAnyLayout(t *testing.T) {
 			file := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.from)...), "\n", eol)
 			l, err := lesson.Parse("the-edited.md", []byte(file))
 			if err != nil {
-				t.Fatalf("%s: Parse has error %v, want none", c.name, err)
+				t.Fatalf("%s: Parse: got error %v, want none", c.name, err)
 			}
 			got, err := lesson.Edit(l, c.change)
 			if err != nil {
-				t.Errorf("%s: Edit has error %v, want none", c.name, err)
+				t.Errorf("%s: Edit: got error %v, want none", c.name, err)
 				continue
 			}
 			want := strings.ReplaceAll(lessonFile("the-edited", replacementFor(c.to)...), "\n", eol)

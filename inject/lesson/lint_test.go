@@ -134,7 +134,7 @@ func TestContradictionsNeedOneAudience(t *testing.T) {
 			}
 			l, err := lesson.Parse(slug+".md", []byte(strings.Replace(file, "HASH", `"`+draft.ContentHash+`"`, 1)))
 			if err != nil {
-				t.Fatalf("%s: Parse of %s has error %v, want none", c.name, slug, err)
+				t.Fatalf("%s: Parse of %s: got error %v, want none", c.name, slug, err)
 			}
 			return l
 		}

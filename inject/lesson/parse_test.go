@@ -215,7 +215,7 @@ func TestContentHashCoversTheRelevantFields(t *testing.T) {
 		from, to, _ := strings.Cut(edit, "|")
 		l, err := Parse("x.md", []byte(strings.Replace(sample, from, to, 1)))
 		if err != nil {
-			t.Errorf("%s: Parse has error %v, want none", edit, err)
+			t.Errorf("%s: Parse: got error %v, want none", edit, err)
 			continue
 		}
 		if (l.ContentHash != base.ContentHash) != changed {
@@ -244,7 +244,7 @@ func FuzzParse(f *testing.F) {
 		}
 		out, err := Format(l)
 		if err != nil || !bytes.Equal(out, raw) {
-			t.Fatalf("Format of an unedited lesson gives error %v and\n%q\nwant no error and\n%q", err, out, raw)
+			t.Fatalf("Format of an unedited lesson: got error %v and\n%q\nwant no error and\n%q", err, out, raw)
 		}
 		if edited, err := Edit(l, func(l *Lesson) { l.State = Trial }); err == nil {
 			if edited.State != Trial || edited.ContentHash != l.ContentHash || edited.Body != l.Body {

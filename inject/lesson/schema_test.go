@@ -171,7 +171,7 @@ func TestParserAgreesWithThePublishedSchema(t *testing.T) {
 		want := schema.Validate(roundJSON(t, v))
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			t.Errorf("%v = %v: the schema returns error %v and Parse error %v, want two errors or none", m.path, m.value, want, err)
+			t.Errorf("%v = %v: got schema error %v and Parse error %v, want two errors or none", m.path, m.value, want, err)
 		}
 		if want != nil {
 			refused++
@@ -194,7 +194,7 @@ func TestParserAgreesWithTheSchemaOnManyMutations(t *testing.T) {
 		want := schema.Validate(v)
 		_, err := Parse("do-this.md", []byte(toFile(t, v)))
 		if (want == nil) != (err == nil) {
-			rt.Fatalf("%v: the schema returns error %v and Parse error %v, want two errors or none", v, want, err)
+			rt.Fatalf("%v: got schema error %v and Parse error %v, want two errors or none", v, want, err)
 		}
 	})
 }

@@ -114,7 +114,7 @@ func TestStarterLessonsFollowTheSchema(t *testing.T) {
 		}
 	}
 	if _, err := os.Stat(filepath.Join(starterDir, "README.md")); err != nil {
-		t.Errorf("the evidence of the lessons names README.md, which gives error %v, want a file that exists", err)
+		t.Errorf("the evidence of the lessons names README.md: got error %v, want a file that exists", err)
 	}
 }
 

@@ -92,7 +92,7 @@ func TestUnusualFilesLoadOrReportTheirFault(t *testing.T) {
 		writeFile(t, filepath.Join(dir, c.name), c.text)
 		book, problems, err := lesson.Load(dir)
 		if _, ok := book.Get("good"); err != nil || !ok {
-			t.Errorf("%s: Load gives error %v and lessons %v, want no error and the lesson good", c.name, err, slugs(book))
+			t.Errorf("%s: Load: got error %v and lessons %v, want no error and the lesson good", c.name, err, slugs(book))
 		}
 		report := ""
 		for _, p := range problems {

@@ -43,7 +43,7 @@ func withWatcher(t *testing.T, dir string, fn func(t *testing.T, updates <-chan 
 		fn(t, updates)
 		cancel()
 		if err := <-done; err != nil {
-			t.Errorf("Run ended with error %v, want none", err)
+			t.Errorf("Run: got error %v, want none", err)
 		}
 	})
 }

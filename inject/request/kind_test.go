@@ -47,7 +47,7 @@ func TestFaultsOfTheTable(t *testing.T) {
 		"kind\tcommit\tA commit.\ncommit\tcommit\tok": `the class "courtesy" has no line`,
 	} {
 		if _, _, err := readTable(table); err == nil || err.Error() != want {
-			t.Errorf("table %q has error %v, want %s", table, err, want)
+			t.Errorf("table %q: got error %v, want %s", table, err, want)
 		}
 	}
 }

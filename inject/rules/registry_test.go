@@ -171,6 +171,6 @@ func TestEmptyObjectMeasuresNothing(t *testing.T) {
 		t.Errorf("a damaged registry: got error %v, want the remedy to replace it with {}", err)
 	}
 	if r, err := rules.Parse("the registry in Redis", []byte("{}")); err != nil || len(r.Sections) != 0 {
-		t.Errorf("{}: got registry %+v and error %v, want an empty registry and no error", r, err)
+		t.Errorf("{}: got registry %+v, error %v, want an empty registry and no error", r, err)
 	}
 }

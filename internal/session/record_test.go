@@ -74,10 +74,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		second, err := r.Encode()
 		if err != nil {
-			t.Fatalf("Encode of a decoded record returns error %v, want none", err)
+			t.Fatalf("Encode of a decoded record: got error %v, want none", err)
 		}
 		if _, err := Decode(idOf(1), second); err != nil {
-			t.Fatalf("Decode of an encoded record returns error %v, want none", err)
+			t.Fatalf("Decode of an encoded record: got error %v, want none", err)
 		}
 	})
 }

@@ -94,7 +94,7 @@ func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 
 func TestDecodeRefusesANewerVersion(t *testing.T) {
 	if _, err := Decode(ID{7}, []byte(`{"version":3,"unit":{},"thread":{"turns":1}}`)); err == nil || !strings.Contains(err.Error(), "version 3 is newer than 2") {
-		t.Errorf(`Decode of version 3 returns error %v, want "version 3 is newer than 2"`, err)
+		t.Errorf(`Decode of version 3: got error %v, want "version 3 is newer than 2"`, err)
 	}
 }
 

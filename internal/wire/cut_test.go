@@ -101,7 +101,7 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	want := p.Text[:from] + p.Text[to:]
 	second, err := Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("Parse of the cut body %s returns error %v, want none", out, err)
+		t.Fatalf("Parse of the cut body %s: got error %v, want none", out, err)
 	}
 	texts := second.Head()
 	if want == "" { // Head returns no empty passage

@@ -74,7 +74,7 @@ func without(body []byte, text string) ([]byte, bool) {
 func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
-		t.Fatalf("Parse of %s returns error %v, want none", body, err)
+		t.Fatalf("Parse of %s: got error %v, want none", body, err)
 	}
 	var edits []wire.Edit
 	for _, e := range places(r) {
@@ -87,7 +87,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 	out, err := r.Splice(nil, edits)
 	if err != nil {
-		t.Fatalf("Splice of edits %+v into %s returns error %v, want none", edits, body, err)
+		t.Fatalf("Splice of edits %+v into %s: got error %v, want none", edits, body, err)
 	}
 	if !bytes.Equal(r.Body, body) {
 		t.Fatalf("Splice changed the body of the request to %s, want %s", r.Body, body)
@@ -113,7 +113,7 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("Parse of the spliced body %s returns error %v, want none", out, err)
+		t.Fatalf("Parse of the spliced body %s: got error %v, want none", out, err)
 	}
 	added := spliced.Len() - r.Len() // 1 if Splice created a system message
 	for i := range r.Len() {

@@ -108,7 +108,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	m.size = memoryEntries + 1
 	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.checkpoints) > 1 {
-		t.Errorf("Parse with a full memory leaves %d buckets and gives error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
+		t.Errorf("Parse with a full memory: got %d buckets, error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
 	}
 }
 

@@ -49,7 +49,7 @@ func TestReadRecording(t *testing.T) {
 	}
 	rec, err := wire.ReadRecording([]byte(`{"id":{"n":7},"messages":[{"role":"user","content":"go"}],"source":"a \"b\""}`))
 	if err != nil || string(rec.ID) != `{"n":7}` || string(rec.Source) != `"a \"b\""` || rec.Request.Len() != 1 || rec.Request.Item(0).Words != "go" {
-		t.Errorf("ReadRecording returns error %v and a recording with ID %s, Source %s and request %+v, want no error, the ID `{\"n\":7}`, the Source `\"a \\\"b\\\"\"` and one item with the words go", err, rec.ID, rec.Source, rec.Request)
+		t.Errorf("ReadRecording: got error %v and a recording with ID %s, Source %s and request %+v, want no error, the ID `{\"n\":7}`, the Source `\"a \\\"b\\\"\"` and one item with the words go", err, rec.ID, rec.Source, rec.Request)
 	}
 }
 

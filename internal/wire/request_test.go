@@ -15,7 +15,7 @@ func mustParse(tb testing.TB, d Dialect, body string) *Request {
 	tb.Helper()
 	r, err := Parse(d, []byte(body))
 	if err != nil {
-		tb.Fatalf("Parse(%s, %s) gives error %v, want none", d, body, err)
+		tb.Fatalf("Parse(%s, %s): got error %v, want none", d, body, err)
 	}
 	return r
 }

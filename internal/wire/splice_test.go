@@ -235,7 +235,7 @@ func TestStripUndoesSplice(t *testing.T) {
 		d, body := g.body()
 		r, err := Parse(d, []byte(body))
 		if err != nil {
-			t.Fatalf("Parse of %s returns error %v, want none", body, err)
+			t.Fatalf("Parse of %s: got error %v, want none", body, err)
 		}
 		edits := g.edits(r, text)
 		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok && g.pick(2) == 0 {
@@ -243,7 +243,7 @@ func TestStripUndoesSplice(t *testing.T) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice of edits %+v into %s returns error %v, want none", edits, body, err)
+			t.Fatalf("Splice of edits %+v into %s: got error %v, want none", edits, body, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is %s, want valid JSON", out)
@@ -271,7 +271,7 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 		}
 		spliced, err := Parse(d, out)
 		if err != nil {
-			t.Fatalf("Parse of the spliced body %s returns error %v, want none", out, err)
+			t.Fatalf("Parse of the spliced body %s: got error %v, want none", out, err)
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {
@@ -307,7 +307,7 @@ func FuzzSplice(f *testing.F) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice of edits %+v returns error %v, want none", edits, err)
+			t.Fatalf("Splice of edits %+v: got error %v, want none", edits, err)
 		}
 		if !json.Valid(out) {
 			t.Fatalf("the spliced body is %q, want valid JSON", out)

@@ -15,7 +15,7 @@ func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("Parse of %s returns error %v, want none", body, err)
+		t.Fatalf("Parse of %s: got error %v, want none", body, err)
 	}
 	return r
 }

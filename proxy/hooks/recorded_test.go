@@ -46,7 +46,7 @@ func TestEventsOfRecordedDeliveries(t *testing.T) {
 		h := http.Header{"X-Github-Event": {k.event}, "X-Gitlab-Event": {k.event}}
 		events, ignored, err := hooks.Parse(k.service, h, []byte(payload(t, "recorded/"+k.file+".json")))
 		if err != nil {
-			t.Errorf("%s: Parse returns error %v, want none", k.file, err)
+			t.Errorf("%s: Parse: got error %v, want none", k.file, err)
 		}
 		if got := describe(events) + ignored; got != k.want {
 			t.Errorf("%s: got the events or reason %q, want %q", k.file, got, k.want)

@@ -215,7 +215,7 @@ func TestLateBackendExcludesTheSession(t *testing.T) {
 	}
 }
 
-// The record of an excluded session has the reason, and the record of an excluded run has the reason, too.
+// The record of an excluded session has the reason, and the record of an excluded run also has the reason.
 func TestExcludedRecordHasItsReason(t *testing.T) {
 	check := func(name string, rec *session.Record, want label.Reason) {
 		t.Helper()

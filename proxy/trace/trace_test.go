@@ -341,7 +341,7 @@ func TestClientTextCannotFailABatch(t *testing.T) {
 func TestInvalidEndpointIsRefused(t *testing.T) {
 	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
 		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
-			t.Errorf(`New with endpoint %q returns error %v, want one with "http or https"`, bad, err)
+			t.Errorf(`New with endpoint %q: got error %v, want one with "http or https"`, bad, err)
 		}
 	}
 }

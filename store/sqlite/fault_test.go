@@ -260,7 +260,7 @@ func occurrences(t *testing.T, path, text string) (n int) {
 }
 
 // Parked entries are feedback that waits for its session. The parked entries of a tenant may not exceed the number of
-// free places, so that other tenants can park entries, too. Purged, joined and forgotten entries make room.
+// free places, so that other tenants can also park entries. Purged, joined and forgotten entries make room.
 func TestParkingLeavesPlacesForOtherTenants(t *testing.T) {
 	t.Parallel()
 	path := dbPath(t)

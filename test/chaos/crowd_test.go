@@ -60,7 +60,7 @@ func TestChaosIdleConnectionsBeyondTheFileLimit(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream ended with error %v, want a complete stream", err)
+			t.Errorf("a stream: got error %v, want a complete stream", err)
 		}
 	}
 	p.Eventually("every answered exchange in the store", func() bool { return harness.Doctor(t, dir).Stored == int64(len(ended))+1 })

@@ -159,7 +159,7 @@ func TestChaosManyHeadersAreBounded(t *testing.T) {
 		t.Errorf("the server uses %d MiB of memory after the header of 500 MB, want at most 64 MiB more than %d MiB", after>>20, before>>20)
 	}
 	if err := <-ended; err != nil {
-		t.Errorf("the parallel stream ended with error %v, want a complete stream", err)
+		t.Errorf("the parallel stream: got error %v, want a complete stream", err)
 	}
 	p.Stop()
 }

@@ -262,7 +262,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {
-			t.Errorf("a stream ended with error %v, want a complete stream", err)
+			t.Errorf("a stream: got error %v, want a complete stream", err)
 		}
 	}
 	if code := p.Exit(); code != harness.ExitDone {

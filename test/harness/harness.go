@@ -2,7 +2,7 @@
 //
 // The tests run the program as users do. Main builds the command once per test process and puts the
 // binary first in PATH, so that servers, commands and scripts find the name precept. In a test with
-// the race detector, the binary has the race detector, too.
+// the race detector, the binary also has the race detector.
 //
 // The package has a server in a separate process (Process), a scripted model for real agents
 // (Model), simpler models (RepeatingServer, InstantModel, SlowModel), a load generator (Load), runners of commands

@@ -27,7 +27,7 @@ func TestAutomaticGateRunsTheWholeCycle(t *testing.T) {
 	for !strings.Contains(out.String(), "The dashboard runs until") || states[len(states)-1] == lesson.Trial {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended with error %v after states %v of the lesson, want it to run until an interrupt\n%s", err, states, out.String())
+			t.Fatalf("the demo: got error %v after states %v of the lesson, want it to run until an interrupt\n%s", err, states, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))

@@ -22,7 +22,7 @@ func TestWholeCycleFromFailureToProof(t *testing.T) {
 	for !strings.Contains(out.String(), "dashboard runs until") {
 		select {
 		case err := <-done:
-			t.Fatalf("the demo ended with error %v, want it to run until an interrupt\n%s", err, out.String())
+			t.Fatalf("the demo: got error %v, want it to run until an interrupt\n%s", err, out.String())
 		case <-time.After(50 * time.Millisecond):
 		}
 	}

@@ -27,7 +27,7 @@ func TestDemoPrintsItsResultAsJSON(t *testing.T) {
 	}
 	out := harness.MustVerb(t, "demo", "--json", "--exit", "--sessions", "400", "--agents", "4")
 	if err := json.Unmarshal([]byte(out), &got); err != nil {
-		t.Fatalf("decoding output %s of the demo gives error %v, want JSON", out, err)
+		t.Fatalf("decoding output %s of the demo: got error %v, want JSON", out, err)
 	}
 	if got.Sessions != 400 || len(got.Lessons) != 8 || got.Success.None <= 0 || got.Success.Best <= got.Success.None || got.Success.With <= 0 {
 		t.Errorf("demo --json: got %s\nwant 400 sessions, 8 lessons, success rates above 0 and best_possible above without_lessons", out)

@@ -58,7 +58,7 @@ func TestForgetLeavesNothingInAnyFile(t *testing.T) {
 		t.Errorf("a second forget: got exit code %d, want 0 and 0 forgotten sessions; output %s", code, out)
 	}
 
-	// The agent continues: its next turn begins a new session, which can be forgotten, too.
+	// The agent continues: its next turn begins a new session, which can also be forgotten.
 	say("a", first)
 	waitForMetric(`precept_samples_total{outcome="sample_stored"} 3`)
 	p.Signal(syscall.SIGTERM)

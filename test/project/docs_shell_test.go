@@ -95,7 +95,7 @@ func TestDocsShellBlocksRun(t *testing.T) {
 					err = yaml.Unmarshal([]byte(b.text), &v)
 				}
 				if err != nil {
-					t.Errorf("%s:%d: decoding the block gives error %v, want valid %s", file, b.line, err, b.kind)
+					t.Errorf("%s:%d: decoding the block: got error %v, want valid %s", file, b.line, err, b.kind)
 				}
 			case "":
 				t.Errorf("%s:%d: got a block without a language, want sh, json, yaml or text", file, b.line)
@@ -172,7 +172,7 @@ func (w *docWorld) run(t *testing.T, b docBlock) {
 	c := exec.CommandContext(ctx, "bash", "-euxo", "pipefail", "-c", w.placeholders.Replace(b.text))
 	c.Dir, c.Env = w.dir, w.env
 	if out, err := c.CombinedOutput(); err != nil {
-		t.Errorf("the block at line %d ends with error %v, want none\n%s\n%s", b.line, err, b.text, out)
+		t.Errorf("the block at line %d: got error %v, want none\n%s\n%s", b.line, err, b.text, out)
 	}
 }
 

@@ -145,15 +145,15 @@ func (d *apiDescription) check(method, path string, res *http.Response, body []b
 	_, at := d.at(base + "/content/" + escaped(kind) + "/schema")
 	schema, err := d.compiler.Compile("mem:///openapi.json#" + at)
 	if err != nil {
-		d.t.Fatalf("%s: compiling the schema gives error %v, want none", where, err)
+		d.t.Fatalf("%s: compiling the schema: got error %v, want none", where, err)
 	}
 	value, err := jsonschema.UnmarshalJSON(bytes.NewReader(body))
 	if err != nil {
-		d.t.Errorf("%s: decoding the body gives error %v, want JSON", where, err)
+		d.t.Errorf("%s: decoding the body: got error %v, want JSON", where, err)
 		return
 	}
 	if err := schema.Validate(value); err != nil {
-		d.t.Errorf("%s: body %s gives error %v, want a body that matches the schema", where, body, err)
+		d.t.Errorf("%s: body %s: got error %v, want a body that matches the schema", where, body, err)
 	}
 }
 

@@ -62,7 +62,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := schema.Validate(value); err != nil {
-			t.Errorf("record on %.60s: validating the output gives error %v, want none", c.in, err)
+			t.Errorf("record on %.60s: validating the output: got error %v, want none", c.in, err)
 		}
 	}
 }

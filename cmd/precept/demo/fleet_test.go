@@ -168,7 +168,7 @@ func TestFleetReturnsTheFirstError(t *testing.T) {
 			s := newRecordingProxy(t, w, c.fail)
 			err := s.fleet(t, w, 3, 40).Run(t.Context())
 			if err == nil || !strings.Contains(err.Error(), c.want) {
-				t.Errorf("Run returns error %v, want an error with %q", err, c.want)
+				t.Errorf("Run: got error %v, want an error with %q", err, c.want)
 			}
 		})
 	}

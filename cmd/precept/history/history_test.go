@@ -212,10 +212,10 @@ func TestErrorOfAMissingHistoryNamesTheSearchedPaths(t *testing.T) {
 	for _, c := range history.Clients() {
 		_, _, err := history.Find(c.Name, e)
 		if err == nil || !strings.Contains(err.Error(), "no history of "+c.Name) || !strings.Contains(err.Error(), e.Home) {
-			t.Errorf("Find without a history of %s returns error %v, want an error with the client and the searched paths", c.Name, err)
+			t.Errorf("Find without a history of %s: got error %v, want an error with the client and the searched paths", c.Name, err)
 		}
 	}
 	if _, _, err := history.Find("emacs", e); err == nil || !strings.Contains(err.Error(), "claude-code, codex") {
-		t.Errorf("Find of an unknown client returns error %v, want an error with the names of the clients", err)
+		t.Errorf("Find of an unknown client: got error %v, want an error with the names of the clients", err)
 	}
 }

@@ -251,7 +251,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 			}
 			m.add("s0", "default", "new", time.Unix(0, 0))
 			if err := drain(t, m, out, 5000); err != nil {
-				t.Fatalf("killed at write %d (after the write: %v): the next process returns error %v, want none", writes, after, err)
+				t.Fatalf("killed at write %d (after the write: %v): the next process: got error %v, want none", writes, after, err)
 			}
 			if got, want := out.ids(t), storedIDs(m); !slices.Equal(got, want) {
 				t.Fatalf("killed at write %d (after the write: %v): the lake has samples %v, want %v", writes, after, got, want)
@@ -269,7 +269,7 @@ func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
 	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("the killed process returns error %v, want %v", err, errKilled)
+		t.Fatalf("the killed process: got error %v, want %v", err, errKilled)
 	}
 	if got := out.ids(t); len(got) != 2 {
 		t.Fatalf("after the kill the lake has samples %v, want both samples", got)
@@ -349,7 +349,7 @@ func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
 		}
 		m.claimed = c.claimed
 		if err := drain(t, m, out, 1<<20); err == nil || !strings.Contains(err.Error(), c.want) {
-			t.Errorf("%s: Run returns error %v, want an error with %q", name, err, c.want)
+			t.Errorf("%s: Run: got error %v, want an error with %q", name, err, c.want)
 		}
 		m.claimed = ""
 	}
@@ -368,7 +368,7 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
 	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
-		t.Fatalf("the killed process returns error %v, want %v", err, errKilled)
+		t.Fatalf("the killed process: got error %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
 	if err != nil {
@@ -424,7 +424,7 @@ func TestPutReplacesAFileOfADirectory(t *testing.T) {
 		t.Errorf("the folder has files %v, error %v, want one file", list, err)
 	}
 	if _, _, err := out.Get(t.Context(), "none"); !errors.Is(err, fs.ErrNotExist) {
-		t.Errorf("Get of a missing file returns error %v, want fs.ErrNotExist", err)
+		t.Errorf("Get of a missing file: got error %v, want fs.ErrNotExist", err)
 	}
 }
 
@@ -440,7 +440,7 @@ func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 		t.Helper()
 		next, err := out.Swap(t.Context(), "a/b", version, []byte(text))
 		if !errors.Is(err, want) {
-			t.Fatalf("the Swap of text %q returns error %v, want %v", text, err, want)
+			t.Fatalf("the Swap of text %q: got error %v, want %v", text, err, want)
 		}
 		return next
 	}
@@ -534,7 +534,7 @@ func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 			t.Fatalf("paused at write %d: the lake has samples %v, want %v", writes, got, want)
 		}
 		if err == nil || !strings.Contains(err.Error(), "another process") {
-			t.Fatalf("paused at write %d: the paused process returns error %v, want an error that names another process", writes, err)
+			t.Fatalf("paused at write %d: the paused process: got error %v, want an error that names another process", writes, err)
 		}
 	}
 }

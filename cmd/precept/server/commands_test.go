@@ -39,12 +39,12 @@ func TestLessonsKeyNamesDirectoryOrRedis(t *testing.T) {
 		place, closePlace, err := tools.OpenPlace(cfg)
 		if c.fault != "" {
 			if err == nil || !strings.Contains(err.Error(), c.fault) {
-				t.Errorf("OpenPlace with %+v returns error %v, want an error with %q", c, err, c.fault)
+				t.Errorf("OpenPlace with %+v: got error %v, want an error with %q", c, err, c.fault)
 			}
 			continue
 		}
 		if err != nil {
-			t.Errorf("OpenPlace with %+v returns error %v, want none", c, err)
+			t.Errorf("OpenPlace with %+v: got error %v, want none", c, err)
 			continue
 		}
 		if place.Name() != c.place {

@@ -55,7 +55,7 @@ func TestIdleConnectionsAreClosed(t *testing.T) {
 }
 
 // A saved configuration takes effect within two seconds, even after an hour without a change. An earlier text of the
-// file takes effect, too. A configuration with a fault is reported and changes nothing.
+// file also takes effect. A configuration with a fault is reported and changes nothing.
 func TestSavedConfigurationTakesEffectInTwoSeconds(t *testing.T) {
 	source := flagSource(t, nil)
 	write := addFile(t, source)

@@ -214,6 +214,6 @@ func TestWriterChangesLessonsWithoutAServer(t *testing.T) {
 	}
 	cfg.Lessons = "redis://" // the Redis of the store, but the store is a file
 	if _, err := change("look-first", lesson.Approve); err == nil || !strings.Contains(err.Error(), "redis://host:6379/0") {
-		t.Errorf("lessons: redis:// with a store in a file gives error %v, want an error with the address", err)
+		t.Errorf("lessons: redis:// with a store in a file: got error %v, want an error with the address", err)
 	}
 }

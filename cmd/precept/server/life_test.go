@@ -283,7 +283,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 				t.Error(err)
 			}
 			if _, err := server.ReadRunFile(cfg.DataDir); !errors.Is(err, os.ErrNotExist) {
-				t.Errorf("reading run.json after the stop gives error %v, want %v", err, os.ErrNotExist)
+				t.Errorf("reading run.json after the stop: got error %v, want %v", err, os.ErrNotExist)
 			}
 			if server.IsLocked(cfg.DataDir) {
 				t.Error("the data directory is locked after the stop, want unlocked")

@@ -30,7 +30,7 @@ func TestReadRunFileTakesOnlyAddressesOfThisMachine(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := ReadRunFile(dir); (err == nil) != c.valid {
-			t.Errorf("reading the run file %+v gives error %v, want valid: %v", c.run, err, c.valid)
+			t.Errorf("reading the run file %+v: got error %v, want valid: %v", c.run, err, c.valid)
 		}
 	}
 }

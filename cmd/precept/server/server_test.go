@@ -161,7 +161,7 @@ func TestTwoServersShareAProcessWithoutLeaks(t *testing.T) {
 	}
 	third := server.New(server.Options{Tools: testTools(), Config: cfg, Console: io.Discard, Embedded: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
-		t.Errorf("a third server on the directory of the first gives error %v, want an error that names %s", err, cfg.DataDir)
+		t.Errorf("a third server on the directory of the first: got error %v, want an error that names %s", err, cfg.DataDir)
 	}
 	if err := errors.Join(one.stopAndWait(), other.stopAndWait()); err != nil {
 		t.Error(err)

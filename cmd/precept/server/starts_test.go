@@ -186,7 +186,7 @@ func TestPanickingStartReleasesTheDirectory(t *testing.T) {
 		t.Error("the data directory is locked, want unlocked")
 	}
 	if err := startServer(t, source).stopAndWait(); err != nil {
-		t.Errorf("the next start on the directory returns error %v, want none", err)
+		t.Errorf("the next start on the directory: got error %v, want none", err)
 	}
 }
 

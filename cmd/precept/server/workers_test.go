@@ -53,7 +53,7 @@ func TestWorkerRestartsAfterPanicButNotAfterError(t *testing.T) {
 		stopped := time.Now()
 		stop()
 		if err := <-ended; err != nil || time.Since(stopped) != 0 {
-			t.Errorf("the worker ended with error %v, %v after the stop, want no error and 0s", err, time.Since(stopped))
+			t.Errorf("the worker: got error %v, %v after the stop, want no error and 0s", err, time.Since(stopped))
 		}
 	})
 }

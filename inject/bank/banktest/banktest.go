@@ -76,7 +76,7 @@ func (f *fixture) state(t *testing.T, slug string) lesson.State {
 	t.Helper()
 	book, problems, err := f.Bank.List(t.Context())
 	if err != nil || len(problems) > 0 {
-		t.Fatalf("List has error %v, problems %+v, want neither", err, problems)
+		t.Fatalf("List: got error %v, problems %+v, want neither", err, problems)
 	}
 	s, _ := book.StateAt(slug, f.now)
 	return s

@@ -167,7 +167,7 @@ func writeLimits(t *testing.T, f *fixture) {
 			case r.Err == nil:
 				accepted++
 			case !errors.Is(r.Err, bank.ErrTooMany):
-				t.Errorf("a refused proposal has error %v, want %v", r.Err, bank.ErrTooMany)
+				t.Errorf("a refused proposal: got error %v, want %v", r.Err, bank.ErrTooMany)
 			}
 		}
 		return accepted

@@ -186,7 +186,7 @@ func refusals(t *testing.T, f *fixture) {
 		t.Errorf("the suspect lesson has state %s, want %s", f.state(t, "suspect"), lesson.Quarantined)
 	}
 	if _, err := f.Bank.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || f.state(t, "suspect") != lesson.Active {
-		t.Errorf("an approval with Force ends with error %v and state %s, want %s", err, f.state(t, "suspect"), lesson.Active)
+		t.Errorf("an approval with Force: got error %v and state %s, want %s", err, f.state(t, "suspect"), lesson.Active)
 	}
 }
 
@@ -207,7 +207,7 @@ func seenVersions(t *testing.T, f *fixture) {
 		t.Fatal(err)
 	}
 	if err := act(seen, lesson.Approve); err == nil || f.state(t, "both") != lesson.Rejected {
-		t.Errorf("the second of two decisions ended with error %v and state %s, want an error and %s", err, f.state(t, "both"), lesson.Rejected)
+		t.Errorf("the second of two decisions: got error %v and state %s, want an error and %s", err, f.state(t, "both"), lesson.Rejected)
 	}
 	if err := act(lesson.SeenVersion{}, lesson.Approve); err != nil {
 		t.Errorf("a decision without a seen version: got error %v, want none", err)
