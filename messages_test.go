@@ -187,7 +187,8 @@ func messagesOfCall(file string, call *ast.CallExpr, add func(kind string, n ast
 	}
 }
 
-// literal returns the text of a string literal or of a concatenation. It replaces a part that is no literal by "...".
+// literal returns the text of a string literal or of a concatenation. It replaces a part that is not a literal by
+// "...".
 func literal(n ast.Expr) (string, bool) {
 	switch n := n.(type) {
 	case *ast.BasicLit:

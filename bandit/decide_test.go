@@ -287,7 +287,7 @@ func TestWithheldPicksTakeSlots(t *testing.T) {
 }
 
 // The loop warning is a forced pick: Decide picks it whatever the belief, once in a session and never in a control
-// session. The warning takes no slot and is no match.
+// session. The warning takes no slot and is not a match.
 func TestForcedPickTakesNoSlot(t *testing.T) {
 	b := beliefsBySlug{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Benched: true}}
 	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}

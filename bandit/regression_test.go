@@ -125,7 +125,7 @@ func TestRegressionNeedsRewardsAndFiniteNumbers(t *testing.T) {
 	}
 }
 
-// A store of an older precept has the sums of categories without the other facts. The sums stay in the
+// A store of an older version of precept has the sums of categories without the other facts. The sums stay in the
 // baseline of the category.
 func TestCategoriesOfAnOlderStoreKeepTheirBaseline(t *testing.T) {
 	c := bandit.New()

@@ -7,7 +7,7 @@ import (
 
 // A budget is an argument that an agent changes for another try: a time-out, a limit, a page, an option, a word of a
 // search. Three calls with the same result are a loop if the calls differ only in budgets. Calls that differ in a name,
-// a date, a port or an object are no loop.
+// a date, a port or an object are not a loop.
 func TestCallsThatDifferOnlyInABudgetAreALoop(t *testing.T) {
 	calls := func(tool, result string, args ...string) (out []storyStep) {
 		for _, a := range args {
@@ -132,7 +132,7 @@ func TestRepeatedlyUndoneEditsAreALoop(t *testing.T) {
 	}
 }
 
-// An equal note and an equal command in three rounds are a loop. With different notes, the commands are no loop.
+// An equal note and an equal command in three rounds are a loop. With different notes, the commands are not a loop.
 func TestEqualNotesInThreeRoundsAreALoop(t *testing.T) {
 	note := func(text string) storyStep { return call("think", jsonArgs("thought", text), "Noted.") }
 	look := bash("echo $HOME", "/\n\nCommand exited with code 0")

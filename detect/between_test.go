@@ -23,7 +23,7 @@ func loopsIn(t *testing.T, story ...storyStep) (n int) {
 }
 
 // The name of a call between two equal failures shows whether the call may have changed something. After a verb that
-// changes, the second failure is no loop. After a verb that reads, and after a failed call, the second failure is a
+// changes, the second failure is not a loop. After a verb that reads, and after a failed call, the second failure is a
 // loop.
 func TestVerbOfACallBetweenTwoFailures(t *testing.T) {
 	refuse := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
@@ -52,7 +52,7 @@ func TestVerbOfACallBetweenTwoFailures(t *testing.T) {
 	}
 }
 
-// The second of two equal failures is no loop after a command that may change files, and a loop after a command that
+// The second of two equal failures is not a loop after a command that may change files, and a loop after a command that
 // only reads or tests.
 func TestCommandBetweenTwoFailures(t *testing.T) {
 	for command, changes := range map[string]bool{
@@ -94,8 +94,8 @@ func TestCommandBetweenTwoFailures(t *testing.T) {
 	}
 }
 
-// The second of two equal failures is no loop after a tool that edits or acts on a page, and a loop after a tool that
-// reads, searches or plans.
+// The second of two equal failures is not a loop after a tool that edits or acts on a page, and a loop after a tool
+// that reads, searches or plans.
 func TestToolBetweenTwoFailures(t *testing.T) {
 	for _, c := range []struct {
 		tool, args string
@@ -124,7 +124,7 @@ func TestToolBetweenTwoFailures(t *testing.T) {
 	}
 }
 
-// After a user turn, a command that fails again is no loop. A call that an API refuses again is a loop,
+// After a user turn, a command that fails again is not a loop. A call that an API refuses again is a loop,
 // unless the person reports a change, asks for another attempt, or the failure is transient.
 func TestPersonsTurnBetweenTwoFailures(t *testing.T) {
 	refused := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)

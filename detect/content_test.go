@@ -12,7 +12,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Content that a call reads is no failure, although the content holds the output of a failed command.
+// Content that a call reads is not a failure, although the content holds the output of a failed command.
 func TestReadContentIsNoFailure(t *testing.T) {
 	const logHead = "# The log of last night\n\n1\n2\n3\n4\n5\n6\n"
 	n := each(t, failedOutputs, func(command, _, text string) {
@@ -134,7 +134,7 @@ func TestInspectFindsTheLoopsOfTheGrowingTranscript(t *testing.T) {
 	})
 }
 
-// Calls with new results are no loop, however often they repeat.
+// Calls with new results are not a loop, however often they repeat.
 func TestChangingResultsAreNoLoop(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		var story []storyStep

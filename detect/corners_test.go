@@ -11,7 +11,7 @@ import (
 )
 
 // The commands of a script are read from all forms of string literals. A string that the script builds at run time
-// is no literal. Exit code 1 is no failure if all commands of a script are literals and are searches.
+// is not a literal. Exit code 1 is not a failure if all commands of a script are literals and are searches.
 func TestCommandsInStringLiteralsAreFound(t *testing.T) {
 	for program, want := range map[string]detect.Outcome{
 		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,

@@ -8,7 +8,7 @@ import (
 )
 
 // A tool that changes records fails if its result is a sentence that nothing was done. A lookup fails if its result
-// reports that no object was found. The content of a record is no failure.
+// reports that no object was found. The content of a record is not a failure.
 func TestAnswersOfDomainToolsAreClassified(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {

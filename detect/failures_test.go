@@ -129,7 +129,7 @@ func TestFailureIsFoundInTheOutput(t *testing.T) {
 	})
 }
 
-// Results that only mention errors are no failures.
+// Results that only mention errors are not failures.
 func TestMentionOfErrorsIsNoFailure(t *testing.T) {
 	command := func(cmd string) string { return `{"command":"` + cmd + `"}` }
 	runResults(t, []resultCase{

@@ -38,7 +38,7 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 	}
 }
 
-// kindJudgement classifies a text with the error flag. If the outcome is no error, such as a refusal, kindJudgement
+// kindJudgement classifies a text with the error flag. If the outcome is not an error, such as a refusal, kindJudgement
 // returns an error by the rule flag.
 func kindJudgement(text string) Judgement {
 	j := Classify("bash", `{"command":"make"}`, text, 1)

@@ -21,7 +21,7 @@ const (
 )
 
 // A line of a failing tool is a failure at the end of the output. A summary is a failure in the middle as well. A
-// similar line of other text is no failure.
+// similar line of other text is not a failure.
 func TestLastLineOfAFailingToolIsEvidence(t *testing.T) {
 	for _, c := range []struct {
 		line     string
@@ -248,7 +248,7 @@ func TestTracebackAtTheEndIsFailure(t *testing.T) {
 	}
 }
 
-// An error line in printed source code or a diff is no failure.
+// An error line in printed source code or a diff is not a failure.
 func TestPrintedSourceIsNotEvidence(t *testing.T) {
 	for name, c := range map[string]struct {
 		text string

@@ -45,7 +45,7 @@ func each(t *testing.T, file string, see func(command, args, text string)) (n in
 	return n
 }
 
-// The output of a successful command is no failure, although the output mentions failures.
+// The output of a successful command is not a failure, although the output mentions failures.
 func TestSuccessfulOutputIsNoFailure(t *testing.T) {
 	n := each(t, fineOutputs, func(command, args, text string) {
 		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {

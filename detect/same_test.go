@@ -232,8 +232,8 @@ func BenchmarkResultSum8K(b *testing.B) {
 	}
 }
 
-// Seven calls with the same picture in each result are a loop. Seven calls with different pictures are no loop, both if
-// the picture is in the result and if the picture is in a user message after the result.
+// Seven calls with the same picture in each result are a loop. Seven calls with different pictures are not a loop, both
+// if the picture is in the result and if the picture is in a user message after the result.
 func TestCallWithAnotherPictureIsNoLoop(t *testing.T) {
 	places := map[string]func(id, picture string) []any{
 		"result": func(id, picture string) []any {

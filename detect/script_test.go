@@ -22,8 +22,8 @@ func result(code int, output string) string {
 	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
 }
 
-// A script fails if one of its commands fails. A search without a match is no failure, if the command is a literal of
-// the script.
+// A script fails if one of its commands fails. A search without a match is not a failure, if the command is a literal
+// of the script.
 func TestScriptOutcomeFollowsItsCommands(t *testing.T) {
 	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
 	for name, c := range map[string]struct {

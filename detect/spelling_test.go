@@ -72,7 +72,7 @@ func TestPipedExitCodeIsNotCompared(t *testing.T) {
 }
 
 // A command that only sets the folder or a variable of the shell may change the result of the next command. A failure
-// that repeats after such a command is no loop. After a command that also reads, the repeated failure is a loop.
+// that repeats after such a command is not a loop. After a command that also reads, the repeated failure is a loop.
 func TestChangedDirectoryOrVariableEndsALoop(t *testing.T) {
 	for between, want := range map[string]int{
 		"cd web": 0, "export CI=1": 0, "cd web && export CI=1": 0, "cd web && ls": 1, "ls": 1, "echo x": 1,

@@ -166,8 +166,8 @@ func TestSignalsOfRejectionsAndFailedTests(t *testing.T) {
 }
 
 // Each line of testdata/turns.tsv holds a feeling, the previous answer and a user turn with this feeling. Words of a
-// harness in the role of the user are neutral. A no to "anything else?" is no rejection, and the choice of a customer
-// is no correction.
+// harness in the role of the user are neutral. A no to "anything else?" is not a rejection, and the choice of a
+// customer is not a correction.
 func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 	for line := range strings.Lines(turnCases) {
 		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
@@ -181,8 +181,8 @@ func TestTurnsOfHarnessesAndCustomers(t *testing.T) {
 	}
 }
 
-// After an offer of several things, a user turn that chooses is neutral, and a complaint is no choice. After a report
-// of work, the words of a choice are a correction. A no to "Anything else?" with thanks is thanks.
+// After an offer of several things, a user turn that chooses is neutral, and a complaint is not a choice. After a
+// report of work, the words of a choice are a correction. A no to "Anything else?" with thanks is thanks.
 func TestChoiceAfterAnOffer(t *testing.T) {
 	t.Parallel()
 	const offer, done = "We have the following options: a lamp and a desk. Which one do you want?", "I moved the helper."

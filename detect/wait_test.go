@@ -8,7 +8,8 @@ import (
 // connectionRefused is the result of curl for a port without a server.
 const connectionRefused = "curl: (7) Failed to connect to localhost port 3000: Connection refused\n\nCommand exited with code 7"
 
-// A failure that repeats after a wait is no loop. A command that only mentions a wait, or that did not run, is no wait.
+// A failure that repeats after a wait is not a loop. A command that only mentions a wait, or that did not run, is not a
+// wait.
 func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 	down := bash("./check", "the service is down\n\nCommand exited with code 1")
 	for name, between := range map[string]storyStep{
@@ -52,7 +53,7 @@ func TestWaitBetweenFailuresIsNoLoop(t *testing.T) {
 	}
 }
 
-// Seven equal calls of a command that waits, or that asks for a state, are no loop. Three equal calls of another
+// Seven equal calls of a command that waits, or that asks for a state, are not a loop. Three equal calls of another
 // command, or of a missing program, are a loop.
 func TestPollingIsNoLoop(t *testing.T) {
 	for command, result := range map[string]string{
@@ -115,7 +116,7 @@ func TestPollingIsNoLoop(t *testing.T) {
 	}
 }
 
-// The first retry of a transient failure is no loop, and the second retry is a loop. The first retry of another
+// The first retry of a transient failure is not a loop, and the second retry is a loop. The first retry of another
 // failure is a loop.
 func TestFirstRetryOfATransientFailureIsNoLoop(t *testing.T) {
 	for _, why := range []string{

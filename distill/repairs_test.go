@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// Each kind of repair gives its own lesson. A similar change that is no repair gives none.
+// Each kind of repair gives its own lesson. A similar change that is not a repair gives none.
 func TestEachKindOfRepairGivesItsLesson(t *testing.T) {
 	for _, c := range []struct {
 		name       string

@@ -236,7 +236,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	}
 }
 
-// Codex sends the tools of newer models in an item of the list. Such a turn is no side request, and
+// Codex sends the tools of newer models in an item of the list. Such a turn is not a side request, and
 // its block keeps its place in each turn.
 func TestToolsInTheListMakeNoSideRequest(t *testing.T) {
 	up := newUpstream(t, model(t))

@@ -160,8 +160,8 @@ func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	}
 }
 
-// The span of a failed turn has the failure as error.type. A request that is no JSON is forwarded, and is no failure if
-// the upstream answers.
+// The span of a failed turn has the failure as error.type. A request that is no JSON is forwarded, and is not a failure
+// if the upstream answers.
 func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 	for _, tc := range []struct {
 		name, body, want string

@@ -106,7 +106,7 @@ func TestDoubledBaseURLIsCorrected(t *testing.T) {
 		{"https://a/v1/messages/", "/v1/messages", "/v1/messages"},
 		{"https://a/api/v1", "/api/v1/models", "/api/v1/models"},
 		{"https://a/openai", "/openai/deployments/x/chat/completions", "/openai/deployments/x/chat/completions"},
-		{"https://a/api", "/api/models", "/api/api/models"}, // /api is no known base path, and may be part of the path
+		{"https://a/api", "/api/models", "/api/api/models"}, // /api is not a known base path, and may be part of the path
 		{"https://a/v1", "/v1/v1beta/x", "/v1/v1beta/x"},
 		{"https://a/v1", "/v1/v1", "/v1/v1"},
 		{"https://a/v1", "/v1/files/responses/responses/content", "/v1/files/responses/responses/content"},

@@ -181,7 +181,7 @@ func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 }
 
 // Agents with equal names in two runs are two sessions. A conversation that continues in another run is a new session
-// of that run. A request of one run is no retry of a failed request of another run.
+// of that run. A request of one run is not a retry of a failed request of another run.
 func TestRunsAreSeparate(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

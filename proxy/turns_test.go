@@ -54,7 +54,7 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 	}
 }
 
-// Side requests are forwarded without a lesson, and are no turn: no exchange is stored.
+// Side requests are forwarded without a lesson, and are not a turn: no exchange is stored.
 func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 	user := func(text string) obj { return obj{"role": "user", "content": text} }
 	tools := func(names ...string) []obj {

@@ -50,7 +50,7 @@ func kinds() report.Input {
 	addArm(c, "young", arm{eps: 0.2, n1: 16, n0: 4, y1: 0.5, y0: 0.5, day: day})
 	addArm(c, "coins-off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5, day: day})
 	addArm(c, "mute", arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200, day: day})
-	for i := range 12 { // other lessons: among many lessons, an interval without 0 is no proof
+	for i := range 12 { // other lessons: among many lessons, an interval without 0 is not proof
 		addArm(
 			c,
 			"other-"+string(rune('a'+i)),

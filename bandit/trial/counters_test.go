@@ -76,7 +76,7 @@ func TestMaximaNeverFall(t *testing.T) {
 	}
 }
 
-// Discoveries returns the largest p-value that is a discovery by the procedure of Benjamini and Hochberg, or -1.
+// Discoveries returns the largest p-value that is a discovery by the Benjamini-Hochberg procedure, or -1.
 // NextDiscovery returns a p-value at which one more test is a discovery.
 func TestDiscoveriesFollowBenjaminiHochberg(t *testing.T) {
 	for _, k := range []struct {

@@ -171,11 +171,11 @@ func TestWatchSurvivesAStore(t *testing.T) {
 	}
 	old.Observe(trial.Tally{Turns: 5})
 	if _, ok := old.Picks[0].Watch.Value(trial.Turns); ok {
-		t.Error("a record of an older precept: got a value of the outcome turns, want none")
+		t.Error("a record of an older version of precept: got a value of the outcome turns, want none")
 	}
 }
 
-// EvidenceBar returns the threshold of the procedure of Benjamini and Hochberg for e-values.
+// EvidenceBar returns the threshold of the Benjamini-Hochberg procedure for e-values.
 func TestEvidenceBarIsTheProcedureForEValues(t *testing.T) {
 	for _, c := range []struct {
 		es   []float64

@@ -205,7 +205,7 @@ func TestTrialByWidthStaysEnded(t *testing.T) {
 	}
 }
 
-// The name of a trial holds its start and its number of rewarded picks. Any other text is no trial.
+// The name of a trial holds its start and its number of rewarded picks. Any other text is not a trial.
 func TestTrialNameHoldsStartAndPicks(t *testing.T) {
 	for name, want := range map[string]struct{ began, planned int64 }{
 		"900.200": {900, 200}, "0.1": {0, 1}, "1.0": {1, 0}, "": {}, "900": {900, 0}, ".5": {0, 5}, "x.7": {0, 7}, "900.x": {900, 0}, "900.-3": {900, 0}, "900.2.3": {900, 0},

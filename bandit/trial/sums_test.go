@@ -142,7 +142,7 @@ func TestEachCounterChangesTheStatistics(t *testing.T) {
 	})
 }
 
-// The stored names of counters are fixed: another precept may read them.
+// The stored names of counters are fixed: another version of precept may read them.
 func TestCounterNamesAreFixed(t *testing.T) {
 	names := map[string]bool{}
 	addPlain := func(ds []trial.Delta) {
@@ -198,7 +198,7 @@ func TestCounterNamesAreFixed(t *testing.T) {
 	}
 }
 
-// An older precept reads the data of a newer one: unknown fields are ignored.
+// An older version of precept reads the data of a newer one: unknown fields are ignored.
 func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := trial.NewCounters()
 	before := countersText(c)

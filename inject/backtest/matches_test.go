@@ -111,7 +111,7 @@ func TestWordsOfAllTurnsCountOnce(t *testing.T) {
 	}
 }
 
-// A result is classified by its call, which may be in the same turn. A successful result is no error.
+// A result is classified by its call, which may be in the same turn. A successful result is not an error.
 func TestResultIsClassifiedByItsCall(t *testing.T) {
 	turn := func(name, args, result string) sample.Exchange {
 		call, _ := json.Marshal(map[string]any{"id": "c1", "type": "function", "function": map[string]any{"name": name, "arguments": args}})
@@ -143,7 +143,7 @@ func TestTagsOfTheConfigurationMatch(t *testing.T) {
 }
 
 // A text with all words of a keyword is a near miss, in any case, order and distance. Numbers are words. A text
-// with some of the words, or with a match, is no near miss.
+// with some of the words, or with a match, is not a near miss.
 func TestScatteredWordsAreANearMiss(t *testing.T) {
 	for _, c := range []struct {
 		keyword, words string

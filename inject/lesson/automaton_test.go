@@ -124,7 +124,7 @@ func TestFoldIsOneForAllCases(t *testing.T) {
 	}
 	for r := range rune(0x3000) {
 		if fold(fold(r)) != fold(r) {
-			t.Fatalf("folding %q again gives %q, want the same", fold(r), fold(fold(r)))
+			t.Fatalf("fold(%q) = %q, want it unchanged", fold(r), fold(fold(r)))
 		}
 	}
 }

@@ -20,7 +20,7 @@ func TestTokensAfterLabelsInOtherAlphabetsAreRedacted(t *testing.T) {
 	}
 }
 
-// After a word for password, a word of letters only with a question mark is no password.
+// After a word for password, a word of letters only with a question mark is not a password.
 func TestQuestionAfterAWordForPasswordIsKept(t *testing.T) {
 	for _, text := range []string{"Passwort vergessen?", "Password forgotten?"} {
 		if out := New(true).Text(text); out != text {

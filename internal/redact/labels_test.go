@@ -23,7 +23,7 @@ func TestTokensAfterNamesInProseAndTables(t *testing.T) {
 	}
 }
 
-// Values of names that are no secrets, and prose after the name of a secret, are kept.
+// Values of names that are not secrets, and prose after the name of a secret, are kept.
 func TestNamesWithoutASecretAreKept(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{

@@ -99,7 +99,7 @@ func TestTruncatedKeysAreFoundByPrefix(t *testing.T) {
 	checkKept(t, "abc8"+"Q~"+randomText(30)+" x", "abcd"+"Q~"+randomText(31)+" x", "xabc8"+"Q~"+randomText(31)+" x", "abc8"+"Q~"+randomText(11))
 }
 
-// Names such as logo@2x.png and mod@v1.2.zip are no addresses; bob@example.zip is an address.
+// Names such as logo@2x.png and mod@v1.2.zip are not addresses; bob@example.zip is an address.
 func TestFileNamesAreNoAddresses(t *testing.T) {
 	for ending := range strings.FieldsSeq("png jpg jpeg gif webp svg avif zip tgz tar gz js mjs ts css mod info json whl jar") {
 		checkKept(t, "logo@2x."+ending, "mod@v1.2."+ending, "logo@3x."+strings.ToUpper(ending))

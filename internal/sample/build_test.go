@@ -156,7 +156,7 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	}
 }
 
-// Two exchanges of one turn whose items were not recorded are no retries of each other, and each gives a sample.
+// Two exchanges of one turn whose items were not recorded are not retries of each other, and each gives a sample.
 func TestBuildMakesOneSamplePerExchangeWithoutItems(t *testing.T) {
 	withoutItems := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}

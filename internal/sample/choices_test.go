@@ -86,7 +86,7 @@ func TestCorrectionNeedsTheSameTarget(t *testing.T) {
 		{`{"sql":"select 1"}`, `{}`, true},
 		{`{"a":"one two"}`, `{"b":"one four five six"}`, true}, // a third of the words of the shorter text
 		{`{"a":"one two three seven"}`, `{"b":"one four five six"}`, false},
-		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters are no target
+		{`{"command":"python x.py"}`, `{"command":"git push origin fix/x"}`, false}, // keys and single letters are not a target
 		{`{"command":"python x.py"}`, `{"command":"python y.py"}`, true},
 	} {
 		s := newScript()

@@ -159,7 +159,7 @@ func TestRequestIDHoldsTheSession(t *testing.T) {
 
 // The values off, false, no and 0 of a switch header turn the switch off. An unknown value opts out of learning,
 // and changes no other switch. The agent is the start of the User-Agent up
-// to the first character that is no letter, digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
+// to the first character that is not a letter, digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
 func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,

@@ -189,7 +189,7 @@ func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 }
 
 // The reply to a side request may be a summary of a session. A list that begins with the summary belongs to this
-// session. The text of a truncated reply is no summary.
+// session. The text of a truncated reply is not a summary.
 func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {

@@ -41,7 +41,7 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	w.checkDifferent("the same words of another credential", a, other)
 }
 
-// The reply to a main request is no summary: a person may paste the reply into another conversation.
+// The reply to a main request is not a summary: a person may paste the reply into another conversation.
 func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 	w := newWorld(t)
 	a := w.request(chat(t, userMessage("sum up")), textReply(recap))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tagCall reads the calls that models write as text. Similar texts are no calls.
+// tagCall reads the calls that models write as text. Similar texts are not calls.
 func TestTagCallForms(t *testing.T) {
 	long := strings.Repeat("<a>", maxTagged)
 	for text, want := range map[string]Call{

@@ -30,7 +30,7 @@ type sandbox struct {
 // newBox returns an empty home and a working directory for an agent that sends its requests to base.
 func newBox(t *testing.T, base string) *sandbox {
 	t.Helper()
-	// Not t.TempDir: a daemon of the agent may write while the folder is removed, which is no failure.
+	// Not t.TempDir: a daemon of the agent may write while the folder is removed, which is not a failure.
 	dir, err := os.MkdirTemp("", "precept-agent-")
 	if err != nil {
 		t.Fatal(err)

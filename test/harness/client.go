@@ -43,7 +43,7 @@ func ChatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`, id, text)
 }
 
-// Post sends a body and returns status and body of the reply. A reply without Content-Length may break off.
+// Post sends a body and returns the status and the body of the reply. A reply without Content-Length may be truncated.
 func Post(t *testing.T, url string, header http.Header, body string) (int, string) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, url, strings.NewReader(body))

@@ -58,7 +58,7 @@ func docBlocks(text string) (blocks []docBlock, indented []int) {
 	return blocks, indented
 }
 
-// Commands are found in fenced and in indented blocks; an indented column of prose is no command.
+// Commands are found in fenced and in indented blocks; an indented column of prose is not a command.
 func TestDocBlocksAreFound(t *testing.T) {
 	t.Parallel()
 	blocks, indented := docBlocks("a\n\n<!-- not run: why -->\n```sh\nx\ny\n```\n```\nz\n```\n\n    precept check\n    make test  # x\n    precept serve   words\n")

@@ -128,7 +128,7 @@ func TestRunWithoutASessionNameIsOneRun(t *testing.T) {
 	})
 }
 
-// A run whose requests all failed is no evidence about a lesson.
+// A run whose requests all failed is not evidence about a lesson.
 func TestRunWithoutASuccessfulReplyHasNoRating(t *testing.T) {
 	upstream := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusBadGateway) }))
 	t.Cleanup(upstream.Close)

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// If the answer of the judge on a session is no judgement, the failure is counted with the label step="distill", and no
-// label has the name of the session. The judge is a model that reads sessions.
+// If the answer of the judge on a session is not a judgement, the failure is counted with the label step="distill", and
+// no label has the name of the session. The judge is a model that reads sessions.
 func TestDistillerFailureMetricHasNoSessionName(t *testing.T) {
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")

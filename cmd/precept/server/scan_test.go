@@ -34,7 +34,7 @@ func (m manySessions) Exchanges(context.Context, string, session.ID) ([]sample.E
 	return []sample.Exchange{{Turn: 1, Dialect: "chat", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"fix the build"}`)}}}, nil
 }
 
-// A scan reads at most maxScanned sessions. More sessions are no error.
+// A scan reads at most maxScanned sessions. More sessions are not an error.
 func TestScanOfRulesEndsAtItsBoundWithoutAnError(t *testing.T) {
 	now := time.Unix(1e9, 0)
 	id := session.KeyOf("default", session.SpaceName, "s")
