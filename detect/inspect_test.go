@@ -190,7 +190,7 @@ func BenchmarkInspect(b *testing.B) {
 	}
 }
 
-// golden compares a text with a file under testdata; PRECEPT_UPDATE=1 writes the file.
+// golden compares got with a file under testdata; PRECEPT_UPDATE=1 writes the file.
 func golden(t *testing.T, file, got string) {
 	t.Helper()
 	path := filepath.Join("testdata", file)

@@ -14,7 +14,7 @@ import (
 
 // storyStep is a step of a story. A story is a session for tests; each step is a user turn, or a call with its result.
 type storyStep struct {
-	user               string // words of the user; "" for a call
+	user               string // the user's words; "" for a call
 	tool, args, result string
 	also               bool // whether the call is in the same answer as the previous call
 }

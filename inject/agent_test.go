@@ -40,7 +40,7 @@ func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, respon
 // entry is an item of a conversation, independent of the dialect.
 type entry struct {
 	kind    string // user, answer, call, result
-	text    string // words of the user, text of the answer, arguments of the call, output of the result
+	text    string // the user's words, text of the answer, arguments of the call, output of the result
 	id      string
 	failed  bool
 	number  int  // of a user message: number among the user messages, from 1

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// turnsOf returns the requests of two turns of a conversation in a dialect: the words of a user, and a tool
+// turnsOf returns the requests of two turns of a conversation in a dialect: the user's words, and a tool
 // result.
 func turnsOf(d wire.Dialect) (text, result string) {
 	switch d {
@@ -27,7 +27,7 @@ func turnsOf(d wire.Dialect) (text, result string) {
 	}
 }
 
-// quoted returns a text as a JSON string.
+// quoted returns a string as JSON.
 func quoted(s string) string {
 	return strings.NewReplacer("\n", `\n`, `"`, `\"`).Replace(s)
 }

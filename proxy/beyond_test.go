@@ -56,7 +56,7 @@ func replyWithCall(path string, n int) string {
 }
 
 // A conversation that grows beyond limits.inspect_bytes or limits.items keeps the block of its
-// first turn at its place, byte for byte. The log reports the limit once. New words of the user get
+// first turn at its place, byte for byte. The log reports the limit once. New user text gets
 // no lesson.
 func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 	for _, path := range []string{chatPath, "/v1/messages", "/v1/responses"} {

@@ -20,7 +20,7 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 	type step struct {
 		system string
 		tools  []obj
-		words  string // next words of the user; "" means the result of a call follows
+		words  string // the user's next words; "" means the result of a call follows
 	}
 	for name, k := range map[string]struct {
 		steps []step

@@ -15,7 +15,7 @@ import (
 	"precept/internal/session"
 )
 
-// When the agent replaces its history with a summary, the lesson is inserted again before the newest words of the user,
+// When the agent replaces its history with a summary, the lesson is inserted again before the user's newest words,
 // and keeps this place.
 func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
@@ -249,7 +249,7 @@ func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 				s.user("alpha again")
 				s.sendNext(t, r, h)
 				if n := up.count(); n != 3 {
-					t.Errorf("the upstream got %d requests, want 3: the session must get no further block", n)
+					t.Errorf("the upstream got %d requests, want 3: nothing more may be injected into the session", n)
 				}
 				always.Store(true)
 				body := newSpeaker(api, "do alpha").body()

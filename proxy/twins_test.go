@@ -34,9 +34,9 @@ func twins(n int, id func(turn int, client string) string) http.HandlerFunc {
 	}
 }
 
-// playTwins runs n agents with the same words at once, three turns each, and returns the session names
+// playIdenticalAgents runs n identical agents at once, three turns each, and returns the session names
 // of each agent by turn.
-func (r *rig) playTwins(t *testing.T, n int, result func(client int) string) [][]string {
+func (r *rig) playIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
 	var wg, answered sync.WaitGroup
@@ -63,7 +63,7 @@ func (r *rig) playTwins(t *testing.T, n int, result func(client int) string) [][
 // conversation have the session of the first. With counted call ids ("functions.bash:0"), a conversation may change
 // its session until its history differs from the others, and the sessions are excluded from the experiment. Each turn
 // has its lesson, and there is one loop warning for each conversation.
-func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
+func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
 		name     string
@@ -80,7 +80,7 @@ func TestConcurrentTwinsAreSeparateSessions(t *testing.T) {
 			up := newUpstream(t, twins(n, c.id))
 			r := newRig(t, up, "", newBook(t, "one: mend the build"), injectAll())
 			distinct := map[string]bool{}
-			for i, turns := range r.playTwins(t, n, c.result) {
+			for i, turns := range r.playIdenticalAgents(t, n, c.result) {
 				for _, name := range turns {
 					distinct[name] = true
 				}

@@ -456,7 +456,7 @@ func (r *rig) checkMemoryIsFree() {
 	}
 }
 
-// filesWith returns the names of the files under dir that contain a text.
+// filesWith returns the names of the files under dir that contain a string.
 func filesWith(t testing.TB, dir, text string) (names []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
@@ -475,7 +475,7 @@ func filesWith(t testing.TB, dir, text string) (names []string) {
 	return names
 }
 
-// outboxFilesWith returns the names of the outbox files that contain a text.
+// outboxFilesWith returns the names of the outbox files that contain a string.
 func (r *rig) outboxFilesWith(text string) []string {
 	r.t.Helper()
 	return filesWith(r.t, filepath.Dir(r.options.Queue.Path), text)

@@ -14,7 +14,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// golden compares a text with a file of testdata.
+// golden compares got with a file of testdata.
 func golden(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name)

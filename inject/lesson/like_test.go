@@ -10,8 +10,8 @@ import (
 	"precept/detect"
 )
 
-// paraphrase is a lesson, and words of a user that mean a keyword of the lesson but do not contain the keyword. A match
-// of such words is a match by likeness.
+// paraphrase is a lesson, and the user's words that mean a keyword of the lesson but do not contain the keyword. A
+// match of such words is a match by likeness.
 type paraphrase struct {
 	lesson *Lesson
 	words  string

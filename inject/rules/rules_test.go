@@ -71,8 +71,8 @@ func TestFindReadsTheFrameOfEachAgent(t *testing.T) {
 	}
 }
 
-// The words of a user after a frame may contain the text of a section. LocateFramed finds no section in these words. In
-// a frame without a known end, LocateFramed finds no section at all: the words of a user may follow.
+// The user's words after a frame may contain the text of a section. LocateFramed finds no section in these words. In
+// a frame without a known end, LocateFramed finds no section at all: the user's words may follow.
 func TestFramesOfAllAgentsEndBeforeTheWordsOfTheUser(t *testing.T) {
 	const section = "## Style\n\nUse tabs."
 	const other = "# Shop\n\nA web shop in Go.\n\n## Other\n\nNothing."

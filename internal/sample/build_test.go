@@ -423,7 +423,7 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
 	c.turn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
 	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
-	dialogIDs := map[string]string{} // ids of dialogs by the words of the user
+	dialogIDs := map[string]string{} // ids of dialogs by the user's words
 	for n := 1; n <= len(c.s.Exchanges); n++ {
 		s := c.s
 		s.Exchanges = s.Exchanges[:n]

@@ -72,7 +72,7 @@ func talkSession() sample.Session {
 	return c.s
 }
 
-// nothingSession returns a session that ends with unanswered calls, without words of a user.
+// nothingSession returns a session that ends with unanswered calls, without the user's words.
 func nothingSession() sample.Session {
 	c := newScript()
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))

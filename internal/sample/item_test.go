@@ -29,7 +29,7 @@ func TestSamplesAndMatchingReadTheSameText(t *testing.T) {
 	}
 }
 
-// printSession returns the words of the user and the calls with their results, in order.
+// printSession returns the user's words and the calls with their results, in order.
 func printSession(s *sample.Session) string {
 	var out []string
 	for _, e := range s.Events() {
@@ -92,7 +92,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 	}
 }
 
-// The Responses API accepts a string in place of a list of items. The string has the words of the user.
+// The Responses API accepts a string in place of a list of items. The string has the user's words.
 func TestStringInputIsUserWords(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"

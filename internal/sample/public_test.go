@@ -13,10 +13,10 @@ import (
 	"precept/internal/sample"
 )
 
-// drawnTurn is one exchange of a conversation: the words of the user or the results of the previous
+// drawnTurn is one exchange of a conversation: the user's words or the results of the previous
 // calls, and the reply of the model.
 type drawnTurn struct {
-	words   string   // words of the user; "" after calls
+	words   string   // the user's words; "" after calls
 	results []string // results of the calls in the previous turn
 	text    string   // text of the model
 	calls   []sample.Call

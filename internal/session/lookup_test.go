@@ -253,7 +253,7 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 }
 
 // A client library may declare a request as a retry. The retry belongs to the session of the first attempt, even while
-// the first attempt is in flight. If several first attempts fit, the chosen session is in doubt.
+// the first attempt is in flight. If several first attempts fit, the match is ambiguous.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newStoredThreader(t)
@@ -287,8 +287,8 @@ func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	}
 }
 
-// Twins are sessions with equal histories. Recent twins continue in the order of their first requests.
-func TestTwinsContinueInTheirOrder(t *testing.T) {
+// Recent sessions with identical histories continue in the order of their first requests.
+func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 	d := newStoredThreader(t)
 	var all []session.Resolved
 	for range 4 {
@@ -303,7 +303,7 @@ func TestTwinsContinueInTheirOrder(t *testing.T) {
 			t.Errorf("continuation %d is session %s, want %s", i+1, next.ID, r.ID)
 		}
 		if want := len(all) - i; want > 1 && len(next.Doubt) != want || want == 1 && len(next.Doubt) > 0 {
-			t.Errorf("continuation %d: got %d sessions in doubt, want %d (none if only one is left)", i+1, len(next.Doubt), want)
+			t.Errorf("continuation %d: got %d ambiguous sessions, want %d (none if only one is left)", i+1, len(next.Doubt), want)
 		}
 	}
 }

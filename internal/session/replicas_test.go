@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf returns a request with one message for each letter of roles: u for words of the user, a for an answer with a
+// chatOf returns a request with one message for each letter of roles: u for the user's words, a for an answer with a
 // call, t for the result of the call, s for a summary.
 func chatOf(t *testing.T, roles string) *wire.Request {
 	t.Helper()

@@ -132,7 +132,7 @@ func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
 }
 
 // Adopt takes the picks (the chosen lessons) of the other replica's record. For a session with members, the picks of
-// both records are kept. A session that is in doubt in one of the records stays in doubt.
+// both records are kept. A session that is ambiguous in one of the records stays ambiguous.
 func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true

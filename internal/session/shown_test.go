@@ -25,7 +25,7 @@ func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Req
 	return req
 }
 
-// About finds the conversation that a side request quotes. The first and the newest words of the user in each turn can
+// About finds the conversation that a side request quotes. The user's first and newest words in each turn can
 // be quoted, and so can answers and tool results. If the conversation has tools, one quotation is enough in a side
 // request that requires JSON. A side request that must call a tool needs a question and an answer as a dialogue.
 func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {

@@ -103,9 +103,9 @@ func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 	}
 }
 
-// Two sessions have equal growing messages. Each of two equal requests continues one of the sessions, and the choice is
-// in doubt.
-func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
+// Two sessions have equal growing messages. Each of two equal requests continues one of the sessions, and the match is
+// ambiguous.
+func TestEqualGrowingMessagesAreAmbiguous(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
 	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))
 	for _, r := range []Resolved{a, b} {
@@ -115,7 +115,7 @@ func TestEqualGrowingMessagesAreInDoubt(t *testing.T) {
 	list := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("got sessions %v and %v, the first in doubt between %v, want %v and %v in any order, in doubt between both", c.ID, d.ID, c.Doubt, a.ID, b.ID)
+		t.Errorf("got sessions %v and %v, the first ambiguous between %v, want %v and %v in any order, ambiguous between both", c.ID, d.ID, c.Doubt, a.ID, b.ID)
 	}
 }
 

@@ -19,7 +19,7 @@ func userRequest(t *testing.T, content string) *wire.Request {
 	return r
 }
 
-// quoted returns a text as a JSON string.
+// quoted returns a string as JSON.
 func quoted(text string) string {
 	b, _ := json.Marshal(text)
 	return string(b)

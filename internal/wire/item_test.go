@@ -133,7 +133,7 @@ func TestStringInputIsAUserItem(t *testing.T) {
 }
 
 // New returns the index of the first item after the last output of the model. LastUser returns the index of the last
-// new message with words of the user and a place for inserted text, -1 for none.
+// new message with the user's words and a place for inserted text, -1 for none.
 func TestNewItemsOfARequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string

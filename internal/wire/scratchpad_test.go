@@ -37,7 +37,7 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	}
 }
 
-// While a scratchpad grows, the words of the user stay the same, and Splice inserts the text for a result at the top of
+// While a scratchpad grows, the user's words stay the same, and Splice inserts the text for a result at the top of
 // its observation.
 func TestScratchpadSplicePlaces(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"

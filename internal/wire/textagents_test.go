@@ -36,7 +36,7 @@ func chatOf(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText prints the words of the user, the calls and the results of a list. It replaces the ids of calls by their
+// callsText prints the user's words, the calls and the results of a list. It replaces the ids of calls by their
 // numbers in the order of appearance.
 func callsText(r *wire.Request) string {
 	var out strings.Builder

@@ -156,7 +156,7 @@ func TestEventsOfPayloads(t *testing.T) {
 	}
 }
 
-// sum returns the HMAC-SHA256 of a text.
+// sum returns the HMAC-SHA256 of a string.
 func sum(key, text string) []byte {
 	m := hmac.New(sha256.New, []byte(key))
 	m.Write([]byte(text))

@@ -298,7 +298,7 @@ func TestQuotaRefusesExchangesAndTakesRowsWithoutExchanges(t *testing.T) {
 	sameAccount(t, "after a release and one more row", q.Account(), fmt.Sprintf("%d = %d + 1 + 0 + map[quota:1]", n+1, n-1))
 }
 
-// filesWith returns the names of the directory's files that hold a text.
+// filesWith returns the names of the directory's files that contain a string.
 func (q *queue) filesWith(text string) (names []string) {
 	q.t.Helper()
 	entries, err := os.ReadDir(q.dir)

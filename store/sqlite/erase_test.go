@@ -47,7 +47,7 @@ func fill(t *testing.T, s *Store, tenant string, n int) {
 	}
 }
 
-// copiesOnDisk counts occurrences of a text in all files of the store.
+// copiesOnDisk counts occurrences of a string in all files of the store.
 func copiesOnDisk(t *testing.T, s *Store, needle []byte) int {
 	t.Helper()
 	return bytes.Count(allFiles(t, s), needle)

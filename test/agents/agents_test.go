@@ -225,7 +225,7 @@ func (tr *sandboxedAgent) shorten() {
 	tr.ask(followUp, true)
 }
 
-// ask runs the agent once with the words of a user and records exit code, output and requests; again continues
+// ask runs the agent once with the user's words and records exit code, output and requests; again continues
 // the last conversation.
 func (tr *sandboxedAgent) ask(text string, resume bool) {
 	code, out := tr.box.call(tr.agent.ask(tr.box, text, resume), tr.interrupt)

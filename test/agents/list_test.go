@@ -19,7 +19,7 @@ type agent struct {
 	single    bool                              // a conversation cannot be resumed without a terminal
 	edits     bool                              // the model edits files, which have no result: no error and no loop
 	form      func(command, text string) string // format of the model's call or, with command "", of the answer
-	compacts  string                            // words of a user that shorten the history; "" means the agent decides
+	compacts  string                            // the user's words that shorten the history; "" means the agent decides
 	overflows bool                              // the history is shortened when the API refuses a request as too long
 	upgrades  bool                              // the agent tries a websocket first
 	forgets   bool                              // the agent drops a failed turn: the next turn is a new conversation

@@ -77,7 +77,7 @@ func (s *sse) writeFault(f *Fault) bool {
 	return f.Nothing
 }
 
-// pieces splits a text into the deltas of a stream, each of at most 12 bytes.
+// pieces splits a string into the deltas of a stream, each of at most 12 bytes.
 func pieces(s string) []string {
 	var out []string
 	for len(s) > 12 {

@@ -99,7 +99,7 @@ func (m *rulesModel) take() []string {
 	return out
 }
 
-// encoded returns a text as a JSON string, with <, > and & unescaped as agents write them.
+// encoded returns a string as JSON, with <, > and & unescaped as agents write them.
 func encoded(s string) string {
 	var b strings.Builder
 	enc := json.NewEncoder(&b)

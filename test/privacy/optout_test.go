@@ -152,7 +152,7 @@ func doctorCounts(t *testing.T, dir string) string {
 
 // In a session of several turns, the turn that reads the file, the turn with the content of the
 // file and the answer that quotes the file are not stored. Earlier and later turns are stored.
-func TestOptOutInTheMiddleHidesItsTurnsOnly(t *testing.T) {
+func TestMidSessionOptOutHidesItsTurnsOnly(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()
 	up := harness.RepeatingServer(t,

@@ -42,7 +42,7 @@ func newRecordingModel(t *testing.T) *recordingModel {
 	return m
 }
 
-// newSessionSees starts a session of an agent with the words of a user, and reports whether the model gets the text.
+// newSessionSees starts a session of an agent with the user's words, and reports whether the model gets the text.
 func (m *recordingModel) newSessionSees(l *runningServer, agent, words, text string) bool {
 	l.t.Helper()
 	status, answer := send(l.t, http.MethodPost, l.data+"/v1/chat/completions", map[string]string{"Precept-Agent": agent},

@@ -51,7 +51,7 @@ func (c *console) String() string {
 	return c.b.String()
 }
 
-// count returns the number of occurrences of a text in the output.
+// count returns the number of occurrences of a string in the output.
 func (c *console) count(text string) int {
 	c.mu.Lock()
 	defer c.mu.Unlock()
