@@ -32,7 +32,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		"needs more picks (- with, - without; 20/4 picks; needs about 26 more picks)", "no effect yet", "Guardrail: dearer.", "/help/EXPERIMENT#outcomes",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the page of the lesson lacks %s, want this text", want)
+			t.Errorf("the page of the lesson lacks %s, want it", want)
 		}
 	}
 	if got := page("/lessons"); !strings.Contains(got, "guardrail: dearer") {
@@ -49,7 +49,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 		"All sessions: 900 closed picks, 200 rewarded; off: the lesson changes which sessions have a reward.", "/help/EXPERIMENT#narrower-intervals",
 	} {
 		if !strings.Contains(got, want) {
-			t.Errorf("the page of the lesson lacks %s, want this text", want)
+			t.Errorf("the page of the lesson lacks %s, want it", want)
 		}
 	}
 	row.Outcomes, row.Guardrail = nil, ""

@@ -137,7 +137,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 		"The text of <code>helpful@kept</code>", "No stored session contains this text",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the lesson lacks %q, want this text", want)
+			t.Errorf("the page of the lesson lacks %q, want it", want)
 		}
 	}
 	if strings.Contains(page, "[another]") {
@@ -163,7 +163,7 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "Pause helpful", "Resume undoes the pause and returns the state active", "Measured: proven helps, +6.2 points (+3.1 to +9.3), 800 rewarded sessions with the lesson, 200 without.", `data-chart="{"label":"Effect over time"`, "2026-03-30",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the lesson lacks %q, want this text", want)
+			t.Errorf("the page of the lesson lacks %q, want it", want)
 		}
 	}
 	if strings.Contains(page, "nobody-else") {

@@ -175,7 +175,7 @@ func TestLessonsFilterHasTheWordsOfTheRows(t *testing.T) {
 			t.Errorf("%s selects %q, want %q", query, got, slugs)
 		}
 		if !strings.Contains(page, "selected>"+text) {
-			t.Errorf("%s: the page lacks the chosen option %q, want this option", query, text)
+			t.Errorf("%s: the page lacks the chosen option %q, want it", query, text)
 		}
 	}
 }

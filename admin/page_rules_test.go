@@ -57,7 +57,7 @@ func TestRulesPageShowsStateAndEffectOfSections(t *testing.T) {
 		"forbids something (secrets): needs --force", "not measurable", "occurs twice", "Other registered sections", `<tr id="claude.md-gone">`,
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of rules files lacks %q, want this text", want)
+			t.Errorf("the page of rules files lacks %q, want it", want)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func TestMoneyIsByThePriceOfTheModel(t *testing.T) {
 		page := strings.ReplaceAll(html.UnescapeString(body(t, f.do(t, "GET", path, bearer(token)))), "\u202f", " ")
 		for _, text := range want {
 			if !strings.Contains(page, text) {
-				t.Errorf("%s lacks %q, want this text", path, text)
+				t.Errorf("%s lacks %q, want it", path, text)
 			}
 		}
 	}

@@ -85,7 +85,7 @@ func TestDrawingsHaveTextLabels(t *testing.T) {
 		"effect from −1.0 points on 2026-04-01 to +0.2 points on 2026-04-02", `points="1.0,20.0 83.0,2.0"`, "M0 5.0H84", "Forest plot, −1.0 to +1.0 points",
 	} {
 		if !strings.Contains(html.UnescapeString(page), want) {
-			t.Errorf("the page of all lessons lacks %q, want this text", want)
+			t.Errorf("the page of all lessons lacks %q, want it", want)
 		}
 	}
 	if n := strings.Count(page, `<path class="zero" d="M120.0`); n != 1 {

@@ -130,7 +130,7 @@ func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 		"/lessons/helpful":         "as advice, 310 sessions had a mean reward of 0.412, and 90 sessions in which the coin withheld it had 0.550.",
 	} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(page, want) {
-			t.Errorf("%s lacks %q, want this text", path, want)
+			t.Errorf("%s lacks %q, want it", path, want)
 		}
 	}
 	rows[2].Caution = false

@@ -34,7 +34,7 @@ func TestManualPages(t *testing.T) {
 	}
 	for _, want := range []string{"sha256:<hex>", "drain_timeout"} {
 		if !strings.Contains(read(dir, "precept-serve.1"), want) {
-			t.Errorf("the page precept-serve.1 lacks %q, want this text", want)
+			t.Errorf("the page precept-serve.1 lacks %q, want it", want)
 		}
 	}
 }

@@ -351,6 +351,6 @@ func TestRefusedCutsAreSentOnceInTheirOriginalFormAndCounted(t *testing.T) {
 			voice.RefusedWith, voice.RefusedWithout, tests.RefusedWith, tests.RefusedWithout, half.RefusedWith, half.RefusedWithout, sessions, sessions, sessions)
 	}
 	if want := fmt.Sprintf("precept_injection_rejected_total %d\n", sessions); !strings.Contains(f.Metrics(t, ""), want) {
-		t.Errorf("/metrics lacks %q, want this line", want)
+		t.Errorf("/metrics lacks %q, want it", want)
 	}
 }

@@ -163,7 +163,7 @@ func TestLaterOptOutHidesStoredContentInEachOutput(t *testing.T) {
 				before["dashboard"] = before["/api/export?format=mplp"] + before["/api/export?format=mplp&tenant=acme"]
 				for _, way := range []string{"export mplp", "export openai", "lake", "distill", "dashboard"} {
 					if !strings.Contains(before[way], canary) {
-						t.Errorf("%s lacks %q before the opt-out, want this text", way, canary)
+						t.Errorf("%s lacks %q before the opt-out, want it", way, canary)
 					}
 				}
 				if found := harness.FilesWith(after, canary); len(found) > 0 {

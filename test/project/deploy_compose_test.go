@@ -139,7 +139,7 @@ func TestComposeServicesHaveFewRights(t *testing.T) {
 	}
 	for _, file := range []string{".gitignore", ".dockerignore"} {
 		if !strings.Contains(readRepoFile(t, file), "deploy/secrets\n") && !strings.Contains(readRepoFile(t, file), "deploy/secrets/\n") {
-			t.Errorf("%s lacks deploy/secrets, want this entry", file)
+			t.Errorf("%s lacks deploy/secrets, want it", file)
 		}
 	}
 }
@@ -191,7 +191,7 @@ func TestComposeFilesNamesAndPortsAgree(t *testing.T) {
 	nginx := readRepoFile(t, "deploy/nginx.conf")
 	for _, u := range upstreams {
 		if !strings.Contains(nginx, u) {
-			t.Errorf("nginx.conf lacks %q, want this upstream", u)
+			t.Errorf("nginx.conf lacks %q, want it", u)
 		}
 	}
 	if got := readPrometheus(t).ScrapeConfigs[0].StaticConfigs[0].Targets; !slices.Equal(got, targets) {

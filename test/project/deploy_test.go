@@ -167,11 +167,11 @@ func TestDockerfileNamesExistingVariablesAndCommands(t *testing.T) {
 	env["PRECEPT_ADMIN_TOKEN"] = "0123456789abcdef"
 	c := readEffectiveConfig(t, env, "serve")
 	if want := "EXPOSE " + port(t, c.Listen) + " " + port(t, c.Admin.Listen) + "\n"; !strings.Contains(text, want) {
-		t.Errorf("the Dockerfile lacks %q, want this line", want)
+		t.Errorf("the Dockerfile lacks %q, want it", want)
 	}
 	for _, line := range []string{"VOLUME " + c.DataDir, "USER 65532:65532"} {
 		if !strings.Contains(text, "\n"+line+"\n") {
-			t.Errorf("the Dockerfile lacks %q, want this line", line)
+			t.Errorf("the Dockerfile lacks %q, want it", line)
 		}
 	}
 	for _, form := range []string{`HEALTHCHECK .*CMD \["/precept", "(.*)"\]`, `(?m)^CMD \["(.*)"\]$`} {

@@ -83,7 +83,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 				`precept_feedback_total{source="user",status="full",type="score"} 4`, "precept_feedback_left_out_total 1",
 			} {
 				if !strings.Contains(metrics, line+"\n") {
-					t.Errorf("/metrics lacks %q, want this line", line)
+					t.Errorf("/metrics lacks %q, want it", line)
 				}
 			}
 			p.Stop()

@@ -88,7 +88,7 @@ func (s *fileServer) gauges(names ...string) (out [2]float64) {
 	for i, name := range names {
 		m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(text)
 		if m == nil {
-			s.T.Fatalf("/metrics lacks metric %s, want this metric", name)
+			s.T.Fatalf("/metrics lacks metric %s, want it", name)
 		}
 		var err error
 		if out[i], err = strconv.ParseFloat(m[1], 64); err != nil {

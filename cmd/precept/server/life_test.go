@@ -270,7 +270,7 @@ func TestServerReportsItsAddresses(t *testing.T) {
 			}
 			line := fmt.Sprintf(`"msg":"precept ready","data":%q,"admin":%q}`, run.Data, run.Admin)
 			if !output.contains(line) {
-				t.Errorf("the log lacks %s, want this line", line)
+				t.Errorf("the log lacks %s, want it", line)
 			}
 			if !server.IsLocked(cfg.DataDir) {
 				t.Error("the data directory of a running server is not locked, want a lock")

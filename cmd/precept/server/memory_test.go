@@ -39,7 +39,7 @@ func TestServerRunsWithoutWritableDirectory(t *testing.T) {
 	}
 	for _, line := range []string{"precept runs from memory", "run.json cannot be written"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log lacks %q, want this line", line)
+			t.Errorf("the log lacks %q, want it", line)
 		}
 	}
 	token := map[string]string{"Authorization": "Bearer token", "Accept": "text/html"}
@@ -92,7 +92,7 @@ func TestUnwritableDataDirectoryWithRedisKeepsExchanges(t *testing.T) {
 	l := startServer(t, source, handleSignals)
 	for _, line := range []string{"precept continues, because the store is in Redis", "the copy of the fleet's keys cannot be written"} {
 		if !l.console.contains(line) {
-			t.Errorf("the log lacks %q, want this line", line)
+			t.Errorf("the log lacks %q, want it", line)
 		}
 	}
 	l.playSession("coder", "kept", "hello", `"type":"approval"`)

@@ -178,7 +178,7 @@ func TestReloadAppliesTheWholeFileOrNothing(t *testing.T) {
 	}
 	for _, text := range []string{"changed settings need a restart", "keys=reward.close_after"} {
 		if !l.console.contains(text) {
-			t.Errorf("the log lacks %q, want this text", text)
+			t.Errorf("the log lacks %q, want it", text)
 		}
 	}
 	// SIGHUP reloads the file, even without a change.
