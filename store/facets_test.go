@@ -104,7 +104,7 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 }
 
 // The list of sessions omits the record of a run. The sessions of the run have the coins of the run, the random
-// decisions to inject or to withhold a lesson, and the reward of the run.
+// decisions to inject or to withhold a lesson, the reward of the run, and its exclusion from the experiment.
 func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -113,6 +113,7 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 		if i == 0 {
 			rec.Identity.ID, rec.Identity.Name, rec.Unit.IsRun, rec.Unit.Members = run, "nightly", true, 3
 			rec.Assignment.Picks = []trial.Pick{{Slug: "a", Arm: "a@1", Injected: true}, {Slug: "b", Arm: "b@1"}}
+			rec.Assignment.Exclude(trial.ExcludedLate)
 			return
 		}
 		rec.Unit.ID, rec.Unit.RunName = run.String(), "nightly"
@@ -127,6 +128,7 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	for _, x := range list.Sessions {
 		same(t, "injected and withheld lessons of a session", fmt.Sprint(x.Injected, x.Withheld), "[a] []")
 		same(t, "verdict on a session", x.Verdict, sample.Poor)
+		same(t, "exclusion of a session", fmt.Sprint(x.Excluded, " for ", x.ExcludedFor), "true for late")
 	}
 }
 

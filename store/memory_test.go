@@ -396,7 +396,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		be.hangs = false
 		rec := other.playTurnOn(id, "s")
 		same(t, "StandIn and number of picks of the adopted record", fmt.Sprint(rec.State.StandIn, len(rec.Assignment.Picks)), "false 1")
-		same(t, "the adopted record is excluded from the experiment", rec.Assignment.Excluded, true)
+		same(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
 		same(t, "turns of the adopted record", rec.Thread.Turns, 3)
 		same(t, "turns in the stored row", record().Thread.Turns, 3)
 
@@ -412,6 +412,32 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		same(t, "turns in the stored row", home.storedTurnCount(fresh), 3)
 		sameList(t, "failed steps of the first replica", home.failed(), nil)
 	})
+}
+
+// A stand-in of a run adopts the stored run as soon as the backend answers, and the run leaves the experiment for a late
+// look-up.
+func TestStandInOfARunYieldsToTheRun(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := session.RunKey(tenantA, "nightly")
+	run := func(standIn bool) *session.Record {
+		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, r.clock.now())
+		rec.State.StandIn = standIn
+		return rec
+	}
+	stored := run(false)
+	stored.Assignment = picked(true)
+	row, err := stored.Row(func(text string) (string, bool) { return text, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	unit := r.store.Add(run(true))
+	if err := r.backend.Write(t.Context(), session.Batch{Rows: []session.Row{row}}); err != nil {
+		t.Fatal(err)
+	}
+	r.store.Rejoin(t.Context(), unit)
+	got := unit.Record
+	same(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.StandIn, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
 // unclosed is the backend of another rig, which closes the backend.

@@ -160,3 +160,24 @@ func TestReportCountsOpenSessions(t *testing.T) {
 		t.Errorf("export: got exit code %d, output %q, standard error %q, want 0, no output and a note about the open session", code, out, stderr)
 	}
 }
+
+// The report counts a closed session without a match, and does not say that the tenant has no session.
+func TestReportCountsClosedSessionsWithoutAMatch(t *testing.T) {
+	t.Parallel()
+	m := harness.NewModel(t, []harness.Step{{Text: "Done."}})
+	data := t.TempDir()
+	p := harness.Start(t, data, append(harness.Always(m, harness.LessonDir(t)), "--reward-close-after", "1s")...)
+	body := `{"model":"m","messages":[{"role":"user","content":"Which day is today?"}]}`
+	if status, text := harness.Post(t, p.Data+"/v1/chat/completions", nil, body); status != http.StatusOK {
+		t.Fatalf("chat request: got status %d, want 200; body %s", status, text)
+	}
+	stderr := ""
+	harness.Eventually(t, "the closed session in the report", func() (found bool) {
+		var out string
+		out, stderr, _ = harness.Verb(t, "", "report", "--data-dir", data, "--admin-tokens", "e2e-token")
+		return strings.Contains(out, "Sessions: 1 closed, 1 in the experiment, 0 excluded\n") && strings.Contains(out, "in the experiment: 0 treated, 0 control, 1 without a match; with a reward: 0\n")
+	})
+	if strings.Contains(stderr, "no session that counts") {
+		t.Errorf("the report of one closed session has the message %q, want no message about a tenant without sessions", stderr)
+	}
+}
