@@ -213,3 +213,23 @@ func TestBrowserPrintShowsOnlyTheContent(t *testing.T) {
 		}
 	}
 }
+
+// On a phone, the overview without data and the longest page of the docs break their long code.
+func TestBrowserLongCodeFitsAPhone(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) { o.Now = time.Now })
+	f.reports.report = report.Report{}
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	size := emulation.SetDeviceMetricsOverrideParams{Width: 380, Height: 900, DeviceScaleFactor: 1}
+	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+		t.Fatal(err)
+	}
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	for _, path := range []string{"/", "/help/SAMPLES"} {
+		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+		if got := b.js(t, `document.documentElement.scrollWidth`); got != "380" {
+			t.Errorf("%s is %s px wide, want 380", path, got)
+		}
+	}
+}
