@@ -66,7 +66,7 @@ func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Looku
 	}
 	stored := look(keys)
 	for i, k := range unknown {
-		ids := slices.DeleteFunc(stored[k.key], func(id ID) bool { return id == tr.except })
+		ids := slices.DeleteFunc(slices.Clone(stored[k.key]), func(id ID) bool { return id == tr.except }) // a key may occur twice
 		if len(ids) == 0 {
 			continue
 		}

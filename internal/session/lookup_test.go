@@ -307,3 +307,56 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 		}
 	}
 }
+
+// A store that did not answer in time makes a conversation begin a stand-in. As soon as the store answers, FindLost
+// returns the session that owns the older items. The items that only the stand-in has belong to no other session,
+// although a call and its result have one key.
+func TestStandInIsReplacedByTheSessionOfItsItems(t *testing.T) {
+	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the stand-in": false} {
+		t.Run(name, func(t *testing.T) {
+			d := newStoredThreader(t)
+			history := []string{userMessage("go")}
+			first := d.reply(d.open(session.Claim{}, history...), callReply(randomCallID(0)))
+			if !isStored {
+				clear(d.stored)
+			}
+			d.restart()
+			for n := range 40 {
+				history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
+			}
+			unanswered := func([]session.EchoKey) map[session.EchoKey][]session.ID { return nil }
+			standIn := d.th.Resolve(someone, session.Claim{}, parseChat(t, history...), testStart, unanswered)
+			if !standIn.New || standIn.ID == first.ID {
+				t.Fatalf("without an answer of the store: got %+v, want a new session", standIn)
+			}
+			d.keep(standIn.ID, standIn.Echoes)
+			found, ok := d.th.FindLost(standIn, session.Claim{}, testStart, d.findKeys)
+			want := standIn.ID
+			if isStored {
+				want = first.ID
+			}
+			if ok != isStored || found.ID != want {
+				t.Errorf("FindLost: got session %s, %v, want %s, %v", found.ID, ok, want, isStored)
+			}
+		})
+	}
+}
+
+// Items that the store knows only from the parent do not make a request a turn of a session without an ID.
+func TestSubAgentWithItemsOfItsParentIsNew(t *testing.T) {
+	d := newStoredThreader(t)
+	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
+	claim := claimOf(t, req, "Precept-Session", "above")
+	parent := d.th.Resolve(someone, claim, req, testStart, d.findKeys)
+	onlyParent := func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		found := map[session.EchoKey][]session.ID{}
+		for _, k := range keys {
+			found[k] = []session.ID{parent.ID}
+		}
+		return found
+	}
+	sub, ok := d.th.ResolveSubagent(parent, claim, true, testStart, onlyParent)
+	if !ok || !sub.New || sub.ID == (session.ID{}) || sub.ID == parent.ID {
+		t.Errorf("ResolveSubagent: got session %s (new %v, found %v), want a new session with an ID", sub.ID, sub.New, ok)
+	}
+}

@@ -124,10 +124,11 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 
 // FindLost returns the stored session of a request. r is the session that the request started while the
 // store did not answer. Only random ids count, because texts and counted ids may belong to another
-// conversation. ok is false if the store knows no session.
+// conversation. FindLost reads more items than Resolve, because the newest items are those of r. ok is
+// false if the store knows no session.
 func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
-	tr := &trail{resolved: &found, claim: c, except: r.ID}
+	tr := &trail{resolved: &found, claim: c, except: r.ID, echoes: maxSearchedItems}
 	var ids []trailKey
 	for k := range tr.keys {
 		if !k.weak && !k.unique {

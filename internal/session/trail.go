@@ -1,6 +1,7 @@
 package session
 
 import (
+	"cmp"
 	"strconv"
 
 	"precept/internal/wire"
@@ -12,7 +13,8 @@ import (
 type trail struct {
 	resolved *Resolved // session of the request so far
 	claim    Claim
-	except   ID // session that the request does not belong to; the index has the request's keys under this session already
+	except   ID  // session that the request does not belong to; the index has the request's keys under this session already
+	echoes   int // maximum number of echoes; 0 means maxTrail
 }
 
 // trailKey is a key of a trail.
@@ -30,8 +32,8 @@ func (t *trail) keys(yield func(trailKey) bool) {
 		return
 	}
 	if t.claim.Space != SpaceConversation { // the provider keeps such a conversation, and only a reply id is better evidence than its name
-		yielded := 0
-		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < maxTrail; i-- {
+		yielded, most := 0, cmp.Or(t.echoes, maxTrail)
+		for i := t.resolved.req.Len() - 1; i >= t.oldest() && yielded < most; i-- {
 			echoes := t.resolved.req.Echo(i)
 			for _, k := range echoes[:min(len(echoes), maxTrail)] { // an answer may contain thousands of calls
 				yielded++

@@ -348,6 +348,19 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		t.Errorf("the session that moved: stand-in %v, want false; excluded %v for %q, want true for %q; %d blocks, want 1",
 			rec.State.StandIn, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
 	}
+	late := func() (n int) {
+		rows, err := db.Due(t.Context(), time.Now().Add(time.Hour), session.Row{}, 100)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, row := range rows {
+			if rec, err := session.Decode(row.ID, row.Data); err == nil && rec.Assignment.ExcludedFor == trial.ExcludedLate {
+				n++
+			}
+		}
+		return n
+	}
+	p.Eventually("3 records of sessions that a late look-up excluded: moved, nameless and its stand-in", func() bool { return late() == 3 })
 	for _, p := range fleet {
 		if lines := strings.Count(p.Log.String(), "level=WARN") + strings.Count(p.Log.String(), "level=ERROR"); lines > 10 {
 			t.Errorf("the log has %d warnings and errors, want at most 10:\n%s", lines, p.Log.String())
