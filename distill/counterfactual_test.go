@@ -88,8 +88,8 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 	}
 }
 
-// A success that the previous call did not cause gives no lesson. User text about other programs give no lesson
-// either.
+// A success that the previous call did not cause gives no lesson. User text about another program gives no
+// lesson either.
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{

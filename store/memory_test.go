@@ -414,8 +414,8 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 	})
 }
 
-// A stand-in of a run adopts the stored run as soon as the backend answers, and the run leaves the experiment for a late
-// look-up.
+// A stand-in of a run adopts the stored run as soon as the backend answers. The run leaves the experiment, because the
+// look-up was late.
 func TestStandInOfARunYieldsToTheRun(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
