@@ -82,14 +82,7 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
 		one.playFlow()
 		one.clk.add(closeAge + time.Minute)
-		first := true
-		one.be.hook = func(op string) {
-			if op == "settle" && first {
-				first = false
-				other.closeDue(t.Context())
-			}
-		}
-		one.closeDue(t.Context())
+		one.closeBehind(other)
 		check(t, "after two closings", one)
 		check(t, "after two closings, at the other replica", other)
 		other.postFeedback(tenantA, session.KeyOf(tenantA, session.SpaceName, "late-1"), score("b", 2, 0))

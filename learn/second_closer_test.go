@@ -10,6 +10,22 @@ import (
 	"precept/store/storetest"
 )
 
+// closeBehind closes the due sessions at r. The replica other closes them first, after r has read them.
+func (r *rig) closeBehind(other *rig) {
+	r.t.Helper()
+	first := true
+	r.be.hook = func(op string) {
+		if op == "settle" && first {
+			first = false
+			other.closeDue(r.ctx())
+		}
+	}
+	r.closeDue(r.ctx())
+	if first {
+		r.t.Fatal("closeDue settled no session, want a settlement")
+	}
+}
+
 // Two replicas close a session at the same time. The replica that comes second does not settle the session again, and
 // does not write the samples again.
 func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
@@ -24,17 +40,7 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	one.postFeedback(tenantA, id, score("e", 1))
 	one.record()
 	one.clk.add(closeAge + time.Minute)
-	first := true
-	one.be.hook = func(op string) {
-		if op == "settle" && first {
-			first = false
-			other.closeDue(t.Context())
-		}
-	}
-	one.closeDue(t.Context())
-	if first {
-		t.Fatal("closeDue settled no session, want a settlement")
-	}
+	one.closeBehind(other)
 	version := one.applied(id).Version
 	one.be.takeCalls()
 	one.recomputeRewards(t.Context())
