@@ -76,16 +76,16 @@ type Thread struct {
 	Counted   map[string]Counted   `json:"counted,omitempty"`    // for a unit of several sessions: the parts of Tally and Used that each replica counted
 }
 
-// Agents separate main requests from the requests of helpers (a title, a summary, a sub-agent)
-// under a shared name. Begin sets the fields. A helper's request with lessons would break the
-// prompt cache of the conversation.
+// Agents is the state by which Side tells the main requests of a session from the requests of helpers (a
+// title, a summary, a sub-agent) with the same session name. Record.Begin sets the fields. A helper's
+// request gets no lessons.
 type Agents struct {
 	HasTools   bool     `json:"has_tools,omitempty"`   // a request had tools
-	SystemHash uint64   `json:"system_hash,omitempty"` // system text of the current agent
+	SystemHash uint64   `json:"system_hash,omitempty"` // system prompt of the current agent
 	ToolsHash  uint64   `json:"tools_hash,omitempty"`  // tool names of the current agent
-	ToolNames  []uint32 `json:"tool_names,omitempty"`  // short hashes of the names, sorted; an agent may add a tool
-	Toolless   []uint64 `json:"toolless,omitempty"`    // system texts of agents without tools that continued the conversation
-	Former     []uint64 `json:"former,omitempty"`      // system texts of agents with tools that passed the conversation to another agent
+	ToolNames  []uint32 `json:"tool_names,omitempty"`  // short hashes of the names, sorted; they recognise an agent that adds a tool
+	Toolless   []uint64 `json:"toolless,omitempty"`    // system prompts of agents without tools that continued the conversation
+	Former     []uint64 `json:"former,omitempty"`      // system prompts of agents with tools that passed the conversation to another agent
 }
 
 // Lessons are the matches of a session and the inserted text. inject sets the fields. Every turn
@@ -94,45 +94,44 @@ type Agents struct {
 type Lessons struct {
 	Matched    []string  `json:"matched,omitempty"`     // slugs that matched, in order; a lesson matches once per session
 	Blocks     []Block   `json:"blocks,omitempty"`      // inserted text
-	BlockBytes int       `json:"block_bytes,omitempty"` // inserted and withheld bytes; withheld bytes count, because otherwise a withheld lesson would make room for other lessons
-	Spent      int       `json:"picks_spent,omitempty"` // picks of this session, withheld ones included; the bound is 2K for each member of a unit
+	BlockBytes int       `json:"block_bytes,omitempty"` // inserted and withheld bytes; withheld bytes count, so that withholding a lesson leaves no room for another lesson
+	Spent      int       `json:"picks_spent,omitempty"` // picks of this session, with the withheld picks; each member of a unit has at most 2 * inject.k picks
 	Loops      LoopState `json:"loops,omitzero"`
 }
 
 // OptOut records which parts of the session may be stored.
 type OptOut struct {
-	NoLearn bool  `json:"no_learn,omitempty"` // the session may not be learned from; set at its start
+	NoLearn bool  `json:"no_learn,omitempty"` // no content of the session may be stored; set at its start
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; the text of such a turn is never part of a row
 
-	Asked    bool  `json:"-"` // the client or a path opted out, not the configuration alone; the store then leaves a mark for other replicas
+	Asked    bool  `json:"-"` // the client or a path opted out, so the store writes a mark for other replicas; false if only the configuration opted out
 	Unjudged []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Await; a row contains none of their content
-	Kept     bool  `json:"-"` // for a run: a session of the run may be stored; otherwise the run gets no row
+	Kept     bool  `json:"-"` // for a run: at least one session of the run may be stored; otherwise the run gets no row
 }
 
 // Mailbox holds the answers to /lesson commands of the agent. proxy adds answers, inject delivers
 // them with the next turn.
 type Mailbox struct {
 	Answers []string `json:"answers,omitempty"` // answers that wait for the next turn
-	Owed    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits for the answers a moment
-	Offered bool     `json:"offered,omitempty"` // the agent has read the information about /lesson commands
+	Owed    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits briefly for the answers
+	Offered bool     `json:"offered,omitempty"` // a request contained the information about /lesson commands
 }
 
-// State holds the events of a session outside of its turns. The flags are independent: a session in
-// doubt can be refused, and closes like any other session.
+// State holds the flags of a session. The flags are independent of each other.
 type State struct {
-	Closed  bool `json:"closed,omitempty"`   // the counters contain the session; set from the row; a second closing would count the session twice
-	Refused bool `json:"refused,omitempty"`  // the upstream accepts the requests of the session only unchanged; set by Injector.RecordRefusal; stops all insertions
+	Closed  bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count the session again
+	Refused bool `json:"refused,omitempty"`  // the upstream refused a request with insertions and accepted the unchanged request; set by Injector.RecordRefusal; stops all insertions
 	Uncut   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
-	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; lessons continue, and no report counts the session
-	StandIn bool `json:"stand_in,omitempty"` // made while the store was unreachable; set by proxy; the row of the real session replaces this row
-	// Answered is set by AddReply: an upstream answered a main request with success. A session of failed requests only
-	// is no evidence about a lesson.
+	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; the session gets lessons, and no report counts the session
+	StandIn bool `json:"stand_in,omitempty"` // the session began while the store did not answer; set by proxy; the row of the stored session replaces this row
+	// Answered is set by AddReply: an upstream answered a main request with success. A session with
+	// failed requests only is not evidence about a lesson.
 	Answered bool `json:"answered,omitempty"`
 
 	Beyond bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first such request
 
-	// Placeholders are the highest numbers of the placeholders in stored exchanges, by kind. After a
-	// restart and at another replica the numbers continue from there.
+	// Placeholders maps each kind of redacted value to the highest number of its placeholders in stored exchanges.
+	// Numbering continues from there after a restart and at another replica.
 	Placeholders map[string]int `json:"placeholders,omitempty"`
 
 	Dirty bool `json:"-"` // changed since the record was last written to a row
@@ -146,7 +145,7 @@ type Block struct {
 	Turn   int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
 	Slugs  []string    `json:"slugs,omitempty"`
 	Loop   bool        `json:"loop,omitempty"`  // a loop warning
-	Once   bool        `json:"once,omitempty"`  // inserted in a delta request: the provider keeps the block; a second insertion would repeat the text
+	Once   bool        `json:"once,omitempty"`  // inserted in a request without history, which the provider adds: a second insertion would repeat the text
 	Gone   bool        `json:"gone,omitempty"`  // compaction removed the anchor
 	Moved  bool        `json:"moved,omitempty"` // a later block repeats the lessons of this block, which is gone
 	Again  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
@@ -156,7 +155,7 @@ type Block struct {
 // fields of the request. A block is inserted only before new content: an item that got no block in its
 // first turn never gets a block in a later turn.
 type LastTurn struct {
-	From     int      `json:"from"`               // first new item
+	From     int      `json:"from"`               // index of the first new item
 	Items    []uint64 `json:"items,omitempty"`    // hashes of the new items
 	Answered []uint64 `json:"answered,omitempty"` // hashes of the ids of the calls that the items answer
 	Reply    []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by AddReply
