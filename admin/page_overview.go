@@ -150,7 +150,7 @@ func (v *overviewView) html(f frame) g.Node {
 				countOf(e.Sessions, "session"), e.RewardDefinition))
 		}),
 		g.Iff(v.counted.report.Flow.Closed > 0, func() g.Node {
-			return quiet(g.Text(v.counted.report.FlowSentence()+". "), h.A(h.Href("/help/EXPERIMENT#sessions-outside-of-the-experiment"), g.Text("Reasons")))
+			return quiet(g.Text(v.counted.report.FlowSentence()+". "), h.A(h.Href(f.help("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons")))
 		}),
 		g.If(v.counted.report.Global.MeasuredRules > 0, quiet(g.Text(v.counted.report.Global.RulesNote()))),
 		g.Iff(v.counted.report.Open != nil, func() g.Node {

@@ -25,6 +25,7 @@ type memory struct {
 	mu           sync.Mutex
 	rows         []session.Row                             // in the order of their first write
 	exchanges    map[session.ID]map[string]sample.Exchange // by session and id of the exchange
+	versions     map[session.ID]int64                      // version of the settlement of each settled session
 	ratings      map[session.ID][]feedback.Entry
 	sessionNotes map[session.ID][]byte
 	tenantNotes  map[string]map[string][]byte // by tenant and key
@@ -86,7 +87,7 @@ func (m *memory) EachSession(_ context.Context, tenant string, since, _ time.Tim
 		if r.Tenant != tenant || r.Started.Before(since) {
 			continue
 		}
-		if err := fn(r, session.Applied{}); err != nil {
+		if err := fn(r, session.Applied{Version: m.versions[r.ID]}); err != nil {
 			return err
 		}
 	}

@@ -232,6 +232,13 @@ func TestExchangeAfterItsRowIsRead(t *testing.T) {
 			write(2, `{"turns":2,"replies":2}`, exchange(2))
 			equal(t, "judged sessions after the second turn", judged(), 1)
 			equal(t, "judged sessions without a further turn", judged(), 0)
+
+			// A failed turn adds no reply to the row. The settlement shows that the store has its exchange.
+			write(3, `{"turns":3,"replies":2}`)
+			equal(t, "judged sessions during the third turn", judged(), 0)
+			write(3, `{"turns":3,"replies":2}`, exchange(3))
+			b.store.(*memory).versions = map[session.ID]int64{id: 2}
+			equal(t, "judged sessions after the settlement", judged(), 1)
 		})
 	}
 }

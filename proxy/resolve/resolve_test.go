@@ -219,6 +219,9 @@ func TestLateBackendExcludesTheSession(t *testing.T) {
 func TestExcludedRecordHasItsReason(t *testing.T) {
 	check := func(name string, rec *session.Record, want label.Reason) {
 		t.Helper()
+		if counted := trial.ExclusionReasons(); !slices.Contains(counted[:], trial.ExclusionReason(want)) {
+			t.Errorf("%s: the reports count the reasons %v, want %s among them", name, counted, want)
+		}
 		if a := &rec.Assignment; !a.Excluded || a.ExcludedFor != trial.ExclusionReason(want) {
 			t.Errorf("%s: got excluded %v for %q, want true for %q", name, a.Excluded, a.ExcludedFor, want)
 		}

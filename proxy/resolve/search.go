@@ -168,11 +168,8 @@ func (s *search) begin() bool {
 		return false
 	}
 	uncertain := s.uncertain || s.lost && res.Thread.New
-	switch {
-	case uncertain:
-		s.exclude(rec, label.ExcludedLate)
-	case s.q.Unsure:
-		s.exclude(rec, label.ExcludedKeys)
+	if why := s.exclusion(uncertain); why != "" {
+		s.exclude(rec, why)
 	}
 	rec.State.StandIn = uncertain
 	rec.OptOut.NoLearn = !s.q.Learn
@@ -247,7 +244,20 @@ func (s *search) excludeTwins() {
 	}
 }
 
-// exclude takes a session out of the experiment. The caller locks a shared record.
+// exclusion returns the reason why a session or unit that begins is not part of the experiment, or "" if it is.
+// uncertain reports that the store may have an earlier record.
+func (s *search) exclusion(uncertain bool) label.Reason {
+	switch {
+	case uncertain:
+		return label.ExcludedLate
+	case s.q.Unsure:
+		return label.ExcludedKeys
+	}
+	return ""
+}
+
+// exclude takes a session out of the experiment, and counts the reason for the metric. The caller locks a shared
+// record.
 func (s *search) exclude(rec *session.Record, why label.Reason) {
 	rec.Assignment.Exclude(trial.ExclusionReason(why))
 	s.res.Excluded = append(s.res.Excluded, why)

@@ -112,11 +112,8 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 		return true
 	}
 	rec := session.NewRun(s.q.Scope.Tenant, s.q.Claim, name, id, s.begun)
-	switch {
-	case uncertain:
-		rec.Assignment.Exclude(trial.ExcludedLate)
-	case s.q.Unsure:
-		rec.Assignment.Exclude(trial.ExcludedKeys)
+	if why := s.exclusion(uncertain); why != "" {
+		rec.Assignment.Exclude(trial.ExclusionReason(why)) // the metric counts sessions only
 	}
 	rec.State.StandIn = uncertain
 	res.Unit = st.Add(rec)
