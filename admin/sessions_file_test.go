@@ -173,6 +173,25 @@ func TestLoginFromTheFutureIsNotValid(t *testing.T) {
 	}
 }
 
+// A login is from the future by its last use or by its end.
+func TestLoginIsAliveBetweenItsUseAndItsEnd(t *testing.T) {
+	now := noon()
+	for name, c := range map[string]struct {
+		used, until time.Duration // from now
+		want        bool
+	}{
+		"in use":             {-time.Hour, time.Hour, true},
+		"expired":            {-time.Hour, -time.Second, false},
+		"used in the future": {time.Hour, 2 * time.Hour, false},
+		"ends too late":      {0, sessionAge + time.Hour, false},
+		"within the slack":   {clockSlack, sessionAge + clockSlack, true},
+	} {
+		if x := (&login{used: now.Add(c.used), until: now.Add(c.until)}); x.alive(now) != c.want {
+			t.Errorf("%s: got alive = %v, want %v", name, !c.want, c.want)
+		}
+	}
+}
+
 // The time of the last use is stored at most once in ten minutes.
 func TestLastUseIsStored(t *testing.T) {
 	dir := t.TempDir()

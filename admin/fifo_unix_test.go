@@ -1,0 +1,32 @@
+//go:build unix
+
+package admin
+
+import (
+	"crypto/rand"
+	"path/filepath"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// A named pipe in place of the file of logins does not stop the start, which would wait for a writer of the pipe.
+func TestNamedPipeOfLoginsIsRefused(t *testing.T) {
+	path := filepath.Join(t.TempDir(), sessionsFile)
+	if err := syscall.Mkfifo(path, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan error, 1)
+	go func() {
+		_, err := newSessions(rand.Reader, noon).open(path)
+		done <- err
+	}()
+	select {
+	case err := <-done:
+		if err == nil {
+			t.Error("open of a named pipe: got no error, want one")
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("open of a named pipe waits, want an error")
+	}
+}
