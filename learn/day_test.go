@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math/rand/v2"
 	"net"
+	"os"
 	"path/filepath"
 	"runtime"
 	"slices"
@@ -29,6 +30,7 @@ import (
 
 var (
 	daySessions = flag.Int("day.sessions", 300, "sessions of TestADayOfAFleet")                          //nolint:gochecknoglobals // a flag of the tests
+	dayRequests = flag.Int("day.requests", 20, "requests of each session in TestADayOfAFleet")           //nolint:gochecknoglobals // a flag of the tests
 	daySettings = flag.String("day.redis", "", "settings of Redis in TestADayOfAFleet, as --name value") //nolint:gochecknoglobals // a flag of the tests
 )
 
@@ -37,7 +39,6 @@ const (
 	dayReplicas = 10
 	dayTenants  = 50
 	dayLessons  = 2000
-	dayRequests = 20            // of a session
 	dayHot      = 6 * time.Hour // learning.hot
 	dayStep     = 10 * time.Minute
 	daySteps    = int(24 * time.Hour / dayStep)
@@ -53,7 +54,7 @@ const (
 //   - every hour one replica restarts, and one replica is without Redis for an hour;
 //   - every three hours the samples are exported, and exchanges of sessions older than dayHot are deleted from Redis.
 //
-// A session has dayRequests requests. The first request, and the request at another replica, are exchanges; the
+// A session has day.requests requests. The first request, and the request at another replica, are exchanges; the
 // other requests are only counted in the record of the session.
 func TestADayOfAFleet(t *testing.T) {
 	server := storetest.StartRedis(t, strings.Fields(*daySettings)...)
@@ -175,7 +176,7 @@ func (d *day) begin(step int) {
 		id := session.KeyOf(tenant, session.SpaceName, name)
 		r.Release(r.Add(&session.Record{
 			Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
-			Thread:     session.Thread{Turns: dayRequests, Used: trial.Usage{Input: dayRequests * 9000, Cached: dayRequests * 8000}},
+			Thread:     session.Thread{Turns: *dayRequests, Used: trial.Usage{Input: int64(*dayRequests) * 9000, Cached: int64(*dayRequests) * 8000}},
 			Assignment: d.assignment(i),
 		}), store.Decided)
 		d.turn(r, tenant, name, 1)
@@ -377,15 +378,34 @@ func (d *day) report(server *storetest.Redis) {
 		return value
 	}
 	figures := map[string]any{
-		"time": d.clk.now().Format("15:04"), "sessions": d.begun, "requests": d.begun * dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.late,
+		"time": d.clk.now().Format("15:04"), "sessions": d.begun, "requests": d.begun * *dayRequests, "moved": d.moved, "rewards": d.rewards, "late rewards": d.late,
 		"restarts": d.restarts, "samples exported": d.samples, "exchanges out of redis": d.left, "redis keys": server.Must(d.t, "DBSIZE"), "redis bytes": field("used_memory"),
-		"redis cpu": field("used_cpu_user"), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.began).Seconds()),
+		"redis cpu": field("used_cpu_user"), "outboxes": fileBytes(d.t, d.dirs...), "sqlite": fileBytes(d.t, d.single.dir), "heap of eleven processes": m.HeapAlloc, "seconds": int(time.Since(d.began).Seconds()),
 	}
 	text, err := json.Marshal(figures)
 	if err != nil {
 		d.t.Error(err)
 	}
 	d.t.Logf("%s", text)
+}
+
+// fileBytes returns the size of all files in dirs.
+func fileBytes(t *testing.T, dirs ...string) (n int64) {
+	t.Helper()
+	for _, dir := range dirs {
+		entries, err := os.ReadDir(dir)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, e := range entries {
+			info, err := e.Info()
+			if err != nil {
+				t.Fatal(err)
+			}
+			n += info.Size()
+		}
+	}
+	return n
 }
 
 // reportKinds logs for each kind of key in Redis the number of keys, their mean size in a sample of at most 500 keys,
