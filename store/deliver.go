@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"os"
 	"sync"
 	"time"
 
@@ -21,6 +22,7 @@ const (
 	stopLimit    = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
 	tailBytes    = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
 	readBytes    = 4 << 20                // bytes read back for one delivery
+	minReadBytes = 1 << 12                // bytes read back for one delivery after deliveries that took too long
 	startBytes   = 1 << 17                // bytes read back for one delivery during a start
 	aheadBytes   = 1 << 20                // bytes read back for one call of overtake
 	aheadRows    = 10_000                 // rows that one call of overtake examines
@@ -56,6 +58,7 @@ type shipper struct {
 
 	tail  batch // rows from the handoff that are not delivered yet
 	err   error // error of the last delivery
+	slow  int   // deliveries that took too long, less the deliveries that succeeded since; each divides maxRead by 4
 	ahead int64 // sequence number up to which overtake has delivered rows; the rows are delivered again in their order
 	due   shipperDue
 	safe  safety
@@ -195,7 +198,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 		}
 		d.dropTail()
 		delivered, _ := d.handoff.outbox.Delivered()
-		rows, err := d.handoff.outbox.Read(delivered, until, maxBytes)
+		rows, err := d.handoff.outbox.Read(delivered, until, min(maxBytes, d.maxRead()))
 		if err != nil {
 			return false, &stepError{label.StepReadBack, err}
 		}
@@ -229,7 +232,7 @@ func (d *shipper) overtake(ctx context.Context, until int64) error {
 	if delivered, last := d.handoff.outbox.Delivered(); d.ahead < delivered || d.ahead > last {
 		d.ahead = delivered
 	}
-	rows, ahead, err := d.handoff.outbox.ReadOthers(d.ahead, min(until, d.ahead+aheadRows), aheadBytes, crowdingTenants)
+	rows, ahead, err := d.handoff.outbox.ReadOthers(d.ahead, min(until, d.ahead+aheadRows), min(aheadBytes, d.maxRead()), crowdingTenants)
 	if err != nil {
 		return &stepError{label.StepReadBack, err}
 	}
@@ -238,6 +241,7 @@ func (d *shipper) overtake(ctx context.Context, until int64) error {
 		b.add(&rows[i], d.deps.guard)
 	}
 	if err := d.writer.write(ctx, &b); err != nil && !errors.Is(err, ErrVolatile) {
+		d.adjustMaxRead(err)
 		return err
 	}
 	d.ahead = ahead
@@ -251,10 +255,32 @@ func (d *shipper) makeRoom(err error) {
 	case d.handoff.outbox == nil:
 		d.tail.rows = newestRows(d.tail.rows)
 		d.tail.echoes = d.tail.echoes[max(0, len(d.tail.echoes)-maxEchoes):]
+	case isTimeout(err) && d.tail.held > d.maxRead(): // the shipper reads the rows back in smaller batches
+		d.handoff.returnBatch(&d.tail)
 	case errors.Is(err, context.Canceled), d.tail.held < d.limits.bytes/4 && len(d.tail.rows) < manyRows:
 	default:
 		d.handoff.returnBatch(&d.tail)
 	}
+}
+
+// maxRead returns the maximum number of bytes read back for one delivery. Deliveries that take too long reduce the
+// maximum, because the same batch would take too long again. A delivery has at least one row, of about pieceBytes at
+// most.
+func (d *shipper) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(2*d.slow)) }
+
+// adjustMaxRead adjusts maxRead to the result of a delivery.
+func (d *shipper) adjustMaxRead(err error) {
+	switch {
+	case isTimeout(err):
+		d.slow = min(d.slow+1, 5)
+	case err == nil:
+		d.slow = max(d.slow-1, 0)
+	}
+}
+
+// isTimeout reports whether a call ended at writeLimit or at the time limit of a connection.
+func isTimeout(err error) bool {
+	return errors.Is(err, context.DeadlineExceeded) || errors.Is(err, os.ErrDeadlineExceeded)
 }
 
 // writeBatch writes a batch to the backend, and counts its exchanges in the tally and in the account of the
@@ -265,6 +291,7 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 		return &stepError{label.StepWrite, err}
 	}
 	err := d.writer.write(ctx, b)
+	d.adjustMaxRead(err)
 	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
 		d.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
 		d.deps.state.heldBytes.Add(-b.held)

@@ -411,3 +411,44 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 		})
 	}
 }
+
+// slowBackend is a backend behind a slow link: a write of more than limit bytes of text times out.
+type slowBackend struct {
+	*faulty
+	limit int
+	err   error // the error of such a write
+}
+
+func (b *slowBackend) Write(ctx context.Context, batch session.Batch) error {
+	n := 0
+	for i := range batch.Exchanges {
+		n += len(batch.Exchanges[i].Reply.Text)
+	}
+	if n > b.limit {
+		return b.err
+	}
+	return b.faulty.Write(ctx, batch)
+}
+
+// A delivery that takes too long is repeated with fewer rows. With the same rows, each repetition would take too long.
+func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
+	t.Parallel()
+	for name, timeout := range map[string]error{"deadline": context.DeadlineExceeded, "connection": os.ErrDeadlineExceeded} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, func(o *store.Options) {
+				o.Queue.MemoryBytes = 16 << 20
+				o.Backend = &slowBackend{o.Backend.(*faulty), 1200 << 10, fmt.Errorf("write: %w", timeout)}
+			})
+			for n := range 60 {
+				if !r.offerLarge("s", n+1, 100<<10) {
+					t.Fatalf("Offer refused turn %d, want the turn accepted", n+1)
+				}
+			}
+			r.deliverAll()
+			sameAccount(t, "account", r.account(true), "60 = 60 + 0 + 0")
+			same(t, "number of stored turns", len(r.storedTurns("s")), 60)
+			r.checkMemoryIsFree()
+		})
+	}
+}
