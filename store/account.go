@@ -15,7 +15,7 @@ type Account = outbox.Account
 // errOldSpool is the error for a data directory of an earlier release, which had no outbox.
 var errOldSpool = errors.New("exchanges wait in the spool of an earlier release: start precept serve, which moves the exchanges to the outbox") //nolint:gochecknoglobals // an error to compare with
 
-// Account returns the account as of now; ok is false if there is no outbox.
+// Account returns the current account; ok is false if there is no outbox.
 func (s *Store) Account() (a Account, ok bool) {
 	if s.shipper.handoff.outbox == nil {
 		return Account{Dropped: map[string]int64{}}, false
@@ -23,8 +23,8 @@ func (s *Store) Account() (a Account, ok bool) {
 	return s.shipper.handoff.outbox.Account(), true
 }
 
-// ReadAccount returns the account of an outbox and does not change the outbox. running reports that
-// a precept has the outbox open, so turns in progress count as spooled.
+// ReadAccount reads the account from an outbox file without changing the file. running reports that a precept
+// process has the file open: turns in progress then count as spooled.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		if old, _ := filepath.Glob(filepath.Join(filepath.Dir(path), oldSpoolDir, "*.spool")); len(old) > 0 {

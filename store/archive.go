@@ -24,7 +24,7 @@ type (
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	}
-	archived interface {
+	archiveBackend interface {
 		session.Finder
 		lister
 		sessionReader
@@ -35,7 +35,7 @@ type (
 // Archive reads what the backend has, and hides sessions that opted out after they were stored.
 type Archive struct {
 	now     func() time.Time
-	backend archived
+	backend archiveBackend
 	// exchanges reads the exchanges of a session, through the cache of the store.
 	exchanges func(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	reward    feedback.Definition // active definition of the reward
@@ -47,8 +47,8 @@ type Archive struct {
 // Hides reports whether a tenant or an agent has opted out, so that its sessions are hidden.
 func (a *Archive) Hides(tenant, agent string) bool { return a.optOut.Load().Hides(tenant, agent) }
 
-// hidesSample reports whether a sample has content of an exchange that names an opted-out path. hidesSample
-// removes words of feedback that may be about such an exchange.
+// hidesSample reports whether a sample has content of an exchange that names an opted-out path. From any other
+// sample hidesSample removes the feedback text that may be about such an exchange.
 func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (bool, error) {
 	o := a.optOut.Load()
 	if !o.HidesPaths() && !m.Sample.HasSessionWords() {
@@ -69,8 +69,8 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 	return err == nil && !NewLateOptOut(o, &row, list).Sample(&m.Sample), err
 }
 
-// isDamaged reports whether err, the error of a read, means that an exchange of a session is damaged, and calls
-// the hook Damaged. A list leaves out the content of such a session.
+// isDamaged reports whether a read failed with err because an exchange of the session is damaged. If so, isDamaged
+// calls Hooks.Damaged, and the caller leaves the content of the session out of its list.
 func (a *Archive) isDamaged(tenant string, id session.ID, err error) bool {
 	if !errors.Is(err, session.ErrDamaged) {
 		return false
@@ -81,10 +81,10 @@ func (a *Archive) isDamaged(tenant string, id session.ID, err error) bool {
 	return true
 }
 
-// find returns the stored session with a name or an id, or with the id of one of its requests or responses, or
-// ErrNoSession.
+// find returns the stored session that name identifies, or ErrNoSession. name is the name or the id of the session, or
+// the id of one of its requests or responses.
 func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
-	ids, err := idsNamed(ctx, a.backend, tenant, name)
+	ids, err := idsOfName(ctx, a.backend, tenant, name)
 	if err != nil {
 		return session.Listed{}, nil, err
 	}
@@ -92,11 +92,11 @@ func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed
 		ids = append(ids, id)
 	}
 	response := session.EchoKeyOf(tenant, "r:"+name)
-	noted, err := a.backend.FindEcho(ctx, tenant, []session.EchoKey{response})
+	byResponse, err := a.backend.FindEcho(ctx, tenant, []session.EchoKey{response})
 	if err != nil {
 		return session.Listed{}, nil, err
 	}
-	ids = append(ids, noted[response]...)
+	ids = append(ids, byResponse[response]...)
 	for _, id := range ids {
 		row, ok, err := a.backend.Session(ctx, tenant, id)
 		if err != nil {

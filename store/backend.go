@@ -18,24 +18,24 @@ const writeLimit = 10 * time.Second
 // Backend stores sessions, exchanges and feedback. Each part of a Store declares an interface with
 // the methods that the part calls, and Backend joins these interfaces.
 type Backend interface {
-	recorded
-	archived
+	recordingBackend
+	archiveBackend
 	deleter
 	guard.Marks
 	Close() error
 }
 
-// recorded is the part of a backend that takes exchanges and feedback.
-type recorded interface {
+// recordingBackend is the part of a backend that stores exchanges and feedback.
+type recordingBackend interface {
 	sessionFinder
 	batchWriter
 	syncer
-	feedbackSets
-	parking
+	feedbackStore
+	parkingStore
 }
 
-// Fleet is the additional part of a backend that replicas share: replicas announce deleted and
-// opted-out sessions to each other, and detect a loss of data.
+// Fleet is the part of a backend that only replicas need. Through a Fleet, replicas announce deleted and opted-out
+// sessions to each other, and detect that the backend lost data.
 type Fleet interface {
 	epochs
 	announcer
@@ -112,7 +112,7 @@ func (Volatile) Applied(context.Context, string, session.ID) (session.Applied, e
 	return session.Applied{}, nil
 }
 
-// Settle settles nothing.
+// Settle reports that no session was settled.
 func (Volatile) Settle(_ context.Context, s []session.Settlement) ([]bool, error) {
 	return make([]bool, len(s)), nil
 }

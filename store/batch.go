@@ -24,40 +24,41 @@ type batch struct {
 	signals   []signal
 
 	// The next four fields are for the account and the outbox only.
-	stubs   []outbox.Stub
-	ended   []string         // ids of ended exchanges whose stub is in the outbox
-	dropped map[string]int64 // number of dropped exchanges by reason
-	scrub   bool             // the stub of an opted-out turn must leave the outbox's file
+	stubs    []outbox.Stub
+	endedIDs []string         // ids of ended turns whose stub is in the outbox
+	dropped  map[string]int64 // number of dropped exchanges by reason
+	scrub    bool             // the stub of an opted-out turn must leave the outbox's file
 
 	// The next four fields are set only if the rows were read back from the outbox.
 	interrupted      []sample.Exchange // turns that were in progress when the program ended
 	undecodableStubs int64             // number of turns in progress whose stub does not decode
-	forgotten        int64             // exchanges of deleted sessions, which stay in the account
-	damaged          int64             // undecodable exchanges
+	forgotten        int64             // number of exchanges of deleted sessions, which stay in the account
+	damaged          int64             // number of exchanges that do not decode
 
-	held         int64 // bytes of exchanges in memory
+	heldBytes    int64 // bytes of exchanges in memory
 	lastSequence int64 // sequence number of the last row in the outbox
 	flush        int64 // number of the last flush; 0 means the rows were read back from the outbox
 }
 
-// empty reports whether the batch has no content.
-func (b *batch) empty() bool {
-	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.stubs)+len(b.ended)+len(b.dropped) == 0
+// isEmpty reports whether the batch has no content.
+func (b *batch) isEmpty() bool {
+	return len(b.rows)+len(b.echoes)+len(b.exchanges)+len(b.signals)+len(b.stubs)+len(b.endedIDs)+len(b.dropped) == 0
 }
 
-// drop adds to the number of dropped exchanges.
-func (b *batch) drop(reason string, n int64) {
+// addDropped adds n to the number of exchanges that were dropped for a reason.
+func (b *batch) addDropped(reason string, n int64) {
 	if b.dropped == nil {
 		b.dropped = map[string]int64{}
 	}
 	b.dropped[reason] += n
 }
 
-// endTurn counts a turn without an exchange to store, and removes the stub of the turn.
+// endTurn counts a turn that ends without an exchange to store. If the outbox has the stub of the turn, the stub is
+// removed with the next append.
 func (b *batch) endTurn(t *TurnStart, reason string) {
-	b.drop(reason, 1)
+	b.addDropped(reason, 1)
 	if t != nil && t.stubWritten {
-		b.ended = append(b.ended, t.x.ID)
+		b.endedIDs = append(b.endedIDs, t.exchange.ID)
 	}
 }
 
@@ -67,7 +68,7 @@ func (b *batch) dropExchanges(reason string, selects func(*sample.Exchange) bool
 	b.exchanges = slices.DeleteFunc(b.exchanges, func(x sample.Exchange) bool { return selects(&x) })
 	n := int64(before - len(b.exchanges))
 	if n > 0 {
-		b.drop(reason, n)
+		b.addDropped(reason, n)
 	}
 	return n
 }
@@ -79,8 +80,8 @@ func (b *batch) dropSignals(tenants map[string]bool) int64 {
 	return int64(before - len(b.signals))
 }
 
-// forget removes the rows, echo keys and signals of the selected sessions of a tenant. The exchanges
-// stay in the batch, because the account must count them; the writer does not write the exchanges of a
+// forget removes the rows, echo keys and signals of the selected sessions of a tenant. The exchanges stay in the
+// batch, because the account must count them. They are not stored, because the writer skips the exchanges of a
 // session with a tombstone.
 func (b *batch) forget(tenant string, selects func(session.ID) bool) {
 	b.rows = slices.DeleteFunc(b.rows, func(r session.Row) bool { return r.Tenant == tenant && selects(r.ID) })
@@ -89,7 +90,7 @@ func (b *batch) forget(tenant string, selects func(session.ID) bool) {
 }
 
 // reset empties the batch, and keeps the capacity of its lists unless an outage made the lists long.
-// The lists are kept because many batches are made in a second, and new lists would be most of the garbage.
+// Reusing the lists avoids most of the garbage, because many batches are made in a second.
 func (b *batch) reset() {
 	if cap(b.exchanges) > 8*flushAt {
 		*b = batch{lastSequence: b.lastSequence, flush: b.flush}
@@ -102,18 +103,18 @@ func (b *batch) reset() {
 	*b = batch{rows: b.rows[:0], echoes: b.echoes[:0], exchanges: b.exchanges[:0], signals: b.signals[:0], lastSequence: b.lastSequence, flush: b.flush}
 }
 
-// merge appends the rows, echo keys, exchanges and signals of the batch next, which follows b. merge
-// leaves out the fields for the account and the outbox.
+// merge appends the rows, echo keys, exchanges and signals of next, a later batch, to b. merge does not copy the
+// fields for the account and the outbox.
 func (b *batch) merge(next *batch) {
 	b.rows = append(b.rows, next.rows...)
 	b.echoes = append(b.echoes, next.echoes...)
 	b.exchanges = append(b.exchanges, next.exchanges...)
 	b.signals = append(b.signals, next.signals...)
-	b.held += next.held
+	b.heldBytes += next.heldBytes
 	b.lastSequence, b.flush = next.lastSequence, next.flush
 }
 
-// newestRows returns the last row of each session.
+// newestRows returns the last of the rows of each session.
 func newestRows(rows []session.Row) []session.Row {
 	last := make(map[session.Ref]int, len(rows))
 	for i := range rows {
@@ -131,14 +132,14 @@ func newestRows(rows []session.Row) []session.Row {
 	return out
 }
 
-// refOf names the session of an exchange.
-func refOf(x *sample.Exchange) session.Ref {
+// sessionRef returns the reference to the session of an exchange.
+func sessionRef(x *sample.Exchange) session.Ref {
 	id, _ := session.ParseID(x.Session)
 	return session.Ref{Tenant: x.Tenant, ID: id}
 }
 
-// sessionParts holds the indices of the parts of a batch that belong to one session. These parts are
-// the document of one row in the outbox.
+// sessionParts selects the parts of a batch that belong to one session, by their indices in the lists of the batch.
+// These parts are encoded together as the document of one outbox row.
 type sessionParts struct {
 	exchanges []int
 	rows      []int
@@ -146,12 +147,11 @@ type sessionParts struct {
 	signals   []int
 }
 
-// documents returns the rows for the outbox, one for each session. The documents of the rows share the memory
-// of grown, which is buf with a capacity for all documents. guarded runs the encoding of an exchange, and
-// returns false after a panic. An exchange whose encoding panics is dropped; dropped is the number of these
-// exchanges.
-func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
-	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(refOf(x), x.ID, func() { x.Seal() }) })
+// encodeRows encodes the batch as outbox rows, one for each session. The documents of the rows are slices of grown,
+// which is buf, or a larger buffer if buf is too small. guarded encodes one exchange, and returns false after a panic.
+// Exchanges whose encoding panics are dropped; dropped is their number.
+func (b *batch) encodeRows(buf []byte, guarded func(ref session.Ref, exchange string, f func()) bool) (rows []outbox.Row, grown []byte, dropped int64) {
+	dropped = b.dropExchanges(droppedBad, func(x *sample.Exchange) bool { return !guarded(sessionRef(x), x.ID, func() { x.Seal() }) })
 	bySession := map[session.Ref]*sessionParts{}
 	var order []session.Ref
 	partsOf := func(tenant string, id session.ID) *sessionParts {
@@ -169,7 +169,7 @@ func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange str
 		x := &b.exchanges[i]
 		enc := x.Seal()
 		size += len(enc.Data) + len(enc.Items) + 64
-		ref := refOf(x)
+		ref := sessionRef(x)
 		parts := partsOf(ref.Tenant, ref.ID)
 		parts.exchanges = append(parts.exchanges, i)
 	}
@@ -190,7 +190,7 @@ func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange str
 	buf = slices.Grow(buf[:0], size)
 	for _, ref := range order {
 		from := len(buf)
-		buf = b.document(buf, bySession[ref])
+		buf = b.appendDocument(buf, bySession[ref])
 		rows = append(rows, outbox.Row{
 			Kind: outbox.KindTurns, Tenant: ref.Tenant, Session: ref.ID, Exchanges: int64(len(bySession[ref].exchanges)), Document: buf[from:len(buf):len(buf)],
 		})
@@ -198,16 +198,16 @@ func (b *batch) documents(buf []byte, guarded func(ref session.Ref, exchange str
 	return rows, buf, dropped
 }
 
-// The parts of a document. Each part begins with its kind.
+// The kinds of the parts of a document. Each part begins with its kind, in one byte.
 const (
-	partExchange = 'E' // two texts: the exchange's encoding
-	partRow      = 'R' // the session's row
-	partEcho     = 'K' // a key and a time
-	partSignal   = 'S' // a text: JSON of feedback.Entry
+	partExchange = 'E' // Data and Items of the encoded exchange
+	partRow      = 'R' // flags, start, last use and data of the session's row
+	partEcho     = 'K' // echo key and its time
+	partSignal   = 'S' // feedback.Entry in JSON
 )
 
-// document appends the document of one session.
-func (b *batch) document(buf []byte, parts *sessionParts) []byte {
+// appendDocument appends the document of one session to buf.
+func (b *batch) appendDocument(buf []byte, parts *sessionParts) []byte {
 	for _, i := range parts.rows {
 		r := &b.rows[i]
 		flag := byte(0)
@@ -217,7 +217,7 @@ func (b *batch) document(buf []byte, parts *sessionParts) []byte {
 			}
 		}
 		buf = appendTime(appendTime(append(buf, partRow, flag), r.Started), r.Seen)
-		buf = appendText(buf, r.Data)
+		buf = appendBytes(buf, r.Data)
 	}
 	for _, i := range parts.echoes {
 		buf = binary.LittleEndian.AppendUint64(append(buf, partEcho), uint64(b.echoes[i].Key))
@@ -225,24 +225,24 @@ func (b *batch) document(buf []byte, parts *sessionParts) []byte {
 	}
 	for _, i := range parts.exchanges {
 		enc := b.exchanges[i].Seal()
-		buf = appendText(appendText(append(buf, partExchange), enc.Data), enc.Items)
+		buf = appendBytes(appendBytes(append(buf, partExchange), enc.Data), enc.Items)
 	}
 	for _, i := range parts.signals {
 		if text, err := json.Marshal(b.signals[i].entry); err == nil { // a plain structure always encodes
-			buf = appendText(append(buf, partSignal), text)
+			buf = appendBytes(append(buf, partSignal), text)
 		}
 	}
 	return buf
 }
 
-// add decodes a row of the outbox, and adds its content to the batch. A row whose document does not decode, or whose
-// decoding panics, adds its exchanges to damaged, and a stub that does not decode adds to undecodableStubs.
-func (b *batch) add(r *outbox.Row, g *guard.Guard) {
+// addRow decodes a row of the outbox, and adds its content to the batch. If the document does not decode, or decoding
+// panics, add counts the row's exchanges in damaged. A stub that does not decode is counted in undecodableStubs.
+func (b *batch) addRow(r *outbox.Row, g *guard.Guard) {
 	b.lastSequence = r.Sequence
 	var row batch
 	switch r.Kind {
 	case outbox.KindTurns:
-		err := g.Err(label.StepReadBack, func() error { return row.read(r, g) })
+		err := g.Err(label.StepReadBack, func() error { return row.decodeDocument(r, g) })
 		if err != nil || int64(len(row.exchanges)) != r.Exchanges {
 			b.damaged += r.Exchanges
 			return
@@ -254,7 +254,7 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 			return
 		}
 		var x sample.Exchange
-		if json.Unmarshal(r.Document, &x) != nil || x.ID == "" || refOf(&x) != (session.Ref{Tenant: r.Tenant, ID: r.Session}) {
+		if json.Unmarshal(r.Document, &x) != nil || x.ID == "" || sessionRef(&x) != (session.Ref{Tenant: r.Tenant, ID: r.Session}) {
 			b.undecodableStubs++
 			return
 		}
@@ -265,27 +265,27 @@ func (b *batch) add(r *outbox.Row, g *guard.Guard) {
 	}
 }
 
-var errDocument = errors.New("a document of the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
+var errInvalidDocument = errors.New("a document of the outbox was not written by precept") //nolint:gochecknoglobals // an error to compare with
 
-// read decodes the document of a row, and adds its parts to the batch.
-func (b *batch) read(r *outbox.Row, g *guard.Guard) error {
+// decodeDocument adds the parts of the document of an outbox row to the batch.
+func (b *batch) decodeDocument(r *outbox.Row, g *guard.Guard) error {
 	for d := r.Document; len(d) > 0; {
 		kind, text := d[0], []byte(nil)
 		var err error
 		switch d = d[1:]; kind {
 		case partRow:
 			if len(d) < 17 {
-				return errDocument
+				return errInvalidDocument
 			}
 			row := session.Row{
 				Tenant: r.Tenant, ID: r.Session, Started: readTime(d[1:]), Seen: readTime(d[9:]),
 				Closed: d[0]&1 != 0, StandIn: d[0]&2 != 0, Unit: d[0]&4 != 0,
 			}
-			row.Data, d, err = cutText(d[17:])
+			row.Data, d, err = cutBytes(d[17:])
 			b.rows = append(b.rows, row)
 		case partEcho:
 			if len(d) < 16 {
-				return errDocument
+				return errInvalidDocument
 			}
 			b.echoes = append(b.echoes, session.Echo{
 				Tenant: r.Tenant, ID: r.Session, Key: session.EchoKey(binary.LittleEndian.Uint64(d)), At: readTime(d[8:]),
@@ -293,8 +293,8 @@ func (b *batch) read(r *outbox.Row, g *guard.Guard) error {
 			d = d[16:]
 		case partExchange:
 			var enc sample.Encoded
-			if enc.Data, d, err = cutText(d); err == nil {
-				enc.Items, d, err = cutText(d)
+			if enc.Data, d, err = cutBytes(d); err == nil {
+				enc.Items, d, err = cutBytes(d)
 			}
 			if len(enc.Items) == 0 {
 				enc.Items = nil
@@ -307,12 +307,12 @@ func (b *batch) read(r *outbox.Row, g *guard.Guard) error {
 			}
 		case partSignal:
 			var e feedback.Entry
-			if text, d, err = cutText(d); err == nil {
+			if text, d, err = cutBytes(d); err == nil {
 				err = json.Unmarshal(text, &e)
 			}
 			b.signals = append(b.signals, signal{session.Ref{Tenant: r.Tenant, ID: r.Session}, e})
 		default:
-			err = errDocument
+			err = errInvalidDocument
 		}
 		if err != nil {
 			return err
@@ -321,21 +321,22 @@ func (b *batch) read(r *outbox.Row, g *guard.Guard) error {
 	return nil
 }
 
-// appendText appends the length of text as a varint, then text.
-func appendText(b, text []byte) []byte {
+// appendBytes appends the length of text as a varint, then text.
+func appendBytes(b, text []byte) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
-// cutText splits the first text of appendText off b. Both results are parts of b.
-func cutText(b []byte) (text, rest []byte, err error) {
+// cutBytes returns the first text in b, which appendBytes has written, and the bytes after this text. Both results are
+// slices of b.
+func cutBytes(b []byte) (text, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {
-		return nil, nil, errDocument
+		return nil, nil, errInvalidDocument
 	}
 	return b[w : w+int(n)], b[w+int(n):], nil
 }
 
-// appendTime appends a time in microseconds.
+// appendTime appends a time as Unix microseconds, in 8 bytes.
 func appendTime(b []byte, t time.Time) []byte {
 	return binary.LittleEndian.AppendUint64(b, uint64(t.UnixMicro()))
 }

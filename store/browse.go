@@ -15,21 +15,21 @@ import (
 const (
 	DefaultRows = 50                     // size of a list if the query has no limit
 	MaxRows     = 200                    // largest size of a list
-	maxScan     = 5_000                  // sessions whose rows are read
-	maxRead     = 1_000                  // sessions whose exchanges are read
-	maxSearch   = 750 * time.Millisecond // time after which no new page is read: an answer takes less than a second
+	maxScan     = 5_000                  // maximum number of sessions whose rows are read
+	maxRead     = 1_000                  // maximum number of sessions whose exchanges are read
+	maxSearch   = 750 * time.Millisecond // time after which no new page is read, so that an answer takes less than a second
 )
 
 // SessionQuery selects sessions, newest first unless OldestFirst is set. An empty field selects all.
 type SessionQuery struct {
 	Tenant       string
-	Since, Until time.Time // bounds of the start
+	Since, Until time.Time // bounds of the session's start
 	After        string    // Next of the previous list
 	Limit        int       // 0 means DefaultRows; at most MaxRows
-	OldestFirst  bool      // by the start, from old to new
+	OldestFirst  bool      // order by start, oldest first
 	Session      string    // name or id of one session, or the id of a request or a response; all fields but Tenant are then ignored
 
-	Agent, Model string   // the whole name; upper and lower case are equal
+	Agent, Model string   // the whole name, compared without case
 	Lesson       string   // slug of a lesson that matched; with Fate, of a lesson with this fate
 	Fate         string   // one of Fates; without Lesson, sessions in which any lesson has this fate
 	Run          string   // the whole name of the run or of the parent session
@@ -47,7 +47,7 @@ type SessionQuery struct {
 
 // TextQuery selects sessions by the content of their exchanges.
 type TextQuery struct {
-	Words string // text of the user, the model or a tool; upper and lower case are equal
+	Words string // text of the user, the model or a tool, compared without case
 	Tool  string // part of the name of a called tool
 	Error string // text of a failed call or of an upstream error
 }
@@ -83,7 +83,7 @@ const (
 type SessionList struct {
 	Sessions    []SessionItem `json:"sessions"`
 	Next        string        `json:"next,omitempty"` // value of After for the next query; a short page may have a Next, too
-	Read        int           `json:"looked_at"`      // sessions whose rows were read, without runs
+	Read        int           `json:"looked_at"`      // number of sessions whose rows were read; runs do not count
 	OldestStart *time.Time    `json:"back_to"`        // start of the oldest of these sessions
 	NewestStart *time.Time    `json:"up_to"`          // start of the newest of these sessions
 }
@@ -93,7 +93,7 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 	if q.Session != "" {
 		return a.sessionNamed(ctx, q.Tenant, q.Session)
 	}
-	b := browsing{items: newItems(a), query: &q, limit: rowLimit(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
+	b := listBuilder{items: newItemBuilder(a), query: &q, limit: rowLimit(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
 	within := session.ListRange{Since: q.Since, Until: q.Until, After: q.After, OldestFirst: q.OldestFirst}
 	began := a.now()
 	for {
@@ -113,30 +113,30 @@ func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, erro
 			return b.out, err
 		}
 		b.out.Next, within.After = page.Next, page.Next
-		limitReached := b.rows >= maxScan || b.reads >= maxRead || a.now().Sub(began) > maxSearch
+		limitReached := b.rowsRead >= maxScan || b.sessionsSearched >= maxRead || a.now().Sub(began) > maxSearch
 		if page.Next == "" || limitReached || len(b.out.Sessions) >= b.limit {
 			return b.out, nil
 		}
 	}
 }
 
-// browsing builds the answer to one SessionQuery.
-type browsing struct {
-	items *items
-	query *SessionQuery
-	limit int
-	out   SessionList
-	rows  int // rows that were read, rows of runs included
-	reads int // sessions whose exchanges were read
+// listBuilder builds the answer to one SessionQuery.
+type listBuilder struct {
+	items            *itemBuilder
+	query            *SessionQuery
+	limit            int
+	out              SessionList
+	rowsRead         int // number of rows that were read, including rows of runs
+	sessionsSearched int // number of sessions whose exchanges were read
 }
 
-// pageSize returns the size of the next page. With filters, the page has more sessions than the list has
-// room for, because the filters drop some of them.
-func (b *browsing) pageSize() int {
+// pageSize returns the number of sessions to read next. With filters this number is larger than the number of
+// sessions that the list still needs, because the filters drop some of them.
+func (b *listBuilder) pageSize() int {
 	switch {
-	case b.query.searches():
+	case b.query.searchesText():
 		return DefaultRows
-	case b.query.filters():
+	case b.query.hasFilters():
 		return MaxRows
 	default:
 		return b.limit - len(b.out.Sessions)
@@ -145,11 +145,11 @@ func (b *browsing) pageSize() int {
 
 // add adds the selected sessions of a page to the list. surplus is the number of sessions of the page
 // that add has not examined, because the list is full.
-func (b *browsing) add(ctx context.Context, list []session.Listed) (surplus int, err error) {
+func (b *listBuilder) add(ctx context.Context, list []session.Listed) (surplus int, err error) {
 	for i := range list {
 		l := &list[i]
-		b.rows++
-		b.out.include(l.Row.Started)
+		b.rowsRead++
+		b.out.widenRange(l.Row.Started)
 		item, ok, err := b.items.item(ctx, l)
 		if err != nil {
 			return 0, err
@@ -157,9 +157,9 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (surplus int,
 		if ok {
 			b.out.Read++
 		}
-		if ok = ok && b.query.matches(&item); ok && b.query.searches() {
-			b.reads++
-			if item.Found, ok, err = b.items.archive.search(ctx, l, newHits(b.query.Text.Words, b.query.Text.Tool, b.query.Text.Error)); err != nil {
+		if ok = ok && b.query.matches(&item); ok && b.query.searchesText() {
+			b.sessionsSearched++
+			if item.Found, ok, err = b.items.archive.search(ctx, l, newTextSearch(b.query.Text.Words, b.query.Text.Tool, b.query.Text.Error)); err != nil {
 				return 0, err
 			}
 		}
@@ -173,8 +173,8 @@ func (b *browsing) add(ctx context.Context, list []session.Listed) (surplus int,
 	return 0, nil
 }
 
-// include widens the range of the starts of the sessions that were read.
-func (l *SessionList) include(started time.Time) {
+// widenRange widens the range from OldestStart to NewestStart so that the range contains started.
+func (l *SessionList) widenRange(started time.Time) {
 	if l.OldestStart == nil || started.Before(*l.OldestStart) {
 		l.OldestStart = &started
 	}
@@ -183,7 +183,8 @@ func (l *SessionList) include(started time.Time) {
 	}
 }
 
-// sessionNamed returns the session of a name as a list. The list is empty for an unknown name.
+// sessionNamed returns a list with the session that find finds under a name. The list is empty if there is none, or if
+// the session is hidden.
 func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
 	l, rec, err := a.find(ctx, tenant, name)
@@ -193,13 +194,13 @@ func (a *Archive) sessionNamed(ctx context.Context, tenant, name string) (Sessio
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
 		return out, err
 	}
-	x, err := newItems(a).itemOfRecord(ctx, &l, rec)
+	x, err := newItemBuilder(a).itemOfRecord(ctx, &l, rec)
 	out.Sessions, out.Read = append(out.Sessions, x), 1
-	out.include(l.Row.Started)
+	out.widenRange(l.Row.Started)
 	return out, err
 }
 
-// rowLimit returns the number of rows of an answer for the limit of a query.
+// rowLimit returns the largest number of rows in an answer to a query with a limit.
 func rowLimit(limit int) int {
 	if limit <= 0 {
 		return DefaultRows
@@ -207,28 +208,28 @@ func rowLimit(limit int) int {
 	return min(limit, MaxRows)
 }
 
-// filters reports whether the query has a condition on sessions besides tenant and time.
-func (q *SessionQuery) filters() bool {
+// hasFilters reports whether the query has a condition on sessions besides tenant and time.
+func (q *SessionQuery) hasFilters() bool {
 	return q.Agent+q.Model+q.Lesson+q.Fate+q.Verdict+q.Run+q.ToolName+q.ErrorKind+q.Tag+q.Length != "" ||
-		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
+		q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searchesText()
 }
 
-// searches reports whether exchanges have to be read.
-func (q *SessionQuery) searches() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
+// searchesText reports whether the query needs the exchanges of sessions, not only their rows.
+func (q *SessionQuery) searchesText() bool { return q.Text.Words+q.Text.Tool+q.Text.Error != "" }
 
-// Selects reports whether the query selects a session by its row; searches of texts do not count.
+// Selects reports whether the row of a session satisfies the query. The field Text is ignored.
 func (q *SessionQuery) Selects(x *SessionItem) bool {
 	withoutText := *q
 	withoutText.Text = TextQuery{}
 	return withoutText.matches(x)
 }
 
-// matches is like Selects, but also uses Text.Tool, if the row has the tools of all turns.
+// matches is like Selects, and also checks Text.Tool if the row has the tools of all turns.
 func (q *SessionQuery) matches(x *SessionItem) bool {
 	if q.Text.Tool != "" && x.Whole && !slices.ContainsFunc(x.Tools, func(name string) bool {
 		return strings.Contains(strings.ToLower(name), strings.ToLower(q.Text.Tool))
 	}) {
-		return false // the search would read the exchanges and find nothing
+		return false // no exchange has such a tool, and a search would read all exchanges
 	}
 	for _, d := range dimensions {
 		if value := d.wanted(q); value != "" && !slices.ContainsFunc(d.values(x), func(v string) bool { return strings.EqualFold(v, value) }) {
@@ -272,16 +273,16 @@ type SampleList struct {
 // BrowseSamples lists the samples that a query selects.
 func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
 	out := SampleList{Samples: []SampleItem{}}
-	limit, of := rowLimit(q.Limit), q.Session
-	if _, isID := session.ParseID(of); of != "" && !isID {
-		l, _, err := a.find(ctx, q.Filter.Tenant, of)
+	limit, sessionID := rowLimit(q.Limit), q.Session
+	if _, isID := session.ParseID(sessionID); sessionID != "" && !isID {
+		l, _, err := a.find(ctx, q.Filter.Tenant, sessionID)
 		if errors.Is(err, ErrNoSession) {
 			return out, nil
 		}
 		if err != nil {
 			return out, err
 		}
-		of = l.Row.ID.String()
+		sessionID = l.Row.ID.String()
 	}
 	within := session.ListRange{Since: q.Filter.From, Until: q.Filter.To, After: q.After, Limit: limit}
 	began := a.now()
@@ -293,7 +294,7 @@ func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList
 		for i := range page.List {
 			out.Read++
 			m := &page.List[i]
-			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || of != "" && of != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
+			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || sessionID != "" && sessionID != m.ID.String() || !q.Filter.Match(m.Tenant, &m.Sample) {
 				continue
 			}
 			if hidden, err := a.hidesSample(ctx, m); err != nil || hidden {

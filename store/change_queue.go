@@ -8,12 +8,12 @@ import (
 	"precept/internal/session"
 )
 
-// maxEchoes is the maximum number of keys in each list. The lists grow while the backend is unavailable. A key beyond
-// the maximum is dropped: feedback with this key does not find its session.
+// maxEchoes is the maximum number of keys in each list of echo keys. The lists grow while the backend is unavailable.
+// A key beyond the maximum is dropped, and feedback with this key does not find its session.
 const maxEchoes = 200_000
 
-// delayedEvery is the pause between two writes of rows in which only counts or times changed.
-const delayedEvery = time.Second
+// delayedPause is the pause between two writes of rows in which only counts or times changed.
+const delayedPause = time.Second
 
 // changeQueue holds the changed sessions and the new echo keys of requests until the recorder takes
 // both. An echo key is an id or a hash by which feedback finds a session. changeQueue also keeps the
@@ -22,7 +22,7 @@ const delayedEvery = time.Second
 type changeQueue struct {
 	mu           sync.Mutex
 	dirty        []*Session      // sessions with a row in the next flush
-	delayed      []*Session      // sessions with a row in the first flush after delayedEvery
+	delayed      []*Session      // sessions with a row in the first flush after delayedPause
 	delayedTaken time.Time       // time at which drain last took the sessions in delayed
 	echoes       []session.Echo  // keys for the next flush
 	undelivered  undeliveredKeys // keys of earlier flushes that the backend does not have yet
@@ -35,11 +35,11 @@ type changeQueue struct {
 // Change is the effect of a turn on the record of a session.
 type Change uint8
 
-// The changes.
+// The effects of a turn on the record of a session.
 const (
 	Unchanged Change = iota
 	Counted          // counts or times changed: a crash may lose the changes of the last second
-	Decided          // a coin was flipped or a text inserted: the next flush must contain the row
+	Decided          // a coin was flipped or a block inserted: the next flush must contain the row
 )
 
 // Release ends the pin of a session, and queues the session's row according to c.
@@ -74,8 +74,8 @@ func (w *changeQueue) AddEchoes(echoes ...session.Echo) {
 	}
 }
 
-// HoldKeys adds keys of a request until the recorder has judged whether the exchange opted out. Feedback finds the
-// sessions of the keys at once; ReleaseKeys decides whether the keys are written.
+// HoldKeys holds the keys of a request until the recorder has decided whether the exchange opted out. Feedback finds
+// the sessions of the keys at once. ReleaseKeys decides whether the keys are written.
 func (w *changeQueue) HoldKeys(request string, echoes ...session.Echo) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -106,7 +106,7 @@ func (w *changeQueue) heldKeys(request string) []session.Echo {
 }
 
 // drain removes and returns the changes for a flush: the sessions in dirty, all keys, and the delayed
-// sessions if delayedEvery has passed or all is true. The keys stay in undelivered until their
+// sessions if delayedPause has passed or all is true. The keys stay in undelivered until their
 // delivery. delivered is the newest flush that the backend has.
 func (w *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]*Session, []session.Echo) {
 	w.mu.Lock()
@@ -114,7 +114,7 @@ func (w *changeQueue) drain(now time.Time, all bool, flush, delivered int64) ([]
 	dirty, echoes := w.dirty, w.echoes
 	w.dirty, w.echoes = nil, nil
 	w.undelivered.add(flush, echoes, delivered)
-	if all || now.Sub(w.delayedTaken) >= delayedEvery {
+	if all || now.Sub(w.delayedTaken) >= delayedPause {
 		for _, ses := range w.delayed {
 			if ses.delayed.Swap(false) && ses.dirty.CompareAndSwap(false, true) {
 				dirty = append(dirty, ses)
@@ -220,6 +220,7 @@ type undeliveredKeys struct {
 	count   int // number of keys in flushes
 }
 
+// flushKeys holds the echo keys that one flush wrote to the outbox.
 type flushKeys struct {
 	flush  int64
 	echoes []session.Echo

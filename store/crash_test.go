@@ -114,10 +114,10 @@ const (
 
 // modelTurn is a turn of the model.
 type modelTurn struct {
-	x        *sample.Exchange
-	b        *store.TurnStart
-	state    turnState
-	recorded bool // a delivery happened since the turn began or ended
+	x                *sample.Exchange
+	b                *store.TurnStart
+	state            turnState
+	recordingBackend bool // a delivery happened since the turn began or ended
 }
 
 // After events in any order, the account balances and matches the backend: each written turn is stored once and
@@ -132,9 +132,9 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				switch {
 				case m.state == ended:
 					m.state = maybe
-				case m.state == begun && m.recorded:
+				case m.state == begun && m.recordingBackend:
 					m.state = stubbed
-				case m.state == begun, m.state == dropped && !m.recorded:
+				case m.state == begun, m.state == dropped && !m.recordingBackend:
 					m.state = unproven
 				}
 			}
@@ -144,7 +144,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 				if m.state == ended {
 					m.state = written
 				}
-				m.recorded = true
+				m.recordingBackend = true
 			}
 		}
 		openTurn := func(label string) *modelTurn {
@@ -170,20 +170,20 @@ func TestAccountMatchesTheStore(t *testing.T) {
 			"end": func() {
 				if m := openTurn("ends"); m != nil {
 					r.endTurn(m.x, m.b)
-					m.state, m.recorded = ended, false
+					m.state, m.recordingBackend = ended, false
 				}
 			},
 			"opt out": func() {
 				if m := openTurn("opts out"); m != nil {
 					readEnvFile(m.x)
 					r.endTurn(m.x, m.b)
-					m.state, m.recorded = dropped, false
+					m.state, m.recordingBackend = dropped, false
 				}
 			},
 			"abandon": func() {
 				if m := openTurn("is abandoned"); m != nil {
 					r.store.Abandon(m.b)
-					m.state, m.recorded = dropped, false
+					m.state, m.recordingBackend = dropped, false
 				}
 			},
 			"session": func() { r.beginSession(tenantA, "s0", picked(true)) },

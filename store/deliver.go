@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	epochEvery   = time.Second            // pause between two checks of the backend's epoch
-	syncEvery    = 5 * time.Second        // pause between two syncs of the backend
-	releaseEvery = time.Second            // pause between two deletions of safe rows
-	startLimit   = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
-	roundLimit   = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
-	stopLimit    = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
-	tailBytes    = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
-	readBytes    = 4 << 20                // bytes read back for one delivery
-	minReadBytes = 1 << 12                // bytes read back for one delivery after deliveries that took too long
-	startBytes   = 1 << 17                // bytes read back for one delivery during a start
-	aheadBytes   = 1 << 20                // bytes read back for one call of overtake
-	aheadRows    = 10_000                 // rows that one call of overtake examines
-	// safeAge is the age of a delivery to a server after which its rows may leave the outbox: a
-	// server may lose the acknowledged writes of its last seconds.
+	epochEvery    = time.Second            // pause between two checks of the backend's epoch
+	syncEvery     = 5 * time.Second        // pause between two syncs of the backend
+	releaseEvery  = time.Second            // pause between two deletions of safe rows
+	startLimit    = 20 * time.Millisecond  // maximum time that a start waits for the rows of the previous run
+	roundLimit    = 150 * time.Millisecond // maximum time to read rows back in one round of the shipper
+	stopLimit     = 3 * time.Second        // maximum time to deliver a backlog at a stop; the rest stays in the outbox
+	tailBytes     = 2 << 20                // bytes of undelivered exchanges at which a delivery starts without a pause
+	readBytes     = 4 << 20                // maximum bytes read back from the outbox for one delivery
+	minReadBytes  = 1 << 12                // bytes read back for one delivery after deliveries that took too long
+	startBytes    = 1 << 17                // maximum bytes read back for one delivery during a start
+	overtakeBytes = 1 << 20                // maximum bytes read back for one call of overtake
+	overtakeRows  = 10_000                 // maximum number of rows that one call of overtake examines
+	// safeAge is the time between a delivery to a backend server and the deletion of its rows from the outbox. A
+	// server that dies may lose the writes that it acknowledged in its last seconds.
 	safeAge = 15 * time.Second
 )
 
-// epochNote is the key of the note with the backend's epoch.
+// epochNote is the key under which the outbox keeps the backend's epoch.
 const epochNote = "epoch"
 
-// epochs is the part of a shared backend that reports a loss of acknowledged data: after a loss, Epoch
-// returns another value.
+// epochs is the part of a shared backend that reveals a loss of acknowledged data. After a loss, Epoch returns
+// another value.
 type epochs interface {
 	Epoch(ctx context.Context) (string, error)
 }
@@ -44,7 +44,7 @@ type epochs interface {
 // when the backend cannot lose the row any more. Only the holder of deliveryMu uses the shipper: one
 // goroutine at a time delivers rows, deletes sessions or closes sessions.
 type shipper struct {
-	be      syncer
+	backend syncer
 	fleet   epochs // nil means this process owns the backend
 	handoff *handoff
 	writer  *writer
@@ -52,22 +52,22 @@ type shipper struct {
 	limits  shipperLimits
 	// before runs before each delivery, and repeats the deletions of other replicas. Otherwise the
 	// delivery would write deleted sessions again.
-	before func(ctx context.Context, now time.Time) error
+	beforeDelivery func(ctx context.Context, now time.Time) error
 
 	deliveryMu sync.Mutex
 
-	tail  batch // rows from the handoff that are not delivered yet
-	err   error // error of the last delivery
-	slow  int   // deliveries that took too long, less the deliveries that succeeded since; each divides maxRead by 4
-	ahead int64 // sequence number up to which overtake has delivered rows; the rows are delivered again in their order
-	due   shipperDue
-	safe  safety
-	phase shipperPhase
+	undelivered batch // rows that the shipper took from the handoff and has not delivered
+	err         error // error of the last delivery
+	slow        int   // deliveries that took too long, less the deliveries that succeeded since; each divides maxRead by 4
+	overtakenTo int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
+	due         shipperDue
+	safe        safety
+	phase       shipperPhase
 }
 
 // shipperLimits are the limits of a shipper.
 type shipperLimits struct {
-	bytes int64         // bytes of exchanges in memory
+	bytes int64         // maximum size of the exchanges in memory
 	every time.Duration // longest pause between two deliveries (QueueOptions.DeliverEvery)
 }
 
@@ -112,28 +112,28 @@ func (d *shipper) ship(ctx context.Context, now time.Time) {
 	}
 }
 
-// deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. After a
-// failure the next call repeats all steps, because each step is idempotent.
+// deliver writes the backlog to the backend, then the rows of the handoff if a delivery is due. Each step is
+// idempotent, and after a failure the next call repeats all steps.
 func (d *shipper) deliver(ctx context.Context, now time.Time) error {
 	if err := d.watchEpoch(ctx, now); err != nil {
 		return err
 	}
-	if err := d.before(ctx, now); err != nil {
+	if err := d.beforeDelivery(ctx, now); err != nil {
 		return err
 	}
 	if done, err := d.catchUp(ctx, now); err != nil || !done {
 		return err
 	}
-	d.handoff.take(&d.tail)
-	due := d.phase == stopping || !now.Before(d.due.deliver) || len(d.tail.exchanges) >= 4*flushAt || d.tail.held >= tailBytes
-	if !due || d.tail.empty() {
+	d.handoff.takeReady(&d.undelivered)
+	due := d.phase == stopping || !now.Before(d.due.deliver) || len(d.undelivered.exchanges) >= 4*flushAt || d.undelivered.heldBytes >= tailBytes
+	if !due || d.undelivered.isEmpty() {
 		return nil
 	}
-	if err := d.writeBatch(ctx, &d.tail); err != nil {
+	if err := d.writeBatch(ctx, &d.undelivered); err != nil {
 		d.makeRoom(err)
 		return err
 	}
-	d.tail.reset()
+	d.undelivered.reset()
 	d.due.deliver = now.Add(d.limits.every)
 	return nil
 }
@@ -156,21 +156,21 @@ func (d *shipper) watchEpoch(ctx context.Context, now time.Time) error {
 		if err := d.handoff.outbox.Rewind(); err != nil {
 			return &stepError{label.StepSpool, err}
 		}
-		d.safe.syncPoints, d.safe.synced, d.ahead = nil, 0, 0
-		d.dropTail()
+		d.safe.syncPoints, d.safe.synced, d.overtakenTo = nil, 0, 0
+		d.dropUndelivered()
 		d.handoff.rereadAll()
 	}
 	d.safe.epoch = epoch
-	if err := d.handoff.outbox.SetNote(epochNote, epoch); err != nil { // after a restart, rows are delivered twice
+	if err := d.handoff.outbox.SetNote(epochNote, epoch); err != nil { // without the note, a restart delivers some rows twice
 		d.deps.failed(label.StepSpool, err)
 	}
 	return nil
 }
 
-// dropTail empties the undelivered batch. The shipper reads its rows back from the outbox later.
-func (d *shipper) dropTail() {
-	d.deps.state.heldBytes.Add(-d.tail.held)
-	d.tail = batch{}
+// dropUndelivered removes the undelivered rows from memory. The shipper reads the rows back from the outbox later.
+func (d *shipper) dropUndelivered() {
+	d.deps.state.heldBytes.Add(-d.undelivered.heldBytes)
+	d.undelivered = batch{}
 }
 
 // catchUp delivers the backlog, the rows that only the outbox has, within a time limit. done reports
@@ -184,8 +184,8 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 		limit, maxBytes = startLimit, startBytes
 	default:
 	}
-	if d.deps.state.reread.Swap(false) {
-		d.dropTail()
+	if d.deps.state.mustReread.Swap(false) {
+		d.dropUndelivered()
 		d.handoff.rereadAll()
 	}
 	for {
@@ -196,7 +196,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 		if d.deps.now().Sub(now) > limit {
 			return false, nil
 		}
-		d.dropTail()
+		d.dropUndelivered()
 		delivered, _ := d.handoff.outbox.Delivered()
 		rows, err := d.handoff.outbox.Read(delivered, until, min(maxBytes, d.maxRead()))
 		if err != nil {
@@ -208,7 +208,7 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 		}
 		var b batch
 		for i := range rows {
-			b.add(&rows[i], d.deps.guard)
+			b.addRow(&rows[i], d.deps.guard)
 		}
 		if err := d.writeBatch(ctx, &b); err != nil {
 			return false, err
@@ -221,45 +221,47 @@ func (d *shipper) catchUp(ctx context.Context, now time.Time) (done bool, err er
 	}
 }
 
-// overtake delivers rows of other tenants before the rows of tenants with a large backlog. Otherwise each exchange of
-// all tenants would wait for this backlog, half a minute with 900 MB. The position of the delivered rows does not
-// change: the rows are delivered a second time in their order, without effect, and only then counted in the account.
+// overtake delivers rows of other tenants before the rows of tenants with a large backlog. Otherwise the exchanges of
+// all tenants would wait for this backlog: half a minute for a backlog of 900 MB. overtake does not advance the
+// delivered position of the outbox. When their turn comes, the rows are delivered again, without effect, and counted
+// in the account.
 func (d *shipper) overtake(ctx context.Context, until int64) error {
 	crowdingTenants := d.handoff.outbox.Crowding(readBytes)
 	if len(crowdingTenants) == 0 {
 		return nil
 	}
-	if delivered, last := d.handoff.outbox.Delivered(); d.ahead < delivered || d.ahead > last {
-		d.ahead = delivered
+	if delivered, last := d.handoff.outbox.Delivered(); d.overtakenTo < delivered || d.overtakenTo > last {
+		d.overtakenTo = delivered
 	}
-	rows, ahead, err := d.handoff.outbox.ReadOthers(d.ahead, min(until, d.ahead+aheadRows), min(aheadBytes, d.maxRead()), crowdingTenants)
+	rows, ahead, err := d.handoff.outbox.ReadOthers(d.overtakenTo, min(until, d.overtakenTo+overtakeRows), min(overtakeBytes, d.maxRead()), crowdingTenants)
 	if err != nil {
 		return &stepError{label.StepReadBack, err}
 	}
 	var b batch
 	for i := range rows {
-		b.add(&rows[i], d.deps.guard)
+		b.addRow(&rows[i], d.deps.guard)
 	}
 	if err := d.writer.write(ctx, &b); err != nil && !errors.Is(err, ErrVolatile) {
 		d.adjustMaxRead(err)
 		return err
 	}
-	d.ahead = ahead
+	d.overtakenTo = ahead
 	return nil
 }
 
-// makeRoom frees memory after a failed delivery. With an outbox, a tail that is too large leaves
-// memory. Without an outbox, older rows of a session and the oldest echo keys are dropped.
+// makeRoom frees memory after a failed delivery. With an outbox, the undelivered rows leave memory if they take too
+// much of it, or if their delivery took too long. Without an outbox, the older rows of each session and the oldest echo
+// keys are dropped.
 func (d *shipper) makeRoom(err error) {
 	switch {
 	case d.handoff.outbox == nil:
-		d.tail.rows = newestRows(d.tail.rows)
-		d.tail.echoes = d.tail.echoes[max(0, len(d.tail.echoes)-maxEchoes):]
-	case isTimeout(err) && d.tail.held > d.maxRead(): // the shipper reads the rows back in smaller batches
-		d.handoff.returnBatch(&d.tail)
-	case errors.Is(err, context.Canceled), d.tail.held < d.limits.bytes/4 && len(d.tail.rows) < manyRows:
+		d.undelivered.rows = newestRows(d.undelivered.rows)
+		d.undelivered.echoes = d.undelivered.echoes[max(0, len(d.undelivered.echoes)-maxEchoes):]
+	case isTimeout(err) && d.undelivered.heldBytes > d.maxRead(): // the shipper reads the rows back in smaller batches
+		d.handoff.returnBatch(&d.undelivered)
+	case errors.Is(err, context.Canceled), d.undelivered.heldBytes < d.limits.bytes/4 && len(d.undelivered.rows) < manyRows:
 	default:
-		d.handoff.returnBatch(&d.tail)
+		d.handoff.returnBatch(&d.undelivered)
 	}
 }
 
@@ -286,7 +288,7 @@ func isTimeout(err error) bool {
 // writeBatch writes a batch to the backend, and counts its exchanges in the tally and in the account of the
 // outbox (outbox.Account).
 func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
-	stubs := d.writer.tombs.remaining(session.Batch{Exchanges: b.interrupted})
+	stubs := d.writer.tombstones.withoutDeleted(session.Batch{Exchanges: b.interrupted})
 	if err := d.writer.writeSessions(ctx, stubs); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
@@ -294,7 +296,7 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	d.adjustMaxRead(err)
 	if errors.Is(err, ErrVolatile) { // without a backend, the sessions must stay in memory
 		d.deps.tally.DroppedReadOnly.Add(int64(len(b.exchanges)))
-		d.deps.state.heldBytes.Add(-b.held)
+		d.deps.state.heldBytes.Add(-b.heldBytes)
 		d.deps.state.delivered.Store(b.flush)
 		return nil
 	}
@@ -311,8 +313,8 @@ func (d *shipper) writeBatch(ctx context.Context, b *batch) error {
 	return nil
 }
 
-// countDelivered updates tally and state after the delivery of a batch, and returns the number of its
-// dropped exchanges by reason.
+// countDelivered updates tally and state after the delivery of a batch. refused is the number of exchanges of the
+// batch that were not stored, by reason.
 func (d *shipper) countDelivered(b *batch) (refused map[string]int64) {
 	refused = map[string]int64{}
 	if b.damaged > 0 {
@@ -330,7 +332,7 @@ func (d *shipper) countDelivered(b *batch) (refused map[string]int64) {
 		}
 		d.deps.tally.Exchanges.Add(1)
 	}
-	d.deps.state.heldBytes.Add(-b.held)
+	d.deps.state.heldBytes.Add(-b.heldBytes)
 	if b.flush > 0 {
 		d.deps.state.delivered.Store(b.flush)
 	}

@@ -1,5 +1,5 @@
 // Package store holds the sessions of a running precept in memory, records exchanges, and takes
-// feedback. Package learn computes rewards, counters and samples from them.
+// feedback. Package learn computes rewards, counters and samples from the exchanges and the feedback.
 //
 // # On the request path
 //
@@ -29,6 +29,6 @@
 // # Lock order
 //
 // shipper.deliveryMu, handoff.mu, the mutex of a session.Record, the mutex of the sessions in memory.
-// The mutexes of inbox, changeQueue, touched and tombstones are leaves. A caller of the backend holds
-// none of these locks but shipper.deliveryMu.
+// The mutexes of inbox, changeQueue, rewardQueue and tombstones are leaves. Of all these locks, only
+// shipper.deliveryMu may be held during a call of the backend.
 package store

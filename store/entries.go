@@ -36,15 +36,15 @@ const (
 	KindError    = "error"
 )
 
-// maxText is the largest length of a text, in bytes. Longer texts are cut.
-const maxText = 32 << 10
+// maxTextBytes is the largest length of the text of an Entry, in bytes. Longer texts are cut.
+const maxTextBytes = 32 << 10
 
-// cut shortens a text that is too long for a page, between two characters.
+// cut shortens Text to at most maxTextBytes, at the boundary of a character, and sets Cut.
 func (e *Entry) cut() {
-	if len(e.Text) <= maxText {
+	if len(e.Text) <= maxTextBytes {
 		return
 	}
-	n := maxText
+	n := maxTextBytes
 	for n > 0 && !utf8.RuneStart(e.Text[n]) {
 		n--
 	}
@@ -73,9 +73,9 @@ func entryOf(x *sample.Message) Entry {
 	return e
 }
 
-// withInsertions returns the entries of a request with the inserted blocks and the withheld lessons
-// of the turn, each at its place: before the user's text, before a tool's result, or after the
-// system prompt.
+// withInsertions returns the entries of a request, with the blocks that the turn inserted and the lessons that the
+// turn withheld. Each of these entries is where the model read the block, or would have read the lesson: before the
+// user's text, before a tool's result, or after the system prompt.
 func withInsertions(request []sample.Message, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
 	newestUser := -1 // index of the newest text of the user; -1 means no text of the user
@@ -87,7 +87,7 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	before := map[int][]Entry{}
 	for i := range blocks {
 		if b := &blocks[i]; b.Turn == e.Turn {
-			place := placeOf(b, list, newestUser)
+			place := insertionIndex(b, list, newestUser)
 			before[place] = append(before[place], blockEntry(b, r))
 		}
 	}
@@ -110,8 +110,8 @@ func withInsertions(request []sample.Message, blocks []session.Block, e *sample.
 	return out
 }
 
-// placeOf returns the index of the entry before which a block was inserted; -1 means before all entries.
-func placeOf(b *session.Block, list []Entry, newestUser int) int {
+// insertionIndex returns the index of the entry before which a block was inserted; -1 means before all entries.
+func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 	switch {
 	case b.Anchor.CallID != "":
 		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.MessageResult && e.CallID == b.Anchor.CallID })

@@ -18,8 +18,8 @@ const (
 	maxRetainPause  = 10 * time.Minute       // longest pause between two deletions by age
 	retainStep      = 250 * time.Millisecond // longest duration of one deletion by age, because deliveries wait meanwhile
 	parkedAge       = 7 * 24 * time.Hour     // age at which parked feedback, which waits for its session, is deleted
-	erasuresEvery   = time.Second            // pause between two look-ups of the erasures of other replicas
-	completeErasure = time.Minute            // age at which another replica has completed its erasure in the backend
+	erasuresEvery   = time.Second            // pause between two reads of the erasures of other replicas
+	completeErasure = time.Minute            // age at which the replica that announced an erasure has completed it in the backend
 )
 
 // errUnwritten is the error for a deletion while some rows are not in the backend. A later delivery of
@@ -35,39 +35,39 @@ type deleter interface {
 	session.Finder
 }
 
-// announcer is the part of a shared backend by which replicas announce erasures.
+// announcer is the part of a shared backend with the list of erasures, which all replicas read.
 type announcer interface {
-	// Announce adds an erasure to the list of all replicas, and returns its position in the list.
+	// Announce appends an erasure to the list, and returns its position.
 	Announce(ctx context.Context, e session.Erasure) (place string, err error)
 	// Erasures returns the erasures after a position.
 	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
 }
 
-// eraser deletes sessions by age, on request, and on a request to another replica. The eraser works in
-// the goroutine of the shipper and under its lock, so that no delivery runs meanwhile.
+// eraser deletes sessions by age, on request, and when another replica announces an erasure. The eraser works in the
+// goroutine of the shipper and under its lock, so that no delivery runs during a deletion.
 type eraser struct {
-	be       deleter
-	fleet    announcer // nil means this process owns the backend
-	sessions *sessions
-	changes  *changeQueue
-	touched  *touched
-	posts    *poster
-	tombs    *tombstones
-	shipper  *shipper
-	guard    *guard.Guard
-	tally    *Tally
-	options  *Options
-	flushNow func(ctx context.Context) // records and ships everything at once
+	backend     deleter
+	fleet       announcer // nil means this process owns the backend
+	sessions    *sessions
+	changes     *changeQueue
+	rewardQueue *rewardQueue
+	posts       *poster
+	tombstones  *tombstones
+	shipper     *shipper
+	guard       *guard.Guard
+	tally       *Tally
+	options     *Options
+	flushNow    func(ctx context.Context) // records and ships everything at once
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
 	deletions chan deletion
 
 	nextRetain time.Time // time of the next deletion by age
-	replicas   follower
+	erasures   erasureCursor
 }
 
-// follower holds the position in the list of erasures of all replicas.
-type follower struct {
+// erasureCursor is the position of this replica in the list of erasures.
+type erasureCursor struct {
 	due          time.Time // time of the next look-up
 	last         string    // position of the last erasure that was applied
 	ownPositions []string  // positions of the erasures of this replica since last
@@ -86,15 +86,15 @@ type deletionResult struct {
 
 func (x *eraser) setRetention(age time.Duration) { x.retention.Store(int64(age)) }
 
-// forgetSession deletes the sessions with a name. For a run, forgetSession deletes all sessions of the
-// run, too.
+// forgetSession deletes the sessions with a name. If the name belongs to a run or a parent session, forgetSession also
+// deletes the sessions of the run or the child sessions.
 func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return x.runInShipper(ctx, func(ctx context.Context) (int, error) {
-		ids, err := idsNamed(ctx, x.be, tenant, name)
+		ids, err := idsOfName(ctx, x.backend, tenant, name)
 		if err != nil {
 			return 0, err
 		}
-		for _, id := range slices.Clone(ids) { // the sessions of a run
+		for _, id := range slices.Clone(ids) { // also delete the sessions of a run
 			members, err := x.membersOf(ctx, tenant, id)
 			if err != nil {
 				return 0, err
@@ -111,7 +111,7 @@ func (x *eraser) forgetSession(ctx context.Context, tenant, name string) (int, e
 		}
 		found := 0
 		for _, id := range ids {
-			stored, err := x.be.Forget(ctx, tenant, id)
+			stored, err := x.backend.Forget(ctx, tenant, id)
 			if err != nil {
 				return found, err
 			}
@@ -134,7 +134,7 @@ func (x *eraser) forgetTenant(ctx context.Context, tenant string) (int, error) {
 		if err != nil {
 			return 0, err
 		}
-		n, err := x.be.ForgetTenant(ctx, tenant)
+		n, err := x.backend.ForgetTenant(ctx, tenant)
 		return max(n, inMemory), err
 	})
 }
@@ -145,7 +145,7 @@ func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (a
 	if err != nil || !ok {
 		return nil, err
 	}
-	err = session.EachMember(ctx, x.be, tenant, &member, func(ids []session.ID) error {
+	err = session.EachMember(ctx, x.backend, tenant, &member, func(ids []session.ID) error {
 		all = append(all, ids...)
 		return nil
 	})
@@ -164,8 +164,8 @@ func (x *eraser) runInShipper(ctx context.Context, run func(ctx context.Context)
 	return r.n, r.err
 }
 
-// runDeletion delivers all rows, then runs c. If rows remain undelivered, runDeletion returns
-// errUnwritten and does not run c.
+// runDeletion delivers all rows, then runs c and sends the result to the caller of c. If rows remain undelivered, the
+// result is errUnwritten, and c does not run.
 func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 	r := deletionResult{}
 	r.err = x.guard.Err(label.StepForget, func() (err error) {
@@ -175,28 +175,28 @@ func (x *eraser) runDeletion(ctx context.Context, c deletion) {
 		}
 		ctx := context.WithoutCancel(ctx) // a stop waits for the deletion: an incomplete deletion would leave content
 		r.n, err = c.run(ctx)
-		x.emptyCaches()
+		x.clearCaches()
 		return errors.Join(err, x.purge())
 	})
 	c.done <- r
 }
 
 // eraseLocal removes deleted sessions from the memory, the batches and the outbox of this process, and adds
-// their tombstones, which reject later content of the sessions. eraseLocal returns the ids of the sessions
-// that were in memory, and their number. For the erasure of a tenant only the number is set.
+// their tombstones, which reject later content of the sessions. found has the ids of the sessions that were in memory,
+// and n is their number. For the erasure of a tenant only n is set.
 func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[session.ID]bool, n int, err error) {
 	selects := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
-	// This look-up is first: if the backend does not answer, the erasure has no effect yet, and the memory still has
-	// the echo keys that connect posts with the sessions.
-	before, last, err := x.posts.latePostsOf(ctx, 0, e.Tenant, len(e.IDs) == 0, selects)
+	// This look-up must come first. The memory still has the echo keys that connect posts with the sessions. If the
+	// backend does not answer, the erasure has had no effect yet.
+	before, last, err := x.posts.latePostNumbers(ctx, 0, e.Tenant, len(e.IDs) == 0, selects)
 	if err != nil {
 		return nil, 0, err
 	}
 	if found, n, err = x.eraseQueued(e, selects); err != nil {
 		return found, n, err
 	}
-	// This look-up finds the posts that were written during the first. The tombstones cover later posts.
-	after, _, err := x.posts.latePostsOf(ctx, last, e.Tenant, len(e.IDs) == 0, selects)
+	// The second look-up finds the posts that were written during the first one. The tombstones cover later posts.
+	after, _, err := x.posts.latePostNumbers(ctx, last, e.Tenant, len(e.IDs) == 0, selects)
 	if err != nil {
 		return found, n, err
 	}
@@ -211,7 +211,7 @@ func (x *eraser) eraseLocal(ctx context.Context, e *session.Erasure) (found map[
 func (x *eraser) eraseQueued(e *session.Erasure, selects func(session.ID) bool) (found map[session.ID]bool, n int, err error) {
 	x.shipper.handoff.mu.Lock()
 	defer x.shipper.handoff.mu.Unlock()
-	x.tombs.add(e)
+	x.tombstones.add(e)
 	found = map[session.ID]bool{}
 	if len(e.IDs) == 0 {
 		n = x.sessions.live.forgetTenant(e.Tenant)
@@ -223,11 +223,11 @@ func (x *eraser) eraseQueued(e *session.Erasure, selects func(session.ID) bool) 
 		}
 	}
 	x.shipper.handoff.forget(e.Tenant, selects)
-	x.shipper.tail.forget(e.Tenant, selects)
+	x.shipper.undelivered.forget(e.Tenant, selects)
 	x.changes.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && selects(k.ID) })
-	x.touched.forget(e.Tenant, selects)
+	x.rewardQueue.forget(e.Tenant, selects)
 	if box := x.shipper.handoff.outbox; box != nil {
-		var ids []outbox.SessionID // none: all sessions of the tenant
+		var ids []outbox.SessionID // an empty list selects all sessions of the tenant
 		for _, id := range e.IDs {
 			ids = append(ids, id)
 		}
@@ -236,9 +236,8 @@ func (x *eraser) eraseQueued(e *session.Erasure, selects func(session.ID) bool) 
 	return found, n, err
 }
 
-// emptyCaches empties the cache of exchanges, and calls the hook Erased, so that other packages empty
-// their caches.
-func (x *eraser) emptyCaches() {
+// clearCaches empties the cache of exchanges, and calls Hooks.Erased, so that other packages empty their caches.
+func (x *eraser) clearCaches() {
 	x.options.Exchanges.forget()
 	x.callErased()
 }
@@ -249,15 +248,15 @@ func (x *eraser) callErased() {
 	}
 }
 
-// announce publishes the erasure to other replicas. Call announce before the deletion: a replica
-// without the erasure could write the session again.
+// announce announces an erasure to the other replicas. announce must run before the deletion, because a replica that
+// does not know the erasure could write the session again.
 func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 	if x.fleet == nil {
 		return nil
 	}
 	place, err := x.fleet.Announce(ctx, e)
 	if err == nil {
-		x.replicas.ownPositions = append(x.replicas.ownPositions, place)
+		x.erasures.ownPositions = append(x.erasures.ownPositions, place)
 	}
 	return err
 }
@@ -265,11 +264,11 @@ func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
 // followReplicas repeats the new erasures of other replicas. followReplicas runs before each delivery,
 // because the outbox may contain a session that was deleted while this replica was down.
 func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
-	if x.fleet == nil || now.Before(x.replicas.due) {
+	if x.fleet == nil || now.Before(x.erasures.due) {
 		return nil
 	}
 	for {
-		list, err := x.fleet.Erasures(ctx, x.replicas.last)
+		list, err := x.fleet.Erasures(ctx, x.erasures.last)
 		if err != nil {
 			return err
 		}
@@ -278,22 +277,22 @@ func (x *eraser) followReplicas(ctx context.Context, now time.Time) error {
 		}
 		for i := range list {
 			e := &list[i]
-			if !slices.Contains(x.replicas.ownPositions, e.Place) && e.Tenant != "" {
+			if !slices.Contains(x.erasures.ownPositions, e.Place) && e.Tenant != "" {
 				if err := x.repeatErasure(ctx, e, now); err != nil {
 					return err
 				}
 			}
-			x.replicas.last = e.Place
+			x.erasures.last = e.Place
 		}
 	}
-	x.replicas.ownPositions, x.replicas.due = nil, now.Add(erasuresEvery)
+	x.erasures.ownPositions, x.erasures.due = nil, now.Add(erasuresEvery)
 	return nil
 }
 
 // repeatErasure repeats the erasure of another replica in memory and in the outbox. An erasure that is younger than
 // completeErasure is repeated in the backend, too, because this replica may have written the session since.
 func (x *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time.Time) error {
-	defer x.emptyCaches()
+	defer x.clearCaches()
 	if _, _, err := x.eraseLocal(ctx, e); err != nil {
 		return err
 	}
@@ -304,18 +303,18 @@ func (x *eraser) repeatErasure(ctx context.Context, e *session.Erasure, now time
 		return nil
 	}
 	if len(e.IDs) == 0 {
-		_, err := x.be.ForgetTenant(ctx, e.Tenant)
+		_, err := x.backend.ForgetTenant(ctx, e.Tenant)
 		return err
 	}
 	for _, id := range e.IDs {
-		if _, err := x.be.Forget(ctx, e.Tenant, id); err != nil {
+		if _, err := x.backend.Forget(ctx, e.Tenant, id); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// purge removes the text of deleted rows from the files of the outbox.
+// purge removes the content of deleted rows from the files of the outbox.
 func (x *eraser) purge() error {
 	box := x.shipper.handoff.outbox
 	if box == nil {
@@ -324,8 +323,8 @@ func (x *eraser) purge() error {
 	return errors.Join(box.Tidy(), box.DeleteAside(time.Time{}))
 }
 
-// deleteOldAside deletes damaged outbox files that were set aside before a time. If the backend has
-// deleted sessions by age, the text of deleted rows also leaves the outbox's file.
+// deleteOldAside deletes damaged outbox files that were set aside before a time. If deleted is true, the backend has
+// deleted sessions by age, and the content of deleted rows is also removed from the outbox's file.
 func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
 	box := x.shipper.handoff.outbox
 	if box == nil {
@@ -339,8 +338,9 @@ func (x *eraser) deleteOldAside(deleted bool, before time.Time) {
 	}
 }
 
-// retain deletes sessions and parked feedback by age, with a time limit.
-func (x *eraser) retain(ctx context.Context) {
+// deleteByAge deletes old sessions and old parked feedback, if this is due. The deletion of sessions has a time
+// limit; the rest follows a second later.
+func (x *eraser) deleteByAge(ctx context.Context) {
 	now, age := x.options.Now(), time.Duration(x.retention.Load())
 	if now.Before(x.nextRetain) {
 		return
@@ -351,7 +351,7 @@ func (x *eraser) retain(ctx context.Context) {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)
 		var n int
-		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.be.Retain(step, now.Add(-age)); return err })
+		err := x.guard.Err(label.StepRetain, func() (err error) { n, err = x.backend.Retain(step, now.Add(-age)); return err })
 		cancel()
 		x.tally.Retired.Add(int64(n))
 		if n > 0 {
@@ -367,7 +367,7 @@ func (x *eraser) retain(ctx context.Context) {
 		}
 	}
 	x.nextRetain = now.Add(pause)
-	err := x.guard.Err(label.StepRetain, func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
+	err := x.guard.Err(label.StepRetain, func() error { _, err := x.backend.PurgeParked(ctx, now.Add(-parked)); return err })
 	if box := x.shipper.handoff.outbox; box != nil {
 		expired, failed := box.DropPostsBefore(now.Add(-parked))
 		x.tally.Late.Expired.Add(expired)
@@ -376,6 +376,6 @@ func (x *eraser) retain(ctx context.Context) {
 	if err != nil && ctx.Err() == nil {
 		x.options.Hooks.Failed(label.StepRetain, err)
 	}
-	x.tombs.tidy(now)
+	x.tombstones.deleteOld(now)
 	x.changes.dropHeldBefore(now.Add(-tombstoneAge))
 }

@@ -15,10 +15,10 @@ import (
 )
 
 const (
-	cachedFor      = 10 * time.Minute // longest life of an entry: deletion by age must reach memory, too
+	cachedFor      = 10 * time.Minute // longest life of an entry, because content that the backend deletes by age must also leave memory
 	cachedForFleet = 10 * time.Second // longest life of an entry if other replicas write to the backend
-	writtenShards  = 4096             // counters of writes; the sessions of one shard share a counter
-	exchangeCost   = 1024             // bytes of an exchange without its texts
+	writtenShards  = 4096             // number of write counters; the sessions of one shard share a counter
+	exchangeCost   = 1024             // approximate bytes of an exchange in memory, without its texts
 )
 
 // ExchangeCache holds the decoded exchanges of stored sessions. Pages, backtests, exports and the
@@ -29,7 +29,7 @@ const (
 // deletions. A reader that begins after a write therefore never gets an entry from before the write.
 // ExchangeCache is safe for concurrent use.
 //
-// Without other replicas, half of the size is for the sessions that are still open; see openDocuments.
+// Without other replicas, half of the size is reserved for the sessions that are still open; see openDocuments.
 type ExchangeCache struct {
 	open         *openDocuments // nil means other replicas write to the backend
 	cache        *ristretto.Cache[uint64, []sample.Exchange]
@@ -41,7 +41,7 @@ type ExchangeCache struct {
 }
 
 // NewExchangeCache returns a cache of about size bytes. shared reports that other replicas write to the
-// backend. Close ends its goroutines.
+// backend. Close ends the goroutines of the cache.
 func NewExchangeCache(size int64, shared bool) (*ExchangeCache, error) {
 	openBytes := size / 2
 	if shared {
@@ -89,7 +89,7 @@ func (c *ExchangeCache) read(ctx context.Context, backend exchangeReader, tenant
 	c.misses.Add(1)
 	list, err := backend.Exchanges(ctx, tenant, id)
 	if err == nil && len(list) > 0 {
-		c.cache.SetWithTTL(key, slices.Clone(list), costOf(list), c.life)
+		c.cache.SetWithTTL(key, slices.Clone(list), approximateBytes(list), c.life)
 	}
 	return list, err
 }
@@ -107,23 +107,24 @@ func (c *ExchangeCache) shard(id session.ID) *atomic.Uint64 {
 	return &c.written[maphash.Comparable(c.seed, id)%writtenShards]
 }
 
-// noteWritten invalidates the cached sessions of the written exchanges in list. stored reports that the
-// backend has all exchanges of list except refused ones: then the documents are added to open.
-func (c *ExchangeCache) noteWritten(list []sample.Exchange, stored bool) {
+// invalidateWritten invalidates the cache entries of the sessions to which the exchanges of list were written. stored
+// reports that the write succeeded: the backend then has all exchanges of list except refused ones, and their
+// documents are added to open.
+func (c *ExchangeCache) invalidateWritten(list []sample.Exchange, stored bool) {
 	if c == nil {
 		return
 	}
 	for i := range list {
-		c.shard(refOf(&list[i]).ID).Add(1)
+		c.shard(sessionRef(&list[i]).ID).Add(1)
 	}
 	if stored && c.open != nil {
 		c.open.add(list)
 	}
 }
 
-// readForClosing returns the exchanges of a session that closes with the given number of stored
-// exchanges: from open if open has this number, else from the backend. The caller holds
-// shipper.deliveryMu.
+// readForClosing returns the exchanges of a session that closes. stored is the number of its exchanges in the backend.
+// If open has the same number of exchanges, readForClosing returns these without a call of the backend. The caller
+// holds shipper.deliveryMu.
 func (c *ExchangeCache) readForClosing(ctx context.Context, backend exchangeReader, ref session.Ref, stored int) ([]sample.Exchange, error) {
 	if c == nil || c.open == nil {
 		return backend.Exchanges(ctx, ref.Tenant, ref.ID)
@@ -148,8 +149,8 @@ func (c *ExchangeCache) forget() {
 	}
 }
 
-// retire empties the cache after a deletion by age, but keeps the documents of the open sessions with
-// an exchange since a time.
+// retire empties the cache after a deletion of the sessions older than a time. The documents of newer open sessions
+// stay in memory.
 func (c *ExchangeCache) retire(before time.Time) {
 	if c == nil {
 		return
@@ -161,8 +162,8 @@ func (c *ExchangeCache) retire(before time.Time) {
 	}
 }
 
-// costOf returns the approximate number of bytes of exchanges in memory.
-func costOf(list []sample.Exchange) (n int64) {
+// approximateBytes returns the approximate number of bytes of exchanges in memory.
+func approximateBytes(list []sample.Exchange) (n int64) {
 	for i := range list {
 		x := &list[i]
 		n += exchangeCost + int64(len(x.Reply.Text)+len(x.System)+len(x.Tools))
@@ -179,7 +180,7 @@ func costOf(list []sample.Exchange) (n int64) {
 // Imported stores a batch of past exchanges in the backend. Readers of a session in the batch see the
 // exchanges at once, although they may have read the session before.
 func (s *Store) Imported(ctx context.Context, b session.Batch) error {
-	defer s.options.Exchanges.noteWritten(b.Exchanges, false) // even after an error: the end of ctx leaves the result open
+	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write that ctx interrupts may have succeeded
 	return s.options.Backend.Write(ctx, b)
 }
 

@@ -10,18 +10,18 @@ import (
 	"precept/internal/session"
 )
 
-// Recent holds the newest sessions of a time range, from which facets are counted.
+// Recent holds the newest sessions of a time range. Recent.Facets counts their facets.
 type Recent struct {
 	Sessions    []SessionItem
 	OldestStart time.Time // start of the oldest session that was read
 	Whole       bool      // the range has no older session
 }
 
-// Facets are the values of the sessions that a query selects, each with its number of sessions. A
-// facet ignores its own field of the query, so that a value can be replaced by another.
+// Facets are the values that occur in the sessions that a query selects, each with its number of sessions. The counts
+// of a facet ignore the facet's own field of the query. A page can then offer the other values of this field.
 type Facets struct {
-	Counted     int           `json:"counted"` // sessions that the query selects, among the read sessions
-	Read        int           `json:"read"`    // sessions whose rows were read
+	Counted     int           `json:"counted"` // number of read sessions that the query selects
+	Read        int           `json:"read"`    // number of sessions whose rows were read
 	OldestStart time.Time     `json:"back_to"` // start of the oldest of these sessions
 	Whole       bool          `json:"whole"`   // the time range has no older session
 	Agents      []FacetValue  `json:"agent"`
@@ -33,8 +33,8 @@ type Facets struct {
 	Tags        []FacetValue  `json:"tag"`
 	Lengths     []FacetValue  `json:"length"`
 	Lessons     []LessonFacet `json:"lesson"`
-	Controls    int           `json:"control"` // control sessions
-	WithLoops   int           `json:"loops"`   // sessions with a loop
+	Controls    int           `json:"control"` // number of control sessions
+	WithLoops   int           `json:"loops"`   // number of sessions with a loop
 }
 
 // FacetValue is a value with the number of its sessions.
@@ -43,7 +43,7 @@ type FacetValue struct {
 	Sessions int    `json:"sessions"`
 }
 
-// LessonFacet is a lesson with the number of sessions of each fate of the lesson.
+// LessonFacet is a lesson with the number of sessions in which the lesson has each fate.
 type LessonFacet struct {
 	Slug     string `json:"slug"`
 	Matched  int    `json:"matched"`
@@ -97,7 +97,7 @@ var dimensions = []dimension{ //nolint:gochecknoglobals // a table, never writte
 
 // Recent reads the newest sessions of a time range, at most maxScan sessions within maxSearch.
 func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.Time) (Recent, error) {
-	items, out, began := newItems(a), Recent{}, a.now()
+	items, out, began := newItemBuilder(a), Recent{}, a.now()
 	within := session.ListRange{Since: since, Until: until, Limit: MaxRows}
 	for read := 0; ; {
 		page, err := a.backend.Newest(ctx, tenant, within)
@@ -112,7 +112,7 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 				return out, err
 			}
 			if ok {
-				x.Name, x.Task, x.Found = "", "", nil // facets use no text of a client, and the caller keeps the list in memory
+				x.Name, x.Task, x.Found = "", "", nil // saves memory: the caller keeps the list, and facets do not use these texts
 				out.Sessions = append(out.Sessions, x)
 			}
 		}
@@ -124,8 +124,8 @@ func (a *Archive) Recent(ctx context.Context, tenant string, since, until time.T
 	}
 }
 
-// Facets counts the values of the sessions that the query selects by their rows. Facets ignores the
-// field Text of the query.
+// Facets counts the values that occur in the sessions whose rows satisfy the query. Facets ignores the field Text of
+// the query.
 func (r *Recent) Facets(q *SessionQuery) Facets {
 	f := Facets{Read: len(r.Sessions), OldestStart: r.OldestStart, Whole: r.Whole}
 	withoutText := *q
@@ -174,7 +174,7 @@ func (r *Recent) Facets(q *SessionQuery) Facets {
 	return f
 }
 
-// without returns the query without the field of a dimension.
+// without returns the query without the condition on a dimension, given by its index in dimensions.
 func (q *SessionQuery) without(dimension int) SessionQuery {
 	out := *q
 	*[]*string{&out.Agent, &out.Model, &out.Verdict, &out.ToolName, &out.ErrorKind, &out.Run, &out.Tag, &out.Length}[dimension] = ""
@@ -212,8 +212,8 @@ func (f *Facets) addLessons(lessons map[string]*LessonFacet, x *SessionItem) {
 // maxValueBytes is the largest length of a value in a query, in bytes.
 const maxValueBytes = 256
 
-// ranked returns the values of a facet, the most frequent first, without the empty value and without
-// values that no query can ask for.
+// ranked returns the values of a facet, the most frequent first. The empty value, and values that are too long for a
+// query, are left out.
 func ranked(counts map[string]int) []FacetValue {
 	out := make([]FacetValue, 0, len(counts))
 	for value, n := range counts {

@@ -15,22 +15,21 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackSets is the part of a backend that keeps the feedback of each session, and joins parked
-// feedback.
-type feedbackSets interface {
+// feedbackStore is the part of a backend that stores the feedback of sessions, and moves parked feedback to sessions.
+type feedbackStore interface {
 	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	FeedbackEntry(ctx context.Context, tenant string, id session.ID, entry string) (feedback.Entry, bool, error)
 	Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error)
 }
 
-// touched is the set of sessions whose reward the learner must compute again.
-type touched struct {
+// rewardQueue is the set of sessions whose reward the learner must compute again.
+type rewardQueue struct {
 	mu   sync.Mutex
 	refs map[session.Ref]bool
 }
 
-func (t *touched) add(tenant string, id session.ID) {
+func (t *rewardQueue) add(tenant string, id session.ID) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.refs == nil {
@@ -39,8 +38,8 @@ func (t *touched) add(tenant string, id session.ID) {
 	t.refs[session.Ref{Tenant: tenant, ID: id}] = true
 }
 
-// take returns and empties the set.
-func (t *touched) take() map[session.Ref]bool {
+// take returns the sessions of the set, and empties the set.
+func (t *rewardQueue) take() map[session.Ref]bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	refs := t.refs
@@ -49,7 +48,7 @@ func (t *touched) take() map[session.Ref]bool {
 }
 
 // forget removes sessions of a tenant.
-func (t *touched) forget(tenant string, selects func(session.ID) bool) {
+func (t *rewardQueue) forget(tenant string, selects func(session.ID) bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	for ref := range t.refs {
@@ -59,37 +58,38 @@ func (t *touched) forget(tenant string, selects func(session.ID) bool) {
 	}
 }
 
-// feedbackWriter adds feedback to sessions and to their units, the runs or parent sessions, and adds the
-// sessions to touched.
+// feedbackWriter stores the feedback of sessions, and copies it to their units, the runs or parent sessions. A session
+// with new feedback enters rewardQueue.
 type feedbackWriter struct {
-	be       feedbackSets
-	sessions *sessions
-	touched  *touched
-	guard    *guard.Guard
-	tally    *Tally
-	failed   func(step label.Step, err error)
+	backend     feedbackStore
+	sessions    *sessions
+	rewardQueue *rewardQueue
+	guard       *guard.Guard
+	tally       *Tally
+	failed      func(step label.Step, err error)
 }
 
-// addAndCount is like add, but counts feedback for which a session has no room instead of returning
+// addAndCount is like add, but counts the entries that a session rejects at its feedback limit, instead of returning
 // an error.
 func (f *feedbackWriter) addAndCount(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
-	return f.countFull(f.add(ctx, tenant, entries))
+	return f.countRejected(f.add(ctx, tenant, entries))
 }
 
-// add adds feedback to sessions, and adds the sessions with new feedback to touched. The error is a
-// session.FeedbackFull if a session has no room.
+// add stores feedback, and puts the sessions that gained feedback into rewardQueue. The error is a session.FeedbackFull
+// if a session has reached its feedback limit.
 func (f *feedbackWriter) add(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
-	added, err := f.be.AddFeedback(ctx, tenant, entries)
+	added, err := f.backend.AddFeedback(ctx, tenant, entries)
 	for id := range entries {
 		if added == nil || added[id] > 0 { // added is nil if the backend does not report the number of new entries
-			f.touched.add(tenant, id)
+			f.rewardQueue.add(tenant, id)
 		}
 	}
 	return err
 }
 
-// countFull counts the feedback for which a session has no room, and returns nil for such an error.
-func (f *feedbackWriter) countFull(err error) error {
+// countRejected counts the entries that a session rejected at its feedback limit. For a session.FeedbackFull
+// countRejected returns nil, and for any other error the error.
+func (f *feedbackWriter) countRejected(err error) error {
 	if n, ok := errors.AsType[session.FeedbackFull](err); ok {
 		f.tally.FeedbackFull.Add(int64(n))
 		return nil
@@ -97,9 +97,9 @@ func (f *feedbackWriter) countFull(err error) error {
 	return err
 }
 
-// addUnits adds entries for the units of the sessions in entries, derived from the entries of the
-// sessions. A unit whose look-up fails gets the feedback when the session closes.
-func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
+// addForUnits copies the feedback of each session in entries to the session's unit, also in entries. If the look-up
+// of a unit fails, the unit gets the feedback when the session closes.
+func (f *feedbackWriter) addForUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		member, ok, err := f.sessions.member(ctx, tenant, id)
 		if err != nil || !ok || member.Unit == (session.ID{}) {
@@ -111,13 +111,13 @@ func (f *feedbackWriter) addUnits(ctx context.Context, tenant string, entries ma
 	}
 }
 
-// postToUnit adds the feedback of a session to the session's unit, if there is one.
-func (f *feedbackWriter) postToUnit(ctx context.Context, tenant string, id session.ID) error {
+// storeUnitFeedback stores the feedback of a session on the session's unit, if there is one.
+func (f *feedbackWriter) storeUnitFeedback(ctx context.Context, tenant string, id session.ID) error {
 	member, ok, err := f.sessions.member(ctx, tenant, id)
 	if err != nil || !ok || member.Unit == (session.ID{}) {
 		return err
 	}
-	entries, err := f.be.Feedback(ctx, tenant, member.ID)
+	entries, err := f.backend.Feedback(ctx, tenant, member.ID)
 	if err != nil {
 		return err
 	}
@@ -134,9 +134,9 @@ type signal struct {
 	entry feedback.Entry
 }
 
-// signalsOf returns the implicit feedback of an exchange: the outcome of a test, lint or build run
-// (tier 2), refusals and interrupts (tier 3) and, if sentiment is true, the tone of the user's words. A
-// tier is the rank of a source of rewards.
+// signalsOf returns the implicit feedback of an exchange. The tier of feedback ranks its source: 1 is a person, 2 a
+// verifier, 3 the traffic. Implicit feedback is the outcome of a test, lint or build run (tier 2), a refusal or an
+// interrupt (tier 3) and, if sentiment is true, the user's sentiment.
 func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []signal {
 	id, ok := session.ParseID(x.Session)
 	if !ok {
@@ -147,15 +147,15 @@ func signalsOf(x *sample.Exchange, signals []detect.Signal, sentiment bool) []si
 		if sg.Sentiment && (!sentiment || x.Turn <= 1) {
 			continue
 		}
-		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, kindOf(sg.Feeling), sg.Rule, x.At)
-		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // the last signal of a turn counts
+		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, feedbackType(sg.Feeling), sg.Rule, x.At)
+		out = slices.DeleteFunc(out, func(g signal) bool { return g.entry.ID == e.ID }) // of several signals of a rule in a turn, the last one counts
 		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
 	}
 	return out
 }
 
-// kindOf returns the feedback type of a feeling.
-func kindOf(f detect.Feeling) string {
+// feedbackType returns the feedback type that corresponds to a feeling.
+func feedbackType(f detect.Feeling) string {
 	if f == detect.Thanks {
 		return feedback.TypeApproval
 	}
@@ -173,12 +173,12 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 		byTenant[sg.Ref.Tenant][sg.Ref.ID] = append(byTenant[sg.Ref.Tenant][sg.Ref.ID], sg.entry)
 	}
 	for tenant, entries := range byTenant {
-		f.addUnits(ctx, tenant, entries)
+		f.addForUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
 		err := f.guard.Err(label.StepImplicit, func() error { return f.addAndCount(ctx, tenant, entries) })
 		if guard.Poisoned(err) {
-			err = f.addSignalsEach(ctx, tenant, entries)
+			err = f.addSignalsBySession(ctx, tenant, entries)
 		}
 		if err != nil {
 			return err
@@ -187,9 +187,9 @@ func (f *feedbackWriter) addSignals(ctx context.Context, signals []signal) error
 	return nil
 }
 
-// addSignalsEach adds implicit feedback session by session, because the backend can never store the
-// feedback of some session. The feedback of this session is dropped.
-func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+// addSignalsBySession adds implicit feedback session by session, after the backend refused all of it together. The
+// feedback that the backend can never store is dropped.
+func (f *feedbackWriter) addSignalsBySession(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
 		f.guard.On(label.StepImplicit, session.Ref{Tenant: tenant, ID: id}, "", func() {
@@ -206,8 +206,8 @@ func (f *feedbackWriter) addSignalsEach(ctx context.Context, tenant string, entr
 	return nil
 }
 
-// unpark joins parked feedback to the sessions of new echo keys. unpark calls the backend for each
-// batch, because an earlier run or another replica may have parked feedback for a key.
+// unpark moves parked feedback to the sessions of new echo keys. unpark calls the backend for every batch, because
+// another replica, or this process before a restart, may have parked feedback under a key.
 func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range echoes {
@@ -227,13 +227,13 @@ func (f *feedbackWriter) unpark(ctx context.Context, echoes []session.Echo) erro
 	return nil
 }
 
-// joinAll joins the feedback that is parked under keys. The feedback of a key at which the backend
-// panics stays parked.
+// joinAll moves the feedback that is parked under keys to the sessions of the keys. If the backend panics at a key, the
+// feedback of this key stays parked.
 func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
 	err := f.guard.Err(label.StepUnpark, func() (err error) {
-		joined, err = f.be.Join(ctx, tenant, sessions)
-		return f.countFull(err)
+		joined, err = f.backend.Join(ctx, tenant, sessions)
+		return f.countRejected(err)
 	})
 	if errors.Is(err, guard.ErrPanicked) && len(sessions) > 1 {
 		for key, id := range sessions {
@@ -247,9 +247,9 @@ func (f *feedbackWriter) joinAll(ctx context.Context, tenant string, sessions ma
 		return nil
 	}
 	for id := range joined {
-		f.touched.add(tenant, id)
+		f.rewardQueue.add(tenant, id)
 		if err == nil {
-			err = f.postToUnit(ctx, tenant, id)
+			err = f.storeUnitFeedback(ctx, tenant, id)
 		}
 	}
 	return err

@@ -14,13 +14,13 @@ import (
 
 const (
 	retryAfter = time.Second  // pause after a failed append or delivery
-	manyRows   = 10 * flushAt // session rows in ready at which ready is dropped from memory and read back from the outbox
+	manyRows   = 10 * flushAt // number of session rows in ready at which ready leaves memory, and is later read back from the outbox
 )
 
-// handoff passes rows from the recorder to the shipper. The rows of next are redacted, and the next commit appends
-// the rows to the outbox. The rows of ready are in the outbox, and also in memory for the shipper. If the backend is
-// slower than the recorder, ready leaves memory, and the shipper reads the rows back from the outbox. next also has
-// the stubs, the records of turns in progress.
+// handoff passes rows from the recorder to the shipper, through two batches. The batch next holds redacted rows, which
+// the next commit appends to the outbox. It also holds stubs, the records of turns in progress. The batch ready holds
+// rows that are in the outbox, for the shipper. If the backend is slower than the recorder, ready leaves memory, and
+// the shipper reads its rows back from the outbox.
 type handoff struct {
 	outbox   *outbox.Outbox // nil means rows wait in memory alone
 	deps     deps
@@ -30,28 +30,27 @@ type handoff struct {
 	next         batch
 	ready        batch
 	lastTaken    int64     // sequence number of the last row that the shipper has delivered or has in memory
-	backlogEnd   int64     // sequence number before the first row of ready: rows after lastTaken up to backlogEnd are in the outbox alone
+	backlogEnd   int64     // sequence number before the first row of ready; rows after lastTaken up to backlogEnd are only in the outbox
 	backlogFlush int64     // number of the flush that ends at backlogEnd
-	flushes      int64     // number of the last flush
+	flushes      int64     // number of flushes so far, which is the number of the last flush
 	appendErr    error     // error of the last append
 	nextAppend   time.Time // earliest time of the next append after a failure
-	releaseNow   bool      // the outbox had no room: safe rows must be deleted at once
-	bypassing    int       // number of exchanges that takeForBypass returned; >0: appends pause
+	releaseNow   bool      // the outbox had no room, and safe rows must be deleted at once
+	bypassing    int       // number of exchanges that takeForBypass returned; appends pause while it is not 0
 
-	documents []byte // buffer for the documents of the next append
+	documentBuffer []byte // buffer for the documents of the next append
 }
 
-// maxSpareDocuments is the largest capacity of documents, in bytes, that is kept for the next append.
-const maxSpareDocuments = 2 * pieceBytes
+// maxSpareBuffer is the largest capacity of documents, in bytes, that is kept for the next append.
+const maxSpareBuffer = 2 * pieceBytes
 
 // isPaused reports whether appends pause. The caller holds mu.
 func (h *handoff) isPaused(now time.Time) bool { return now.Before(h.nextAppend) || h.bypassing > 0 }
 
-// commit writes next to the outbox, then moves next to the end of ready for the shipper. stubsWritten
-// reports whether the stubs of next are in the outbox; if not, commit removes the stubs from next. The
-// caller holds mu.
+// commit appends next to the outbox, then moves next to the end of ready. stubsWritten reports whether the stubs of
+// next are in the outbox; if not, commit removes the stubs from next. The caller holds mu.
 func (h *handoff) commit(now time.Time) (stubsWritten bool) {
-	if h.next.empty() {
+	if h.next.isEmpty() {
 		return false
 	}
 	offered := len(h.next.exchanges)
@@ -72,8 +71,8 @@ func (h *handoff) commit(now time.Time) (stubsWritten bool) {
 	}
 	h.ready.merge(&h.next)
 	h.next.reset()
-	if h.outbox != nil && (h.backlogEnd > h.lastTaken || h.ready.held >= h.maxBytes/4 || len(h.ready.rows) >= manyRows) {
-		h.dropDurable()
+	if h.outbox != nil && (h.backlogEnd > h.lastTaken || h.ready.heldBytes >= h.maxBytes/4 || len(h.ready.rows) >= manyRows) {
+		h.dropReady()
 	}
 	return stubsWritten
 }
@@ -84,12 +83,12 @@ func (h *handoff) appendToOutbox() error {
 	if h.outbox == nil {
 		return nil
 	}
-	rows, buf, undecodable := h.next.documents(h.documents, func(ref session.Ref, exchange string, f func()) bool {
+	rows, buf, undecodable := h.next.encodeRows(h.documentBuffer, func(ref session.Ref, exchange string, f func()) bool {
 		return h.deps.guard.On(label.StepSpool, ref, exchange, f)
 	})
-	h.documents = buf
-	if cap(buf) > maxSpareDocuments {
-		h.documents = nil
+	h.documentBuffer = buf
+	if cap(buf) > maxSpareBuffer {
+		h.documentBuffer = nil
 	}
 	h.deps.tally.DroppedBad.Add(undecodable)
 	dropped, err := h.dropWithoutRoom(rows)
@@ -99,7 +98,7 @@ func (h *handoff) appendToOutbox() error {
 	if dropped {
 		return h.appendToOutbox()
 	}
-	f := outbox.Flush{Rows: rows, Stubs: h.next.stubs, Ended: h.next.ended, Dropped: h.next.dropped, Scrub: h.next.scrub}
+	f := outbox.Flush{Rows: rows, Stubs: h.next.stubs, Ended: h.next.endedIDs, Dropped: h.next.dropped, Scrub: h.next.scrub}
 	last, err := h.outbox.Append(&f)
 	if err == nil {
 		h.next.lastSequence = last
@@ -114,8 +113,8 @@ func (h *handoff) appendToOutbox() error {
 	// the quota.
 	h.next.stubs = nil
 	exchanges := h.next.dropExchanges(droppedQuota, func(*sample.Exchange) bool { return true })
-	h.deps.state.heldBytes.Add(-h.next.held)
-	h.next.held = 0
+	h.deps.state.heldBytes.Add(-h.next.heldBytes)
+	h.next.heldBytes = 0
 	surplus := max(0, len(h.next.signals)-queueLen)
 	h.next.signals = h.next.signals[surplus:]
 	h.countDropped("limits.outbox_bytes", exchanges, int64(surplus))
@@ -123,7 +122,7 @@ func (h *handoff) appendToOutbox() error {
 }
 
 // dropWithoutRoom drops the new exchanges of tenants for which the outbox has no room, and reports whether
-// exchanges were dropped. Without this step one tenant with many exchanges takes the room of all others.
+// exchanges were dropped. Without this step one tenant with many exchanges would fill the outbox for all tenants.
 func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
 	refused, err := h.outbox.Refuses(rows)
 	if err != nil || len(refused.OverQuota)+len(refused.OverTenantQuota) == 0 {
@@ -132,9 +131,9 @@ func (h *handoff) dropWithoutRoom(rows []outbox.Row) (dropped bool, err error) {
 	before := int64(len(h.next.exchanges))
 	overQuota := h.next.dropExchanges(droppedQuota, func(x *sample.Exchange) bool { return refused.OverQuota[x.Tenant] })
 	overTenantQuota := h.next.dropExchanges(droppedTenant, func(x *sample.Exchange) bool { return refused.OverTenantQuota[x.Tenant] })
-	freed := h.next.held * (overQuota + overTenantQuota) / max(before, 1) // an average, because the batch has no size of a single exchange
+	freed := h.next.heldBytes * (overQuota + overTenantQuota) / max(before, 1) // estimated from the average size, because the batch does not know the size of each exchange
 	h.deps.state.heldBytes.Add(-freed)
-	h.next.held -= freed
+	h.next.heldBytes -= freed
 	h.releaseNow = true // safe rows must be deleted at once
 	h.countDropped("limits.outbox_bytes", overQuota, h.next.dropSignals(refused.OverQuota))
 	h.countDropped("limits.tenant_bytes", overTenantQuota, h.next.dropSignals(refused.OverTenantQuota))
@@ -156,16 +155,16 @@ func (h *handoff) countDropped(limit string, exchanges, signals int64) {
 	}
 	h.deps.failed(label.StepSpool, fmt.Errorf(
 		"%w: %s is reached, and %d new exchanges and %d entries of implicit feedback were dropped; repair the store, or raise %s",
-		errNoRoom, limit, exchanges, signals, limit))
+		errOutboxFull, limit, exchanges, signals, limit))
 }
 
-// errNoRoom is the error for new exchanges that are dropped because the outbox has no room.
-var errNoRoom = errors.New("the outbox is full")
+// errOutboxFull is the error for new exchanges that are dropped because the outbox has no room.
+var errOutboxFull = errors.New("the outbox is full")
 
-// dropDurable removes ready from memory. The shipper then reads the rows back from the outbox. The
+// dropReady removes ready from memory. The shipper later reads the rows back from the outbox. The
 // caller holds mu.
-func (h *handoff) dropDurable() {
-	h.deps.state.heldBytes.Add(-h.ready.held)
+func (h *handoff) dropReady() {
+	h.deps.state.heldBytes.Add(-h.ready.heldBytes)
 	h.backlogEnd, h.backlogFlush = h.ready.lastSequence, h.ready.flush
 	h.ready = batch{lastSequence: h.ready.lastSequence, flush: h.ready.flush}
 	h.deps.state.lagging.Store(true)
@@ -177,11 +176,11 @@ func (h *handoff) forget(tenant string, selects func(session.ID) bool) {
 	h.ready.forget(tenant, selects)
 }
 
-// take moves ready to the end of a batch.
-func (h *handoff) take(dst *batch) {
+// takeReady moves the rows of ready to the end of dst.
+func (h *handoff) takeReady(dst *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.ready.empty() {
+	if h.ready.isEmpty() {
 		return
 	}
 	dst.merge(&h.ready)
@@ -189,7 +188,7 @@ func (h *handoff) take(dst *batch) {
 	h.backlogEnd, h.backlogFlush, h.lastTaken = h.ready.lastSequence, h.ready.flush, h.ready.lastSequence
 }
 
-// setTaken records that the shipper has delivered the rows up to a sequence number.
+// setTaken records that the shipper has delivered all rows up to a sequence number.
 func (h *handoff) setTaken(sequence int64) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -211,35 +210,36 @@ func (h *handoff) backlog() (until int64, lagging bool) {
 	return h.backlogEnd, true
 }
 
-// returnBatch empties tail and ready, because the backend takes no rows and the memory is needed for
-// new rows. The outbox has all of these rows, and the shipper reads the rows back later.
-func (h *handoff) returnBatch(tail *batch) {
+// returnBatch removes the undelivered rows and the rows of ready from memory. The shipper calls returnBatch if the
+// backend takes no rows and new rows need the memory. The outbox has all of these rows, and the shipper reads them back
+// later.
+func (h *handoff) returnBatch(undelivered *batch) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	tail.merge(&h.ready)
-	h.ready, *tail = *tail, batch{}
+	undelivered.merge(&h.ready)
+	h.ready, *undelivered = *undelivered, batch{}
 	h.lastTaken, _ = h.outbox.Delivered()
-	h.dropDurable()
+	h.dropReady()
 }
 
 // rereadAll removes ready from memory, so that the shipper reads all undelivered rows back.
 func (h *handoff) rereadAll() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.deps.state.heldBytes.Add(-h.ready.held)
+	h.deps.state.heldBytes.Add(-h.ready.heldBytes)
 	h.lastTaken, h.backlogEnd = h.outbox.Delivered()
 	h.ready, h.backlogFlush = batch{lastSequence: h.backlogEnd, flush: h.flushes}, h.flushes
 	h.deps.state.lagging.Store(true)
 	h.deps.state.lookupsMayMiss.Store(true)
 }
 
-// yieldDisk pauses appends while the disk is full, so that the backend gets the remaining space.
-// Only delivered rows can leave the outbox and free space. Meanwhile new rows wait in memory, within
-// maxBytes.
+// yieldDisk pauses appends while the disk is full, and leaves the remaining space to the backend. The backend must
+// come first, because the outbox can free space only by deleting delivered rows. New rows wait in memory meanwhile,
+// within maxBytes.
 func (h *handoff) yieldDisk(now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	h.releaseNow, h.nextAppend = true, now.Add(3*retryAfter) // after the next attempt of the shipper
+	h.releaseNow, h.nextAppend = true, now.Add(3*retryAfter) // later than the next attempt of the shipper
 	h.outbox.FreeSpace()
 }
 
@@ -251,13 +251,12 @@ func (h *handoff) takeReleaseNow() (releaseNow bool) {
 	return releaseNow
 }
 
-// takeForBypass removes and returns the content of next, so that the caller delivers the content without
-// the outbox. ok is false if next is empty or earlier rows are not delivered yet. The caller calls
-// endBypass.
+// takeForBypass removes and returns the content of next, which the caller then delivers without the outbox. ok is false
+// if next is empty or earlier rows are not delivered yet. After the delivery the caller calls endBypass.
 func (h *handoff) takeForBypass() (b batch, ok bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if h.lastTaken < h.backlogEnd || !h.ready.empty() || h.next.empty() {
+	if h.lastTaken < h.backlogEnd || !h.ready.isEmpty() || h.next.isEmpty() {
 		return b, false
 	}
 	b, h.next = h.next, batch{lastSequence: h.next.lastSequence, flush: h.next.flush}
@@ -266,16 +265,16 @@ func (h *handoff) takeForBypass() (b batch, ok bool) {
 	return b, true
 }
 
-// endBypass ends takeForBypass. After an error the rows return to next.
+// endBypass ends the pause of appends that takeForBypass began. If the delivery failed with err, b returns to next.
 func (h *handoff) endBypass(b *batch, err error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.bypassing = 0
 	if err != nil {
-		b.ended = append(b.ended, h.next.ended...)
+		b.endedIDs = append(b.endedIDs, h.next.endedIDs...)
 		b.scrub = b.scrub || h.next.scrub
 		for reason, n := range h.next.dropped {
-			b.drop(reason, n)
+			b.addDropped(reason, n)
 		}
 		flush := max(b.flush, h.next.flush)
 		b.merge(&h.next)
@@ -283,13 +282,14 @@ func (h *handoff) endBypass(b *batch, err error) {
 		h.next = *b
 		return
 	}
-	if h.next.empty() {
+	if h.next.isEmpty() {
 		h.appendErr = nil
 	}
 }
 
-// trouble reports whether the shipper must read rows back, and returns the error of the last append.
-func (h *handoff) trouble() (lagging bool, appendErr error) {
+// lagAndAppendError reports whether the shipper must read rows back from the outbox, and returns the error of the
+// last append.
+func (h *handoff) lagAndAppendError() (lagging bool, appendErr error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.lastTaken < h.backlogEnd, h.appendErr

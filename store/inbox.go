@@ -10,8 +10,8 @@ import (
 
 const (
 	queueLen   = 8192    // maximum number of turns in the inbox
-	flushAt    = 500     // number of queued turns at which the recorder runs without a wait for the next tick
-	pieceBytes = 1 << 20 // bytes of exchanges in one append: on a full disk the space that the outbox reserves must suffice for one append
+	flushAt    = 500     // number of queued turns at which the recorder runs without waiting for the next tick
+	pieceBytes = 1 << 20 // bytes of exchanges in one append, which must fit into the space that the outbox reserves for a full disk
 )
 
 // Turn is a finished turn of the proxy. The recorder owns the turn after Offer.
@@ -19,10 +19,10 @@ type Turn struct {
 	Exchange *sample.Exchange
 	Start    *TurnStart      // result of Begin; nil if Begin was not called
 	Size     int64           // bytes of the exchange in memory
-	Signals  []detect.Signal // signals of the new items
-	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
-	// Session and Unit are the session of the turn and its run; nil means unknown. An accepted turn pins both
-	// until the recorder has judged the turn, because their rows depend on the judgement.
+	Signals  []detect.Signal // implicit feedback that was detected in the new items of the request
+	Answered []string        // arguments of the calls that the new tool results answer; a path in them may be opted out
+	// Session and Unit are the session of the turn, and its run or parent session; nil means unknown. An accepted turn
+	// pins both until the recorder has decided whether the turn opted out, because their rows depend on this decision.
 	Session, Unit *Session
 }
 
@@ -38,8 +38,8 @@ func (t *Turn) pin(n int32) {
 // TurnStart is a turn in progress. If the program dies before the end of the turn, a stub, the exchange
 // without its content, is stored.
 type TurnStart struct {
-	x           *sample.Exchange
-	stubWritten bool        // the outbox has the stub of the turn; only the recorder uses stubWritten
+	exchange    *sample.Exchange
+	stubWritten bool        // the outbox has, or the next append writes, the stub of the turn; only the recorder uses stubWritten
 	done        atomic.Bool // true after Offer or Abandon
 }
 
@@ -48,12 +48,12 @@ type inbox struct {
 	tally    *Tally
 	state    *state
 	maxBytes int64         // maximum size of the exchanges in memory
-	stubs    bool          // turns in progress are recorded as stubs, too
-	full     chan struct{} // receives a value when flushAt turns are queued
+	stubs    bool          // turns in progress are recorded as stubs
+	wake     chan struct{} // receives a value when flushAt turns are queued
 
 	mu        sync.Mutex
 	queue     []Turn
-	open      []*TurnStart    // turns that began since the last flush
+	begun     []*TurnStart    // turns that began since the last flush
 	abandoned []abandonedTurn // turns that ended without an exchange since the last flush
 }
 
@@ -63,9 +63,9 @@ func (q *inbox) Begin(x *sample.Exchange) *TurnStart {
 	if !q.stubs {
 		return nil
 	}
-	b := &TurnStart{x: x}
+	b := &TurnStart{exchange: x}
 	q.mu.Lock()
-	q.open = append(q.open, b)
+	q.begun = append(q.begun, b)
 	q.mu.Unlock()
 	return b
 }
@@ -78,7 +78,7 @@ func (q *inbox) Abandon(b *TurnStart) {
 	}
 }
 
-// abandon counts a turn without an exchange to store.
+// abandon ends a turn that has no exchange to store. The recorder later counts the turn under the reason.
 func (q *inbox) abandon(b *TurnStart, reason string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -86,9 +86,9 @@ func (q *inbox) abandon(b *TurnStart, reason string) {
 	b.end()
 }
 
-// end marks a turn as ended. The caller holds the mutex of the inbox, and marks the turn in the same
-// critical section in which the turn enters the queue. Otherwise the recorder could write the stub of
-// the turn after the exchange.
+// end marks a turn as ended. The caller holds the mutex of the inbox, and calls end in the critical section in which
+// the turn enters the queue or the abandoned turns. Otherwise the recorder could write the stub of the turn after the
+// exchange.
 func (b *TurnStart) end() {
 	if b != nil {
 		b.done.Store(true)
@@ -101,8 +101,8 @@ type abandonedTurn struct {
 	reason string
 }
 
-// Offer queues a turn and never blocks. With a full queue, or too many bytes in memory, Offer drops
-// and counts the turn.
+// Offer queues a turn for the recorder, and never blocks. If the queue or the memory for exchanges is full, Offer drops
+// and counts the turn, and returns false.
 func (q *inbox) Offer(t Turn) bool {
 	if q.state.heldBytes.Load()+t.Size > q.maxBytes {
 		q.tally.DroppedFull.Add(1)
@@ -126,15 +126,15 @@ func (q *inbox) Offer(t Turn) bool {
 	}
 	if n >= flushAt {
 		select {
-		case q.full <- struct{}{}:
+		case q.wake <- struct{}{}:
 		default: // the recorder has a wake-up pending
 		}
 	}
 	return true
 }
 
-// takePiece removes and returns the first turns of the queue, up to pieceBytes. The rest of the queue
-// moves into spare. The caller holds mu.
+// takePiece removes and returns the first turns of the queue, as many as reach pieceBytes. The rest of the queue moves
+// into the memory of spare, an empty list. The caller holds mu.
 func (q *inbox) takePiece(spare []Turn) []Turn {
 	n, held := 0, int64(0)
 	for n < len(q.queue) && held < pieceBytes {
@@ -147,8 +147,7 @@ func (q *inbox) takePiece(spare []Turn) []Turn {
 	return turns
 }
 
-// RequestPanic is the value of a panic during the work on one request, with the id of the request for
-// the log.
+// RequestPanic is the recovered value of a panic, with the id of the request that caused the panic, for the log.
 type RequestPanic struct {
 	Request string // id of the request
 	Value   any

@@ -32,7 +32,7 @@ type SessionItem struct {
 	Withheld []string  `json:"withheld"`
 	Control  bool      `json:"control"`  // in the control group
 	Excluded bool      `json:"excluded"` // excluded from the experiment
-	Refused  bool      `json:"refused"`  // the upstream accepts only unchanged requests
+	Refused  bool      `json:"refused"`  // the upstream accepts the session's requests only unchanged
 	Reward   *float64  `json:"reward"`   // null: no feedback, or open
 	Tier     int       `json:"tier,omitempty"`
 	Verdict  string    `json:"verdict"`
@@ -40,7 +40,7 @@ type SessionItem struct {
 	Cached   int64     `json:"cached_tokens"`
 	Found    *Found    `json:"found,omitempty"` // first hit of a search
 
-	Task    string   `json:"task,omitempty"` // first words of the user; empty: opted out, or stored by an older release
+	Task    string   `json:"task,omitempty"` // first words of the user; empty: they opted out, or an older release stored the row
 	Seconds float64  `json:"seconds"`        // from the start to the end of the newest reply
 	Errors  *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
 	Output  *int64   `json:"output_tokens"`  // null: some turns are unknown
@@ -48,8 +48,8 @@ type SessionItem struct {
 	Kinds   []string `json:"error_kinds"`    // kinds of the failed tool results
 	Tags    []string `json:"tags"`           // tags that the client sent
 	Length  string   `json:"length"`         // class of the first task's length: s (under 100 bytes), m (500), l (4,000) or xl; empty: no lesson was considered
-	Cost    *float64 `json:"cost"`           // by the key prices, for the model; null: the model has no price
-	Whole   bool     `json:"-"`              // tools, kinds and tags are of all turns
+	Cost    *float64 `json:"cost"`           // cost at the price of the model (configuration key prices); null: the model has no price
+	Whole   bool     `json:"-"`              // Tools, Kinds and Tags cover all turns
 
 	ExcludedFor trial.ExclusionReason `json:"excluded_for,omitempty"` // reason of the exclusion; empty: not excluded, or excluded by an older release
 }
@@ -81,26 +81,28 @@ func (x *SessionItem) hasFate(slug, fate string) bool {
 	return slices.Contains(list, slug) || fate == "" && (slices.Contains(x.Injected, slug) || slices.Contains(x.Withheld, slug))
 }
 
-// items converts stored sessions to items of a list. A session of a unit (a run or a parent session) has the
-// coins and the reward of the unit. A coin is the random decision to inject or to withhold a lesson. items
-// reads each unit once.
-type items struct {
+// itemBuilder converts stored sessions to list items, and reads each unit (a run or a parent session) once. A session
+// of a unit shares the coins and the reward of the unit. A coin is the random decision to inject or to withhold a
+// lesson.
+type itemBuilder struct {
 	archive *Archive
 	units   map[session.ID]*unit
 }
 
-// unit is the record with the coins of several sessions, and its reward.
+// unit is a run or a parent session, with the coins and the reward that its sessions share.
 type unit struct {
 	record  *session.Record // nil means not stored
 	applied session.Applied
 	closed  bool
 }
 
-func newItems(a *Archive) *items { return &items{archive: a, units: map[session.ID]*unit{}} }
+func newItemBuilder(a *Archive) *itemBuilder {
+	return &itemBuilder{archive: a, units: map[session.ID]*unit{}}
+}
 
-// item returns the item of a stored session. ok is false for a hidden session, and for the record of a
-// run, which is not a conversation.
-func (s *items) item(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
+// item returns the list item of a stored session. ok is false for a hidden session, and for a run, which is not a
+// conversation.
+func (s *itemBuilder) item(ctx context.Context, l *session.Listed) (x SessionItem, ok bool, err error) {
 	rec, err := session.Decode(l.Row.ID, l.Row.Data)
 	if err != nil { // the row was written by another version, or is damaged
 		rec = &session.Record{Identity: session.Identity{Name: l.Row.ID.String()}}
@@ -116,7 +118,7 @@ func (s *items) item(ctx context.Context, l *session.Listed) (x SessionItem, ok 
 }
 
 // unitOf returns the unit of a session, or nil if the session has its own coins.
-func (s *items) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
+func (s *itemBuilder) unitOf(ctx context.Context, rec *session.Record) (*unit, error) {
 	id, ok := rec.UnitID()
 	if !ok {
 		return nil, nil //nolint:nilnil // most sessions have no unit
@@ -141,8 +143,8 @@ func (s *items) unitOf(ctx context.Context, rec *session.Record) (*unit, error) 
 	return u, nil
 }
 
-// itemOfRecord returns the item of a session in lists, from its row and its decoded record.
-func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
+// itemOfRecord returns the list item of a session, from its row and its decoded record.
+func (s *itemBuilder) itemOfRecord(ctx context.Context, l *session.Listed, rec *session.Record) (SessionItem, error) {
 	x := SessionItem{
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
 		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
@@ -192,8 +194,9 @@ func (s *items) itemOfRecord(ctx context.Context, l *session.Listed, rec *sessio
 	return x, nil
 }
 
-// addBuiltIn adds the loop warning and the measured sections of rules files to the matched lessons. Both are in the
-// assignment only. A session of a unit shares its assignment; such a session gets the loop warning if it has a loop.
+// addBuiltIn adds the loop warning and the measured sections of rules files to the matched lessons. Only the assignment
+// a names them. shared reports that the session shares its assignment with the other sessions of a unit. Such a session
+// gets only the loop warning, and only if the session has a loop.
 func (x *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	add := func(arm trial.Arm) {
 		slug := arm.Slug()
@@ -209,8 +212,8 @@ func (x *SessionItem) addBuiltIn(a *trial.Assignment, shared bool) {
 	}
 }
 
-// addFacts sets the fields that are computed from the facts of a row. A row of an older release has no
-// facts, and these fields stay empty.
+// addFacts sets the fields of x that come from the facts of a record. The row of an older release has no facts, and
+// these fields stay empty.
 func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 	f := &rec.Facts
 	x.Tools, x.Kinds, x.Tags = append([]string{}, f.Tools...), append([]string{}, f.Kinds...), append([]string{}, f.Tags...)
@@ -224,8 +227,8 @@ func (a *Archive) addFacts(x *SessionItem, rec *session.Record) {
 		ended = x.Seen
 	}
 	x.Seconds = max(ended.Sub(x.Started).Seconds(), 0)
-	// A row does not have the calls of the first turn. If the opt-out patterns have changed since this
-	// turn, a call may name a path that is opted out now, and the task stays hidden.
+	// If the opt-out patterns have changed since the first turn, a call of that turn may name a path that is now opted
+	// out. The row does not have these calls, so the task stays hidden.
 	if o := a.optOut.Load(); o.PathHash() == "" || o.PathHash() == f.Paths && !o.Hits(f.Task) {
 		x.Task = f.Task
 	}

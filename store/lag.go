@@ -10,7 +10,7 @@ import (
 // Lag returns the age of the oldest exchange or posted feedback that the backend does not have; 0 means there
 // is none.
 func (s *Store) Lag() time.Duration {
-	since := s.state.since.Load()
+	since := s.state.oldestUndelivered.Load()
 	if since == 0 {
 		return 0
 	}
@@ -18,7 +18,7 @@ func (s *Store) Lag() time.Duration {
 }
 
 // OutboxBytes returns the bytes that the rows of the outbox take on the disk; 0 means no outbox.
-func (s *Store) OutboxBytes() int64 { return s.state.bytes.Load() }
+func (s *Store) OutboxBytes() int64 { return s.state.outboxBytes.Load() }
 
 // LatePosts returns the number of posted feedback entries in the outbox that the backend does not have.
 func (s *Store) LatePosts() int64 {
@@ -28,39 +28,39 @@ func (s *Store) LatePosts() int64 {
 	return s.poster.late.outbox.PostCount()
 }
 
-// OutboxLimit returns the bytes that the rows of the outbox may take on the disk; 0 means no outbox.
+// OutboxLimit returns the largest number of bytes that the rows of the outbox may take on the disk; 0 means no outbox.
 func (s *Store) OutboxLimit() int64 { return s.options.Queue.Bytes }
 
-// updateLag updates Tally.Pending and state.since. While rows are in the outbox alone, the
-// end of the oldest exchange is unknown: state.since keeps its value, or becomes the present time if there is
-// none. The caller holds shipper.deliveryMu.
+// updateLag updates Tally.Pending and state.oldestUndelivered. While rows are only in the outbox, the end of the oldest
+// exchange is unknown. state.oldestUndelivered then keeps its value, or becomes the present time if it is 0. The caller
+// holds shipper.deliveryMu.
 func (s *Store) updateLag() {
 	h, shipper := s.shipper.handoff, s.shipper
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	n := int64(len(h.next.exchanges) + h.bypassing) // exchanges that the outbox does not have
 	if h.outbox == nil {
-		n += int64(len(h.ready.exchanges) + len(shipper.tail.exchanges))
+		n += int64(len(h.ready.exchanges) + len(shipper.undelivered.exchanges))
 	} else {
-		s.state.bytes.Store(h.outbox.Bytes())
+		s.state.outboxBytes.Store(h.outbox.Bytes())
 		n += h.outbox.Spooled()
 	}
-	if h.lastTaken < h.backlogEnd { // rows are in the outbox alone
-		s.state.since.CompareAndSwap(0, s.options.Now().UnixMicro())
+	if h.lastTaken < h.backlogEnd { // some rows are only in the outbox
+		s.state.oldestUndelivered.CompareAndSwap(0, s.options.Now().UnixMicro())
 	} else {
-		s.state.since.Store(endOfFirst(shipper.tail.exchanges, h.ready.exchanges, h.next.exchanges))
+		s.state.oldestUndelivered.Store(oldestEnd(shipper.undelivered.exchanges, h.ready.exchanges, h.next.exchanges))
 	}
-	if oldest, since := s.poster.late.oldest, s.state.since.Load(); !oldest.IsZero() && (since == 0 || oldest.UnixMicro() < since) {
-		s.state.since.Store(oldest.UnixMicro())
+	if oldest, since := s.poster.late.oldest, s.state.oldestUndelivered.Load(); !oldest.IsZero() && (since == 0 || oldest.UnixMicro() < since) {
+		s.state.oldestUndelivered.Store(oldest.UnixMicro())
 	}
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	s.Tally.Pending.Store(n + int64(len(s.inbox.queue)))
 }
 
-// endOfFirst returns the end of the first exchange in the lists, in Unix microseconds; 0 means there is no
-// exchange.
-func endOfFirst(lists ...[]sample.Exchange) int64 {
+// oldestEnd returns the end of the first exchange of the first list that has one, in Unix microseconds; 0 means there
+// is no exchange.
+func oldestEnd(lists ...[]sample.Exchange) int64 {
 	for _, list := range lists {
 		if len(list) > 0 {
 			end := list[0].At.Add(time.Duration(list[0].LatencyMS * float64(time.Millisecond)))
@@ -75,14 +75,14 @@ func (s *Store) countInMemory() int {
 	h := s.shipper.handoff
 	n := len(h.next.exchanges)
 	if h.outbox == nil {
-		n += len(h.ready.exchanges) + len(s.shipper.tail.exchanges)
+		n += len(h.ready.exchanges) + len(s.shipper.undelivered.exchanges)
 	}
 	return n
 }
 
-// Undelivered returns the sessions with exchanges that the backend does not have yet: such a
-// session must not close. ok is false while the sessions are unknown, because exchanges are in the
-// outbox alone or the backend accepts no writes. Call Undelivered in a function that WithDeliveryPaused runs.
+// Undelivered returns the sessions with exchanges that the backend does not have yet. Such a session must not close.
+// ok is false while the sessions are unknown, because exchanges are only in the outbox or the backend accepts no
+// writes. Call Undelivered in a function that WithDeliveryPaused runs.
 func (s *Store) Undelivered() (refs map[session.Ref]bool, ok bool) {
 	if s.state.lagging.Load() || s.shipper.err != nil {
 		return nil, false
@@ -90,16 +90,16 @@ func (s *Store) Undelivered() (refs map[session.Ref]bool, ok bool) {
 	refs = map[session.Ref]bool{}
 	h := s.shipper.handoff
 	h.mu.Lock()
-	for _, list := range [][]sample.Exchange{h.next.exchanges, h.ready.exchanges, s.shipper.tail.exchanges} {
+	for _, list := range [][]sample.Exchange{h.next.exchanges, h.ready.exchanges, s.shipper.undelivered.exchanges} {
 		for i := range list {
-			refs[refOf(&list[i])] = true
+			refs[sessionRef(&list[i])] = true
 		}
 	}
 	h.mu.Unlock()
 	s.inbox.mu.Lock()
 	defer s.inbox.mu.Unlock()
 	for i := range s.inbox.queue {
-		refs[refOf(s.inbox.queue[i].Exchange)] = true
+		refs[sessionRef(s.inbox.queue[i].Exchange)] = true
 	}
 	return refs, true
 }

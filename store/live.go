@@ -14,16 +14,15 @@ import (
 const (
 	defaultSessions = 20_000
 	idleAfter       = 10 * time.Minute // time since the last use after which a session leaves memory
-	reservedShare   = 16               // 1/reservedShare of the places is reserved for sessions that continue
+	reservedShare   = 16               // 1/reservedShare of the limit is reserved for sessions that continue
 	sweepExamined   = 4096             // maximum number of sessions that one sweep examines
 	addExamined     = 16               // maximum number of sessions that one addition examines
 )
 
-// live holds the sessions in memory, never more than a limit, in the order of their last use. A
-// session leaves memory when no request pins the session and the backend has its row. While the
-// backend is down, the row in the outbox suffices, and evictedFlush records that a look-up may miss the
-// session. If no session can leave, memory is full, and add returns nil. Without this limit a flood of
-// new sessions takes all memory, or evicts sessions whose row is stored nowhere.
+// live holds the sessions in memory, in the order of their last use, and never more than a limit. Without the limit, a
+// flood of new sessions would take all memory. A session leaves memory only when no request pins the session and the
+// backend has its row. While the backend is down, the row in the outbox suffices, and evictedFlush records that a
+// look-up may miss the session. If no session can leave, memory is full, and add returns nil.
 //
 // A flush is one run of the recorder, which collects rows for the outbox. The numbers of flushes ascend.
 type live struct {
@@ -33,9 +32,9 @@ type live struct {
 	limit int
 	// tenants has the sessions of each tenant with a session in memory, most recently used first.
 	tenants     map[string]*list.List
-	tenantLimit int // sessions of one tenant; 0 means no limit
-	// volatile reports that the backend stores nothing: a session that leaves memory is lost, and
-	// leaves memory only when the limit is reached, not by its age.
+	tenantLimit int // maximum number of sessions of one tenant; 0 means no limit
+	// volatile reports that the backend stores nothing. A session that leaves memory is then lost, so that sessions
+	// leave memory only at the limit, not by their age.
 	volatile bool
 	replica  string // name of this process among the replicas
 	// evictedFlush is the newest flush with the row of a session that left memory before the backend had
@@ -55,20 +54,20 @@ type Session struct {
 	delayed       atomic.Bool   // the session is in changeQueue.delayed
 	rowFlush      atomic.Int64  // number of the newest flush with the row of the session; 0 if none
 	silent        atomic.Bool   // all turns opted out, and the outbox has no opt-out mark of the session
-	forgotten     atomic.Bool   // the session was forgotten: no row may be written any more
-	// numbers are the placeholder numbers of redacted texts; nil means no exchange was redacted yet. Only
-	// the recorder uses numbers.
+	forgotten     atomic.Bool   // the session was deleted, and its row must not be written again
+	// numbers has the numbers in the placeholders that replace redacted texts; nil means no exchange was redacted yet.
+	// Only the recorder uses numbers.
 	numbers *redact.Numbers
-	// unsure reports that the session began without an answer from the backend, and that the backend
-	// has not answered since.
+	// unsure reports that the session began while the backend did not answer, and that an older record of the session
+	// may still exist.
 	unsure atomic.Bool
-	// unjudged reports that the row was encoded, or skipped, before the opt-out rules judged the newest
-	// turn. After the judgement the row is queued again.
+	// unjudged reports that the row was encoded, or left out, before the opt-out rules judged the newest turn. After
+	// the judgement the row is queued again.
 	unjudged atomic.Bool
 }
 
-// Unsure reports whether the session began without an answer from the backend, which may have an
-// older record of the session.
+// Unsure reports whether the session began while the backend did not answer, and an older record of the session may
+// still exist.
 func (s *Session) Unsure() bool { return s.unsure.Load() }
 
 func newLive(limit, tenantLimit int, volatile bool, replica string) *live {
@@ -115,16 +114,16 @@ func (l *live) has(id session.ID) bool {
 	return l.byID[id] != nil
 }
 
-// add adds and pins the session of rec, or pins the session with this id that another request added
-// before; nil means memory is full. isNew reports that the session begins: such a session may not use the
-// places that are reserved for continued sessions.
+// add adds and pins the session of rec. If another request has added a session with this id, add pins and returns
+// that session. nil means memory is full. isNew reports that the session is new: a new session must leave the share
+// free that is reserved for sessions that continue.
 func (l *live) add(rec *session.Record, isNew bool, now time.Time, p progress) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	s := l.byID[rec.Identity.ID]
 	if s == nil {
-		l.evict(addExamined, l.newLimit()-1, time.Time{}, p)
-		if len(l.byID) >= l.limit || isNew && (len(l.byID) >= l.newLimit() || l.tenantIsFull(rec.Identity.Tenant, p)) {
+		l.evict(addExamined, l.beginLimit()-1, time.Time{}, p)
+		if len(l.byID) >= l.limit || isNew && (len(l.byID) >= l.beginLimit() || l.tenantIsFull(rec.Identity.Tenant, p)) {
 			return nil
 		}
 		rec.Unit.Replica = l.replica // no other goroutine has the record yet
@@ -142,22 +141,22 @@ func (l *live) add(rec *session.Record, isNew bool, now time.Time, p progress) *
 	return s
 }
 
-// room returns the reason why no session of a tenant may begin; "" means a session may begin.
-func (l *live) room(tenant string, p progress) label.Reason {
+// fullReason returns the reason why no session of a tenant may begin; "" means a session may begin.
+func (l *live) fullReason(tenant string, p progress) label.Reason {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.tenantIsFull(tenant, p) {
 		return label.ExcludedTenant
 	}
-	if l.evict(addExamined, l.newLimit()-1, time.Time{}, p); len(l.byID) >= l.newLimit() {
+	if l.evict(addExamined, l.beginLimit()-1, time.Time{}, p); len(l.byID) >= l.beginLimit() {
 		return label.ExcludedBusy
 	}
 	return ""
 }
 
-// tenantIsFull reports whether a tenant has its limit of sessions in memory. At the limit, tenantIsFull
-// first examines the addExamined least recently used sessions of the tenant, and evicts stored ones. The
-// caller holds mu.
+// tenantIsFull reports whether a tenant has reached its limit of sessions in memory. At the limit, tenantIsFull first
+// examines the addExamined least recently used sessions of the tenant, and evicts those that are stored. The caller
+// holds mu.
 func (l *live) tenantIsFull(tenant string, p progress) bool {
 	order := l.tenants[tenant]
 	if l.tenantLimit == 0 || order == nil {
@@ -176,27 +175,27 @@ func (l *live) tenantIsFull(tenant string, p progress) bool {
 	return order.Len() >= l.tenantLimit
 }
 
-// newLimit returns the number of sessions in memory at which no new session begins. The remaining places
-// are for sessions that continue, and for the units of sessions.
-func (l *live) newLimit() int { return l.limit - l.limit/reservedShare }
+// beginLimit returns the number of sessions in memory at which no new session may begin. The rest of the limit is
+// reserved for sessions that continue, and for the units of sessions.
+func (l *live) beginLimit() int { return l.limit - l.limit/reservedShare }
 
-// sweep evicts idle sessions, and sessions beyond newLimit.
+// sweep evicts idle sessions, and sessions beyond beginLimit.
 func (l *live) sweep(now time.Time, p progress) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.evict(sweepExamined, l.newLimit(), now.Add(-idleAfter), p)
+	l.evict(sweepExamined, l.beginLimit(), now.Add(-idleAfter), p)
 }
 
-// progress holds the numbers of the flushes whose sessions may leave memory.
+// progress says which sessions may leave memory, by the newest flush that has their row.
 type progress struct {
 	delivered int64 // newest flush that the backend has
-	inOutbox  int64 // while the backend is down: newest flush that the outbox has; else 0
+	inOutbox  int64 // newest flush that the outbox has, while the backend is down; else 0
 }
 
-// evict examines up to maxExamined sessions, the least recently used first, and evicts sessions beyond
-// limit, and sessions that were not used since idleSince, unless idleSince is zero. Beyond limit a
-// pinned session moves to the front, because long streams would otherwise use up maxExamined. The caller
-// holds mu.
+// evict evicts sessions while memory has more than limit, and sessions that were not used since idleSince, unless
+// idleSince is zero. evict examines up to maxExamined sessions, the least recently used first. While memory has more
+// than limit sessions, a pinned session moves to the front of the order. Otherwise the pinned sessions of long streams
+// would use up maxExamined at every call. The caller holds mu.
 func (l *live) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	if l.volatile {
 		idleSince = time.Time{}
@@ -216,9 +215,8 @@ func (l *live) evict(maxExamined, limit int, idleSince time.Time, p progress) {
 	}
 }
 
-// evictStored removes a session that no request pins, if its row is stored. full reports that memory
-// has no room: then the row in the outbox suffices, and a silent session is removed, too. The caller
-// holds mu.
+// evictStored removes a session that no request pins, if its row is stored. full reports that memory has no room: the
+// row in the outbox then suffices while the backend is down, and a silent session is removed, too. The caller holds mu.
 func (l *live) evictStored(s *Session, full bool, p progress) {
 	switch flush := s.rowFlush.Load(); {
 	case s.dirty.Load() || s.delayed.Load() || s.silent.Load() && !full:

@@ -20,33 +20,34 @@ import (
 	"precept/store/outbox"
 )
 
-// An earlier release had no outbox, and stored undelivered exchanges in a spool: a directory of segment
-// files. The first start of this release moves the content into the outbox, and deletes the directory.
+// An earlier release had no outbox, and stored undelivered exchanges in a spool, a directory of segment files. A
+// segment is a sequence of records. The first start of this release moves the content of the spool into the outbox, and
+// deletes the directory.
 
 const (
-	oldSpoolDir = "spool" // subdirectory of the outbox directory
-	spoolNote   = "spool" // note in the outbox: position up to which the segments are read
-	spoolDone   = "done"
-	spoolMark   = "\xf5pr\n"
-	spoolHead   = len(spoolMark) + 9 // size of the head of a record: spoolMark, length (4), checksum (4) and kind (1)
+	oldSpoolDir     = "spool" // subdirectory of the outbox directory
+	spoolNote       = "spool" // key of the outbox note with the position up to which the segments are imported
+	spoolDone       = "done"  // value of the note when everything is imported
+	spoolMagic      = "\xf5pr\n"
+	spoolHeaderSize = len(spoolMagic) + 9 // bytes of a record's header: spoolMagic, length (4), checksum (4) and kind (1)
 )
 
-// spoolPlace is an offset in a segment.
-type spoolPlace struct {
+// spoolPosition is an offset in a segment.
+type spoolPosition struct {
 	Segment int   `json:"segment"`
 	Offset  int64 `json:"offset"`
 }
 
-// spoolAck is the account in the old checkpoint.
-type spoolAck struct {
-	At         spoolPlace       `json:"at"`
+// spoolAccount is the account in the checkpoint of the spool.
+type spoolAccount struct {
+	At         spoolPosition    `json:"at"`
 	Admitted   int64            `json:"admitted"`
 	Incomplete int64            `json:"incomplete"`
 	Dropped    map[string]int64 `json:"dropped"`
 	Open       []spoolStub      `json:"open"`
 }
 
-// spoolStub is a turn in progress.
+// spoolStub is the stub of a turn in the spool.
 type spoolStub struct {
 	ID     string          `json:"id"`
 	Doc    json.RawMessage `json:"doc"`
@@ -58,18 +59,19 @@ type oldSpool struct {
 	dir   string
 	box   *outbox.Outbox
 	guard *guard.Guard
-	base  int64      // exchanges that the outbox had admitted before the import
-	at    spoolPlace // position after the last imported record
-	next  batch      // records since the last write
-	size  int        // bytes of the records in next
-	seq   int64      // last sequence number of a record
-	// noCheckpoint reports that the spool has no checkpoint. Exchanges before the first segment then count as
-	// stored.
+	base  int64         // exchanges that the outbox had admitted before the import
+	at    spoolPosition // position after the last imported record
+	next  batch         // records that are not in the outbox yet
+	size  int           // bytes of the records in next
+	seq   int64         // sequence number in the last imported record that has one
+	// noCheckpoint reports that the checkpoint of the spool is missing or damaged. The exchanges before the first
+	// segment then count as stored.
 	noCheckpoint bool
 }
 
-// drainSpool moves the spool of an earlier release into the outbox, if the spool exists.
-func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
+// importSpool moves the spool in dir into the outbox, and deletes dir. Without a spool, importSpool does nothing.
+// After a crash, the next call continues at the position in spoolNote.
+func importSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	segments, err := filepath.Glob(filepath.Join(dir, "*.spool"))
 	if _, e := os.Stat(dir); errors.Is(e, fs.ErrNotExist) || err != nil {
 		return err
@@ -88,7 +90,7 @@ func drainSpool(dir string, box *outbox.Outbox, g *guard.Guard) error {
 	}
 	for _, path := range segments {
 		if err == nil && note != spoolDone {
-			err = o.segment(path)
+			err = o.importSegment(path)
 		}
 	}
 	if err != nil {
@@ -106,14 +108,14 @@ func (o *oldSpool) importState() error {
 	var cursor struct {
 		Boot            string
 		Epoch           string
-		Delivered, Safe spoolAck
+		Delivered, Safe spoolAccount
 	}
 	b, err := os.ReadFile(filepath.Join(o.dir, "cursor.json"))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
-	var ack spoolAck
-	if json.Unmarshal(b, &cursor) == nil { // without a checkpoint every record is delivered again
+	var ack spoolAccount
+	if json.Unmarshal(b, &cursor) == nil { // without a checkpoint, every record is imported
 		ack = cursor.Delivered
 		if cursor.Boot == "" || cursor.Boot != outbox.BootID() {
 			ack = cursor.Safe
@@ -123,9 +125,9 @@ func (o *oldSpool) importState() error {
 	}
 	o.at = ack.At
 	a := outbox.Account{Admitted: ack.Admitted - int64(len(ack.Open)), Incomplete: ack.Incomplete, Dropped: ack.Dropped}
-	f := outbox.Flush{Notes: map[string]string{epochNote: cursor.Epoch, spoolNote: o.place()}, Carried: &a}
+	f := outbox.Flush{Notes: map[string]string{epochNote: cursor.Epoch, spoolNote: o.positionNote()}, Carried: &a}
 	for _, s := range ack.Open {
-		f.Stubs = append(f.Stubs, s.stub())
+		f.Stubs = append(f.Stubs, s.toOutboxStub())
 	}
 	if _, err := o.box.Append(&f); err != nil {
 		return err
@@ -143,25 +145,27 @@ func (o *oldSpool) importState() error {
 	return o.box.KeepMarks(list, maxMarks)
 }
 
-func (o *oldSpool) place() string { return fmt.Sprint(o.at.Segment, " ", o.at.Offset, " ", o.base) }
+func (o *oldSpool) positionNote() string {
+	return fmt.Sprint(o.at.Segment, " ", o.at.Offset, " ", o.base)
+}
 
-// stub converts a stub of the spool to a stub of the outbox. Tenant and session are in the document.
-func (s *spoolStub) stub() outbox.Stub {
+// toOutboxStub converts a stub of the spool to a stub of the outbox.
+func (s *spoolStub) toOutboxStub() outbox.Stub {
 	var x struct {
 		Tenant  string `json:"tenant"`
 		Session string `json:"session"`
 	}
-	_ = json.Unmarshal(s.Doc, &x) // the document of a forgotten stub is empty
+	_ = json.Unmarshal(s.Doc, &x) // the document is empty if the session was deleted
 	id, _ := session.ParseID(x.Session)
 	return outbox.Stub{ID: s.ID, Tenant: x.Tenant, Session: id, Document: s.Doc}
 }
 
-// segment imports one segment. Damaged bytes are skipped; write computes the number of lost exchanges
-// from the sequence numbers.
-func (o *oldSpool) segment(path string) error {
+// importSegment imports one segment, and skips damaged bytes. The exchanges that are lost in damaged bytes are
+// counted by writeNext, from the sequence numbers.
+func (o *oldSpool) importSegment(path string) error {
 	n, err := strconv.Atoi(strings.TrimSuffix(filepath.Base(path), ".spool"))
 	if err != nil || n < o.at.Segment {
-		return nil //nolint:nilerr // another program's file
+		return nil //nolint:nilerr // the file is no segment of a spool, or is imported already
 	}
 	b, err := os.ReadFile(path)
 	if err != nil {
@@ -172,9 +176,9 @@ func (o *oldSpool) segment(path string) error {
 		at = min(o.at.Offset, int64(len(b)))
 	}
 	for at < int64(len(b)) {
-		kind, payload, size := spoolFrame(b[at:])
+		kind, payload, size := parseSpoolRecord(b[at:])
 		if size == 0 {
-			skip := bytes.Index(b[at+1:], []byte(spoolMark))
+			skip := bytes.Index(b[at+1:], []byte(spoolMagic))
 			if skip < 0 {
 				break
 			}
@@ -183,36 +187,37 @@ func (o *oldSpool) segment(path string) error {
 		}
 		at += int64(size)
 		o.size += size
-		if err := o.record(kind, payload, spoolPlace{n, at}); err != nil {
+		if err := o.importRecord(kind, payload, spoolPosition{n, at}); err != nil {
 			return err
 		}
 	}
-	return o.write(spoolPlace{n + 1, 0})
+	return o.writeNext(spoolPosition{n + 1, 0})
 }
 
-// spoolFrame reads the record at the start of b; size is 0 if there is no record.
-func spoolFrame(b []byte) (kind byte, payload []byte, size int) {
-	if len(b) < spoolHead || string(b[:len(spoolMark)]) != spoolMark {
+// parseSpoolRecord decodes the record at the start of b. size is the size of the whole record in bytes; 0 means b
+// does not start with an intact record.
+func parseSpoolRecord(b []byte) (kind byte, payload []byte, size int) {
+	if len(b) < spoolHeaderSize || string(b[:len(spoolMagic)]) != spoolMagic {
 		return 0, nil, 0
 	}
 	n := binary.LittleEndian.Uint32(b[4:])
-	if n > 1<<30 || len(b) < spoolHead+int(n) {
+	if n > 1<<30 || len(b) < spoolHeaderSize+int(n) {
 		return 0, nil, 0
 	}
-	size = spoolHead + int(n)
+	size = spoolHeaderSize + int(n)
 	table := crc32.MakeTable(crc32.Castagnoli)
 	if crc32.Update(crc32.Update(0, table, b[4:8]), table, b[12:size]) != binary.LittleEndian.Uint32(b[8:]) {
 		return 0, nil, 0
 	}
-	return b[12], b[spoolHead:size], size
+	return b[12], b[spoolHeaderSize:size], size
 }
 
-// record adds one record to next, and writes next at the end of a flush. An unreadable record is
-// skipped: write counts its exchange as lost.
-func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
+// importRecord adds one record to next, and writes next to the outbox at the end of a flush of the spool, once next has
+// readBytes. A record that does not decode is skipped, and writeNext counts its exchange as lost.
+func (o *oldSpool) importRecord(kind byte, payload []byte, end spoolPosition) error {
 	switch kind {
-	case 'O': // a new run began: earlier turns in progress never ended
-		return errors.Join(o.write(end), o.box.EndOpenTurns())
+	case 'O': // the earlier release restarted here, and earlier turns in progress never ended
+		return errors.Join(o.writeNext(end), o.box.EndOpenTurns())
 	case 'H', 'N': // the head of a segment, or the end of a flush, with a sequence number
 		if kind == 'N' && len(payload) == 8 {
 			o.seq = int64(binary.LittleEndian.Uint64(payload))
@@ -229,27 +234,27 @@ func (o *oldSpool) record(kind byte, payload []byte, end spoolPlace) error {
 		if kind == 'N' && o.size < readBytes {
 			return nil
 		}
-		return o.write(end)
+		return o.writeNext(end)
 	}
 	var row batch
-	if o.guard.Err(label.StepReadBack, func() error { return row.readOld(kind, payload) }) != nil {
-		return nil //nolint:nilerr // write counts the exchange as lost
+	if o.guard.Err(label.StepReadBack, func() error { return row.decodeOldRecord(kind, payload) }) != nil {
+		return nil //nolint:nilerr // writeNext counts the exchange as lost
 	}
 	o.next.merge(&row)
-	o.next.stubs, o.next.ended = append(o.next.stubs, row.stubs...), append(o.next.ended, row.ended...)
+	o.next.stubs, o.next.endedIDs = append(o.next.stubs, row.stubs...), append(o.next.endedIDs, row.endedIDs...)
 	for reason, n := range row.dropped {
-		o.next.drop(reason, n)
+		o.next.addDropped(reason, n)
 	}
 	return nil
 }
 
-// write appends next to the outbox with the position end, and counts lost exchanges: the difference
-// between the last sequence number and the number of admitted exchanges.
-func (o *oldSpool) write(end spoolPlace) error {
+// writeNext appends next to the outbox, together with the position end. The number of lost exchanges is the difference
+// between the last sequence number and the number of imported exchanges. write counts them as damaged.
+func (o *oldSpool) writeNext(end spoolPosition) error {
 	o.at, o.size = end, 0
-	rows, _, _ := o.next.documents(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
+	rows, _, _ := o.next.encodeRows(nil, func(_ session.Ref, _ string, f func()) bool { return o.guard.Step(label.StepSpool, f) })
 	_, err := o.box.Append(&outbox.Flush{
-		Rows: rows, Stubs: o.next.stubs, Ended: o.next.ended, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.place()}, Carried: &outbox.Account{},
+		Rows: rows, Stubs: o.next.stubs, Ended: o.next.endedIDs, Dropped: o.next.dropped, Notes: map[string]string{spoolNote: o.positionNote()}, Carried: &outbox.Account{},
 	})
 	o.next = batch{}
 	if lost := o.seq + o.base - o.box.Account().Admitted; lost > 0 && err == nil {
@@ -258,55 +263,55 @@ func (o *oldSpool) write(end spoolPlace) error {
 	return err
 }
 
-// readOld decodes a record of an old spool.
-func (b *batch) readOld(kind byte, p []byte) (err error) {
+// decodeOldRecord adds the content of a record of the spool to the batch.
+func (b *batch) decodeOldRecord(kind byte, p []byte) (err error) {
 	switch kind {
-	case 'E': // a byte (1: a stub exists), the id, the two parts of the encoding
+	case 'E': // an exchange: a byte (not 0 if the turn has a stub), the id, Data and Items of the encoded exchange
 		if len(p) == 0 {
-			return errDocument
+			return errInvalidDocument
 		}
-		id, rest, err := cutText(p[1:])
+		id, rest, err := cutBytes(p[1:])
 		if err != nil {
 			return err
 		}
 		if p[0] != 0 {
-			b.ended = []string{string(id)}
+			b.endedIDs = []string{string(id)}
 		}
-		data, items, err := cutText(rest)
+		data, items, err := cutBytes(rest)
 		if err != nil {
 			return err
 		}
-		doc := appendText(appendText([]byte{partExchange}, data), items)
-		return b.read(&outbox.Row{Document: doc}, guard.New(guard.Options{}))
+		doc := appendBytes(appendBytes([]byte{partExchange}, data), items)
+		return b.decodeDocument(&outbox.Row{Document: doc}, guard.New(guard.Options{}))
 	case 'B':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)
-		b.stubs = []outbox.Stub{s.stub()}
+		b.stubs = []outbox.Stub{s.toOutboxStub()}
 	case 'V':
 		var s spoolStub
 		err = json.Unmarshal(p, &s)
-		b.ended, b.dropped = []string{s.ID}, map[string]int64{s.Reason: 1}
+		b.endedIDs, b.dropped = []string{s.ID}, map[string]int64{s.Reason: 1}
 	case 'D':
 		err = json.Unmarshal(p, &b.dropped)
 	case 'R':
-		tenant, rest, err := cutText(p)
+		tenant, rest, err := cutBytes(p)
 		if err != nil || len(rest) < 33 {
-			return errDocument
+			return errInvalidDocument
 		}
 		r := session.Row{
 			Tenant: string(tenant), ID: session.ID(rest[:16]), Started: readTime(rest[16:]), Seen: readTime(rest[24:]),
 			Closed: rest[32]&1 != 0, StandIn: rest[32]&2 != 0, Unit: rest[32]&4 != 0, Data: rest[33:],
 		}
 		b.rows = []session.Row{r}
-	case 'K': // for each tenant its name and number, and the echoes
+	case 'K': // for each tenant: the name of the tenant, the number of its echo keys, and the keys
 		for len(p) > 0 {
-			tenant, rest, err := cutText(p)
+			tenant, rest, err := cutBytes(p)
 			if err != nil {
 				return err
 			}
 			n, w := binary.Uvarint(rest)
 			if w <= 0 || n > uint64(len(rest)-w)/32 {
-				return errDocument
+				return errInvalidDocument
 			}
 			for p = rest[w:]; n > 0; n, p = n-1, p[32:] {
 				b.echoes = append(b.echoes, session.Echo{

@@ -13,8 +13,8 @@ import (
 	"precept/store/outbox"
 )
 
-// Open opens the outbox, and delivers the rows of the last run for at most startLimit. Run delivers
-// the rest. Open starts no goroutine.
+// Open opens the outbox, and delivers the rows that the previous process left there, for at most startLimit. Run
+// delivers the rest. Open starts no goroutine.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Lookup == 0 {
 		o.Lookup = defaultLookup
@@ -35,20 +35,20 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	live := newLive(o.Sessions, o.Tenant, s.state.volatile, o.Replica)
 
 	// The parts that requests call.
-	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MemoryBytes, stubs: box != nil, full: make(chan struct{}, 1)}
+	s.inbox = &inbox{tally: &s.Tally, state: s.state, maxBytes: o.Queue.MemoryBytes, stubs: box != nil, wake: make(chan struct{}, 1)}
 	s.changes = &changeQueue{heldByRequest: map[string][]session.Echo{}}
-	s.touched = &touched{refs: map[session.Ref]bool{}}
-	s.optOuts = &optouts{live: live, changes: s.changes, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, clean: o.Content.CleanTexts}
+	s.rewardQueue = &rewardQueue{refs: map[session.Ref]bool{}}
+	s.optOuts = &optOutFilter{live: live, changes: s.changes, marks: s.openMarks(box), tally: &s.Tally, failed: o.Hooks.Failed, cleanTexts: o.Content.CleanTexts}
 	s.sessions = &sessions{
-		live: live, be: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Hooks.Failed,
+		live: live, backend: o.Backend, marks: s.optOuts.marks, state: s.state, now: o.Now, lookup: o.Lookup, failed: o.Hooks.Failed,
 	}
 	feedback := &feedbackWriter{
-		be: o.Backend, sessions: s.sessions, touched: s.touched, guard: s.guard, tally: &s.Tally, failed: o.Hooks.Failed,
+		backend: o.Backend, sessions: s.sessions, rewardQueue: s.rewardQueue, guard: s.guard, tally: &s.Tally, failed: o.Hooks.Failed,
 	}
 	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
 	s.poster = &poster{
-		be: o.Backend, sessions: s.sessions, feedback: feedback, optOuts: s.optOuts, changes: s.changes, state: s.state,
-		late: &latePosts{outbox: box, now: o.Now, tombs: tombs},
+		backend: o.Backend, sessions: s.sessions, feedback: feedback, optOuts: s.optOuts, changes: s.changes, state: s.state,
+		late: &latePosts{outbox: box, now: o.Now, tombstones: tombs},
 	}
 	s.publisher = &publisher{optOuts: s.optOuts, changes: s.changes, state: s.state, failed: o.Hooks.Failed, panicked: o.Hooks.Panicked}
 
@@ -56,21 +56,21 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	shared := deps{now: o.Now, guard: s.guard, tally: &s.Tally, state: s.state, failed: o.Hooks.Failed}
 	handoff := &handoff{outbox: box, deps: shared, maxBytes: o.Queue.MemoryBytes}
 	s.recorder = &recorder{
-		inbox: s.inbox, changes: s.changes, optouts: s.optOuts, tombs: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
+		inbox: s.inbox, changes: s.changes, optOuts: s.optOuts, tombstones: tombs, handoff: handoff, guard: s.guard, tally: &s.Tally, state: s.state,
 		panicked: o.Hooks.Panicked, kept: o.Hooks.Kept, sentiment: o.Sentiment,
 	}
 	s.shipper = &shipper{
-		be: o.Backend, handoff: handoff, deps: shared,
-		writer: &writer{be: o.Backend, cache: o.Exchanges, feedback: feedback, tombs: tombs, guard: s.guard, failed: o.Hooks.Failed},
+		backend: o.Backend, handoff: handoff, deps: shared,
+		writer: &writer{backend: o.Backend, cache: o.Exchanges, feedback: feedback, tombstones: tombs, guard: s.guard, failed: o.Hooks.Failed},
 		limits: shipperLimits{bytes: o.Queue.MemoryBytes, every: o.Queue.DeliverEvery},
 	}
 	s.eraser = &eraser{
-		be: o.Backend, sessions: s.sessions, changes: s.changes, touched: s.touched, posts: s.poster, tombs: tombs, shipper: s.shipper,
+		backend: o.Backend, sessions: s.sessions, changes: s.changes, rewardQueue: s.rewardQueue, posts: s.poster, tombstones: tombs, shipper: s.shipper,
 		guard: s.guard, tally: &s.Tally, options: &o, flushNow: s.flushNow, deletions: make(chan deletion),
 	}
-	s.shipper.before = s.eraser.followReplicas
+	s.shipper.beforeDelivery = s.eraser.followReplicas
 	if o.Fleet != nil {
-		s.sessions.fleet, s.publisher.be, s.eraser.fleet = o.Fleet, o.Backend, o.Fleet
+		s.sessions.fleet, s.publisher.backend, s.eraser.fleet = o.Fleet, o.Backend, o.Fleet
 		s.shipper.fleet, s.shipper.safe.age = o.Fleet, safeAge
 	}
 
@@ -87,8 +87,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openOutbox opens the outbox, and imports the spool of an earlier release. Without a configured
-// outbox, and after a failure, which is reported, box is nil: exchanges wait in memory.
+// openOutbox opens the outbox, and imports the spool of an earlier release. box is nil if no outbox is configured, or
+// if the file cannot be opened, which openOutbox reports to Hooks.Failed. Exchanges then wait in memory. err is not nil
+// if the import fails, or if a newer release has written the outbox.
 func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	o := s.options
 	if o.Queue.Path == "" {
@@ -96,13 +97,13 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	}
 	err = s.guard.Err(label.StepSpool, func() (err error) {
 		box, err = outbox.Open(outbox.Options{Path: o.Queue.Path, QuotaBytes: o.Queue.Bytes, TenantQuotaBytes: o.Queue.TenantBytes, Tenants: o.Queue.Tenants, Now: o.Now, Damaged: func(err error) {
-			s.state.reread.Store(true)
+			s.state.mustReread.Store(true)
 			o.Hooks.Failed(label.StepSpool, err)
 		}})
 		return err
 	})
 	if err == nil {
-		err = drainSpool(filepath.Join(filepath.Dir(o.Queue.Path), oldSpoolDir), box, s.guard)
+		err = importSpool(filepath.Join(filepath.Dir(o.Queue.Path), oldSpoolDir), box, s.guard)
 		if err != nil {
 			err = errors.Join(err, box.Close())
 		}
@@ -115,8 +116,8 @@ func (s *Store) openOutbox() (box *outbox.Outbox, err error) {
 	return nil, nil //nolint:nilnil // see above
 }
 
-// openMarks reads the marks of opted-out sessions from the outbox. Without an outbox, or without
-// learning, there are no marks.
+// openMarks reads the marks of opted-out sessions from the outbox. Without an outbox, or if no exchanges are kept, no
+// marks are kept.
 func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	if !s.options.Content.Keep {
 		box = nil
@@ -128,8 +129,8 @@ func (s *Store) openMarks(box *outbox.Outbox) *optOutMarks {
 	return marks
 }
 
-// resume restores the position of the last run in the outbox, and delivers its remaining rows for at
-// most startLimit.
+// resume continues at the position that the previous process reached in the outbox, and delivers the remaining rows
+// for at most startLimit.
 func (s *Store) resume(ctx context.Context) (err error) {
 	h := s.shipper.handoff
 	if s.shipper.safe.epoch, err = h.outbox.Note(epochNote); err != nil {

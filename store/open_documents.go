@@ -12,14 +12,14 @@ import (
 // documentCost is the approximate memory of an exchange in addition to its documents, in bytes.
 const documentCost = 160
 
-// openDocuments holds the encoded exchanges of open sessions, so that the closing of a session does not
-// read the exchanges from the backend. A session is held as a whole or not at all: if the next exchange
-// of a session does not fit, the session is dropped. Dropping the oldest session instead would drop the
-// sessions that close next. Only the holder of shipper.deliveryMu uses openDocuments.
+// openDocuments caches the encoded exchanges of open sessions. A session that closes needs its exchanges, and with the
+// cache they are not read from the backend. The cache has all exchanges of a session or none: if the next exchange of a
+// session does not fit, this session is dropped. Dropping the oldest session instead would drop the sessions that close
+// next. Only the holder of shipper.deliveryMu uses openDocuments.
 type openDocuments struct {
 	bySession map[session.Ref]*sessionDocuments
-	size      int64 // bytes of all sessions
-	limit     int64
+	size      int64 // bytes of the documents of all sessions
+	limit     int64 // maximum of size
 }
 
 // sessionDocuments are the documents of one session in the order of their arrival.
@@ -33,14 +33,14 @@ func newOpenDocuments(limit int64) *openDocuments {
 	return &openDocuments{bySession: map[session.Ref]*sessionDocuments{}, limit: limit}
 }
 
-// add adds exchanges that the backend has stored. A session is held from its first turn on.
+// add adds exchanges that the backend has stored. A session whose first turn was not added is ignored.
 func (o *openDocuments) add(list []sample.Exchange) {
 	for i := range list {
 		x := &list[i]
 		if x.Outcome == refusedOutcome {
 			continue
 		}
-		ref := refOf(x)
+		ref := sessionRef(x)
 		docs := o.bySession[ref]
 		enc, sealed := x.Sealed()
 		switch {
@@ -64,9 +64,8 @@ func (o *openDocuments) add(list []sample.Exchange) {
 	}
 }
 
-// take removes a session and returns its exchanges by turn, then in the order of their arrival. stored
-// is the number of the session's exchanges in the backend. ok is false if openDocuments has another
-// number.
+// take removes a session and returns its exchanges, ordered by turn, then by arrival. stored is the number of the
+// session's exchanges in the backend. ok is false if the cache has another number of exchanges.
 func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchange, ok bool) {
 	docs := o.bySession[ref]
 	if docs == nil {
@@ -79,7 +78,7 @@ func (o *openDocuments) take(ref session.Ref, stored int) (list []sample.Exchang
 		if err != nil {
 			return nil, false
 		}
-		if !known[x.ID] { // a failed delivery is repeated as a whole
+		if !known[x.ID] { // an exchange is added again when a failed delivery is repeated
 			known[x.ID] = true
 			list = append(list, x)
 		}
@@ -95,7 +94,7 @@ func (o *openDocuments) drop(ref session.Ref) {
 	}
 }
 
-// retire drops sessions without an exchange since a time.
+// retire drops the sessions whose latest exchange is older than before.
 func (o *openDocuments) retire(before time.Time) {
 	for ref, docs := range o.bySession {
 		if docs.newest.Before(before) {

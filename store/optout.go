@@ -13,25 +13,25 @@ import (
 	"precept/internal/session"
 )
 
-// optouts decides which content may be kept, and redacts the content that is kept.
+// optOutFilter decides which content may be kept, and redacts the content that is kept.
 //
-// The recorder judges an exchange some milliseconds after the request: the recorder decides by the rules
-// whether the exchange opted out. Until then the data that follows from the exchange stays in memory:
+// To judge an exchange is to decide by the opt-out rules whether the exchange opted out. The recorder judges an
+// exchange some milliseconds after the request. Until then the data that is derived from the exchange stays in memory:
 // HoldKeys holds the echo keys, and session.Record.Await excludes the turn's hashes from the session's row.
-type optouts struct {
-	live    *live
-	changes *changeQueue
-	marks   *optOutMarks
-	tally   *Tally
-	failed  func(step label.Step, err error)
-	clean   *redact.CleanTexts // nil means every text is scanned
+type optOutFilter struct {
+	live       *live
+	changes    *changeQueue
+	marks      *optOutMarks
+	tally      *Tally
+	failed     func(step label.Step, err error)
+	cleanTexts *redact.CleanTexts // nil means every text is scanned
 
 	rules    atomic.Pointer[sample.OptOut] // nil means nothing opted out
 	personal atomic.Bool                   // also redact personal data, not only secrets
 }
 
-// OptedOut judges an exchange for Store.OptedOut and for the recorder.
-func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
+// OptedOut judges an exchange, as Store.OptedOut documents. The recorder calls OptedOut for every exchange.
+func (o *optOutFilter) OptedOut(x *sample.Exchange, answered []string) bool {
 	rules := o.rules.Load()
 	out := rules != nil && (slices.ContainsFunc(answered, rules.Hits) || rules.Named(x))
 	x.Facts.Paths = rules.PathHash()
@@ -47,7 +47,7 @@ func (o *optouts) OptedOut(x *sample.Exchange, answered []string) bool {
 
 // recordJudgement records in the session of a turn whether the turn opted out, and removes the items
 // of x that repeat an opted-out turn.
-func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
+func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if n := min(x.Repeated, len(x.New)); n > 0 && ses.Record.Hidden(x.Turn-1) {
@@ -56,16 +56,16 @@ func (o *optouts) recordJudgement(ses *Session, x *sample.Exchange, out bool) {
 	ses.Record.Judged(x.Turn, out)
 	ses.Record.OptOut.Asked = ses.Record.OptOut.Asked || out
 	if !out {
-		o.keepUnit(ses)
+		o.queueUnitRow(ses)
 	}
 	if ses.unjudged.Swap(false) { // the row was encoded before the judgement
 		o.changes.requeueRow(ses)
 	}
 }
 
-// isSilent reports whether all turns of a session opted out, so that feedback is ignored. isSilent
-// waits briefly for the judgement of the newest turn.
-func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bool {
+// isSilent reports whether all turns of a session in memory opted out, so that its feedback is ignored. If no turn is
+// visible and some turn is not judged yet, isSilent waits for the judgement, up to 200 ms.
+func (o *optOutFilter) isSilent(ctx context.Context, tenant string, id session.ID) bool {
 	const step, maxTries = 5 * time.Millisecond, 40
 	ses := o.live.peek(id)
 	if ses == nil {
@@ -90,9 +90,9 @@ func (o *optouts) isSilent(ctx context.Context, tenant string, id session.ID) bo
 	return silent
 }
 
-// keepUnit records that the run of a session has stored content, and queues the row of the run. A run
-// whose sessions all opted out gets no row. The caller has locked the session.
-func (o *optouts) keepUnit(ses *Session) {
+// queueUnitRow records that the run of a session has content that may be stored, and queues the row of the run the
+// first time. A run whose sessions all opted out gets no row. The caller has locked the session.
+func (o *optOutFilter) queueUnitRow(ses *Session) {
 	id, ok := ses.Record.UnitID()
 	if !ok {
 		return
@@ -113,9 +113,9 @@ func (o *optouts) keepUnit(ses *Session) {
 	o.changes.requeueRow(unit)
 }
 
-// keepMarks writes new opt-out marks to the disk and sends the marks to the other replicas. A mark that
-// cannot be written or sent stays new, and the next call tries again.
-func (o *optouts) keepMarks(ctx context.Context) {
+// writeMarks writes new opt-out marks to the outbox and to the shared backend. After a failure the next call tries
+// again.
+func (o *optOutFilter) writeMarks(ctx context.Context) {
 	if err := errors.Join(o.marks.save(), o.marks.announce(ctx)); err != nil {
 		o.failed(label.StepOptOut, err)
 	}

@@ -8,78 +8,79 @@ import (
 	"precept/internal/session"
 )
 
-// LateOptOut hides content of a stored session that names a path which opted out after the session was
+// LateOptOut hides content of a stored session if a path that the content names was opted out after the session was
 // stored.
 type LateOptOut struct {
-	rules  *sample.OptOut
-	list   []sample.Exchange
-	hidden []bool // whether each exchange of list is hidden
-	// judged reports that the present patterns judged every exchange of the session before the write, so that
-	// the exchanges that left the store name no opted-out path.
+	rules     *sample.OptOut
+	exchanges []sample.Exchange
+	hidden    []bool // for each exchange: whether the exchange is hidden
+	// judged reports that every exchange of the session was checked against the present patterns before the exchange
+	// was stored. Exchanges that the store has deleted since then name no opted-out path.
 	judged bool
 	rec    *session.Record // nil means the row is missing or cannot be read
 }
 
-// NewLateOptOut returns the opt-outs of a session with its row and all its stored exchanges.
-func NewLateOptOut(rules *sample.OptOut, row *session.Row, list []sample.Exchange) *LateOptOut {
+// NewLateOptOut applies the opt-out rules to a session. row is its row, and list holds all its stored exchanges.
+func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Exchange) *LateOptOut {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		rec = nil
 	}
 	return &LateOptOut{
-		rules: rules, list: list, hidden: rules.Hidden(list), rec: rec,
+		rules: rules, exchanges: exchanges, hidden: rules.Hidden(exchanges), rec: rec,
 		judged: !rules.HidesPaths() || rec != nil && !rec.Unit.IsRun && rec.Facts.Paths == rules.PathHash(),
 	}
 }
 
-// Sample reports whether a sample may leave the store. Sample removes the words of feedback that may be about
-// an opted-out turn.
+// Sample reports whether a sample may be shown or exported. From such a sample it removes the feedback text that may be
+// about an opted-out turn.
 func (l *LateOptOut) Sample(m *sample.Sample) bool {
-	if l.rules.HidesSample(m, l.list, l.judged) {
+	if l.rules.HidesSample(m, l.exchanges, l.judged) {
 		return false
 	}
-	if m.HasSessionWords() && l.hidesWords() {
+	if m.HasSessionWords() && l.hidesSessionWords() {
 		m.DropWords()
 	}
 	return true
 }
 
-// Feedback returns the feedback of the session without the words that may be about an opted-out turn. Scores
-// stay: the reward contains them.
+// Feedback returns the feedback of the session without the text that may be about an opted-out turn. The scores stay,
+// because the reward contains them.
 func (l *LateOptOut) Feedback(entries []feedback.Entry) []feedback.Entry {
 	out := slices.Clone(entries)
 	for i := range out {
 		e := &out[i]
-		if e.Turn == 0 && l.hidesWords() || e.Turn != 0 && l.hidesTurn(e.Turn) || e.Via != "" && !l.judged {
+		if e.Turn == 0 && l.hidesSessionWords() || e.Turn != 0 && l.hidesTurn(e.Turn) || e.Via != "" && !l.judged {
 			e.Comment, e.Correction, e.Details = "", nil, nil
 		}
 	}
 	return out
 }
 
-// hidesWords reports whether words about the whole session may be about an opted-out turn. Without a readable row
-// the turns that opted out are unknown.
-func (l *LateOptOut) hidesWords() bool {
-	return l.hidesSome() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
+// hidesSessionWords reports whether feedback text on the whole session may be about an opted-out turn. This is
+// assumed if the row cannot be read, because the turns that opted out are then unknown.
+func (l *LateOptOut) hidesSessionWords() bool {
+	return l.hidesAnyTurn() || l.rec == nil || len(l.rec.OptOut.Turns) > 0
 }
 
-// hidesSome reports whether a stored turn of the session is hidden, or a turn that left the store may be hidden.
-func (l *LateOptOut) hidesSome() bool {
+// hidesAnyTurn reports whether a stored turn of the session is hidden, or whether a turn whose exchange was deleted
+// may be hidden.
+func (l *LateOptOut) hidesAnyTurn() bool {
 	if some := slices.Contains(l.hidden, true); some || l.judged {
 		return some
 	}
 	turns := map[int]bool{}
-	for i := range l.list {
-		turns[l.list[i].Turn] = true
+	for i := range l.exchanges {
+		turns[l.exchanges[i].Turn] = true
 	}
 	return l.rec == nil || l.rec.Unit.IsRun || len(turns) < l.rec.Thread.Turns
 }
 
-// hidesTurn reports whether a turn is hidden, or may be hidden because its exchange left the store.
+// hidesTurn reports whether a turn is hidden. A turn whose exchange is not stored counts as hidden if it may be.
 func (l *LateOptOut) hidesTurn(turn int) bool {
 	stored := false
-	for i := range l.list {
-		if l.list[i].Turn == turn {
+	for i := range l.exchanges {
+		if l.exchanges[i].Turn == turn {
 			stored = true
 			if l.hidden[i] {
 				return true

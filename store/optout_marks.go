@@ -11,26 +11,25 @@ import (
 	"precept/store/outbox"
 )
 
-// A session whose turns all opted out has no stored data, and its next turn sends all messages again.
-// After a restart, or after the session left memory, precept would take these messages for a new
-// session and store them. A mark prevents this: the mark holds the number of opted-out turns and
-// messages, under an HMAC of the session's id (docs/decisions/0014-opt-out-marks.md).
+// A session whose turns all opted out has no stored data, and its next turn sends all messages again. Once the session
+// has left memory, for example in a restart, precept would take these messages for a new session and store them. An
+// opt-out mark prevents this. It holds the number of opted-out turns and messages, under an HMAC of the session's id
+// (docs/decisions/0014-opt-out-marks.md).
 //
-// In a fleet another replica may get the next turn of the session. The shared backend therefore gets
-// the mark as well, before the client has the end of the answer. Only named sessions have a mark in the
-// backend.
+// In a fleet another replica may get the next turn of the session. The mark is therefore also written to the shared
+// backend, before the client has the end of the answer. Only the marks of named sessions are written there.
 
-// maxMarks bounds the marks; the oldest mark is deleted first.
+// maxMarks is the largest number of marks. The oldest mark is deleted first.
 const maxMarks = 100_000
 
-// optOutKeeper is the part of a shared backend that keeps marks, for a limited time. Of two marks
-// of a session the mark with more items stays.
+// optOutKeeper is the part of a shared backend that keeps marks, for a limited time. Of two marks of a session it keeps
+// the one with more items.
 type optOutKeeper interface {
 	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
 }
 
-// optOutMarks holds the marks of opted-out sessions. The goroutine of the shipper writes the marks to
-// the outbox and the fleet, and a request that begins a session looks for the mark of the session.
+// optOutMarks holds the marks of opted-out sessions. The goroutine of the shipper writes the marks to the outbox and to
+// the shared backend. A request that begins a session looks for the mark of the session.
 type optOutMarks struct {
 	outbox *outbox.Outbox // nil means no marks
 	secret []byte
@@ -39,8 +38,8 @@ type optOutMarks struct {
 	mu          sync.Mutex // guards the fields below
 	byName      map[uint64]outbox.Mark
 	order       []uint64                          // the names, oldest first
-	unsaved     []outbox.Mark                     // marks that the outbox lacks
-	unannounced map[session.ID]session.OptOutMark // marks that the fleet lacks
+	unsaved     []outbox.Mark                     // marks that are not in the outbox yet
+	unannounced map[session.ID]session.OptOutMark // marks that are not in the shared backend yet
 }
 
 // openMarks reads the marks of an outbox.
@@ -57,15 +56,15 @@ func openMarks(box *outbox.Outbox, secret []byte, fleet optOutKeeper) (*optOutMa
 	return h, err
 }
 
-// name returns the name of a session's mark, an HMAC of the id with the secret.
-func (h *optOutMarks) name(id session.ID) uint64 {
+// markName returns the name of a session's mark, an HMAC of the id with the secret.
+func (h *optOutMarks) markName(id session.ID) uint64 {
 	m := hmac.New(sha256.New, h.secret)
 	_, _ = m.Write(append([]byte("opted out "), id[:]...))
 	return binary.LittleEndian.Uint64(m.Sum(nil))
 }
 
-// set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or no other
-// goroutine has the marks yet.
+// set adds or replaces a mark, and reports whether the marks changed. The caller holds mu, or is the only goroutine
+// that has h.
 func (h *optOutMarks) set(m outbox.Mark) (changed bool) {
 	old, known := h.byName[m.Name]
 	if known && old == m {
@@ -82,12 +81,12 @@ func (h *optOutMarks) set(m outbox.Mark) (changed bool) {
 	return true
 }
 
-// add marks a session, and reports whether the outbox gets the mark.
+// add marks a session, and reports whether the mark is or will be in the outbox.
 func (h *optOutMarks) add(id session.ID, turns, items int) bool {
 	if h.outbox == nil {
 		return false
 	}
-	m := outbox.Mark{Name: h.name(id), Turns: uint32(turns), Items: uint32(items)} // both are bounded by the items of a body
+	m := outbox.Mark{Name: h.markName(id), Turns: uint32(turns), Items: uint32(items)} // both are bounded by the items of a body
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.set(m) {
@@ -96,12 +95,12 @@ func (h *optOutMarks) add(id session.ID, turns, items int) bool {
 	return true
 }
 
-// apply hides the opted-out turns of a new record, if its session has a mark.
+// apply hides the opted-out turns in the record of a new session, if the session has a mark.
 func (h *optOutMarks) apply(rec *session.Record) {
 	if h.outbox == nil {
 		return
 	}
-	name := h.name(rec.Identity.ID)
+	name := h.markName(rec.Identity.ID)
 	h.mu.Lock()
 	v, ok := h.byName[name]
 	h.mu.Unlock()
@@ -131,7 +130,7 @@ func (h *optOutMarks) save() error {
 	return err
 }
 
-// announceLater queues the mark of a session for the fleet.
+// announceLater queues the mark of a session for the shared backend.
 func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	if h.fleet == nil {
 		return
@@ -143,7 +142,7 @@ func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	}
 }
 
-// announce writes queued marks to the fleet. Failed marks are queued again.
+// announce writes the queued marks to the shared backend. After a failure the marks are queued again.
 func (h *optOutMarks) announce(ctx context.Context) error {
 	h.mu.Lock()
 	marks := h.unannounced

@@ -12,13 +12,13 @@ import (
 )
 
 const (
-	postLimit = 5 * time.Second        // maximum time for storing a post
+	postLimit = 5 * time.Second        // maximum time to store a post in the backend
 	postRetry = 100 * time.Millisecond // pause before a retry while the backend is unavailable
 )
 
-// parking is the part of a backend that holds feedback for sessions that are not known yet, and
-// finds sessions by echo key or sample id.
-type parking interface {
+// parkingStore is the part of a backend that holds parked feedback, and finds sessions by echo key or sample id.
+// Feedback is parked under an echo key while no session with the key is known.
+type parkingStore interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
@@ -34,7 +34,7 @@ const (
 	Parked  Status = "parked"  // the session is not known yet, or the feedback waits in the outbox
 	Ignored Status = "ignored" // the session opted out
 
-	Unanswered Status = "unanswered" // Post.IfAnswered, and the session or run has no successful reply
+	Unanswered Status = "unanswered" // not stored: the post has IfAnswered, and the session or run has no successful reply
 )
 
 // Posted is the result of posting one entry of feedback.
@@ -43,7 +43,7 @@ type Posted struct {
 	Session string // name of the session; "" while parked
 	Run     string // name of the run, if a run was rated
 	Status  Status
-	Work    *Owners // all rated sessions and runs of a commit, branch or pull request; Session or Run is the newest
+	Work    *Owners // for a commit, branch or pull request: all rated sessions and runs, of which Session or Run is the newest
 }
 
 // Owners are the names of the sessions and runs whose tool results contain a commit, a branch or a
@@ -53,8 +53,8 @@ type Owners struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// NoRoom returns advice for the client if err reports that the session, or the tenant's parked feedback,
-// has the largest number of entries.
+// NoRoom returns advice for the client if err reports that the session, or the tenant's parked feedback, has reached
+// its limit of entries.
 func NoRoom(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.FeedbackFull](err); full {
 		return "this session or run has the largest number of feedback entries (limits.feedback); to correct an entry, post its id again", true
@@ -67,38 +67,37 @@ func NoRoom(err error) (advice string, ok bool) {
 
 // poster stores posted feedback.
 type poster struct {
-	be       parking
+	backend  parkingStore
 	sessions *sessions
 	feedback *feedbackWriter
-	optOuts  *optouts
+	optOuts  *optOutFilter
 	changes  *changeQueue
 	state    *state
 	late     *latePosts
 }
 
-// subject identifies the session that a post rates. A late post keeps its subject as JSON.
+// subject identifies the session that a post rates. The outbox stores the subject of a late post as JSON.
 type subject struct {
 	Candidates []session.ID    `json:"candidates,omitempty"` // possible ids of the session, tried first
 	Key        session.EchoKey `json:"key,omitempty"`        // finds the session if no candidate is known; unmatched feedback is parked under the key
-	Otherwise  []session.ID    `json:"otherwise,omitempty"`  // ids tried after candidates and key
+	Otherwise  []session.ID    `json:"otherwise,omitempty"`  // possible ids of the session, tried after Candidates and Key
 	Sample     string          `json:"sample,omitempty"`     // id of a sample of the session
-	// Works are groups of references: commits, branches and pull requests. The subject is every session
-	// whose tool results contain a reference of the first known group.
+	// Works are groups of references to commits, branches and pull requests. The first group with a reference that
+	// occurs in the tool results of a session counts, and the subject is every such session.
 	Works [][]work.Ref `json:"works,omitempty"`
-	// Keyed reports that the sender gave the id of the entry. The post may then repeat a stored entry, whose
-	// time the post keeps.
+	// Keyed reports that the sender chose the id of the entry. The post may then repeat a stored entry, and gets the
+	// time of that entry.
 	Keyed bool `json:"keyed,omitempty"`
 }
 
-// rate stores a post for the session, run, request, response, sample, commit, branch or pull request that
-// the post names.
+// rate stores a post as Store.Rate documents.
 func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
 	subj, err := subjectOf(tenant, &p)
 	if err != nil {
 		return Posted{}, err
 	}
 	if p.IfAnswered {
-		if done, unanswered := f.unanswered(ctx, tenant, &subj); unanswered {
+		if done, unanswered := f.unansweredStatus(ctx, tenant, &subj); unanswered {
 			done.ID = p.Entry.ID
 			return done, nil
 		}
@@ -108,16 +107,16 @@ func (f *poster) rate(ctx context.Context, tenant string, p feedback.Post) (Post
 	return done, err
 }
 
-// unanswered reports whether the subject is known and has no successful reply. An unknown subject, and a backend that
-// does not answer, are no reason to refuse a rating.
-func (f *poster) unanswered(ctx context.Context, tenant string, s *subject) (done Posted, ok bool) {
+// unansweredStatus returns the result Unanswered if the subject is known and has no successful reply; ok is false
+// otherwise. A rating is not refused because the subject is unknown or the backend does not answer.
+func (f *poster) unansweredStatus(ctx context.Context, tenant string, s *subject) (done Posted, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	ids := slices.Concat(s.Candidates, s.Otherwise)
 	if id, found := f.changes.find(s.Key); found {
 		ids = append(ids, id)
-	} else if noted, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{s.Key}); err == nil {
-		ids = append(ids, noted[s.Key]...)
+	} else if found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key}); err == nil {
+		ids = append(ids, found[s.Key]...)
 	}
 	for _, id := range ids {
 		if member, known, err := f.sessions.member(ctx, tenant, id); known && err == nil {
@@ -156,32 +155,32 @@ func subjectOf(tenant string, p *feedback.Post) (s subject, err error) {
 	return s, err
 }
 
-// post stores feedback in the backend, or in the outbox if the backend does not take the feedback.
+// post stores feedback in the backend, or in the outbox if the backend fails to store the feedback.
 func (f *poster) post(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, error) {
-	e = f.optOuts.cleanEntry(e)
+	e = f.optOuts.redactEntry(e)
 	if f.late.outbox == nil {
-		return f.attempt(ctx, tenant, s, e, postLimit)
+		return f.postWithRetry(ctx, tenant, s, e, postLimit)
 	}
-	if f.late.now().UnixNano() < f.late.skip.Load() {
+	if f.late.now().UnixNano() < f.late.skipBackendUntil.Load() {
 		return f.keepInOutbox(ctx, tenant, s, &e, nil)
 	}
 	limit := postLimit
 	if f.state.down.Load() {
 		limit = downLimit
 	}
-	p, err := f.attempt(ctx, tenant, s, e, limit)
+	p, err := f.postWithRetry(ctx, tenant, s, e, limit)
 	if err == nil || isFinal(err) {
 		return p, err
 	}
-	if ctx.Err() == nil { // the error of a client that left is no failure of the backend
-		f.late.skip.Store(f.late.now().Add(latePause).UnixNano())
+	if ctx.Err() == nil { // otherwise the client has left, and the error says nothing about the backend
+		f.late.skipBackendUntil.Store(f.late.now().Add(latePause).UnixNano())
 	}
 	return f.keepInOutbox(ctx, tenant, s, &e, err)
 }
 
-// attempt stores feedback in the backend. While the backend is unavailable for a moment, attempt
-// retries within the limit.
-func (f *poster) attempt(ctx context.Context, tenant string, s *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
+// postWithRetry stores feedback in the backend. If the backend is unavailable, attempt retries until limit has passed
+// or the backend counts as down.
+func (f *poster) postWithRetry(ctx context.Context, tenant string, s *subject, e feedback.Entry, limit time.Duration) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	for {
@@ -204,7 +203,7 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 		return f.postToWork(ctx, tenant, s, e)
 	}
 	if s.Sample != "" {
-		id, ok, err := f.be.SampleSession(ctx, tenant, s.Sample)
+		id, ok, err := f.backend.SampleSession(ctx, tenant, s.Sample)
 		if err == nil && !ok {
 			err = ErrNoSession
 		}
@@ -213,15 +212,15 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 		}
 		s = &subject{Candidates: []session.ID{id}, Keyed: s.Keyed}
 	}
-	// The parked feedback is read before the session: an entry that leaves the parked feedback is then found
-	// on the session.
+	// The parked feedback must be read before the session. An entry that moves from the parked feedback to the session
+	// meanwhile is then found on the session.
 	e, err := f.parkedDelivery(ctx, tenant, s, e)
 	if err != nil {
 		return Posted{}, err
 	}
 	for _, id := range s.Candidates {
 		if len(s.Candidates) > 1 && !f.sessions.live.has(id) {
-			continue // a backend look-up per candidate would be slow; joinByKey needs one look-up
+			continue // joinByKey finds the session with one look-up in the backend instead of one for each candidate
 		}
 		member, ok, err := f.sessions.member(ctx, tenant, id)
 		if err != nil {
@@ -242,26 +241,26 @@ func (f *poster) postOnce(ctx context.Context, tenant string, s *subject, e feed
 			return f.join(ctx, tenant, s, member, e)
 		}
 	}
-	if err := f.be.Park(ctx, tenant, s.Key, e); err != nil {
+	if err := f.backend.Park(ctx, tenant, s.Key, e); err != nil {
 		return Posted{}, err
 	}
-	// The key may have occurred between the look-up and the parking. Without a second look-up the
-	// feedback would stay parked.
+	// A session with the key may have begun between the look-up and the parking. Without a second look-up its feedback
+	// would stay parked.
 	p, ok, err := f.joinByKey(ctx, tenant, s, e)
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
-	return p, nil // The parked copy has the same entry id, and an id counts once.
+	return p, nil // the parked copy does no harm, because it has the same entry id, and an id counts once
 }
 
-// joinByKey joins feedback to the newest known session of the subject's echo key. The bool reports whether the
-// key has such a session.
+// joinByKey adds feedback to the newest known session with the subject's echo key. The bool reports whether there is
+// such a session.
 func (f *poster) joinByKey(ctx context.Context, tenant string, s *subject, e feedback.Entry) (Posted, bool, error) {
 	var ids []session.ID
-	if id, ok := f.changes.find(s.Key); ok { // Search memory before the backend: a key is removed from memory only after the backend has it.
+	if id, ok := f.changes.find(s.Key); ok { // memory must be searched before the backend, because a key leaves memory only after the backend has it
 		ids = []session.ID{id}
 	} else {
-		found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
+		found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 		if err != nil {
 			return Posted{}, false, err
 		}
@@ -289,13 +288,13 @@ func (f *poster) join(ctx context.Context, tenant string, s *subject, member ses
 		return p, nil
 	}
 	if s.Keyed {
-		stored, ok, err := f.feedback.be.FeedbackEntry(ctx, tenant, member.ID, e.ID)
+		stored, ok, err := f.feedback.backend.FeedbackEntry(ctx, tenant, member.ID, e.ID)
 		if err != nil {
 			return Posted{}, err
 		}
 		e = firstDelivery(e, stored, ok)
 	}
-	// The session comes before the unit: feedback that the session refuses must not count for the unit.
+	// The session comes before the unit, because feedback that the session refuses must not count for the unit.
 	if err := f.feedback.add(ctx, tenant, map[session.ID][]feedback.Entry{member.ID: {e}}); err != nil {
 		return Posted{}, err
 	}
@@ -305,17 +304,17 @@ func (f *poster) join(ctx context.Context, tenant string, s *subject, member ses
 	return p, f.feedback.addAndCount(ctx, tenant, map[session.ID][]feedback.Entry{member.Unit: {e.CopyForUnit(member.ID.String())}})
 }
 
-// parkedDelivery returns the parked entry that a post repeats, or the entry of the post.
+// parkedDelivery returns the parked entry that e repeats, or e if there is none.
 func (f *poster) parkedDelivery(ctx context.Context, tenant string, s *subject, e feedback.Entry) (feedback.Entry, error) {
 	if !s.Keyed || s.Key == 0 {
 		return e, nil
 	}
-	parked, ok, err := f.be.ParkedEntry(ctx, tenant, s.Key, e.ID)
+	parked, ok, err := f.backend.ParkedEntry(ctx, tenant, s.Key, e.ID)
 	return firstDelivery(e, parked, ok), err
 }
 
-// firstDelivery returns the stored entry if e repeats the stored entry, else e. A repeated delivery thus keeps
-// the time of the first delivery, and does not replace later feedback of its rater.
+// firstDelivery returns stored if e repeats stored, else e. ok reports that stored exists. A repeated post thus keeps
+// the time of the first post, and does not replace later feedback of the same rater.
 func firstDelivery(e, stored feedback.Entry, ok bool) feedback.Entry {
 	if ok && e.Repeats(&stored) {
 		return stored

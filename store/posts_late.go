@@ -17,71 +17,71 @@ import (
 )
 
 const (
-	keepLimit  = 5 * time.Second // longest wait for the write of a post to the outbox
-	ownerLimit = postRetry       // longest search for the session of a post that goes to the outbox
-	downLimit  = time.Second     // maximum time for a first attempt on a backend that is down
-	latePause  = time.Second     // pause after a late post that the backend did not take
-	lateLimit  = time.Second     // longest delivery of late posts in one round of the shipper
-	lateBytes  = 1 << 20         // bytes of late posts read for one round
-	firstBytes = 1               // limit of bytes at which outbox.Posts returns one post
+	outboxWriteLimit  = 5 * time.Second // longest wait for the write of a post to the outbox
+	knownSessionLimit = postRetry       // longest search for the session of a post that goes to the outbox
+	downLimit         = time.Second     // maximum time for a first attempt on a backend that is down
+	latePause         = time.Second     // pause after the backend failed to store a post
+	lateLimit         = time.Second     // maximum time for the delivery of late posts in one round of the shipper
+	lateBytes         = 1 << 20         // maximum bytes of late posts read for one round
+	onePostBytes      = 1               // with this limit, outbox.Posts returns one post
 )
 
-// latePosts holds the posts that the backend could not take. The posts wait in the outbox, so that
-// a restart loses no post. The goroutine of the shipper delivers the posts.
+// latePosts holds the posts that the backend failed to store. These late posts wait in the outbox, so that a restart
+// loses none. The goroutine of the shipper delivers them.
 type latePosts struct {
-	outbox *outbox.Outbox // nil means no outbox; a post that the backend does not take fails
-	now    func() time.Time
-	tombs  *tombstones
+	outbox     *outbox.Outbox // nil means no outbox: a post that the backend fails to store is lost, and its client gets the error
+	now        func() time.Time
+	tombstones *tombstones
 
-	skip atomic.Int64 // time in Unix nanoseconds; earlier posts go to the outbox without an attempt on the backend
+	skipBackendUntil atomic.Int64 // time in Unix nanoseconds until which posts go to the outbox without an attempt on the backend
 
 	mu      sync.Mutex // a leaf lock; guards queue and writing
-	queue   []*keptPost
-	writing bool           // writeQueue runs; at most one such goroutine exists, even if the disk hangs
+	queue   []*queuedPost
+	writing bool           // a goroutine runs writeQueue; there is at most one, even if the disk hangs
 	writes  sync.WaitGroup // the goroutine of writeQueue
 
 	// Only the shipper's goroutine uses the fields below.
-	due    time.Time // earliest next delivery
-	after  int64     // number of the last post that was tried
-	oldest time.Time // time of receipt of the oldest post; zero means unknown, or no post waits
+	due       time.Time // earliest time of the next delivery
+	lastTried int64     // number of the last post whose delivery was tried
+	oldest    time.Time // time at which the oldest waiting post was received; zero means unknown, or no post waits
 }
 
 // LateTally counts late posts that were dropped, by reason.
 type LateTally struct {
 	Unknown atomic.Int64 // the subject has no session
-	Full    atomic.Int64 // the session, or the store of parked feedback, had no room
-	Bad     atomic.Int64 // the post is invalid, the store panicked at the post, or the data directory cannot be written
+	Full    atomic.Int64 // the session, or the tenant's parked feedback, had reached its limit of entries
+	Bad     atomic.Int64 // the post is invalid, its delivery panicked, or the data directory cannot be written
 	Expired atomic.Int64 // the post waited too long
 }
 
-// latePost is the document of a late post.
+// latePost is the JSON document of a late post in the outbox.
 type latePost struct {
 	Subject subject        `json:"subject"`
 	Entry   feedback.Entry `json:"entry"`
 }
 
-// isFinal reports whether another attempt to store a post would return the same error.
+// isFinal reports whether every further attempt to store a post would fail with the same error.
 func isFinal(err error) bool {
 	_, full := NoRoom(err)
 	_, work := errors.AsType[*WorkError](err)
 	return full || work || guard.Poisoned(err) || errors.Is(err, ErrNoSession) || errors.Is(err, ErrVolatile)
 }
 
-// keepInOutbox writes a post to the outbox. cause is the error of the backend; nil means the post was not sent
-// to the backend, because the backend failed less than latePause ago.
+// keepInOutbox writes a post to the outbox. cause is the error of the backend; nil means the backend was not tried,
+// because it failed less than latePause ago.
 func (f *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e *feedback.Entry, cause error) (Posted, error) {
 	withSession := *s
 	withSession.Otherwise = slices.Concat(s.Otherwise, f.knownSession(ctx, tenant, s, cause))
-	if f.optedOut(ctx, tenant, &withSession) {
+	if f.hasOptedOut(ctx, tenant, &withSession) {
 		return Posted{Status: Ignored}, nil
 	}
 	document, err := json.Marshal(latePost{withSession, *e})
 	if err != nil {
 		return Posted{}, errors.Join(cause, err)
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), keepLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), outboxWriteLimit)
 	defer cancel()
-	p := &keptPost{post: outbox.Post{Tenant: tenant, At: f.late.now(), Document: document}, written: make(chan error, 1)}
+	p := &queuedPost{post: outbox.Post{Tenant: tenant, At: f.late.now(), Document: document}, written: make(chan error, 1)}
 	f.enqueue(p)
 	select {
 	case err = <-p.written:
@@ -95,14 +95,14 @@ func (f *poster) keepInOutbox(ctx context.Context, tenant string, s *subject, e 
 	return Posted{Status: Parked}, nil
 }
 
-// keptPost is a post in the queue of latePosts, before its write to the outbox.
-type keptPost struct {
+// queuedPost is a post in the queue of latePosts, before its write to the outbox.
+type queuedPost struct {
 	post    outbox.Post
 	written chan error // receives the result of the write
 }
 
-// enqueue queues a post, and starts the goroutine of writeQueue, unless this goroutine runs.
-func (f *poster) enqueue(p *keptPost) {
+// enqueue queues a post, and starts a goroutine that runs writeQueue, unless one runs already.
+func (f *poster) enqueue(p *queuedPost) {
 	l := f.late
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -113,11 +113,12 @@ func (f *poster) enqueue(p *keptPost) {
 	}
 }
 
-// dequeue removes a post whose request no longer waits, unless the write of the post has begun.
-func (l *latePosts) dequeue(p *keptPost) {
+// dequeue removes a post from the queue, because its request no longer waits. If the write of the post has begun,
+// dequeue does nothing.
+func (l *latePosts) dequeue(p *queuedPost) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	l.queue = slices.DeleteFunc(l.queue, func(q *keptPost) bool { return q == p })
+	l.queue = slices.DeleteFunc(l.queue, func(q *queuedPost) bool { return q == p })
 }
 
 // writeQueue writes the queued posts, and returns when the queue is empty. All posts in the queue share
@@ -145,7 +146,7 @@ func (f *poster) writeQueue() {
 }
 
 // write writes posts to the outbox in one transaction.
-func (f *poster) write(list []*keptPost) error {
+func (f *poster) write(list []*queuedPost) error {
 	posts := make([]outbox.Post, len(list))
 	for i := range list {
 		posts[i] = list[i].post
@@ -153,9 +154,9 @@ func (f *poster) write(list []*keptPost) error {
 	return f.feedback.guard.Err(label.StepFeedback, func() error { return f.late.outbox.KeepPosts(posts) })
 }
 
-// knownSession returns the session of the reply, request or sample that a post names, if the memory or
-// the backend has this session now. The post in the outbox gets the id of the session, so that a deletion
-// of the session also deletes the post.
+// knownSession returns the session of the reply, request or sample that a post names, if memory or the backend knows
+// the session now. The post is stored in the outbox with the id of the session, so that a deletion of the session
+// also deletes the post. cause is as in keepInOutbox.
 func (f *poster) knownSession(ctx context.Context, tenant string, s *subject, cause error) []session.ID {
 	if id, ok := f.changes.find(s.Key); ok {
 		return []session.ID{id}
@@ -163,23 +164,23 @@ func (f *poster) knownSession(ctx context.Context, tenant string, s *subject, ca
 	if cause == nil && f.state.down.Load() {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), ownerLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), knownSessionLimit)
 	defer cancel()
-	ids, err := f.ratedSession(ctx, tenant, s) // a backend that takes no writes may answer reads
+	ids, err := f.ratedSession(ctx, tenant, s) // a backend that fails to write may still answer reads
 	if err != nil {
 		return nil
 	}
 	return ids
 }
 
-// optedOut reports whether a session that a post names is in memory and has opted out.
-func (f *poster) optedOut(ctx context.Context, tenant string, s *subject) bool {
+// hasOptedOut reports whether a session that a post names is in memory and has opted out.
+func (f *poster) hasOptedOut(ctx context.Context, tenant string, s *subject) bool {
 	return slices.ContainsFunc(slices.Concat(s.Candidates, s.Otherwise), func(id session.ID) bool { return f.optOuts.isSilent(ctx, tenant, id) })
 }
 
-// deliverLate delivers late posts in the order of their receipt, within lateLimit, if ready is true. The
-// caller is the shipper's goroutine. ready reports that the backend takes rows and has all rows of the
-// outbox, because a post about a commit needs the row of its session.
+// deliverLate delivers late posts in the order of their receipt, within lateLimit, if ready is true. ready reports that
+// the backend accepts writes and has all rows of the outbox. A post about a commit must wait for this, because its
+// session is found only after the session's row is stored. The caller is the shipper's goroutine.
 func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	l := f.late
 	if l.outbox == nil || l.outbox.PostCount() == 0 {
@@ -190,7 +191,7 @@ func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	defer cancel()
 	err := f.feedback.guard.Err(label.StepFeedback, func() error {
 		if l.oldest.IsZero() {
-			first, err := l.outbox.Posts(0, firstBytes)
+			first, err := l.outbox.Posts(0, onePostBytes)
 			if err != nil || len(first) == 0 {
 				return err
 			}
@@ -207,51 +208,51 @@ func (f *poster) deliverLate(ctx context.Context, now time.Time, ready bool) {
 	}
 }
 
-// deliverRound delivers late posts of at most lateBytes, and deletes the stored and the refused posts
-// from the outbox. A post that the backend does not take ends the round. The next round begins with the
-// post after this post, so that one post never blocks the others.
+// deliverRound delivers late posts of at most lateBytes. Posts that are stored, or that can never be stored, leave the
+// outbox. Any other failure ends the round, and the next round begins with the next post, so that one post never blocks
+// the others.
 func (f *poster) deliverRound(ctx context.Context) error {
 	l := f.late
-	list, err := l.outbox.Posts(l.after, lateBytes)
+	list, err := l.outbox.Posts(l.lastTried, lateBytes)
 	if err != nil {
 		return err
 	}
 	if len(list) == 0 {
-		l.after, l.oldest = 0, time.Time{}
+		l.lastTried, l.oldest = 0, time.Time{}
 		return nil
 	}
-	l.skip.Store(0)
+	l.skipBackendUntil.Store(0)
 	var done []int64
 	for i := range list {
-		err = f.postLate(ctx, &list[i])
+		err = f.deliverPost(ctx, &list[i])
 		if ctx.Err() != nil && len(done) > 0 { // the time limit of the round has passed
 			err = nil
 			break
 		}
-		l.after = list[i].Number
+		l.lastTried = list[i].Number
 		if err != nil && !isFinal(err) {
-			l.skip.Store(l.now().Add(latePause).UnixNano())
+			l.skipBackendUntil.Store(l.now().Add(latePause).UnixNano())
 			break
 		}
 		f.countLate(err)
-		done, err = append(done, l.after), nil
+		done, err = append(done, l.lastTried), nil
 	}
 	err = errors.Join(err, l.outbox.DropPosts(done))
 	if l.outbox.PostCount() == 0 {
-		l.after, l.oldest = 0, time.Time{}
+		l.lastTried, l.oldest = 0, time.Time{}
 	}
 	return err
 }
 
-// postLate delivers one late post, unless its session was deleted.
-func (f *poster) postLate(ctx context.Context, p *outbox.Post) error {
+// deliverPost delivers one late post, unless its session was deleted.
+func (f *poster) deliverPost(ctx context.Context, p *outbox.Post) error {
 	return f.feedback.guard.Err(label.StepFeedback, func() error {
 		var late latePost
 		if err := json.Unmarshal(p.Document, &late); err != nil {
 			return errors.Join(session.ErrInvalid, err)
 		}
 		for _, id := range slices.Concat([]session.ID{{}}, late.Subject.Candidates, late.Subject.Otherwise) {
-			if f.late.tombs.covers(p.Tenant, id.String(), late.Entry.At) {
+			if f.late.tombstones.covers(p.Tenant, id.String(), late.Entry.At) {
 				return nil
 			}
 		}
@@ -260,7 +261,7 @@ func (f *poster) postLate(ctx context.Context, p *outbox.Post) error {
 	})
 }
 
-// countLate counts a late post by the error of its delivery; nil means delivered, not counted.
+// countLate counts a late post that can never be stored, by the error of its delivery. A nil error counts nothing.
 func (f *poster) countLate(err error) {
 	t := &f.feedback.tally.Late
 	_, full := NoRoom(err)
@@ -276,12 +277,11 @@ func (f *poster) countLate(err error) {
 	}
 }
 
-// latePostsOf returns the numbers of a tenant's late posts that name a selected session: by the session's
-// names, by a reply or a request of the session, or by a sample. If all is true, latePostsOf returns the
-// numbers of all late posts of the tenant. latePostsOf reads the posts with numbers above after, and returns the
-// highest number that it read. The caller is the shipper's goroutine, and must not hold handoff.mu, because
-// latePostsOf calls the backend.
-func (f *poster) latePostsOf(ctx context.Context, after int64, tenant string, all bool, selects func(session.ID) bool) (numbers []int64, last int64, err error) {
+// latePostNumbers returns the numbers of a tenant's late posts that name a selected session, by a name of the
+// session, by a reply or a request, or by a sample. If all is true, it returns the numbers of all late posts of the
+// tenant. latePostNumbers reads the posts with numbers above after; last is the highest number that it read. The
+// caller is the shipper's goroutine, and must not hold handoff.mu, because latePostNumbers calls the backend.
+func (f *poster) latePostNumbers(ctx context.Context, after int64, tenant string, all bool, selects func(session.ID) bool) (numbers []int64, last int64, err error) {
 	box := f.late.outbox
 	if box == nil || box.PostCount() == 0 {
 		return nil, after, nil
@@ -313,11 +313,11 @@ func (f *poster) latePostsOf(ctx context.Context, after int64, tenant string, al
 	}
 }
 
-// ratedSession returns the session of the reply, request or sample that a subject names, as a list of
-// one. The list is empty for a commit, a branch or a pull request, which several sessions may show.
+// ratedSession returns a list with the session of the reply, request or sample that a subject names. The list is empty
+// if the session is unknown, and for a commit, a branch or a pull request, which may occur in several sessions.
 func (f *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([]session.ID, error) {
 	if s.Sample != "" {
-		id, ok, err := f.be.SampleSession(ctx, tenant, s.Sample)
+		id, ok, err := f.backend.SampleSession(ctx, tenant, s.Sample)
 		if err != nil || !ok {
 			return nil, err
 		}
@@ -329,7 +329,7 @@ func (f *poster) ratedSession(ctx context.Context, tenant string, s *subject) ([
 	if id, ok := f.changes.find(s.Key); ok {
 		return []session.ID{id}, nil
 	}
-	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
+	found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{s.Key})
 	ids := found[s.Key]
 	return ids[:min(len(ids), 1)], err // the newest session
 }

@@ -31,8 +31,8 @@ func (f *faulty) allowPosts() {
 	}
 }
 
-// postLate posts feedback while the backend is down, and fails the test unless the outbox keeps the post.
-func (r *rig) postLate(p feedback.Post) {
+// deliverPost posts feedback while the backend is down, and fails the test unless the outbox keeps the post.
+func (r *rig) deliverPost(p feedback.Post) {
 	r.t.Helper()
 	got, err := r.store.Rate(r.t.Context(), tenantA, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
@@ -75,10 +75,10 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	e := score("a", 1, .25)
 	e.Comment = "my key is " + secret("late")
 	for range 3 {
-		r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+		r.deliverPost(feedback.Post{SessionID: idOf("s").String(), Entry: e})
 	}
 	sameList(t, "files with the secret", r.outboxFilesWith(secret("late")), nil)
-	r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
+	r.deliverPost(feedback.Post{SessionID: idOf("s").String(), Entry: score("later", 2, .75)})
 	same(t, "late posts", r.store.LatePosts(), 4)
 	same(t, "Account.LateFeedback", r.balancedAccount(true).LateFeedback, 4)
 	r.wait(3 * time.Second)
@@ -105,7 +105,7 @@ func TestLateFeedbackFollowsItsSession(t *testing.T) {
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.offer("s", 1)
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
-	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
+	r.deliverPost(feedback.Post{ResponseID: "resp_1", Entry: score("a", 1, .7)})
 	r.wait(2 * time.Second)
 	r = r.crash(nil)
 	r.wait(2 * time.Second)
@@ -118,8 +118,8 @@ func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	r := newRig(t, nil)
 	first, second := r.playOneTurn("first", picked(true)), r.playOneTurn("second", picked(true))
 	r.backend.failPosts()
-	r.postLate(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
-	r.postLate(feedback.Post{SessionID: second.String(), Entry: score("b", 1, .9)})
+	r.deliverPost(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
+	r.deliverPost(feedback.Post{SessionID: second.String(), Entry: score("b", 1, .9)})
 	r.backend.allowPosts()
 	r.backend.refused = first
 	r.wait(5 * time.Second)
@@ -145,10 +145,10 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 	}
 	panics := r.playOneTurn("panics", picked(true))
 	r.backend.failPosts()
-	r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: score("full", 1, 1)})
-	r.postLate(feedback.Post{Commit: "3f2a9c1", Entry: score("no session showed it", 1, 1)})
-	r.postLate(feedback.Post{SampleID: "unknown", Entry: score("no sample", 1, 1)})
-	r.postLate(feedback.Post{SessionID: panics.String(), Entry: score("bad", 1, 1)})
+	r.deliverPost(feedback.Post{SessionID: idOf("s").String(), Entry: score("full", 1, 1)})
+	r.deliverPost(feedback.Post{Commit: "3f2a9c1", Entry: score("no session showed it", 1, 1)})
+	r.deliverPost(feedback.Post{SampleID: "unknown", Entry: score("no sample", 1, 1)})
+	r.deliverPost(feedback.Post{SessionID: panics.String(), Entry: score("bad", 1, 1)})
 	r.backend.allowPosts()
 	r.backend.panics = panics
 	r.wait(5 * time.Second)
@@ -202,7 +202,7 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 			r.backend.failPosts()
 			e := score("a", 1, .7)
 			e.Comment = markerWord
-			r.postLate(feedback.Post{SessionID: idOf("s").String(), Entry: e})
+			r.deliverPost(feedback.Post{SessionID: idOf("s").String(), Entry: e})
 			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
 			r.run()
@@ -252,7 +252,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 			r.backend.failPosts()
 			e := score("a", 1, .7)
 			e.Comment = markerWord
-			r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
+			r.deliverPost(feedback.Post{ResponseID: "resp_1", Entry: e})
 			r.backend.allowPosts()
 			r.backend.refused = id // the post still waits when the session is forgotten
 			r.run()
@@ -316,7 +316,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	}
 	r.deliver()
 	r.backend.failNext("feedback", 1<<30, errDown)
-	r.postLate(feedback.Post{ResponseID: "other", Entry: score("a", 1, .7)})
+	r.deliverPost(feedback.Post{ResponseID: "other", Entry: score("a", 1, .7)})
 	var erasing, posted atomic.Bool
 	be.announced = func() { erasing.Store(true) }
 	r.backend.onCall(func(op string) {
@@ -325,7 +325,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 		}
 		e := score("b", 1, .7)
 		e.Comment = markerWord
-		r.postLate(feedback.Post{ResponseID: "s", Entry: e})
+		r.deliverPost(feedback.Post{ResponseID: "s", Entry: e})
 	})
 	r.run()
 	r.forget("s")
@@ -346,7 +346,7 @@ func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	r.backend.failNext("feedback", 1<<30, errDown)
 	e := score("a", 1, .7)
 	e.Comment = markerWord
-	r.postLate(feedback.Post{ResponseID: "resp_1", Entry: e})
+	r.deliverPost(feedback.Post{ResponseID: "resp_1", Entry: e})
 	if _, err := r.backend.Forget(t.Context(), tenantA, id); err != nil {
 		t.Fatal(err)
 	}

@@ -13,8 +13,7 @@ import (
 	"precept/internal/work"
 )
 
-// WorkError is the error for feedback on a commit, a branch or a pull request that identifies no
-// session.
+// WorkError is the error for feedback on a commit, a branch or a pull request from which no session can be found.
 type WorkError struct {
 	Status int    // HTTP status for the client
 	Advice string // the fact and the remedy
@@ -28,7 +27,8 @@ func errNoWork(kind work.Kind) error {
 	return &WorkError{http.StatusNotFound, "unknown " + string(kind) + ": no stored session of this tenant showed it in the result of a tool call; post the feedback by session_id or run_id"}
 }
 
-// parseWork returns the reference of a post, nil for a post about another subject.
+// parseWork returns the commit, branch or pull request that a post names, as one group with one reference. The result
+// is nil for a post about another subject.
 func parseWork(p *feedback.Post) ([][]work.Ref, error) {
 	var ref work.Ref
 	var ok bool
@@ -96,9 +96,9 @@ func (f *poster) postToWork(ctx context.Context, tenant string, s *subject, e fe
 	return done, nil
 }
 
-// sessionsOf returns the sessions whose tool results contain one of the references, newest first. If a session belongs
-// to a run or to a parent session, sessionsOf returns the run or the parent in its place. The error is a *WorkError if
-// no session contains a reference, or if an abbreviated hash matches several commits.
+// sessionsOf returns the sessions whose tool results contain one of the references, newest first. A session that
+// belongs to a run or to a parent session is replaced by the run or the parent. The error is a *WorkError if no
+// session contains a reference, or if an abbreviated hash matches several commits.
 func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref) (list []session.Member, err error) {
 	for _, ref := range refs {
 		ids, err := f.sessionsWithEcho(ctx, tenant, session.EchoKeyOf(tenant, ref.Key()))
@@ -109,7 +109,7 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 		for _, id := range ids {
 			var member session.Member
 			mentions := false
-			ok, err := f.sessions.read(ctx, tenant, id, func(rec *session.Record) {
+			ok, err := f.sessions.withRecord(ctx, tenant, id, func(rec *session.Record) {
 				hashes, ok := rec.MatchWork(ref)
 				member, mentions = rec.Member(), ok
 				commits = append(commits, hashes...)
@@ -136,11 +136,11 @@ func (f *poster) sessionsOf(ctx context.Context, tenant string, refs []work.Ref)
 	return list, nil
 }
 
-// sessionsWithEcho returns the sessions of a key: first the sessions that are recorded in memory, then the sessions
+// sessionsWithEcho returns the sessions with an echo key: first the sessions of undelivered keys, then the sessions
 // from the backend, both newest first.
 func (f *poster) sessionsWithEcho(ctx context.Context, tenant string, key session.EchoKey) ([]session.ID, error) {
 	ids := f.changes.findAll(key)
-	found, err := f.be.FindEcho(ctx, tenant, []session.EchoKey{key})
+	found, err := f.backend.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {
 		return nil, err
 	}

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// waitLimit is the longest wait of a request for the backend: for its look-up, and for the
-	// write of its decisions.
+	// waitLimit is the longest time for which a request waits for the backend, for the look-up of its session and the
+	// write of its decisions together.
 	waitLimit = 65 * time.Millisecond
 	// overdueLimit is the longest wait of a request while writes of earlier requests exceed
 	// waitLimit.
 	overdueLimit = 3 * time.Millisecond
 	maxOverdue   = 256 // number of overdue writes above which no write begins
-	maxUnawaited = 256 // number of writes by PublishCounts at one time
+	maxUnawaited = 256 // maximum number of writes by PublishCounts at one time
 )
 
 // publisher writes decisions of turns to a shared backend before the client has the whole answer,
 // because the client's next request may reach another replica.
 type publisher struct {
-	be       batchWriter // nil means this process owns the backend
-	optOuts  *optouts
+	backend  batchWriter // nil means this process owns the backend
+	optOuts  *optOutFilter
 	changes  *changeQueue
 	state    *state
 	failed   func(step label.Step, err error)
@@ -37,21 +37,21 @@ type publisher struct {
 	unawaited atomic.Int64 // writes in progress for which no request waits
 }
 
-// publishes reports whether replicas share the backend and the backend takes writes.
-func (b *publisher) publishes() bool {
-	return b.be != nil && !b.state.down.Load() && b.overdue.Load() <= maxOverdue
+// canPublish reports whether replicas share the backend, and the backend keeps up with writes.
+func (b *publisher) canPublish() bool {
+	return b.backend != nil && !b.state.down.Load() && b.overdue.Load() <= maxOverdue
 }
 
-// Publish writes a session with new decisions for the other replicas. unit is the session with the
-// shared coins (the run, or the parent); nil means the session has its own coins. A coin is the random decision to
-// inject or to withhold a lesson. Publish checks the opt-out rules as the recorder does, so that nothing of
-// an opted-out exchange is written. answered holds the arguments of the calls whose results the exchange
-// contains. A write that fails or is late loses nothing: the recorder's next batch has the same rows. waited
-// is the time for which the request has waited for the backend.
+// Publish writes the row of a session with new decisions, so that the other replicas can read it. unit is the run or
+// the parent session whose coins the session shares; nil means the session has its own coins. A coin is the random
+// decision to inject or to withhold a lesson. Publish checks the opt-out rules as the recorder does, so that nothing
+// of an opted-out exchange is written. answered holds the arguments of the calls whose results the exchange contains.
+// A write that fails or is late loses nothing, because the recorder's next batch has the same rows. waited is the
+// time for which the request has already waited for the backend.
 //
 // If this process owns the backend, Publish does nothing.
 func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
-	if !b.publishes() {
+	if !b.canPublish() {
 		return
 	}
 	keys := b.changes.heldKeys(x.RequestID)
@@ -71,16 +71,16 @@ func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []s
 		}
 	}
 	b.writeSoon(x.RequestID, waited, func(ctx context.Context) error {
-		return b.be.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
+		return b.backend.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
 	})
 }
 
-// PublishCounts starts to write a session after a turn without decisions, and does not wait for the write. The
-// recorder writes the row as well, up to a second later. Without PublishCounts, a next turn at another replica within
-// this second would continue with the counts of an earlier turn, and the late row would yield to the newer row of the
-// other replica. If this process owns the backend, PublishCounts does nothing.
+// PublishCounts starts to write the row of a session after a turn without decisions, and does not wait for the write.
+// The recorder writes the row as well, up to a second later. If the next turn reached another replica within this
+// second, it would continue with the counts of an earlier turn. The recorder's late row would then be discarded in
+// favour of the other replica's newer row. If this process owns the backend, PublishCounts does nothing.
 func (b *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
-	if !b.publishes() || b.unawaited.Load() >= maxUnawaited {
+	if !b.canPublish() || b.unawaited.Load() >= maxUnawaited {
 		return
 	}
 	keys := b.changes.heldKeys(x.RequestID)
@@ -92,14 +92,14 @@ func (b *publisher) PublishCounts(ses *Session, x *sample.Exchange, answered []s
 		return
 	}
 	b.unawaited.Add(1)
-	b.start(x.RequestID, func(ctx context.Context) error {
+	b.startWrite(x.RequestID, func(ctx context.Context) error {
 		defer b.unawaited.Add(-1)
-		return b.be.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys})
+		return b.backend.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys})
 	})
 }
 
-// start starts a write to the backend, and returns a channel that is closed at the end of the write.
-func (b *publisher) start(request string, write func(ctx context.Context) error) (written chan struct{}) {
+// startWrite starts a write to the backend, and returns a channel that is closed at the end of the write.
+func (b *publisher) startWrite(request string, write func(ctx context.Context) error) (written chan struct{}) {
 	written = make(chan struct{})
 	b.writes.Go(func() {
 		defer close(written)
@@ -117,10 +117,10 @@ func (b *publisher) start(request string, write func(ctx context.Context) error)
 	return written
 }
 
-// writeSoon starts a write to the backend, and waits for its end, at most for the remaining wait of
-// the request. After this time the write continues without the request.
+// writeSoon starts a write to the backend, and waits for its end, but at most until the request has waited waitLimit in
+// total. A write that takes longer continues without the request.
 func (b *publisher) writeSoon(request string, waited time.Duration, write func(ctx context.Context) error) {
-	written := b.start(request, write)
+	written := b.startWrite(request, write)
 	limit := waitLimit - waited
 	if b.overdue.Load() > 0 {
 		limit = min(limit, overdueLimit)
@@ -138,10 +138,10 @@ func (b *publisher) writeSoon(request string, waited time.Duration, write func(c
 	}
 }
 
-// PublishOptOut writes the opt-out of a session's newest turn for the other replicas: the row of
-// the session, or its mark. waited is as in Publish.
+// PublishOptOut writes that the newest turn of a session opted out, so that the other replicas can read it. It writes
+// the row of the session or, if the session has none, its opt-out mark. waited is as in Publish.
 func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
-	if !b.publishes() {
+	if !b.canPublish() {
 		return
 	}
 	batch := session.Batch{}
@@ -152,6 +152,6 @@ func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
 		if len(batch.Rows) == 0 {
 			return b.optOuts.marks.announce(ctx)
 		}
-		return b.be.Write(ctx, batch)
+		return b.backend.Write(ctx, batch)
 	})
 }

@@ -11,43 +11,43 @@ import (
 	"precept/store/outbox"
 )
 
-// recorder writes the turns of requests, the rows of changed sessions and new echo keys to the outbox, without
-// opted-out and unredacted content. handoff.mu guards the fields from redactor on.
+// recorder writes turns, the rows of changed sessions and new echo keys to the outbox. It leaves out opted-out content,
+// and redacts the rest. handoff.mu guards the fields from redactor on.
 type recorder struct {
-	inbox     *inbox
-	changes   *changeQueue
-	optouts   *optouts
-	tombs     *tombstones
-	handoff   *handoff
-	guard     *guard.Guard
-	tally     *Tally
-	state     *state
-	panicked  func(step label.Step, value any)
-	kept      func(x *sample.Exchange) // nil means not called
-	sentiment bool                     // the user's words count as a signal
+	inbox      *inbox
+	changes    *changeQueue
+	optOuts    *optOutFilter
+	tombstones *tombstones
+	handoff    *handoff
+	guard      *guard.Guard
+	tally      *Tally
+	state      *state
+	panicked   func(step label.Step, value any)
+	kept       func(x *sample.Exchange) // nil means not called
+	sentiment  bool                     // the user's sentiment counts as implicit feedback
 
 	redactor   *redact.Redactor // continues the placeholder numbers of the session of each exchange
 	spare      []Turn           // empty list with capacity, for the next swap with the queue of the inbox
 	inProgress turnsInProgress
 }
 
-// turnsInProgress are the turns in progress, as the recorder knows them.
+// turnsInProgress lists the turns in progress for which the recorder writes stubs.
 type turnsInProgress struct {
 	spare     []*TurnStart // empty list with capacity, for the next swap with the open turns of the inbox
-	open      []*TurnStart // turns in progress at the last flush
-	unwritten []*TurnStart // turns whose stub is in the next batch
+	turns     []*TurnStart // turns in progress at the last flush
+	unwritten []*TurnStart // turns whose stub is in handoff.next
 }
 
-// record writes new turns to the outbox: a crash costs at most the turns since the last call.
-// record works in pieces of pieceBytes, because redaction, encoding and writing copy each exchange.
-// When many turns end at once, for example at a cut of the network, the copies of all exchanges would take most of
-// the memory. If all is true, record also writes the rows of the sessions in changeQueue.delayed.
+// record writes new turns to the outbox. A crash loses at most the turns since the last call. record works in pieces of
+// pieceBytes, because redaction, encoding and writing copy each exchange. If many turns end at once, for example when
+// the network fails, the copies of all exchanges would otherwise take most of the memory. If all is true, record also
+// writes the rows of the sessions in changeQueue.delayed.
 func (r *recorder) record(now time.Time, all bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
 	for more := true; more; {
 		more = r.admitPiece()
-		r.collect(now, all)
+		r.collectChanges(now, all)
 		if r.handoff.isPaused(now) {
 			continue
 		}
@@ -58,12 +58,11 @@ func (r *recorder) record(now time.Time, all bool) {
 
 // admitPiece takes one piece of the offered turns from the inbox, admits each turn of the piece, and
 // reports whether turns remain in the inbox. The inbox is a list instead of a channel, because waking
-// the recorder for each turn costs the request more than the offer. The caller holds the lock of the
-// handoff.
+// the recorder for each turn would cost a request more time than Offer does. The caller holds handoff.mu.
 func (r *recorder) admitPiece() (more bool) {
 	r.inbox.mu.Lock()
-	turns, abandoned, open := r.inbox.takePiece(r.spare[:0]), r.inbox.abandoned, r.inbox.open
-	r.inbox.abandoned, r.inbox.open, more = nil, r.inProgress.spare[:0], len(r.inbox.queue) > 0
+	turns, abandoned, begun := r.inbox.takePiece(r.spare[:0]), r.inbox.abandoned, r.inbox.begun
+	r.inbox.abandoned, r.inbox.begun, more = nil, r.inProgress.spare[:0], len(r.inbox.queue) > 0
 	r.inbox.mu.Unlock()
 	for i := range turns {
 		r.admit(turns[i])
@@ -73,19 +72,18 @@ func (r *recorder) admitPiece() (more bool) {
 	for _, turn := range abandoned {
 		r.handoff.next.endTurn(turn.start, turn.reason)
 	}
-	for _, t := range open {
+	for _, t := range begun {
 		if !t.done.Load() {
-			r.inProgress.open = append(r.inProgress.open, t)
+			r.inProgress.turns = append(r.inProgress.turns, t)
 		}
 	}
-	clear(open)
-	r.inProgress.spare = open
+	clear(begun)
+	r.inProgress.spare = begun
 	return more
 }
 
-// admit redacts the exchange of one turn, and adds the exchange to the next batch. An exchange is
-// dropped and counted if the exchange opted out, if its session was deleted, or if a step panics. No
-// unredacted text leaves admit.
+// admit redacts the exchange of one turn, and adds the exchange to handoff.next. An exchange is dropped and counted
+// if it opted out, if its session was deleted, or if a step panics. No unredacted text leaves admit.
 func (r *recorder) admit(t Turn) {
 	defer t.pin(-1)
 	drop := func(reason string) {
@@ -93,7 +91,7 @@ func (r *recorder) admit(t Turn) {
 		r.state.heldBytes.Add(-t.Size)
 		r.handoff.next.endTurn(t.Start, reason)
 		if reason == droppedOptOut && t.Start != nil && t.Start.stubWritten {
-			r.handoff.next.scrub = true // the stub of the turn must leave the file of the outbox, too
+			r.handoff.next.scrub = true // the stub of the turn must also leave the file of the outbox
 		}
 	}
 	defer func() {
@@ -103,19 +101,19 @@ func (r *recorder) admit(t Turn) {
 			atRequest := RequestPanic{Value: value}
 			if x := t.Exchange; x != nil {
 				atRequest.Request = x.RequestID
-				r.guard.SetAside(label.StepRecord, refOf(x), x.ID, value)
+				r.guard.SetAside(label.StepRecord, sessionRef(x), x.ID, value)
 			}
 			r.panicked(label.StepRecord, atRequest)
 		}
 	}()
 	x := t.Exchange
-	r.guard.Before(label.StepRecord, refOf(x).ID, x.ID)
-	if r.tombs.covers(x.Tenant, x.Session, x.At) || r.optouts.OptedOut(x, t.Answered) {
+	r.guard.Before(label.StepRecord, sessionRef(x).ID, x.ID)
+	if r.tombstones.covers(x.Tenant, x.Session, x.At) || r.optOuts.OptedOut(x, t.Answered) {
 		r.tally.OptedOut.Add(1)
 		drop(droppedOptOut)
 		return
 	}
-	r.optouts.redactTurn(r.redactor, x)
+	r.optOuts.redactTurn(r.redactor, x)
 	if r.kept != nil {
 		r.kept(x)
 	}
@@ -124,23 +122,23 @@ func (r *recorder) admit(t Turn) {
 	signals := signalsOf(x, t.Signals, r.sentiment)
 	r.handoff.next.signals = append(r.handoff.next.signals, signals...)
 	r.handoff.next.exchanges = append(r.handoff.next.exchanges, *x)
-	r.handoff.next.held += t.Size
+	r.handoff.next.heldBytes += t.Size
 	if t.Start != nil && t.Start.stubWritten {
-		r.handoff.next.ended = append(r.handoff.next.ended, x.ID)
+		r.handoff.next.endedIDs = append(r.handoff.next.endedIDs, x.ID)
 	}
 }
 
-// collect adds the rows of changed sessions and the new echo keys to the next batch.
-func (r *recorder) collect(now time.Time, all bool) {
+// collectChanges adds the rows of changed sessions and the new echo keys to handoff.next. all is as in record.
+func (r *recorder) collectChanges(now time.Time, all bool) {
 	r.handoff.flushes++
 	dirty, echoes := r.changes.drain(now, all, r.handoff.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
-		earlier := ses.rowFlush.Swap(r.handoff.flushes) // rowFlush is set before dirty is cleared, so that the session stays in memory
+		earlier := ses.rowFlush.Swap(r.handoff.flushes) // set before dirty is cleared, because one of the two must keep the session in memory
 		ses.dirty.Store(false)
 		encoded := false
 		r.guard.On(label.StepEncode, session.Ref{Tenant: ses.Record.Identity.Tenant, ID: ses.Record.Identity.ID}, "", func() {
 			var row session.Row
-			if row, encoded = r.optouts.row(r.redactor, ses); encoded {
+			if row, encoded = r.optOuts.row(r.redactor, ses); encoded {
 				r.handoff.next.rows = append(r.handoff.next.rows, row)
 			}
 		})
@@ -162,23 +160,23 @@ func (r *recorder) collect(now time.Time, all bool) {
 func (r *recorder) SetPersonal(redactPersonal bool) {
 	r.handoff.mu.Lock()
 	defer r.handoff.mu.Unlock()
-	r.optouts.personal.Store(redactPersonal)
-	r.redactor = r.optouts.newRedactor()
+	r.optOuts.personal.Store(redactPersonal)
+	r.redactor = r.optOuts.newRedactor()
 }
 
-// addStubs adds the stubs of turns in progress to the next batch.
+// addStubs adds the stubs of turns in progress to handoff.next, unless the outbox has them.
 func (r *recorder) addStubs() {
 	if !r.inbox.stubs {
 		return
 	}
-	inProgress := r.inProgress.open[:0]
-	for _, t := range r.inProgress.open {
+	inProgress := r.inProgress.turns[:0]
+	for _, t := range r.inProgress.turns {
 		if t.done.Load() {
-			continue // the turn has ended: the inbox or the next batch has the turn
+			continue // the turn has ended, and is in the inbox or in handoff.next
 		}
-		if !t.stubWritten && !r.tombs.covers(t.x.Tenant, t.x.Session, t.x.At) {
-			added := r.guard.On(label.StepBegin, refOf(t.x), t.x.ID, func() {
-				r.handoff.next.stubs = append(r.handoff.next.stubs, r.stub(t.x))
+		if !t.stubWritten && !r.tombstones.covers(t.exchange.Tenant, t.exchange.Session, t.exchange.At) {
+			added := r.guard.On(label.StepBegin, sessionRef(t.exchange), t.exchange.ID, func() {
+				r.handoff.next.stubs = append(r.handoff.next.stubs, r.newStub(t.exchange))
 				t.stubWritten = true
 				r.inProgress.unwritten = append(r.inProgress.unwritten, t)
 			})
@@ -188,12 +186,12 @@ func (r *recorder) addStubs() {
 		}
 		inProgress = append(inProgress, t)
 	}
-	clear(r.inProgress.open[len(inProgress):])
-	r.inProgress.open = inProgress
+	clear(r.inProgress.turns[len(inProgress):])
+	r.inProgress.turns = inProgress
 }
 
-// markStubs records whether the outbox has the stubs of the last addStubs. If not, the next addStubs
-// adds the stubs again.
+// markStubs records whether the stubs of the last addStubs were written to the outbox. If not, the next addStubs adds
+// them again.
 func (r *recorder) markStubs(written bool) {
 	for _, t := range r.inProgress.unwritten {
 		t.stubWritten = written
@@ -202,13 +200,13 @@ func (r *recorder) markStubs(written bool) {
 	r.inProgress.unwritten = r.inProgress.unwritten[:0]
 }
 
-// stub returns the stub of a turn for the outbox: identity and decisions without content.
-func (r *recorder) stub(x *sample.Exchange) outbox.Stub {
+// newStub returns the stub of a turn for the outbox: identity and decisions without content.
+func (r *recorder) newStub(x *sample.Exchange) outbox.Stub {
 	redactor := r.redactor
 	redactor.Reset()
 	head := sample.Exchange{
 		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: redactor.Text(x.SessionName), Run: redactor.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
-	return outbox.Stub{ID: x.ID, Tenant: x.Tenant, Session: refOf(x).ID, Document: head.Encode().Data}
+	return outbox.Stub{ID: x.ID, Tenant: x.Tenant, Session: sessionRef(x).ID, Document: head.Encode().Data}
 }

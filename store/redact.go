@@ -13,18 +13,18 @@ import (
 	"precept/internal/session"
 )
 
-// newRedactor returns a redactor with the settings of this moment.
-func (o *optouts) newRedactor() *redact.Redactor {
+// newRedactor returns a redactor with the present settings.
+func (o *optOutFilter) newRedactor() *redact.Redactor {
 	r := redact.New(o.personal.Load())
-	r.UseCleanTexts(o.clean)
+	r.UseCleanTexts(o.cleanTexts)
 	return r
 }
 
-// redactTurn redacts an exchange. Its placeholders continue the numbers of the session, so that equal
-// secrets in several turns get equal placeholders. The record of the session gets the highest numbers
-// and the facts of the exchange.
-func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
-	ses := o.live.peek(refOf(x).ID)
+// redactTurn redacts an exchange. The numbers of its placeholders continue those of the session's earlier turns, so
+// that equal secrets in several turns get equal placeholders. redactTurn stores the highest numbers and the facts of
+// the exchange in the record of the session.
+func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
+	ses := o.live.peek(sessionRef(x).ID)
 	if ses == nil {
 		r.Reset()
 		o.redact(r, x)
@@ -40,7 +40,7 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	r.Continue(ses.numbers)
 	o.redact(r, x)
 	ses.Record.Mutex.Lock()
-	ses.Record.Facts.Add(x) // the next row has the facts; a row that was encoded before the judgement is queued again
+	ses.Record.Facts.Add(x) // the next row of the session contains the facts
 	ses.Record.Mutex.Unlock()
 	if len(x.Redacted) == 0 {
 		return
@@ -56,7 +56,7 @@ func (o *optouts) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 }
 
 // redact replaces secrets and personal data in all texts of an exchange.
-func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
+func (o *optOutFilter) redact(r *redact.Redactor, x *sample.Exchange) {
 	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
 	x.Redact(r)
 	for _, n := range x.Redacted {
@@ -65,7 +65,7 @@ func (o *optouts) redact(r *redact.Redactor, x *sample.Exchange) {
 }
 
 // cleanse redacts imported exchanges, and leaves out the exchanges that opted out.
-func (o *optouts) cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
+func (o *optOutFilter) cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
 	rules, redactor := o.rules.Load(), o.newRedactor()
 	kept := make([]sample.Exchange, 0, len(list))
 	numbers := map[session.Ref]*redact.Numbers{}
@@ -75,10 +75,10 @@ func (o *optouts) cleanse(list []sample.Exchange, answered [][]string) []sample.
 			o.tally.OptedOut.Add(1)
 			continue
 		}
-		n := numbers[refOf(x)]
+		n := numbers[sessionRef(x)]
 		if n == nil {
 			n = redact.NewNumbers(nil)
-			numbers[refOf(x)] = n
+			numbers[sessionRef(x)] = n
 		}
 		redactor.Continue(n)
 		x.Facts.Paths = rules.PathHash()
@@ -88,11 +88,11 @@ func (o *optouts) cleanse(list []sample.Exchange, answered [][]string) []sample.
 	return kept
 }
 
-// cleanEntry redacts the texts of a feedback entry.
-func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
+// redactEntry redacts the texts of a feedback entry.
+func (o *optOutFilter) redactEntry(e feedback.Entry) feedback.Entry {
 	r := o.newRedactor()
 	e.Comment, e.Rater = r.Text(e.Comment), r.Text(e.Rater)
-	if r.Text(e.ID) != e.ID { // an id with a secret in it: the hash keeps equal ids equal
+	if r.Text(e.ID) != e.ID { // the id contains a secret; with a hash instead, equal ids stay equal
 		sum := sha256.Sum256([]byte("feedback id " + e.ID))
 		e.ID = "h_" + hex.EncodeToString(sum[:16])
 	}
@@ -106,10 +106,10 @@ func (o *optouts) cleanEntry(e feedback.Entry) feedback.Entry {
 	return e
 }
 
-// row returns the row of a session. ok is false for a deleted session, and for a session without a turn
-// that may be stored. Arguments of tool calls are redacted in the row: equal arguments stay equal, which
-// suffices to find loops.
-func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
+// row returns the row of a session. ok is false for a deleted session, and for a session without a turn that may be
+// stored. The arguments of tool calls in the row are redacted. Equal arguments stay equal, so that loops are still
+// found.
+func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Record.Mutex.Lock()
 	defer ses.Record.Mutex.Unlock()
 	if ses.forgotten.Load() {
@@ -141,6 +141,6 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 		o.failed(label.StepEncode, err)
 		return session.Row{}, false
 	}
-	row.Closed = false // only a settlement closes a session; the backend settles no closed row
+	row.Closed = false // only a settlement may close the stored session, and the backend settles no session whose row is closed
 	return row, true
 }

@@ -15,10 +15,9 @@ const (
 	retainEvery = time.Second           // pause between two checks whether a deletion by age is due
 )
 
-// Run records offered turns in the outbox, and ships the outbox to the backend, in two goroutines.
-// After the end of ctx, Run writes everything in memory, and returns; the error reports rows that could
-// not be written. If a step panics, the session or the exchange of the step is set aside, and Run
-// continues.
+// Run records offered turns in the outbox, and ships the outbox to the backend, in two goroutines. After the end of
+// ctx, Run writes everything that is in memory, and returns. The error reports rows that could not be written. If a
+// step panics at a session or an exchange, the session or the exchange is set aside, and Run continues.
 func (s *Store) Run(ctx context.Context) error {
 	defer func() {
 		if ctx.Err() != nil { // otherwise a panic ended Run, and the caller calls Run again
@@ -32,7 +31,7 @@ func (s *Store) Run(ctx context.Context) error {
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-s.inbox.full:
+		case <-s.inbox.wake:
 		case <-tick.C:
 		}
 		s.guard.Step(label.StepRecord, func() { s.recorder.record(s.options.Now(), ctx.Err() != nil) })
@@ -59,16 +58,15 @@ func (s *Store) runShipper(ctx context.Context) {
 		case <-tick.C:
 			s.guard.Step(label.StepDeliver, func() { s.WithDeliveryPaused(func() { s.ship(ctx) }) })
 			s.guard.Keep(ctx, s.options.Backend)
-			s.guard.Step(label.StepOptOut, func() { s.optOuts.keepMarks(ctx) })
+			s.guard.Step(label.StepOptOut, func() { s.optOuts.writeMarks(ctx) })
 			s.guard.Step(label.StepSweep, func() { s.sessions.live.sweep(s.options.Now(), s.state.progress()) })
 		case <-retain.C:
-			s.guard.Step(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.eraser.retain(ctx) }) })
+			s.guard.Step(label.StepRetain, func() { s.WithDeliveryPaused(func() { s.eraser.deleteByAge(ctx) }) })
 		}
 	}
 }
 
-// Deliver records and ships everything at once, without a wait for the next tick or for
-// Options.DeliverEvery.
+// Deliver records and ships everything at once, without waiting for the next tick or for QueueOptions.DeliverEvery.
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step(label.StepDeliver, func() {
 		s.WithDeliveryPaused(func() {
@@ -84,8 +82,7 @@ func (s *Store) flush(ctx context.Context) {
 	s.ship(ctx)
 }
 
-// ship ships the rows that are due, then late posts, and calls updateLag. The caller holds
-// shipper.deliveryMu.
+// ship ships the rows that are due, then late posts, and updates the lag. The caller holds shipper.deliveryMu.
 func (s *Store) ship(ctx context.Context) {
 	now := s.options.Now()
 	s.shipper.ship(ctx, now)
@@ -93,7 +90,7 @@ func (s *Store) ship(ctx context.Context) {
 	s.updateLag()
 }
 
-// flushNow delivers like flush, but without the pauses after a failure and between two deliveries.
+// flushNow is like flush, but ends the pauses after a failure and between two deliveries.
 func (s *Store) flushNow(ctx context.Context) {
 	h := s.shipper.handoff
 	h.mu.Lock()
@@ -110,13 +107,13 @@ func (s *Store) drain() error {
 	d := s.shipper
 	d.phase = stopping
 	s.flushNow(ctx)
-	_, appendErr := s.shipper.handoff.trouble()
+	_, appendErr := s.shipper.handoff.lagAndAppendError()
 	if appendErr != nil {
 		d.err = errors.Join(d.err, d.bypass(ctx))
-		_, appendErr = s.shipper.handoff.trouble()
+		_, appendErr = s.shipper.handoff.lagAndAppendError()
 	}
 	s.guard.Keep(ctx, s.options.Backend)
-	s.optOuts.keepMarks(ctx)
+	s.optOuts.writeMarks(ctx)
 	if n := s.countInMemory(); n > 0 {
 		s.options.Hooks.Failed(label.StepStop, fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(appendErr, d.err)))
 	}

@@ -14,7 +14,7 @@ const maxRunSessions = 200
 type RunSessions struct {
 	Name     string        `json:"name"`
 	Sessions []SessionItem `json:"sessions"`
-	More     int           `json:"more"`    // sessions that are not listed
+	More     int           `json:"more"`    // number of sessions that are not listed
 	Reward   *float64      `json:"reward"`  // shared reward; null: none
 	Verdict  string        `json:"verdict"` // verdict of the shared reward
 }
@@ -29,7 +29,7 @@ func (a *Archive) Run(ctx context.Context, tenant, name string) (RunSessions, er
 	if a.Hides(tenant, rec.Identity.Agent) {
 		return out, ErrNoSession
 	}
-	items := newItems(a)
+	items := newItemBuilder(a)
 	items.units[listed.Row.ID] = &unit{rec, listed.Applied, listed.Row.Closed}
 	x, err := items.itemOfRecord(ctx, &listed, rec)
 	if err != nil {

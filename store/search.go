@@ -20,19 +20,19 @@ type Found struct {
 	Text string `json:"text"` // excerpt with the hit
 }
 
-// search looks for words, tool and error of a query in the exchanges of a session, and reports whether
-// each non-empty text was found. The result is the hit of the first of these texts.
-func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found, bool, error) {
-	ex, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
+// search looks for the texts of h in the exchanges of a session, and reports whether each non-empty text was found. The
+// result is the first hit of the words or, if no words are searched, of the error or the tool.
+func (a *Archive) search(ctx context.Context, l *session.Listed, h textSearch) (*Found, bool, error) {
+	exchanges, err := a.exchanges(ctx, l.Row.Tenant, l.Row.ID)
 	if a.isDamaged(l.Row.Tenant, l.Row.ID, err) {
 		return nil, false, nil
 	}
 	if err != nil {
 		return nil, false, err
 	}
-	r, hidden := sample.NewReader(), a.optOut.Load().Hidden(ex)
-	for i := range ex {
-		e := &ex[i]
+	r, hidden := sample.NewReader(), a.optOut.Load().Hidden(exchanges)
+	for i := range exchanges {
+		e := &exchanges[i]
 		if hidden[i] {
 			continue
 		}
@@ -44,7 +44,7 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 		}
 	}
 	var found *Found
-	for _, t := range []*target{&h.words, &h.failure, &h.tool} {
+	for _, t := range []*searchedText{&h.words, &h.failure, &h.tool} {
 		if t.text != "" && t.found == nil {
 			return nil, false, nil
 		}
@@ -55,23 +55,23 @@ func (a *Archive) search(ctx context.Context, l *session.Listed, h hits) (*Found
 	return found, true, nil
 }
 
-// hits holds the searched texts of a session, each with its first hit.
-type hits struct{ words, tool, failure target }
+// textSearch searches a session for the three texts of a TextQuery, and holds the first hit of each.
+type textSearch struct{ words, tool, failure searchedText }
 
-// newHits returns the texts of a query, without a hit.
-func newHits(words, tool, failure string) hits {
-	targetOf := func(text string) target { return target{text: strings.ToLower(text)} }
-	return hits{words: targetOf(words), tool: targetOf(tool), failure: targetOf(failure)}
+// newTextSearch returns a search for three texts; an empty text is not searched.
+func newTextSearch(words, tool, failure string) textSearch {
+	targetOf := func(text string) searchedText { return searchedText{text: strings.ToLower(text)} }
+	return textSearch{words: targetOf(words), tool: targetOf(tool), failure: targetOf(failure)}
 }
 
-// target is one searched text.
-type target struct {
+// searchedText is one searched text, with its first hit.
+type searchedText struct {
 	text  string // lower case
-	found *Found
+	found *Found // nil means no hit so far
 }
 
 // recordHit records a hit if text contains the searched text. Only the first hit is kept.
-func (t *target) recordHit(turn int, role, text string) {
+func (t *searchedText) recordHit(turn int, role, text string) {
 	if t.text == "" || t.found != nil {
 		return
 	}
@@ -81,7 +81,7 @@ func (t *target) recordHit(turn int, role, text string) {
 }
 
 // search looks for each text in one message of an exchange.
-func (h *hits) search(turn int, message *sample.Message) {
+func (h *textSearch) search(turn int, message *sample.Message) {
 	switch message.Role {
 	case sample.EventCall:
 		h.tool.recordHit(turn, message.Role, message.Call.Name)
@@ -97,8 +97,9 @@ func (h *hits) search(turn int, message *sample.Message) {
 	}
 }
 
-// excerpt returns the text around a hit, on one line. The cuts are between characters: at and n are
-// places in the lower-case text, whose length may differ.
+// excerpt returns the text around a hit, on one line. at and n are the offset and the length of the hit in the
+// lower-case text, in bytes. They may not fit text, because the lower-case text may have another length. excerpt
+// therefore bounds them, and cuts text at the boundaries of characters.
 func excerpt(text string, at, n int) string {
 	from, to := max(0, min(at, len(text))-excerptMargin), min(len(text), at+n+excerptMargin)
 	for from > 0 && !utf8.RuneStart(text[from]) {

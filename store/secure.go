@@ -9,32 +9,32 @@ import (
 	"precept/store/outbox"
 )
 
-// syncer is the part of a backend that writes acknowledged data to the disk. After Sync the data
-// survives a power cut.
+// syncer is the part of a backend that writes acknowledged data to the disk. Data that was acknowledged before Sync
+// survives a power failure.
 type syncer interface {
 	Sync(ctx context.Context) error
 }
 
-// safety computes the rows that the backend cannot lose any more: the rows of a sync that is older
-// than age.
+// safety computes the rows that the backend can no longer lose: the rows that were synced at least age ago. Rows are
+// given by their sequence numbers in the outbox.
 type safety struct {
 	age        time.Duration // age at which a synced row is safe
 	syncPoints []syncPoint
-	synced     int64  // last delivered row at the last sync
-	row        int64  // last safe row
-	epoch      string // epoch of the backend
+	synced     int64  // last row that was delivered before the last sync
+	lastSafe   int64  // last safe row
+	epoch      string // epoch of the backend that was last seen
 }
 
-// syncPoint is the last row of a sync, with the time of the sync.
+// syncPoint is a sync, with its time and the last row that was delivered before it.
 type syncPoint struct {
-	at  time.Time
-	row int64
+	at      time.Time
+	lastRow int64
 }
 
-// secure syncs the backend, and deletes safe rows from the outbox. After a failed delivery secure deletes
-// safe rows, too, but syncs only if diskFull is true. diskFull reports that the backend has no disk space:
-// secure then also frees the disk space that the outbox reserves. secure returns the errors of the delivery
-// and of the sync. Without these errors secure returns the error of the deletion.
+// secure syncs the backend, and deletes safe rows from the outbox. deliveryErr is the error of the delivery before.
+// After a failed delivery, secure syncs only if diskFull is true. diskFull reports that the backend has no disk space.
+// secure then also frees the disk space that the outbox reserves. secure returns deliveryErr joined with the error of
+// the sync or, if both are nil, the error of the deletion.
 func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, diskFull bool) error {
 	failed := deliveryErr
 	box := d.handoff.outbox
@@ -47,7 +47,7 @@ func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 	}
 	if failed != nil {
 		d.deps.state.recordWrite(false)
-	} else if d.tail.empty() { // the backend has all rows: an outage has ended, even if no row was written since
+	} else if d.undelivered.isEmpty() { // the backend has all rows, so that an outage is over even if no row was written after it
 		d.deps.state.recordWrite(true)
 	}
 	if box == nil {
@@ -56,7 +56,7 @@ func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 	var err error
 	if !now.Before(d.due.release) || releaseNow || d.phase == stopping {
 		d.due.release = now.Add(releaseEvery)
-		err = box.Release(d.safe.row)
+		err = box.Release(d.safe.lastSafe)
 	}
 	if err == nil && due {
 		err = box.Tidy()
@@ -70,35 +70,35 @@ func (d *shipper) secure(ctx context.Context, now time.Time, deliveryErr error, 
 	return failed
 }
 
-// sync syncs the backend if rows were delivered since the last sync, and updates the last safe row.
+// sync syncs the backend if rows were delivered since the last sync, then updates the last safe row.
 func (d *shipper) sync(ctx context.Context, now time.Time) error {
 	d.due.sync = now.Add(syncEvery)
 	s := &d.safe
 	if to, _ := d.handoff.outbox.Delivered(); to != s.synced {
-		if err := d.be.Sync(ctx); err != nil {
+		if err := d.backend.Sync(ctx); err != nil {
 			return err
 		}
 		s.synced = to
 		s.syncPoints = append(s.syncPoints, syncPoint{now, to})
 	}
 	for len(s.syncPoints) > 0 && now.Sub(s.syncPoints[0].at) >= s.age {
-		s.row, s.syncPoints = s.syncPoints[0].row, s.syncPoints[1:]
+		s.lastSafe, s.syncPoints = s.syncPoints[0].lastRow, s.syncPoints[1:]
 	}
 	return nil
 }
 
-// close writes the account of the outbox, deletes safe rows, and closes the outbox.
+// close deletes safe rows, and closes the outbox, which writes its account.
 func (d *shipper) close() error {
 	if d.handoff.outbox == nil {
 		return nil
 	}
-	return errors.Join(d.handoff.outbox.Release(d.safe.row), d.handoff.outbox.Close())
+	return errors.Join(d.handoff.outbox.Release(d.safe.lastSafe), d.handoff.outbox.Close())
 }
 
-// lagReason returns the error that keeps some rows from the backend; nil means the backend has all rows, or
+// lagReason returns the error because of which the backend lacks some rows; nil means the backend has all rows, or
 // stores nothing.
 func (d *shipper) lagReason() error {
-	lagging, appendErr := d.handoff.trouble()
+	lagging, appendErr := d.handoff.lagAndAppendError()
 	switch {
 	case errors.Is(d.err, ErrVolatile):
 		return nil
@@ -108,22 +108,22 @@ func (d *shipper) lagReason() error {
 	return errors.Join(appendErr, d.err)
 }
 
-// bypassFullDisk delivers rows to a shared backend without the outbox if this machine's disk is full.
-// If the backend loses these rows, no copy exists.
+// bypassFullDisk delivers rows to a shared backend without the outbox, if this machine's disk is full. The outbox then
+// has no copy of these rows if the backend loses them.
 func (d *shipper) bypassFullDisk(ctx context.Context) error {
 	if d.fleet == nil || d.handoff.outbox == nil {
 		return nil
 	}
-	if _, err := d.handoff.trouble(); !errors.Is(err, outbox.ErrFull) {
+	if _, err := d.handoff.lagAndAppendError(); !errors.Is(err, outbox.ErrFull) {
 		return nil
 	}
 	return d.bypass(ctx)
 }
 
-// bypass delivers the rows for which the outbox has no room, after all rows of the outbox are
-// delivered. Appends pause meanwhile, so that the order of rows is kept.
+// bypass delivers the rows for which the outbox has no room. It does nothing until all rows of the outbox are
+// delivered. Appends pause during the delivery, so that the rows keep their order.
 func (d *shipper) bypass(ctx context.Context) error {
-	if d.handoff.outbox == nil || !d.tail.empty() {
+	if d.handoff.outbox == nil || !d.undelivered.isEmpty() {
 		return nil
 	}
 	b, ok := d.handoff.takeForBypass()
@@ -136,7 +136,7 @@ func (d *shipper) bypass(ctx context.Context) error {
 		return err
 	}
 	refused := d.countDelivered(&b)
-	f := outbox.Flush{Ended: b.ended, Dropped: b.dropped, Scrub: b.scrub}
+	f := outbox.Flush{Ended: b.endedIDs, Dropped: b.dropped, Scrub: b.scrub}
 	for reason, n := range refused {
 		if f.Dropped == nil {
 			f.Dropped = map[string]int64{}

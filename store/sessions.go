@@ -11,13 +11,13 @@ import (
 	"precept/internal/session"
 )
 
-// defaultLookup bounds the one look-up in the backend that a request waits for.
+// defaultLookup is the default of Options.Lookup, the longest wait of a request for a look-up in the backend.
 const defaultLookup = 45 * time.Millisecond
 
 // maxCandidates is the largest number of sessions that a look-up of one echo key returns to a request.
 const maxCandidates = 4
 
-// ErrNoSession reports that no session is stored under a name, or that the session opted out.
+// ErrNoSession is the error for a name under which no session is stored, and for a session that opted out.
 var ErrNoSession = errors.New("no data of this session is stored")
 
 // sessionFinder is the part of a backend that finds sessions by id and by echo keys.
@@ -33,25 +33,25 @@ type optOutFinder interface {
 
 // sessions finds sessions in memory, then in the backend.
 type sessions struct {
-	live   *live
-	be     sessionFinder
-	fleet  optOutFinder // nil means this process owns the backend
-	marks  *optOutMarks
-	state  *state
-	now    func() time.Time
-	lookup time.Duration // longest wait of a request for the backend
-	failed func(step label.Step, err error)
+	live    *live
+	backend sessionFinder
+	fleet   optOutFinder // nil means this process owns the backend
+	marks   *optOutMarks
+	state   *state
+	now     func() time.Time
+	lookup  time.Duration // longest wait of a request for the backend
+	failed  func(step label.Step, err error)
 }
 
 func (s *sessions) hasFleet() bool { return s.fleet != nil }
 
-// acquire returns a pinned session from memory or from the backend, nil for an unknown session. uncertain
+// acquire returns a session from memory or from the backend, and pins it; nil means an unknown session. uncertain
 // reports that the session may exist although acquire returns nil.
 func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, uncertain bool) {
 	if ses = s.live.get(id, s.now()); ses != nil {
 		return ses, false
 	}
-	rec, _, err := s.fetch(ctx, tenant, id)
+	rec, _, err := s.fetchRecord(ctx, tenant, id)
 	switch {
 	case err != nil:
 		return nil, true
@@ -62,12 +62,12 @@ func (s *sessions) acquire(ctx context.Context, tenant string, id session.ID) (s
 	return ses, ses == nil // memory is full: the session exists, but cannot be pinned
 }
 
-// fetch reads a session's record from the backend, within the look-up limit, and reports whether
-// the session is closed. rec is nil if the backend has no such session.
-func (s *sessions) fetch(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
+// fetchRecord reads a session's record from the backend, within Options.Lookup, and reports whether the session is
+// closed. rec is nil if the backend has no such session.
+func (s *sessions) fetchRecord(ctx context.Context, tenant string, id session.ID) (rec *session.Record, closed bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	row, ok, err := s.be.Session(ctx, tenant, id)
+	row, ok, err := s.backend.Session(ctx, tenant, id)
 	if err != nil {
 		s.failed(label.StepLookup, err)
 		return nil, false, err
@@ -81,7 +81,7 @@ func (s *sessions) fetch(ctx context.Context, tenant string, id session.ID) (rec
 	return rec, row.Closed, err
 }
 
-func (s *sessions) inMemory(id session.ID) *Session { return s.live.get(id, s.now()) }
+func (s *sessions) acquireInMemory(id session.ID) *Session { return s.live.get(id, s.now()) }
 
 func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.apply(rec)
@@ -100,7 +100,7 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 	}
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	found, err := s.be.FindEcho(ctx, tenant, keys)
+	found, err := s.backend.FindEcho(ctx, tenant, keys)
 	if err != nil {
 		s.failed(label.StepLookup, err)
 		return nil, true
@@ -112,13 +112,13 @@ func (s *sessions) echoes(ctx context.Context, tenant string, keys []session.Ech
 }
 
 func (s *sessions) member(ctx context.Context, tenant string, id session.ID) (member session.Member, ok bool, err error) {
-	ok, err = s.read(ctx, tenant, id, func(rec *session.Record) { member = rec.Member() })
+	ok, err = s.withRecord(ctx, tenant, id, func(rec *session.Record) { member = rec.Member() })
 	return member, ok, err
 }
 
-// read calls use with the record of a session, from memory or from the backend. ok is false if the
-// tenant has no such session.
-func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use func(rec *session.Record)) (ok bool, err error) {
+// withRecord calls use with the record of a session, from memory or from the backend. The record is locked during the
+// call. ok is false if the tenant has no such session.
+func (s *sessions) withRecord(ctx context.Context, tenant string, id session.ID, use func(rec *session.Record)) (ok bool, err error) {
 	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
 		ses.Record.Mutex.Lock()
@@ -129,7 +129,7 @@ func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use f
 		use(ses.Record)
 		return true, nil
 	}
-	row, ok, err := s.be.Session(ctx, tenant, id)
+	row, ok, err := s.backend.Session(ctx, tenant, id)
 	if err != nil || !ok {
 		return false, err
 	}
@@ -141,19 +141,19 @@ func (s *sessions) read(ctx context.Context, tenant string, id session.ID, use f
 	return true, nil
 }
 
-// mayBeInOutbox reports whether the rows of some sessions are only in the outbox. A session that no
-// look-up finds may be one of these sessions.
+// mayBeInOutbox reports whether a session that a look-up does not find may exist, because the rows of some sessions are
+// only in the outbox.
 func (s *sessions) mayBeInOutbox() bool {
 	return s.state.lookupsMayMiss.Load() || s.live.evictedFlush.Load() > s.state.delivered.Load()
 }
 
-// refresh replaces the record in memory by the stored record if another replica has written a newer one.
-// Any regular record is newer than a stand-in, the record of a session that began while the backend did not
-// answer.
+// refresh replaces the record in memory by the stored record if the stored record is newer, because another replica has
+// continued the session. A stand-in, the record of a session that began while the backend did not answer, counts as
+// older than any other record.
 func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.lookup)
 	defer cancel()
-	rec, _, err := s.fetch(ctx, ses.Record.Identity.Tenant, ses.Record.Identity.ID)
+	rec, _, err := s.fetchRecord(ctx, ses.Record.Identity.Tenant, ses.Record.Identity.ID)
 	if err != nil {
 		return
 	}
@@ -176,13 +176,13 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	}
 }
 
-// rejoin merges the stored record of a unit, a run or a parent session, into the record in memory. Other
-// replicas may have flipped coins of the unit: random decisions to inject or to withhold a lesson.
+// rejoin merges the stored record of a unit, a run or a parent session, into the record in memory. The stored record
+// may have coins that other replicas flipped. A coin is the random decision to inject or to withhold a lesson.
 func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	if !s.hasFleet() && !unit.Unsure() {
 		return
 	}
-	rec, closed, err := s.fetch(ctx, unit.Record.Identity.Tenant, unit.Record.Identity.ID)
+	rec, closed, err := s.fetchRecord(ctx, unit.Record.Identity.Tenant, unit.Record.Identity.ID)
 	if err != nil {
 		return
 	}
@@ -203,7 +203,7 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	unit.Record.Join(rec)
 }
 
-// applyOptOut applies the opt-out mark of a session that is new at this replica. If the backend does not answer,
+// applyOptOut applies the opt-out mark of a session that is new to this replica. If the backend does not answer,
 // applyOptOut assumes that all earlier turns opted out, so that no opted-out text is stored.
 func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	if !s.hasFleet() || items <= 0 {
@@ -227,8 +227,8 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 	}
 }
 
-// applyOptOutAgain is like applyOptOut, for a session in memory whose turns all opted out: the session may
-// have continued on another replica.
+// applyOptOutAgain is like applyOptOut, for a session in memory whose turns all opted out. The backend may have a newer
+// mark of the session, because the session may have continued on another replica.
 func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	ses.Record.Mutex.Lock()
 	silent := ses.Record.Silent()
@@ -248,9 +248,8 @@ func (s *sessions) applyOptOutAgain(ctx context.Context, ses *Session) {
 	}
 }
 
-// newest returns the record with which a session closes: the newer one of the record in memory and the
-// stored record. If the record in memory is the newer one and belongs to a unit, newest merges the stored
-// record into a copy.
+// newest returns the record with which a session closes, the newer of the record in memory and the stored record. If
+// the record in memory is newer and has coins that several sessions share, newest merges the stored record into a copy.
 func (s *sessions) newest(row *session.Row) *session.Record {
 	var inMemory *session.Record
 	if ses := s.live.peek(row.ID); ses != nil {
@@ -259,7 +258,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 		ses.Record.Mutex.Unlock()
 		ses.pins.Add(-1)
 	}
-	if inMemory != nil && !inMemory.State.StandIn && !s.hasFleet() { // no other process writes rows
+	if inMemory != nil && !inMemory.State.StandIn && !s.hasFleet() { // no other process can have written a newer row
 		return inMemory
 	}
 	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
@@ -267,7 +266,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 		rec, err := session.Decode(row.ID, row.Data)
 		if err == nil {
 			stored = rec
-		} else { // the session closes without a contribution to the counters; otherwise the session would stay due for ever
+		} else { // the session closes without a contribution to the counters, because it would otherwise stay due for ever
 			s.failed(label.StepDecode, err)
 		}
 	}
@@ -280,7 +279,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 	return inMemory
 }
 
-// snapshot returns a snapshot of the record of a session in memory; nil means the session is not in memory.
+// snapshot returns a copy of the record of a session in memory; nil means the session is not in memory.
 func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	ses := s.live.peek(ref.ID)
 	if ses == nil {
@@ -295,16 +294,16 @@ func (s *sessions) snapshot(ref session.Ref) *session.Record {
 	return ses.Record.Snapshot()
 }
 
-// idsNamed returns the possible ids of the sessions with a name: the ids that are computed from the
-// name, and the ids that the backend has under the echo key of the name.
-func idsNamed(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
+// idsOfName returns the possible ids of the sessions with a name: the ids that are computed from the
+// name, and the ids of the sessions in which the echo key of the name occurred.
+func idsOfName(ctx context.Context, backend session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
 	key := session.EchoKeyOf(tenant, "s:"+name)
-	noted, err := be.FindEcho(ctx, tenant, []session.EchoKey{key})
+	found, err := backend.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {
 		return nil, err
 	}
-	for _, id := range noted[key] {
+	for _, id := range found[key] {
 		if !slices.Contains(ids, id) {
 			ids = append(ids, id)
 		}

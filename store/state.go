@@ -18,22 +18,23 @@ type deps struct {
 	failed func(step label.Step, err error) // reports a failure; does not block
 }
 
-// state is the progress of recorder and shipper, for readers that must not wait for their locks.
+// state holds the progress and the health of recorder and shipper. The fields are atomic, so that readers do not wait
+// for the locks of recorder and shipper.
 type state struct {
-	delivered       atomic.Int64 // newest flush that the backend has
-	durable         atomic.Int64 // newest flush that the outbox has
-	lagging         atomic.Bool  // some rows are in the outbox alone, and must be read back
-	lookupsMayMiss  atomic.Bool  // sessions of the last run are in the outbox alone: a look-up may miss these sessions
-	heldBytes       atomic.Int64 // bytes of exchanges in memory
-	since           atomic.Int64 // end of the oldest exchange or post that the backend does not have, in Unix microseconds; 0 means the backend has all
-	bytes           atomic.Int64 // bytes of the rows of the outbox
-	reread          atomic.Bool  // the outbox was damaged: the shipper must read all undelivered rows again
-	down            atomic.Bool  // the last write to the backend failed
-	outboxFailed    atomic.Bool  // the last write to the outbox failed
-	outboxFull      atomic.Bool  // the outbox had no room for the newest exchanges
-	volatile        bool         // the backend stores nothing; set by Open
-	recovered       func()       // called when the backend takes a write after a failed one; may be nil
-	outboxRecovered func()       // called when the outbox takes exchanges after a failure; may be nil
+	delivered         atomic.Int64 // number of the newest flush that the backend has
+	durable           atomic.Int64 // number of the newest flush that the outbox has
+	lagging           atomic.Bool  // some rows are only in the outbox, and must be read back
+	lookupsMayMiss    atomic.Bool  // rows of an unknown number of sessions are only in the outbox, and look-ups may miss these sessions
+	heldBytes         atomic.Int64 // bytes of exchanges in memory
+	oldestUndelivered atomic.Int64 // end of the oldest exchange or post that the backend does not have, in Unix microseconds; 0 means the backend has all
+	outboxBytes       atomic.Int64 // size of the rows of the outbox on the disk
+	mustReread        atomic.Bool  // the outbox was damaged, and the shipper must read all undelivered rows again
+	down              atomic.Bool  // the last write to the backend failed
+	outboxFailed      atomic.Bool  // the last write to the outbox failed
+	outboxFull        atomic.Bool  // the outbox had no room for the newest exchanges
+	volatile          bool         // the backend stores nothing; set by Open
+	recovered         func()       // called when the backend takes a write after a failed one; may be nil
+	outboxRecovered   func()       // called when the outbox takes exchanges after a failure; may be nil
 }
 
 // recordWrite records whether the last write to the backend succeeded.
@@ -53,8 +54,9 @@ func (s *state) recordAppend(full bool) {
 	}
 }
 
-// progress returns the flushes whose sessions may leave memory. While the backend takes rows, only a
-// session whose row the backend has may leave, because a look-up then finds the session again.
+// progress returns the newest flushes that the backend and the outbox have. They decide which sessions may leave
+// memory. While the backend accepts writes, only a session whose row the backend has may leave, because a look-up
+// then finds the session again.
 func (s *state) progress() progress {
 	p := progress{delivered: s.delivered.Load()}
 	if s.down.Load() {
@@ -86,12 +88,12 @@ type Tally struct {
 	DroppedReadOnly atomic.Int64 // exchanges dropped because the data directory cannot be written
 	WriteErrors     atomic.Int64 // failed writes; each write is repeated
 	Pending         atomic.Int64 // exchanges that wait for the backend
-	FeedbackFull    atomic.Int64 // implicit feedback that found a session full
+	FeedbackFull    atomic.Int64 // entries of implicit feedback that were dropped because the session had limits.feedback entries
 	Redactions      atomic.Int64 // redacted secrets and personal data
 	Retired         atomic.Int64 // sessions deleted by age
 	SetAside        atomic.Int64 // sessions and exchanges at which a step panicked
 	Late            LateTally    // posted feedback that waited in the outbox and was dropped
-	Signals         SignalTally  // implicit feedback that found the outbox at a limit
+	Signals         SignalTally  // implicit feedback that was dropped because the outbox was at a limit
 }
 
 // SignalTally counts implicit feedback that was dropped, by reason.

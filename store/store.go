@@ -24,7 +24,7 @@ type Options struct {
 	Sessions  int           // maximum number of sessions in memory (limits.sessions); 0 means 20,000
 	Tenant    int           // maximum number of sessions of one tenant in memory (limits.tenant_sessions); 0 means no limit
 	Retention time.Duration // age at which a session is deleted, counted from its last use; 0 means never
-	Sentiment bool          // the words of the user count as implicit feedback
+	Sentiment bool          // the user's sentiment counts as implicit feedback
 	Queue     QueueOptions
 	Content   ContentOptions
 	Exchanges *ExchangeCache // cache of stored exchanges; nil means every reader asks the backend
@@ -36,7 +36,7 @@ type QueueOptions struct {
 	Path         string        // file of the outbox; "" means exchanges wait only in memory
 	Bytes        int64         // maximum size of the rows in the outbox (limits.outbox_bytes)
 	TenantBytes  int64         // maximum size of the rows of one tenant in the outbox (limits.tenant_bytes); 0 means no limit
-	Tenants      bool          // several tenants may exist: a nearly full outbox drops exchanges of the tenant with the most bytes first
+	Tenants      bool          // several tenants may exist; a nearly full outbox then drops exchanges of the tenant with the most bytes first
 	MemoryBytes  int64         // maximum size of the exchanges in memory (limits.capture_total_bytes)
 	DeliverEvery time.Duration // longest pause between two deliveries; 0 means every flush is delivered
 }
@@ -50,14 +50,14 @@ type ContentOptions struct {
 	CleanTexts *redact.CleanTexts // cache of texts with nothing to redact; nil means every text is scanned
 }
 
-// Hooks are called by the steps of the store. A hook must not block.
+// Hooks are functions that the store calls. A hook must not block.
 type Hooks struct {
 	Failed          func(step label.Step, err error) // called for every failure
 	Panicked        func(step label.Step, value any) // called for every panic
 	Recovered       func()                           // called when the backend takes a write after a failed one; nil means not called
 	OutboxRecovered func()                           // called when the outbox takes exchanges after a failure; nil means not called
 	Erased          func()                           // called when sessions were deleted, on request or by age; nil means not called
-	Kept            func(x *sample.Exchange)         // called for every exchange that is stored, after redaction; must not change x; nil means not called
+	Kept            func(x *sample.Exchange)         // called for every exchange that is kept, after redaction; must not change x; nil means not called
 	// Damaged is called when a list or an export leaves out a session with a damaged exchange; nil means not called.
 	Damaged func(of session.Ref, err error)
 	// Before is called before each step on a session or an exchange; nil means not called. Tests make a
@@ -65,12 +65,12 @@ type Hooks struct {
 	Before func(step label.Step, id session.ID, exchange string)
 }
 
-// Store holds the sessions of a running precept, and brings exchanges and feedback to the backend.
+// Store holds the sessions of a running precept, and writes exchanges and feedback to the backend.
 // Open makes a Store, Run does the work in the background, Close ends the Store. All methods are
 // safe for concurrent use.
 //
-// The fields from inbox to eraser are the parts. Each part guards its own data. A part calls only parts that are
-// listed above the part, with one exception: before each delivery, shipper calls eraser.followReplicas.
+// The fields from inbox to eraser are the parts of the Store. Each part guards its own data, and calls only parts that
+// are listed above it. The one exception is shipper, which calls eraser.followReplicas before each delivery.
 type Store struct {
 	Tally Tally
 
@@ -78,16 +78,16 @@ type Store struct {
 	guard   *guard.Guard
 	state   *state
 
-	inbox     *inbox       // turns that requests offer
-	changes   *changeQueue // changed sessions and new echo keys of requests
-	optOuts   *optouts     // which content may be kept
-	sessions  *sessions    // sessions in memory, and look-ups in the backend
-	touched   *touched     // sessions with new feedback, whose reward must be computed again
-	poster    *poster      // posted feedback
-	publisher *publisher   // decisions that other replicas need at once
-	recorder  *recorder    // moves turns, rows and keys from inbox and changes to the outbox
-	shipper   *shipper     // moves rows from the outbox to the backend
-	eraser    *eraser      // deletions
+	inbox       *inbox        // turns that requests offer
+	changes     *changeQueue  // changed sessions and new echo keys of requests
+	optOuts     *optOutFilter // decides which content may be kept
+	sessions    *sessions     // finds sessions in memory and in the backend
+	rewardQueue *rewardQueue  // sessions with new feedback, whose reward must be computed again
+	poster      *poster       // stores posted feedback
+	publisher   *publisher    // writes decisions that other replicas need at once
+	recorder    *recorder     // moves turns, rows and keys from inbox and changes to the outbox
+	shipper     *shipper      // moves rows from the outbox to the backend
+	eraser      *eraser       // deletes sessions
 
 	done *doneSignal // closed at the end of Run
 }
@@ -96,7 +96,7 @@ type Store struct {
 // that all of them skip a session that the guard has set aside after a panic.
 func (s *Store) Guard() *guard.Guard { return s.guard }
 
-// Archive returns the read side of the store. reward is the active definition of the reward.
+// Archive returns an Archive, which reads stored data. reward is the active definition of the reward.
 func (s *Store) Archive(reward feedback.Definition) *Archive {
 	return &Archive{
 		now: s.options.Now, backend: s.options.Backend, exchanges: s.Exchanges, reward: reward, optOut: &s.optOuts.rules, redactor: s.optOuts.newRedactor,
@@ -110,7 +110,7 @@ func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.outboxF
 // NothingStored is the result of Problem if the data directory cannot be written.
 const NothingStored = "nothing is stored, because the data directory cannot be written"
 
-// Problem returns a sentence that names the part of the store that does not work, and the effect. Problem returns ""
+// Problem returns a sentence about a part of the store that does not work, and about the effect. Problem returns ""
 // if all parts work.
 func (s *Store) Problem() string {
 	full := s.state.outboxFull.Load() && s.shipper.handoff.outbox != nil && s.LatePosts()+s.Tally.Pending.Load() > 0
@@ -149,56 +149,56 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 	return s.sessions.acquire(ctx, tenant, id)
 }
 
-// AcquireInMemory pins a session. It returns nil if the session is not in memory.
-func (s *Store) AcquireInMemory(id session.ID) *Session { return s.sessions.inMemory(id) }
+// AcquireInMemory returns a session from memory, and pins it; nil means the session is not in memory.
+func (s *Store) AcquireInMemory(id session.ID) *Session { return s.sessions.acquireInMemory(id) }
 
-// FullReason returns the reason why no session of a tenant may begin, or "" if a session may begin. Memory is full
-// when limits.sessions sessions are in memory and none of them can be evicted, because requests use them or
-// the backend does not have their rows yet. limits.tenant_sessions bounds the sessions of one tenant likewise.
+// FullReason returns the reason why no session of a tenant may begin, or "" if a session may begin. No session may
+// begin when memory has limits.sessions sessions, less a reserved share, and none can be evicted, because requests
+// use them or the backend does not have their rows yet. limits.tenant_sessions limits the sessions of one tenant in
+// the same way.
 func (s *Store) FullReason(tenant string) label.Reason {
-	return s.sessions.live.room(tenant, s.state.progress())
+	return s.sessions.live.fullReason(tenant, s.state.progress())
 }
 
-// Add pins a new session. If another request added the session a moment ago, Add pins and returns
-// the session of that request. If memory is full, Add returns nil: the request is forwarded without lessons
-// and is not recorded.
+// Add adds a new session to memory, and pins it. If another request has added the session meanwhile, Add pins and
+// returns that session. If memory is full, Add returns nil, and the request is forwarded without lessons and without a
+// record.
 func (s *Store) Add(rec *session.Record) *Session { return s.sessions.add(rec) }
 
-// AddMember makes the session of rec a member of a run or of a parent session, which the caller has
-// pinned. rec is not shared yet.
+// AddMember makes the session of rec a member of unit, a run or a parent session that the caller has pinned. No other
+// goroutine may have rec yet.
 func (s *Store) AddMember(unit *Session, rec *session.Record) {
 	unit.Record.Mutex.Lock()
 	defer unit.Record.Mutex.Unlock()
 	unit.Record.AddMember(rec)
 }
 
-// Release ends a pin, and queues the session's row to be written if the session changed.
+// Release ends a pin. If the turn changed the record of the session, Release queues the session's row for the recorder.
 func (s *Store) Release(ses *Session, c Change) { s.changes.Release(ses, c) }
 
-// Refresh reads a session from the backend again, within Options.Lookup. The caller calls Refresh if
-// another replica may have continued the session. A stand-in (a session that began while the backend
-// did not answer) adopts the stored record, and is excluded from the experiment, because one of its
-// turns got no lessons. If the backend does not answer, the session stays unchanged.
+// Refresh reads a session from the backend again, within Options.Lookup. It is called if another replica may have
+// continued the session. A stand-in is a session that began while the backend did not answer. A stand-in adopts the
+// stored record, and is excluded from the experiment, because one of its turns got no lessons. If the backend does not
+// answer, the session stays unchanged.
 func (s *Store) Refresh(ctx context.Context, ses *Session) { s.sessions.refresh(ctx, ses) }
 
-// Rejoin reads a unit (a run or a parent session) from the backend again, if other replicas may have
-// flipped coins of the unit. A coin is the random decision to inject a lesson or to withhold the lesson. If the
-// backend does not answer, the unit stays unchanged. No coin is lost, because all replicas flip the
-// same coins.
+// Rejoin reads a unit (a run or a parent session) from the backend again, if other replicas may have flipped coins of
+// the unit. A coin is the random decision to inject or to withhold a lesson. If the backend does not answer, the unit
+// stays unchanged. This loses no coin, because all replicas flip the same coins.
 func (s *Store) Rejoin(ctx context.Context, unit *Session) { s.sessions.rejoin(ctx, unit) }
 
-// ApplyOptOut hides the opted-out turns of a new record, if another replica has stored an opt-out mark of the
-// session. items is the number of items of the earlier turns, which the client sends again. If the backend
-// does not answer, or if uncertain is true, ApplyOptOut hides the items of all earlier turns. uncertain reports that
-// the backend did not answer an earlier read of this request.
+// ApplyOptOut hides the opted-out turns in the record of a new session, if another replica has stored an opt-out mark
+// of the session. items is the number of items of the earlier turns, which the client sends again. uncertain reports
+// that the backend did not answer an earlier read of this request. If uncertain is true, or if the backend does not
+// answer now, ApplyOptOut hides the items of all earlier turns.
 func (s *Store) ApplyOptOut(ctx context.Context, rec *session.Record, items int, uncertain bool) {
 	s.sessions.applyOptOut(ctx, rec, items, uncertain)
 }
 
 // Echoes returns the sessions in which echo keys occurred, from the backend, within Options.Lookup. An
 // echo key is the hash of a text or an id, by which feedback and later requests find a session. uncertain reports that
-// the keys may have occurred in sessions that are missing from found: the backend did not answer in time, or no session
-// was found while some rows are only in the outbox.
+// sessions may be missing from found, because the backend did not answer in time, or because no session was found while
+// some rows are only in the outbox.
 func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) (found map[session.EchoKey][]session.ID, uncertain bool) {
 	return s.sessions.echoes(ctx, tenant, keys)
 }
@@ -208,8 +208,8 @@ func (s *Store) Member(ctx context.Context, tenant string, id session.ID) (membe
 	return s.sessions.member(ctx, tenant, id)
 }
 
-// Newest returns the newest record of a session that closes: the record in memory, or the row's
-// record if the session is not in memory or another replica has served the session since.
+// Newest returns the newest record of a session that closes. This is the record in memory, or the record in row if the
+// session is not in memory or another replica has continued it.
 func (s *Store) Newest(row *session.Row) *session.Record { return s.sessions.newest(row) }
 
 // Snapshot returns a copy of the record of a session in memory, without the texts; nil means the session is not in
@@ -218,53 +218,53 @@ func (s *Store) Snapshot(ref session.Ref) *session.Record { return s.sessions.sn
 
 // Begin records that a turn is in progress, and never blocks. If the program dies before the turn
 // ends, the backend gets a stub, the exchange without its content. The identity and the decisions in x
-// must be final; the caller sets the other fields before Offer.
+// must be final. The caller may set the other fields until Offer.
 func (s *Store) Begin(x *sample.Exchange) *TurnStart { return s.inbox.Begin(x) }
 
-// Abandon ends a turn of Begin that is not offered, because a step failed.
+// Abandon ends a turn that Begin recorded and that is not offered, because a step failed.
 func (s *Store) Abandon(b *TurnStart) { s.inbox.Abandon(b) }
 
 // Offer passes a finished turn to the recorder, and never blocks. If the queue or the memory for
 // exchanges is full, Offer drops and counts the turn, and returns false.
 func (s *Store) Offer(t Turn) bool { return s.inbox.Offer(t) }
 
-// AddEchoes records echo keys. Feedback finds the sessions of the keys at once in this process, and after
-// the next delivery in other replicas.
+// AddEchoes records echo keys. In this process, feedback finds the sessions of the keys at once. In other replicas it
+// finds them after the next delivery.
 func (s *Store) AddEchoes(echoes ...session.Echo) { s.changes.AddEchoes(echoes...) }
 
-// HoldKeys is like AddEchoes, for the keys of a request whose exchange is not judged yet: the keys are
-// written after ReleaseKeys.
+// HoldKeys is like AddEchoes, for the keys of a request whose exchange may have opted out. The keys are written only
+// after ReleaseKeys.
 func (s *Store) HoldKeys(request string, echoes ...session.Echo) {
 	s.changes.HoldKeys(request, echoes...)
 }
 
-// ReleaseKeys ends HoldKeys: if keep is true, the keys of the request are written, else dropped.
+// ReleaseKeys writes the keys of a request that HoldKeys holds if keep is true, and drops them otherwise.
 func (s *Store) ReleaseKeys(request string, keep bool) { s.changes.ReleaseKeys(request, keep) }
 
-// OptedOut reports whether an exchange opted out: a call in its reply, or a call in answered, names an
-// opted-out path. answered holds the arguments of the calls that the exchange's tool results answer.
-// The exchange need not be recorded. OptedOut also removes from x the items that repeat an earlier opted-out
-// exchange, stores the result in the record of the session, and ends HoldKeys for the request.
+// OptedOut reports whether an exchange opted out, because a call in its reply or a call in answered names an opted-out
+// path. answered holds the arguments of the calls that the exchange's tool results answer. The exchange need not be
+// recorded. OptedOut also removes from x the items that repeat an earlier opted-out exchange, stores the result in the
+// record of the session, and calls ReleaseKeys for the request.
 func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool {
 	return s.optOuts.OptedOut(x, answered)
 }
 
-// Publish writes the decisions of a turn to a shared backend before the client has the end of the
-// response, because the client's next request may reach another replica. unit is the run or the
-// parent whose coins the session shares; nil if none. waited is the time for which the request has
-// already waited for the backend. A write that fails or takes too long loses nothing: the recorder's
-// next batch has the same rows. Without other replicas Publish does nothing.
+// Publish writes the decisions of a turn to a shared backend before the client has the end of the response, because
+// the client's next request may reach another replica. unit is the run or the parent whose coins the session shares;
+// nil if none. answered is as in OptedOut. waited is the time for which the request has already waited for the
+// backend. A write that fails or takes too long loses nothing, because the recorder's next batch has the same rows.
+// Without other replicas Publish does nothing.
 func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	s.publisher.Publish(ses, unit, x, answered, waited)
 }
 
-// PublishCounts starts to write a session after a turn without decisions for the other replicas. Without other replicas
-// PublishCounts does nothing.
+// PublishCounts starts to write the row of a session after a turn without decisions, so that the other replicas can
+// read its counts. Without other replicas PublishCounts does nothing.
 func (s *Store) PublishCounts(ses *Session, x *sample.Exchange, answered []string) {
 	s.publisher.PublishCounts(ses, x, answered)
 }
 
-// PublishOptOut announces to the other replicas that the newest turn of a session opted out. waited is as in Publish.
+// PublishOptOut writes to a shared backend that the newest turn of a session opted out. waited is as in Publish.
 func (s *Store) PublishOptOut(ses *Session, waited time.Duration) {
 	s.publisher.PublishOptOut(ses, waited)
 }
@@ -277,32 +277,32 @@ func (s *Store) Rate(ctx context.Context, tenant string, p feedback.Post) (Poste
 	return s.poster.rate(ctx, tenant, p)
 }
 
-// RateWork stores feedback on the newest sessions whose tool results contain a reference of a group. The
-// groups are tried in order, and the first group with such a session counts.
-// If no session contains any reference, the error is a *WorkError.
+// RateWork stores feedback on the newest sessions whose tool results contain a reference of a group. The groups are
+// tried in order, until a reference of a group occurs in a session. If no reference of any group does, the error is a
+// *WorkError.
 func (s *Store) RateWork(ctx context.Context, tenant string, groups [][]work.Ref, e feedback.Entry) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Works: groups}, e)
 }
 
-// Post stores one feedback entry before Post returns: for the first known session of candidates, else
-// for the session with the echo key park, else for the first known session of otherwise. If no session is known, the
-// entry is parked: the entry waits in the store until an exchange with the key arrives.
+// Post stores one feedback entry, and returns after the write. The entry is for the first known session of candidates,
+// else for the session with the echo key park, else for the first known session of otherwise. If no session is known,
+// the entry is parked: it waits in the store until an exchange with the key arrives.
 func (s *Store) Post(
 	ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID,
 ) (Posted, error) {
 	return s.poster.post(ctx, tenant, &subject{Candidates: candidates, Key: park, Otherwise: otherwise}, e)
 }
 
-// PostFeedback adds feedback to sessions, and counts feedback for which a session has no room.
+// PostFeedback adds feedback to sessions, and counts the entries that a session rejects at its feedback limit.
 func (s *Store) PostFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	return s.poster.feedback.addAndCount(ctx, tenant, entries)
 }
 
-// Touch marks a session, so that the learner computes the session's reward again.
-func (s *Store) Touch(tenant string, id session.ID) { s.touched.add(tenant, id) }
+// Touch queues a session, so that the learner computes the session's reward again.
+func (s *Store) Touch(tenant string, id session.ID) { s.rewardQueue.add(tenant, id) }
 
-// Touched returns the marked sessions, and removes the marks.
-func (s *Store) Touched() map[session.Ref]bool { return s.touched.take() }
+// Touched removes and returns the queued sessions.
+func (s *Store) Touched() map[session.Ref]bool { return s.rewardQueue.take() }
 
 // Cleanse redacts imported exchanges, and leaves out exchanges that opted out. answered holds, for
 // each exchange, the arguments of the calls that its results answer.
@@ -322,23 +322,23 @@ func (s *Store) SetPersonal(on bool) { s.recorder.SetPersonal(on) }
 // SetRetention replaces the age at which sessions are deleted; 0 means never.
 func (s *Store) SetRetention(age time.Duration) { s.eraser.setRetention(age) }
 
-// ForgetSession deletes a session of the tenant from the backend, memory and the outbox, and
-// rejects later content of requests that are in progress. Replicas that share the backend follow
-// within seconds. name is the client's name of the session, precept's name, or the id. Several sessions may have the
-// name, because equal names in different headers are different sessions. ForgetSession deletes all of them, and
-// returns their number. Counters keep the contributions of the sessions.
+// ForgetSession deletes the sessions of the tenant with a name from the backend, from memory and from the outbox, and
+// returns their number. Later content of requests in progress is rejected. Other replicas delete the sessions from
+// their memory and their outbox within seconds. name is the client's name of the session, precept's name, or the id.
+// Several sessions may have the name, because equal names in different headers are different sessions. Counters keep
+// the contributions of the sessions.
 //
 // Run executes the deletion. While Run does not run, ForgetSession waits until ctx ends.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
 	return s.eraser.forgetSession(ctx, tenant, name)
 }
 
-// ForgetTenant deletes all sessions of a tenant as ForgetSession deletes one.
+// ForgetTenant is like ForgetSession, for all sessions of a tenant.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.eraser.forgetTenant(ctx, tenant)
 }
 
-// WithDeliveryPaused runs f under the lock of the shipper: until f returns, no row of the outbox is delivered, and no
+// WithDeliveryPaused runs f under the lock of the shipper. Until f returns, no row of the outbox is delivered, and no
 // session is deleted. Publish, Post and Imported may write to the backend meanwhile.
 func (s *Store) WithDeliveryPaused(f func()) {
 	s.shipper.deliveryMu.Lock()

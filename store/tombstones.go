@@ -10,8 +10,8 @@ import (
 	"precept/internal/session"
 )
 
-// tombstoneAge is the age at which a tombstone is deleted. Every request that began before the
-// deletion of its session has ended by then.
+// tombstoneAge is the age at which a tombstone is deleted. Every request that was in progress when its session was
+// deleted has ended by then.
 const tombstoneAge = 24 * time.Hour
 
 // tombstones hold the ids of deleted sessions and the names of deleted tenants, with the time of the
@@ -34,8 +34,8 @@ func (t *tombstones) add(e *session.Erasure) {
 	}
 }
 
-// covers reports whether the session or its tenant was deleted at or after the given time, the time of
-// the content. Such content must not be stored.
+// covers reports whether the session or its tenant was deleted at or after at, the time of some content of the session.
+// Such content must not be stored.
 func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	t.mu.RLock()
 	defer t.mu.RUnlock()
@@ -50,21 +50,21 @@ func (t *tombstones) covers(tenant, id string, at time.Time) bool {
 	return ok && !at.After(since)
 }
 
-// remaining returns a batch without the content of deleted sessions.
-func (t *tombstones) remaining(b session.Batch) session.Batch {
+// withoutDeleted returns a batch without the content of deleted sessions.
+func (t *tombstones) withoutDeleted(b session.Batch) session.Batch {
 	b.Rows = without(b.Rows, func(r *session.Row) bool { return t.covers(r.Tenant, r.ID.String(), r.Seen) })
 	b.Echoes = without(b.Echoes, func(k *session.Echo) bool { return t.covers(k.Tenant, k.ID.String(), k.At) })
 	b.Exchanges = without(b.Exchanges, func(x *sample.Exchange) bool { return t.covers(x.Tenant, x.Session, x.At) })
 	return b
 }
 
-// remainingSignals returns list without the signals of deleted sessions.
-func (t *tombstones) remainingSignals(list []signal) []signal {
+// signalsWithoutDeleted returns list without the signals of deleted sessions.
+func (t *tombstones) signalsWithoutDeleted(list []signal) []signal {
 	return without(list, func(g *signal) bool { return t.covers(g.Ref.Tenant, g.Ref.ID.String(), g.entry.At) })
 }
 
-// tidy removes the tombstones that are older than tombstoneAge.
-func (t *tombstones) tidy(now time.Time) {
+// deleteOld removes the tombstones that are older than tombstoneAge.
+func (t *tombstones) deleteOld(now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	old := func(at time.Time) bool { return now.Sub(at) > tombstoneAge }
@@ -72,8 +72,8 @@ func (t *tombstones) tidy(now time.Time) {
 	maps.DeleteFunc(t.tenants, func(_ string, at time.Time) bool { return old(at) })
 }
 
-// without returns list without the items for which drop returns true. The result is a new list if an
-// item was dropped, else list.
+// without returns the items of list for which drop returns false. It does not change list, and returns list itself if
+// no item was dropped.
 func without[T any](list []T, drop func(*T) bool) []T {
 	for i := range list {
 		if !drop(&list[i]) {

@@ -16,37 +16,36 @@ const (
 	// TurnsShown is the largest number of exchanges in one Transcript.
 	TurnsShown = 100
 
-	maxShown = 2 << 20 // bytes of text after which a Transcript ends
+	maxShownBytes = 2 << 20 // bytes of text at which a Transcript ends
 )
 
-// Transcript is a session with its exchanges, for a person to read. The API publishes the fields of
-// SessionItem and of Transcript in one JSON object; encoding/json joins the fields of an embedded
-// type only.
+// Transcript is a session with its exchanges, for a person to read. SessionItem is embedded, because the API returns
+// the fields of both types in one JSON object.
 type Transcript struct {
 	SessionItem
 	Rewarded  Rewarded   `json:"rewarded"`
-	Picks     []PickItem `json:"picks"`      // picked lessons; for a session of a unit, the picks of all sessions of the unit
+	Picks     []PickItem `json:"picks"`      // picked lessons; if the session belongs to a unit, the picks of all its sessions
 	Fates     []Fate     `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured section of a rules file
 	TurnItems []TurnItem `json:"transcript"` // exchanges, oldest first
-	From      int        `json:"from"`       // number of exchanges before the first exchange of transcript
-	Next      int        `json:"next"`       // from of the next query; equal to Exchanges at the end
+	From      int        `json:"from"`       // number of exchanges before the first exchange of TurnItems
+	Next      int        `json:"next"`       // From of the next part; equal to Exchanges at the end
 	Exchanges int        `json:"exchanges"`  // number of exchanges of the session
 	OptedOut  []int      `json:"opted_out"`  // turns that opted out
 }
 
 // Rewarded is the reward of a session, with its sources.
 type Rewarded struct {
-	Value      *float64     `json:"value"` // reward by the feedback so far; null: no feedback
+	Value      *float64     `json:"value"` // reward that the feedback so far yields; null: no feedback
 	Tier       int          `json:"tier,omitempty"`
 	Definition string       `json:"definition"` // active definition of the reward
-	Counted    *float64     `json:"counted"`    // reward in the counters; null: open, or no feedback
+	Counted    *float64     `json:"counted"`    // reward in the counters; null: the session is open, or has no feedback
 	Sources    []SourceItem `json:"sources"`
 }
 
 // SourceItem is one entry of feedback on a session.
 type SourceItem struct {
 	feedback.Entry
-	Decides bool `json:"decides"` // the reward is computed from this feedback: the rater's latest, of the highest tier with feedback
+	Decides bool `json:"decides"` // the reward is computed from this feedback, because it is the rater's latest, in the best tier with feedback
 }
 
 // PickItem is a picked lesson with its coin, the random decision to inject or to withhold the lesson.
@@ -63,11 +62,11 @@ type PickItem struct {
 type Fate struct {
 	Slug       string  `json:"slug"`
 	State      string  `json:"state"`                // injected, withheld, control, not_picked or not_matched
-	Why        string  `json:"why,omitempty"`        // not_picked: slots, room, rank or empty if unknown; not_matched: a sentence
-	By         string  `json:"by,omitempty"`         // triggers of the match, by the present text of the lesson; empty if unknown
-	Propensity float64 `json:"propensity,omitempty"` // injected and withheld: probability of injection
+	Why        string  `json:"why,omitempty"`        // reason: slots, room or rank for not_picked, empty if unknown; a sentence for not_matched
+	By         string  `json:"by,omitempty"`         // triggers of the lesson's present text that match the session; empty if unknown
+	Propensity float64 `json:"propensity,omitempty"` // probability of injection, for injected and withheld
 	Turn       int     `json:"turn,omitempty"`
-	Shared     bool    `json:"shared,omitempty"` // section of a rules file in a request of this session or of another session of its unit
+	Shared     bool    `json:"shared,omitempty"` // the fate is of a section of a rules file, in this session or another session of its unit
 }
 
 // The states of a Fate in addition to FateInjected, FateWithheld and FateControl. No query selects them.
@@ -76,9 +75,10 @@ const (
 	NotMatched = "not_matched"
 )
 
-// fatesOf returns the state of each lesson that matched in a session, then the state of each other pick of the
-// assignment. In a unit the sessions share the assignment, and a pick of a lesson that did not match in the session
-// belongs to another session. The assignment does not name the sessions with a measured section of a rules file.
+// fatesOf returns the fate of each lesson that matched in a session, then the fate of each other pick of the
+// assignment. shared reports that the sessions of a unit share the assignment. A pick of a lesson that did not match
+// then belongs to another session, and is left out. A pick of a section of a rules file stays, because the assignment
+// does not say which sessions have the section.
 func fatesOf(x *SessionItem, a *trial.Assignment, shared bool) []Fate {
 	out := []Fate{}
 	for _, slug := range x.Matched {
@@ -141,10 +141,10 @@ type TurnItem struct {
 	Entries   []Entry         `json:"entries"`
 }
 
-// Transcript returns one session with its exchanges, beginning with the exchange number from, counted
-// from 0. name is the client's name of the session, precept's name, or the id.
+// Transcript returns one session with its exchanges. from is the index of the first exchange, counted from 0. name is
+// the client's name of the session, precept's name, or the id.
 func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
-	t, turns, err := a.transcript(ctx, tenant, name)
+	t, turns, err := a.openTranscript(ctx, tenant, name)
 	if err != nil {
 		return t, err
 	}
@@ -153,10 +153,10 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	return t, nil
 }
 
-// EachPart calls use with consecutive parts of one session's transcript, in which texts are not cut.
-// EachPart reads the stored exchanges once.
+// EachPart calls use with each part of one session's transcript in order. Long texts are not cut. EachPart reads the
+// stored exchanges only once.
 func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*Transcript) error) error {
-	t, turns, err := a.transcript(ctx, tenant, name)
+	t, turns, err := a.openTranscript(ctx, tenant, name)
 	if err != nil {
 		return err
 	}
@@ -168,8 +168,8 @@ func (a *Archive) EachPart(ctx context.Context, tenant, name string, use func(*T
 	}
 }
 
-// transcript returns a transcript without exchanges, and the reader of the exchanges.
-func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcript, *turnReader, error) {
+// openTranscript returns a transcript without exchanges, and the reader of the exchanges.
+func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Transcript, *turnReader, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
 		return Transcript{}, nil, err
@@ -177,7 +177,7 @@ func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcri
 	if a.Hides(tenant, rec.Identity.Agent) {
 		return Transcript{}, nil, ErrNoSession
 	}
-	items := newItems(a)
+	items := newItemBuilder(a)
 	x, err := items.itemOfRecord(ctx, &l, rec)
 	if err != nil {
 		return Transcript{}, nil, err
@@ -186,27 +186,27 @@ func (a *Archive) transcript(ctx context.Context, tenant, name string) (Transcri
 	if u, err := items.unitOf(ctx, rec); err == nil && u != nil && u.record != nil {
 		assignment, shared = &u.record.Assignment, true
 	}
-	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: picks(assignment), Fates: fatesOf(&x, assignment, shared), OptedOut: append([]int{}, rec.OptOut.Turns...)}
+	t := Transcript{SessionItem: x, TurnItems: []TurnItem{}, Picks: pickItems(assignment), Fates: fatesOf(&x, assignment, shared), OptedOut: append([]int{}, rec.OptOut.Turns...)}
 	entries, err := a.backend.Feedback(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, nil, err
 	}
-	ex, err := a.exchanges(ctx, tenant, l.Row.ID)
+	exchanges, err := a.exchanges(ctx, tenant, l.Row.ID)
 	if err != nil {
 		return t, nil, err
 	}
-	late := NewLateOptOut(a.optOut.Load(), &l.Row, ex)
+	late := NewLateOptOut(a.optOut.Load(), &l.Row, exchanges)
 	t.Rewarded = a.rewardOf(&l, late.Feedback(entries))
 	hidden := late.hidden
-	if len(ex) > 0 && ex[0].Turn <= 1 && hidden[0] {
-		t.Task = "" // the words of a hidden exchange
+	if len(exchanges) > 0 && exchanges[0].Turn <= 1 && hidden[0] {
+		t.Task = "" // the task is text of the first exchange, which is hidden
 	}
-	t.Exchanges = len(ex)
-	return t, &turnReader{archive: a, record: rec, exchanges: ex, hidden: hidden, reading: sample.NewReader(), redactor: a.redactor()}, nil
+	t.Exchanges = len(exchanges)
+	return t, &turnReader{archive: a, record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewReader(), redactor: a.redactor()}, nil
 }
 
-// Shown returns the exchanges of a session that a person may read: none of a session that opted out,
-// and no exchange that names an opted-out path.
+// Shown returns the exchanges of a session that a person may read. Exchanges that name an opted-out path, and all
+// exchanges of a session that opted out, are left out.
 func (a *Archive) Shown(ctx context.Context, tenant, name string) ([]sample.Exchange, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -219,7 +219,7 @@ func (a *Archive) Shown(ctx context.Context, tenant, name string) ([]sample.Exch
 	return a.optOut.Load().Visible(list), nil
 }
 
-// Block returns the text that was inserted into a session with a lesson; "" means no such text is stored.
+// Block returns the block with which a lesson was inserted into a session; "" means no such block is stored.
 func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
 	_, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
@@ -233,7 +233,7 @@ func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string,
 	return "", nil
 }
 
-// rewardOf returns the reward of a session by its feedback.
+// rewardOf returns the reward of a session, with the feedback from which the reward is computed.
 func (a *Archive) rewardOf(l *session.Listed, entries []feedback.Entry) Rewarded {
 	out := Rewarded{Definition: a.reward.String(), Sources: []SourceItem{}}
 	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
@@ -249,8 +249,8 @@ func (a *Archive) rewardOf(l *session.Listed, entries []feedback.Entry) Rewarded
 	return out
 }
 
-// picks returns the picks of an assignment.
-func picks(a *trial.Assignment) []PickItem {
+// pickItems returns the picks of an assignment as items of a transcript.
+func pickItems(a *trial.Assignment) []PickItem {
 	out := make([]PickItem, 0, len(a.Picks))
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -259,34 +259,34 @@ func picks(a *trial.Assignment) []PickItem {
 	return out
 }
 
-// turnReader reads the exchanges of a session in order: an exchange may hold the calls that the results
-// of a later exchange answer.
+// turnReader converts the exchanges of a session to items of a transcript. It must read them in order, because an
+// exchange may hold the calls that the results of a later exchange answer.
 type turnReader struct {
 	archive   *Archive
 	record    *session.Record
 	exchanges []sample.Exchange
-	hidden    []bool // whether each exchange is hidden
-	reading   *sample.Reader
+	hidden    []bool // for each exchange: whether it is hidden
+	reader    *sample.Reader
 	redactor  *redact.Redactor
 	next      int // index of the next exchange
 }
 
-// skip reads the exchanges before an index.
+// skip reads the exchanges up to an index, without converting them.
 func (r *turnReader) skip(index int) {
 	for ; r.next < min(index, len(r.exchanges)); r.next++ {
-		r.reading.Request(&r.exchanges[r.next])
-		r.reading.Reply(&r.exchanges[r.next])
+		r.reader.Request(&r.exchanges[r.next])
+		r.reader.Reply(&r.exchanges[r.next])
 	}
 }
 
-// fill replaces the exchanges of a transcript by the next exchanges, as many as one Transcript holds.
-// whole leaves long texts uncut.
+// fill replaces the exchanges of t by the next ones, up to TurnsShown exchanges or maxShownBytes bytes of text. Long
+// texts are cut unless whole is true.
 func (r *turnReader) fill(t *Transcript, whole bool) {
 	t.TurnItems, t.From = []TurnItem{}, r.next
-	for shown := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shown < maxShown; r.next++ {
+	for shownBytes := 0; r.next < len(r.exchanges) && len(t.TurnItems) < TurnsShown && shownBytes < maxShownBytes; r.next++ {
 		e := &r.exchanges[r.next]
-		request, reply := r.reading.Request(e), r.reading.Reply(e)
-		x := turnItem(e, r.hidden[r.next])
+		request, reply := r.reader.Request(e), r.reader.Reply(e)
+		x := newTurnItem(e, r.hidden[r.next])
 		if !x.Hidden {
 			x.Entries = append(x.Entries, withInsertions(request, r.record.Lessons.Blocks, e, r.redactor)...)
 			x.Entries = append(x.Entries, entriesOf(reply)...)
@@ -298,15 +298,15 @@ func (r *turnReader) fill(t *Transcript, whole bool) {
 			if !whole {
 				x.Entries[k].cut()
 			}
-			shown += len(x.Entries[k].Text)
+			shownBytes += len(x.Entries[k].Text)
 		}
 		t.TurnItems = append(t.TurnItems, x)
 	}
 	t.Next = r.next
 }
 
-// turnItem returns an exchange without entries.
-func turnItem(e *sample.Exchange, hidden bool) TurnItem {
+// newTurnItem returns the item of an exchange, without entries.
+func newTurnItem(e *sample.Exchange, hidden bool) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, Response: e.Reply.ID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
 		LatencyMS: e.LatencyMS, FirstMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),

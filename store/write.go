@@ -16,27 +16,28 @@ type batchWriter interface {
 
 // writer writes batches to the backend, without the content of deleted sessions.
 type writer struct {
-	be       batchWriter
-	cache    *ExchangeCache // nil if none
-	feedback *feedbackWriter
-	tombs    *tombstones
-	guard    *guard.Guard
-	failed   func(step label.Step, err error)
+	backend    batchWriter
+	cache      *ExchangeCache // nil means no cache
+	feedback   *feedbackWriter
+	tombstones *tombstones
+	guard      *guard.Guard
+	failed     func(step label.Step, err error)
 }
 
 // refusedOutcome marks an exchange that the backend can never store.
 const refusedOutcome = "refused"
 
-// write writes a batch: rows, echo keys and exchanges, then implicit feedback, and joins the feedback
-// that is parked under the keys. An exchange that the backend can never store gets refusedOutcome.
+// write writes a batch to the backend. It writes rows, echo keys and exchanges, then implicit feedback, then moves the
+// feedback that is parked under the keys to their sessions. An exchange that the backend can never store gets
+// refusedOutcome.
 func (w *writer) write(ctx context.Context, b *batch) error {
-	remaining := w.tombs.remaining(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
-	b.forgotten += int64(len(b.exchanges) - len(remaining.Exchanges)) // forgotten exchanges stay in the account
+	remaining := w.tombstones.withoutDeleted(session.Batch{Rows: newestRows(b.rows), Echoes: b.echoes, Exchanges: b.exchanges})
+	b.forgotten += int64(len(b.exchanges) - len(remaining.Exchanges)) // exchanges of deleted sessions stay in the account
 	b.exchanges = remaining.Exchanges
 	if err := w.writeSessions(ctx, remaining); err != nil {
 		return &stepError{label.StepWrite, err}
 	}
-	if err := w.feedback.addSignals(ctx, w.tombs.remainingSignals(b.signals)); err != nil {
+	if err := w.feedback.addSignals(ctx, w.tombstones.signalsWithoutDeleted(b.signals)); err != nil {
 		return &stepError{label.StepImplicit, err}
 	}
 	if err := w.feedback.unpark(ctx, remaining.Echoes); err != nil {
@@ -52,8 +53,8 @@ func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 		return nil
 	}
 	stored := false
-	defer func() { w.cache.noteWritten(b.Exchanges, stored) }() // even after an error: the end of ctx leaves the result open
-	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, b) })
+	defer func() { w.cache.invalidateWritten(b.Exchanges, stored) }() // even after an error, because a write that ctx interrupts may have succeeded
+	err := w.guard.Err(label.StepWrite, func() error { return w.backend.Write(ctx, b) })
 	if guard.Poisoned(err) {
 		err = w.writePieces(ctx, b)
 	}
@@ -62,7 +63,7 @@ func (w *writer) writeSessions(ctx context.Context, b session.Batch) error {
 }
 
 // writePieces writes each row and each exchange alone, because the backend can never store some of
-// them. A piece that the backend refuses, and a piece at which the backend panics, is dropped.
+// them. A row or an exchange that the backend refuses, or at which it panics, is dropped.
 func (w *writer) writePieces(ctx context.Context, b session.Batch) error {
 	for i := range b.Rows {
 		r := &b.Rows[i]
@@ -75,7 +76,7 @@ func (w *writer) writePieces(ctx context.Context, b session.Batch) error {
 	}
 	for i := range b.Exchanges {
 		x := &b.Exchanges[i]
-		ok, err := w.writePiece(ctx, refOf(x), x.ID, session.Batch{Exchanges: b.Exchanges[i : i+1]})
+		ok, err := w.writePiece(ctx, sessionRef(x), x.ID, session.Batch{Exchanges: b.Exchanges[i : i+1]})
 		if err != nil {
 			return err
 		}
@@ -86,12 +87,12 @@ func (w *writer) writePieces(ctx context.Context, b session.Batch) error {
 	return nil
 }
 
-// writeEchoes writes echoes together, or in halves if the backend refuses the whole.
+// writeEchoes writes echo keys together, or in halves if the backend refuses them together.
 func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 	if len(echoes) == 0 {
 		return nil
 	}
-	err := w.guard.Err(label.StepWrite, func() error { return w.be.Write(ctx, session.Batch{Echoes: echoes}) })
+	err := w.guard.Err(label.StepWrite, func() error { return w.backend.Write(ctx, session.Batch{Echoes: echoes}) })
 	if !guard.Poisoned(err) {
 		return err
 	}
@@ -106,7 +107,7 @@ func (w *writer) writeEchoes(ctx context.Context, echoes []session.Echo) error {
 // writePiece writes one row or one exchange of a session. After a panic the session is set aside. ok
 // reports whether the backend has the piece.
 func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange string, b session.Batch) (ok bool, err error) {
-	if !w.guard.On(label.StepWrite, ref, exchange, func() { err = w.be.Write(ctx, b) }) {
+	if !w.guard.On(label.StepWrite, ref, exchange, func() { err = w.backend.Write(ctx, b) }) {
 		return false, nil
 	}
 	if errors.Is(err, session.ErrInvalid) {
@@ -116,7 +117,7 @@ func (w *writer) writePiece(ctx context.Context, ref session.Ref, exchange strin
 	return err == nil, err
 }
 
-// stepError is an error with the step of a delivery that failed.
+// stepError is the error of a delivery, with the step that failed.
 type stepError struct {
 	step label.Step
 	err  error
@@ -126,7 +127,7 @@ func (e *stepError) Error() string { return e.err.Error() }
 
 func (e *stepError) Unwrap() error { return e.err }
 
-// stepOf returns the failed step of a delivery.
+// stepOf returns the step of a delivery that failed with err.
 func stepOf(err error) label.Step {
 	if e, ok := errors.AsType[*stepError](err); ok {
 		return e.step
