@@ -9,36 +9,38 @@ import (
 	"precept/internal/wire"
 )
 
-// Bounds of the concurrent inspection. The pending lines together need less memory than one long transcript.
+// Bounds of the concurrent inspection. Within these bounds, all pending lines together need less memory than one
+// long transcript.
 const (
-	maxInspectors = 8       // goroutines
-	maxAhead      = 1 << 20 // bytes of a line; a longer line is inspected alone
+	maxInspectors     = 8       // number of goroutines
+	maxConcurrentLine = 1 << 20 // size of a line in bytes; the reading goroutine inspects longer lines itself
 )
 
 // inspectors inspect the transcripts of JSON lines on several goroutines, and emit the findings in the order of
-// the lines. The lines of a file are independent, and one core inspects only 40 MB per second.
+// the lines. One core inspects only 40 MB per second, and the lines of a file are independent.
 //
-// The goroutine of the reading calls add, drain and close. Only the goroutine of deliver calls emit and fault,
-// in the order of add. When drain returns, deliver has no line left, so the caller may call emit.
+// The goroutine that reads the file calls add, drain and close. The goroutine of deliver calls emit and
+// reportError, in the order of the calls of add. After drain returns, deliver has no line left, so the reading
+// goroutine may itself call emit.
 type inspectors struct {
-	emit  func(Finding) error
-	fault func(start int, raw []byte, rec wire.Recording, err error)
-	judge func(*inspectedLine) // reads and judges a transcript
+	emit        func(Finding) error
+	reportError func(start int, raw []byte, rec wire.Recording, err error)
+	judge       func(*inspectedLine) // reads and judges the transcript of a line
 
 	work, ordered chan *inspectedLine
-	pending       sync.WaitGroup // lines that were added and are not delivered yet
-	running       sync.WaitGroup // goroutines
-	stopped       atomic.Bool    // emit returned an error, or an inspection panicked
-	err           error          // of emit; read after drain
-	panicked      any            // of an inspection; read after drain
+	pending       sync.WaitGroup // counts the lines that were added and are not delivered yet
+	running       sync.WaitGroup // counts the goroutines
+	stopped       atomic.Bool    // true after emit returned an error or an inspection panicked
+	err           error          // the error of emit; valid after drain
+	panicked      any            // the cause of the panic of an inspection; valid after drain
 }
 
-// inspectedLine is one line with a transcript. done is closed when the fields below done are set.
+// inspectedLine is a line with a transcript, and the result of its inspection.
 type inspectedLine struct {
 	raw   []byte
 	start int // line number
 
-	done     chan struct{}
+	done     chan struct{} // closed when the fields below are set
 	rec      wire.Recording
 	findings []Finding
 	err      error
@@ -60,8 +62,8 @@ func startInspectors(n int, emit func(Finding) error) *inspectors {
 	return p
 }
 
-// add accepts the transcript of a line that begins on line start, and waits while too many lines are pending.
-// The caller must not change raw afterwards.
+// add queues the transcript raw, which is line number start of the file, and blocks while too many lines are
+// pending. The caller must not change raw afterwards.
 func (p *inspectors) add(raw []byte, start int) error {
 	if p.stopped.Load() {
 		return p.drain()
@@ -73,8 +75,8 @@ func (p *inspectors) add(raw []byte, start int) error {
 	return nil
 }
 
-// drain waits until the findings of all added lines are emitted, and returns the error of emit. A panic of
-// an inspection continues in the goroutine of the caller.
+// drain waits until the findings of all added lines are emitted, and returns the error of emit. If an inspection
+// panicked, drain panics with the same cause.
 func (p *inspectors) drain() error {
 	p.pending.Wait()
 	if p.panicked != nil {
@@ -90,7 +92,7 @@ func (p *inspectors) close() {
 	p.running.Wait()
 }
 
-// inspect judges a line, and stores the cause of a panic for drain.
+// inspect judges a line. A panic is recovered and stored, so that drain can repeat it.
 func (p *inspectors) inspect(l *inspectedLine) {
 	defer close(l.done)
 	defer func() {
@@ -116,8 +118,8 @@ func (l *inspectedLine) judge() {
 	})
 }
 
-// deliver emits the findings of the lines in order. After a panic or an error of emit, deliver drops the other
-// findings.
+// deliver emits the findings in the order of the lines. After a panic of an inspection or an error of emit,
+// deliver drops all further findings.
 func (p *inspectors) deliver() {
 	for l := range p.ordered {
 		<-l.done
@@ -127,7 +129,7 @@ func (p *inspectors) deliver() {
 			p.panicked = l.panicked
 			p.stopped.Store(true)
 		case l.err != nil:
-			p.fault(l.start, l.raw, l.rec, l.err)
+			p.reportError(l.start, l.raw, l.rec, l.err)
 		}
 		for _, f := range l.findings {
 			if p.stopped.Load() {

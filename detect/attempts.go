@@ -11,64 +11,65 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// A budget is an argument that an agent changes for another try: a time-out, a limit, a page, an option of a
-// command, the words of a search. Calls that differ only in budgets are attempts. If several attempts have the
-// same result, the budgets are not the cause.
+// A budget is an argument that an agent changes to try the same call again: a time-out, a limit, a page, an
+// option of a command, the words of a search. Calls that differ only in budgets are attempts of one call. If
+// several attempts have the same result, another budget will not change the result.
 
-// Number of attempts with the same result that make a loop.
+// Numbers of attempts with the same result that make a loop.
 const (
 	minFailedAttempts  = 3
 	minSuccessAttempts = 3
 )
 
-// attempts counts the attempts of the newest call with the same result. The count ends at a turn of a person,
-// at an attempt with another result, and at another call that may have changed results. budgets reports whether
-// the budgets of the attempts differ, and warned whether an earlier attempt has a warning.
-func attempts(steps func(int) *step) (count int, budgets, warned bool) {
+// countAttempts returns the number of successive attempts of the newest call that have the same result. The count
+// ends at a turn of a person, at an attempt with another result, and at another call that may have changed
+// results. budgetsDiffer is true if the budgets of the attempts differ, and warned if an earlier attempt already
+// got a warning.
+func countAttempts(steps func(int) *step) (count int, budgetsDiffer, warned bool) {
 	newest := steps(0)
 	if newest.looseIdentity() == 0 {
 		return 0, false, false
 	}
 	count = 1
-	var between []*step // the calls that are no attempts
+	var between []*step // other calls since the last attempt that was read
 	for i := 1; ; i++ {
 		s := steps(i)
 		switch {
 		case s == nil || s.person:
-			return count, budgets, warned
-		case s.attempt() != newest.attempt(), !searchesAlike(newest, s):
+			return count, budgetsDiffer, warned
+		case s.attempt() != newest.attempt(), !haveSimilarQueries(newest, s):
 			between = append(between, s)
 		case changesResults(between, false):
-			return count, budgets, warned
+			return count, budgetsDiffer, warned
 		case s.batch == newest.batch:
 		case s.outcome().Outcome != newest.outcome().Outcome || !sameResult(s, newest):
-			return count, budgets, warned
+			return count, budgetsDiffer, warned
 		default:
 			count++
-			budgets = budgets || s.identity() != newest.identity()
+			budgetsDiffer = budgetsDiffer || s.identity() != newest.identity()
 			warned = warned || s.warned
 		}
 	}
 }
 
-// attempt returns the identity that all attempts of a call share.
+// attempt returns the hash that all attempts of a call share.
 func (s *step) attempt() uint32 {
 	if loose := s.looseIdentity(); loose != 0 {
 		return loose
 	}
-	return halfIdentity(s.identity())
+	return shortHash(s.identity())
 }
 
-// halfIdentity returns the lower half of an identity with the last bit set. The value is never 0, because 0
-// means a call without a budget.
-func halfIdentity(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
+// shortHash returns the lower half of a 64-bit hash with the last bit set. The last bit keeps the value from being
+// 0, which means a missing hash.
+func shortHash(key uint64) uint32 { return uint32(key) | 1 } //nolint:gosec // half of a hash is a hash
 
-// manyAttempts reports whether the attempts of the newest call are a loop.
-func manyAttempts(steps func(int) *step) bool {
-	count, budgets, warned := attempts(steps)
+// repeatsAttempts reports whether the newest call and its earlier attempts are a loop.
+func repeatsAttempts(steps func(int) *step) bool {
+	count, budgetsDiffer, warned := countAttempts(steps)
 	newest := steps(0)
 	switch {
-	case !budgets || warned:
+	case !budgetsDiffer || warned:
 		return false
 	case newest.outcome().Outcome == Error:
 		return count > minFailedAttempts || count == minFailedAttempts && !newest.isTransient()
@@ -76,13 +77,13 @@ func manyAttempts(steps func(int) *step) bool {
 	return newest.outcome().Outcome == OK && (!newest.memo.traits.mayChange || newest.memo.traits.scrolls) && count >= minSuccessAttempts
 }
 
-// looseIdentity returns the identity of a call without its budgets, 0 for a call without a budget.
+// looseIdentity returns a hash of a call without its budgets, 0 for a call without a budget.
 func looseIdentity(tool, args string) uint32 {
 	call := wording().analyseCall(tool, args)
 	return call.looseIdentity(tool, args)
 }
 
-// looseIdentity is the function of this name for an analysed call.
+// looseIdentity returns the value of the function looseIdentity for a call that is already analysed.
 func (c *toolCall) looseIdentity(tool, args string) uint32 {
 	if !c.isComplete(args) {
 		return 0
@@ -112,11 +113,11 @@ func (c *toolCall) looseIdentity(tool, args string) uint32 {
 		}
 	}
 	loose.keys, loose.vals = loose.keys[:n], loose.vals[:n]
-	return halfIdentity(combine(xxhash.Sum64String(tool), c.argsKey(loose)))
+	return shortHash(combineHashes(xxhash.Sum64String(tool), c.hashArgs(loose)))
 }
 
-// withoutBudget returns the value of an argument without its budgets, and a value of kind noValue if the whole
-// argument is a budget. budget is false for an argument without a budget.
+// withoutBudget returns the value v of the argument k without its budgets. If the whole value is a budget, the
+// result has the kind noValue. budget is false, and loose is meaningless, if the argument has no budget.
 func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, budget bool) {
 	switch v.kind {
 	case stringValue:
@@ -130,7 +131,7 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 			return lenientValue{kind: stringValue, raw: withoutLimit(sql)}, true
 		}
 		if c.searches() && isQueryKey(k) {
-			return lenientValue{kind: stringValue}, true // searchesAlike compares the words
+			return lenientValue{kind: stringValue}, true // haveSimilarQueries compares the words
 		}
 		return lenientValue{}, c.phrases.isKey("cursor", k) || c.phrases.isKey("budget", k) && isBudget(text) && !c.phrases.isKey("position", k)
 	case numberValue:
@@ -138,14 +139,14 @@ func (c *toolCall) withoutBudget(k string, v lenientValue) (loose lenientValue, 
 	case arrayValue: // view_range
 		isNoNumber := func(e lenientValue) bool { return e.kind != numberValue }
 		return lenientValue{}, c.phrases.isKey("budget", k) && !slices.ContainsFunc(v.vals, isNoNumber)
-	case boolValue: // force, verbose, a search without regard to case
+	case boolValue: // an option such as force, verbose or ignore_case
 		return lenientValue{}, true
 	case noValue, objectValue:
 	}
 	return v, false
 }
 
-// searches reports whether an argument of the call may hold the words of a search.
+// searches reports whether the call is, or may be, a search: an argument may hold the words to search for.
 func (c *toolCall) searches() bool {
 	return c.purpose == purposeSearch || c.purpose == purposeWeb || c.purpose == purposeOther && !c.mayChange()
 }
@@ -155,16 +156,16 @@ func isQueryKey(key string) bool {
 	return slices.Contains([]string{"query", "q", "pattern", "regex", "search", "search_term", "search_query", "keywords", "keyword", "terms"}, strings.ToLower(key))
 }
 
-// searchesAlike reports whether two searches have most of their words in common, or one has all words of the other. The
-// result is true for two calls without words of a search.
-func searchesAlike(a, b *step) bool {
-	x, y := a.memo.query, b.memo.query
-	common := x & y
-	return common == x || common == y || 2*bits.OnesCount64(common) > bits.OnesCount64(x|y)
+// haveSimilarQueries reports whether two searches share most of their words, or the words of one search include
+// all words of the other. Two calls without words of a search are similar, too.
+func haveSimilarQueries(a, b *step) bool {
+	x, y := a.memo.queryWords, b.memo.queryWords
+	commonBytes := x & y
+	return commonBytes == x || commonBytes == y || 2*bits.OnesCount64(commonBytes) > bits.OnesCount64(x|y)
 }
 
-// queryWords returns the set of the words of a search, 0 for a call without words of a search. A word counts by
-// its first five bytes.
+// queryWords returns the set of the words of a search as bits, 0 for a call that searches for no words. Only the
+// first five bytes of a word count.
 func (c *toolCall) queryWords() (set uint64) {
 	if _, names := c.looseFind(); names != "" {
 		return wordSet(names)
@@ -180,7 +181,8 @@ func (c *toolCall) queryWords() (set uint64) {
 	return set
 }
 
-// wordSet returns the set of the words of a query, which may be names in code: maxRetries has the words of max_retries.
+// wordSet returns the words of a query as a set of 64 bits. Names in code are split into words, so that maxRetries
+// equals max_retries.
 func wordSet(query string) (set uint64) {
 	const minWord, stem = 2, 5
 	add := func(w string) { set |= 1 << (xxhash.Sum64String(w) & 63) }
@@ -189,13 +191,13 @@ func wordSet(query string) (set uint64) {
 			add(cutText(w, stem))
 		}
 	}
-	if set == 0 { // short words alone
+	if set == 0 { // the query has only short words
 		add(strings.ToLower(query))
 	}
 	return set
 }
 
-// withoutQuery removes the text of the search from a short result: "No page for 'x'".
+// withoutQuery removes the words of the search from a short result that quotes them, such as "No page for 'x'".
 func (c *toolCall) withoutQuery(text string) string {
 	const short, minQuery = 500, 3
 	if len(text) > short || !c.searches() {
@@ -209,11 +211,11 @@ func (c *toolCall) withoutQuery(text string) string {
 	return text
 }
 
-// isNoLetter reports whether a rune separates the words of a search.
-func isNoLetter(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
+// isWordSeparator reports whether a rune separates two words.
+func isWordSeparator(r rune) bool { return r < utf8.RuneSelf && !isWordByte(byte(r)) && r != '_' }
 
-// withoutBudgets returns a command line without its budgets and without the options that have no value. changed
-// is false if the line stays as it is.
+// withoutBudgets returns a command line without its budgets and without its options that have no value. changed
+// is false if the line contains neither.
 func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	if text == c.command {
 		if found, names := c.looseFind(); names != "" {
@@ -239,8 +241,8 @@ func (c *toolCall) withoutBudgets(text string) (short string, changed bool) {
 	return withoutOptions(words), true
 }
 
-// looseFind returns a find command with only its folders, and the names that the command searches for. names is empty
-// for other commands.
+// looseFind returns a find command reduced to its folders (found), and the names that the command searches for.
+// Both are empty if the command is not find, or if find does more than list files.
 func (c *toolCall) looseFind() (found, names string) {
 	isFilter := func(part shellPart) bool {
 		return slices.Contains([]string{"head", "tail", "sort", "wc", "cat"}, part.prog)
@@ -251,7 +253,7 @@ func (c *toolCall) looseFind() (found, names string) {
 		return "", ""
 	}
 	found = "find"
-	folders := true // the folders are before the tests
+	folders := true // the folders precede the tests, such as -name
 	for i, arg := range parts[0].args {
 		folders = folders && !strings.HasPrefix(arg, "-")
 		switch {
@@ -265,7 +267,7 @@ func (c *toolCall) looseFind() (found, names string) {
 	return found, names
 }
 
-// withoutOptions returns a command line without the options of its commands that have no value.
+// withoutOptions joins the words of a command line without the options that have no value.
 func withoutOptions(words []string) string {
 	for i := range len(words) - 1 { // ssh -o BatchMode=yes, git -c core.pager=cat
 		if (words[i] == "-o" || words[i] == "-c") && strings.Contains(words[i+1], "=") {
@@ -278,7 +280,7 @@ func withoutOptions(words []string) string {
 	return strings.Join(words, " ")
 }
 
-// looseCommand returns a command line without the values of its budgets: the 3 of "curl --retry 3 x".
+// looseCommand returns a command line without the values of its budgets, such as the 3 of "curl --retry 3 x".
 func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	if len(cmd) > maxCommand || !strings.ContainsAny(cmd, "0123456789") {
 		return cmd, false
@@ -305,30 +307,30 @@ func (p *phrases) looseCommand(cmd string) (loose string, changed bool) {
 	return oneSpace(strings.Join(words, " ")), true
 }
 
-// isBudget reports whether a word can be the value of a budget: a number, with or without a unit (30, 30s,
-// 2.5).
+// isBudget reports whether a word is a number, with or without a unit (30, 30s, 2.5), and so may be the value of
+// a budget.
 func isBudget(w string) bool {
-	if w == "" || !isDigit(w[0]) { // an error of ParseFloat copies the word
+	if w == "" || !isDigit(w[0]) { // avoids the error of ParseFloat, which allocates a copy of the word
 		return false
 	}
 	_, err := strconv.ParseFloat(strings.TrimRight(w, "smhkMG"), 64)
 	return err == nil
 }
 
-// isLineRange reports whether a word is a range of lines for sed: 100,200p.
+// isLineRange reports whether a word is a line range of sed, such as 100,200p.
 func isLineRange(w string) bool {
 	from, to, ok := strings.Cut(strings.TrimSuffix(w, "p"), ",")
 	return ok && strings.HasSuffix(w, "p") && isNumber(from) && isNumber(to)
 }
 
-// maxUndo is the number of steps that are searched for an edit and its reversal.
+// maxUndo is the number of the newest steps that are searched for an edit and its reversal.
 const maxUndo = 32
 
-// undoesAgain reports whether the newest edit was made before and then undone: A to B, B to A, A to B. A tool
-// that writes whole files must write each of two versions twice. An agent may undo a repair on purpose to see a
-// test fail, so one more edit is needed if the commands between the edits, or the results of these commands,
-// differ.
-func undoesAgain(steps func(int) *step) bool {
+// repeatsUndo reports whether the newest edit was made before and then undone: A to B, B to A, A to B. A call that
+// writes a whole file does not name the replaced text, so each of the two versions must then be written twice. An
+// agent may undo a repair on purpose to see a test fail. Therefore one more edit is needed if the commands between
+// the edits, or the results of these commands, differ.
+func repeatsUndo(steps func(int) *step) bool {
 	newest := steps(0)
 	call := newest.toolCall()
 	if call.purpose != purposeEdit || newest.outcome().Outcome != OK {
@@ -338,12 +340,12 @@ func undoesAgain(steps func(int) *step) bool {
 	if inverse == newest.identity() || call.path() == "" {
 		return false
 	}
-	round := 4 // number of edits of the file that make a loop
+	wanted := 4 // number of edits of the file that make a loop, if the call does not name the replaced text
 	if inverse != 0 {
-		round = 3
+		wanted = 3
 	}
-	versions := []uint64{newest.identity()} // identities of the edits of the file, the newest first
-	var checks checkedVersions
+	versions := []uint64{newest.identity()} // hashes of the edits of the file, the newest first
+	var checks checksBetweenEdits
 	for i := 1; i < maxUndo; i++ {
 		s := steps(i)
 		switch {
@@ -356,7 +358,7 @@ func undoesAgain(steps func(int) *step) bool {
 			continue
 		}
 		version := s.identity()
-		if s.memo.where != newest.memo.where { // another file
+		if s.memo.whereHash != newest.memo.whereHash { // another file
 			continue
 		}
 		versions = append(versions, version)
@@ -364,36 +366,39 @@ func undoesAgain(steps func(int) *step) bool {
 		switch {
 		case inverse != 0 && n == 2 && version != inverse, n > 2 && version != versions[n-3], versions[0] == versions[1]:
 			return false
-		case n == round && checks.equal(n-1), n == round+1:
+		case n == wanted && checks.allEqual(n-1), n == wanted+1:
 			return true
 		}
 	}
 	return false
 }
 
-// checkedVersions compares the commands that an agent ran between the edits of one file.
-type checkedVersions struct {
-	first  *step // the newest command
-	last   int   // number of edits after the oldest command
-	differ bool  // two commands, or two results of one command, differ
+// checksBetweenEdits records whether an agent ran the same command with the same result between the edits of one
+// file.
+type checksBetweenEdits struct {
+	newest           *step // the newest command
+	editsSinceOldest int   // number of edits after the oldest command
+	differ           bool  // two commands, or two results of one command, differ
 }
 
-// add adds a command that ran before the n newest edits.
-func (c *checkedVersions) add(s *step, n int) {
+// add adds a command that the agent ran just before the n newest edits. Commands are added the newest first.
+func (c *checksBetweenEdits) add(s *step, n int) {
 	switch {
-	case c.first == nil:
-		c.first = s
+	case c.newest == nil:
+		c.newest = s
 		c.differ = n > 1
-	case !sameCall(s, c.first) || s.outcome().Outcome != c.first.outcome().Outcome || !sameResult(s, c.first), n > c.last+1:
+	case !sameCall(s, c.newest) || s.outcome().Outcome != c.newest.outcome().Outcome || !sameResult(s, c.newest), n > c.editsSinceOldest+1:
 		c.differ = true
 	}
-	c.last = n
+	c.editsSinceOldest = n
 }
 
-// equal reports whether no command ran, or one command ran after each of n edits, always with the same result.
-func (c *checkedVersions) equal(n int) bool { return c.first == nil || !c.differ && c.last == n }
+// allEqual reports whether no command ran, or the same command ran after each of n edits with the same result.
+func (c *checksBetweenEdits) allEqual(n int) bool {
+	return c.newest == nil || !c.differ && c.editsSinceOldest == n
+}
 
-// path returns the file that a call names, "" for none.
+// path returns the file that the arguments of a call name, "" for none.
 func (c *toolCall) path() string {
 	for i, k := range c.args.keys {
 		if c.phrases.isKey("file", k) && c.args.vals[i].kind == stringValue {
@@ -403,7 +408,8 @@ func (c *toolCall) path() string {
 	return ""
 }
 
-// undoIdentity returns the identity of the edit that undoes an edit, 0 for a call without the old text.
+// undoIdentity returns the identity of the edit that would undo an edit, 0 if the call does not name the replaced
+// text.
 func undoIdentity(tool, args string) uint64 {
 	var top map[string]json.RawMessage
 	if len(args) > maxDecodedArgs || json.Unmarshal([]byte(args), &top) != nil {

@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// purpose is the purpose of a tool, derived from the tool's name and arguments. The purpose decides which text
-// is evidence: the output of a shell is judged line by line, the content of a file only if the whole content is
-// a short error message.
+// purpose is the purpose of a call, derived from the tool's name and the arguments. The purpose decides how a
+// result is judged: the output of a shell line by line, but the content of a file only if the whole content is a
+// short error message.
 type purpose uint8
 
 const (
-	purposeOther  purpose = iota // a tool of a domain, an API
+	purposeOther  purpose = iota // calls an API or any other tool (domain.go)
 	purposeExec                  // runs commands or code
 	purposeRead                  // reads files, lists folders
 	purposeSearch                // searches the text of files
@@ -29,14 +29,15 @@ type toolCall struct {
 	phrases   *phrases
 	purpose   purpose
 	nameWords []string // words of the tool's name
-	nameLists []string // classes of phrases with one of the words, without the prefix "tool "
+	nameLists []string // the lists of class "tool" that contain one of nameWords, without the prefix "tool "
 	args      lenientValue
-	complete  bool         // args lacks no part of the arguments
+	complete  bool         // args holds all of the arguments
 	command   string       // command or code to run, cut to maxCommand
-	shell     shellCommand // analysis of the command of a shell
+	shell     shellCommand // analysis of command, if command is a shell command
 }
 
-// maxCommand is the number of bytes of a command that are analysed. The rest is usually data.
+// maxCommand is the maximum number of bytes of a command that are analysed. The rest of a longer command is usually
+// data.
 const maxCommand = 4096
 
 // analyseCall returns the analysis of a call.
@@ -47,12 +48,12 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	}
 	c.args, _, c.complete = parseComplete(args)
 	if c.args.kind == noValue && args != "" && !strings.HasPrefix(args, "{") {
-		c.command = args // input of a custom tool
+		c.command = args // the input of a custom tool is not JSON
 		if commands := scriptCommands(args); commands != "" {
 			c.command = commands
 		}
 	}
-	c.purpose = c.purposeOf()
+	c.purpose = c.computePurpose()
 	if c.purpose != purposeExec && c.purpose != purposeWait {
 		return c
 	}
@@ -73,62 +74,63 @@ func (p *phrases) analyseCall(name, args string) toolCall {
 	return c
 }
 
-// purposeOf returns the purpose of the tool, by the words of its name and by its arguments.
-func (c *toolCall) purposeOf() purpose {
+// computePurpose returns the purpose of the call by the words of the tool's name and by the arguments.
+func (c *toolCall) computePurpose() purpose {
 	command, _ := c.args.get("command")
 	switch {
-	case c.has("editor") && command.kind == stringValue: // str_replace_editor
+	case c.nameHas("editor") && command.kind == stringValue: // str_replace_editor
 		if command.raw == "view" {
 			return purposeRead
 		}
 		return purposeEdit
-	case c.nameMatches("plan") && !c.has("run", "exec", "upgrade", "change", "cancel", "subscribe"): // a plan of a customer
+	case c.nameMatches("plan") && !c.nameHas("run", "exec", "upgrade", "change", "cancel", "subscribe"): // not a customer's plan
 		return purposePlan
-	case c.namesWait() || c.nameMatches("wait") || c.has("output") && c.nameMatches("waits-for") && !c.has("file"):
+	case c.namesWait() || c.nameMatches("wait") || c.nameHas("output") && c.nameMatches("waits-for") && !c.nameHas("file"):
 		return purposeWait
-	case c.execName():
-		if command.kind == stringValue && strings.TrimSpace(command.raw) == "" { // OpenHands reads a running command
+	case c.hasExecName():
+		if command.kind == stringValue && strings.TrimSpace(command.raw) == "" { // OpenHands: read the running command
 			return purposeWait
 		}
 		return purposeExec
-	case c.nameMatches("edit") || c.nameMatches("writes") && (c.fileArg() || c.nameMatches("file")):
+	case c.nameMatches("edit") || c.nameMatches("writes") && (c.hasFileArg() || c.nameMatches("file")):
 		return purposeEdit
 	case c.nameMatches("web"):
 		return purposeWeb
-	case c.fileArg() && c.nameMatches("read") || len(c.nameWords) == 1 && c.nameMatches("read-alone"):
+	case c.hasFileArg() && c.nameMatches("read") || len(c.nameWords) == 1 && c.nameMatches("read-alone"):
 		return purposeRead
-	case c.nameMatches("search") || c.fileArg() && c.nameMatches("looks-for"):
+	case c.nameMatches("search") || c.hasFileArg() && c.nameMatches("looks-for"):
 		return purposeSearch
 	}
 	return purposeOther
 }
 
-func (c *toolCall) execName() bool {
+func (c *toolCall) hasExecName() bool {
 	return c.nameMatches("exec") || c.nameMatches("runs") && c.nameMatches("run") ||
 		len(c.nameWords) == 1 && c.nameMatches("exec-alone") && c.commandText() != ""
 }
 
-// nameMatches reports whether a word of the tool's name is in the list "tool " + list.
+// nameMatches reports whether a word of the tool's name is in the list "tool LIST" of calls.tsv.
 func (c *toolCall) nameMatches(list string) bool {
 	return slices.Contains(c.nameLists, list)
 }
 
-// has reports whether a word of the tool's name is one of ws. A method, unlike a function value,
+// nameHas reports whether a word of the tool's name is one of ws. As a method instead of a function value, nameHas
 // keeps ws off the heap.
-func (c *toolCall) has(ws ...string) bool { return hasAny(c.nameWords, ws...) }
+func (c *toolCall) nameHas(ws ...string) bool { return hasAny(c.nameWords, ws...) }
 
-// fileArg reports whether the name of an argument says that the argument is a file or a folder.
-func (c *toolCall) fileArg() bool {
+// hasFileArg reports whether an argument, by its name, is a file or a folder.
+func (c *toolCall) hasFileArg() bool {
 	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.phrases.isKey("file", k) })
 }
 
-// runsCode reports whether the tool runs the text of a program, not a shell line.
+// runsCode reports whether the tool runs source code instead of a shell command.
 func (c *toolCall) runsCode() bool {
 	_, code := c.args.get("code", "cell", "source")
 	return code || c.nameMatches("code")
 }
 
-// commandText returns the command in the arguments: a string, or a list of words or of commands.
+// commandText returns the command in the arguments, "" for none. The argument is a string, a list of words, or a
+// list of commands.
 func (c *toolCall) commandText() string {
 	v, ok := c.args.get(c.phrases.lists["key command"]...)
 	if !ok {
@@ -153,7 +155,7 @@ func (c *toolCall) commandText() string {
 	return strings.Join(parts, " ")
 }
 
-// nameWords returns the lower-case words of a tool's name, cut at punctuation and before the capitals of
+// nameWords returns the words of a name in lower case. The name is split at punctuation and before the capitals of
 // camelCase.
 func nameWords(name string) []string {
 	var words []string
@@ -181,12 +183,12 @@ func nameWords(name string) []string {
 	return words
 }
 
-// Codex gives newer models one tool that runs a program in JavaScript. The program calls the other tools:
-// `const r = await tools.exec_command({cmd: "make"}); text(r);`. The program passes its result to text; the
-// result of a command is JSON with an exit code.
+// Codex gives newer models a single tool that runs a JavaScript program. The program calls the other tools, such as
+// exec_command: `const r = await tools.exec_command({cmd: "make"}); text(r);`. The function text prints the result;
+// the result of a command is JSON with an exit code.
 
-// scriptCommands returns the literal commands in a JavaScript program of Codex, one per line; "" for
-// none.
+// scriptCommands returns the commands that a JavaScript program of Codex passes to exec_command as string literals,
+// one per line, and "" for none.
 func scriptCommands(program string) string {
 	var commands []string
 	for rest := program; ; {
@@ -207,8 +209,8 @@ func scriptCommands(program string) string {
 	}
 }
 
-// jsString returns the string literal at the start of a text, without quotes and escapes. ok is false for other
-// texts and for a template with a substitution.
+// jsString returns the content of the JavaScript string literal at the start of a text. The result is false if the
+// text begins with no string literal, or with a template that contains a substitution.
 func jsString(text string) (string, bool) {
 	if text == "" || !strings.ContainsRune("\"'`", rune(text[0])) {
 		return "", false

@@ -5,14 +5,14 @@ import (
 	"strings"
 )
 
-// A chat front end asks for tags, follow-up questions or a title in a single message: an instruction, and
-// the quoted conversation. The wording differs from program to program, and operators write their own
-// templates.
+// A chat front end asks for tags, follow-up questions or a title in a single message that contains an instruction
+// and the quoted conversation. Each program has its own wording, and operators write their own templates.
 
-// chatOrder returns the kind of housekeeping that a text with a quoted conversation asks for, "" for
-// none. The first instruction before the conversation decides, then the first instruction of the paragraph
-// after the conversation. An agent that keeps its history in a single message begins with other
-// instructions. low is in lower case.
+// chatOrder returns the kind of housekeeping that a message with a quoted conversation asks for, "" for none. The
+// first instruction before the conversation decides. If that instruction asks for no housekeeping, the first
+// instruction in the paragraph after the conversation decides. An agent that keeps its history in a single message
+// is not mistaken for a front end, because its message begins with other instructions. low is the message in lower
+// case.
 func (p *phrases) chatOrder(low string) string {
 	before, after, ok := p.splitChat(low)
 	if !ok {
@@ -22,7 +22,7 @@ func (p *phrases) chatOrder(low string) string {
 }
 
 // splitChat returns the text before a quoted conversation and the last paragraph after the conversation. ok is
-// false for a text that quotes no conversation, neither in tags nor with lines of both speakers.
+// false if the text quotes no conversation. A conversation is quoted in tags, or as lines of both speakers.
 func (p *phrases) splitChat(low string) (before, after string, ok bool) {
 	first, end, offset := -1, 0, 0
 	tagged, asks, answers := false, false, false

@@ -7,16 +7,16 @@ import (
 	"precept/internal/wire"
 )
 
-// Some providers store the conversation, and a request contains only the new items. For such requests, the
-// record of the session has a checkpoint: the last steps, checkpointSize bytes each.
+// Some providers store the conversation, so a request contains only the new items. For such a conversation, the
+// record of the session keeps a checkpoint: the newest steps in checkpointSize bytes each.
 const (
 	checkpointVersion = 8
 	checkpointSteps   = maxSteps
 	checkpointSize    = 8 + 8 + 2 + 2 + 2 + 2 + 4 + 8 + 4 + 4 // identity, resultHash, code, batch, flags, where, looseIdentity, query, tool, message
 )
 
-// flags returns pointers to the stored booleans of a step, the lowest bit first. failed and skipped are the
-// outcome of the step; skipped means pending or refused.
+// flags returns pointers to the booleans of a step that a checkpoint stores, the lowest bit first. failed and
+// skipped encode the outcome of the step: failed is an error, skipped is a pending or refused call.
 func (s *step) flags(failed, skipped *bool) [14]*bool {
 	return [...]*bool{
 		&s.person, &s.turn.reportsChange, failed, skipped, &s.memo.traits.mayChange, &s.memo.traits.repeats, &s.memo.silent, &s.warned,
@@ -26,15 +26,15 @@ func (s *step) flags(failed, skipped *bool) [14]*bool {
 	}
 }
 
-// LoopsSince is Loops for requests without their history. checkpoint is next of the previous request, nil for
-// the first request; next is the checkpoint to store. A retry passes the checkpoint of its first attempt.
-// recall returns calls of earlier replies.
+// LoopsSince returns the loops in a request that does not contain its history, and the checkpoint to pass with the
+// next request (next). checkpoint is the result next of the previous request, nil for the first request. A retry of
+// a request passes the same checkpoint as the first attempt. warned and recall are as for Results.Loops.
 func LoopsSince(
 	checkpoint []byte, req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) (loops []Loop, next []byte) {
 	old := readCheckpoint(checkpoint)
-	h := &history{req: req, unread: req.Len(), visits: maxVisits, warned: warned, recall: recall}
-	for h.fill() {
+	h := &history{req: req, unreadEnd: req.Len(), visitsLeft: maxVisits, warned: warned, recall: recall}
+	for h.readBatch() {
 	}
 	batch := uint16(1)
 	if len(old) > 0 {
@@ -64,10 +64,10 @@ func writeCheckpoint(steps []*step) []byte {
 		if s.person {
 			s.reportsChange()
 		} else {
-			v, key, sum, loose, tool = s.outcome(), s.identity(), s.resultHash(), s.looseIdentity(), s.tool()
+			v, key, sum, loose, tool = s.outcome(), s.identity(), s.resultHash(), s.looseIdentity(), s.toolHash()
 		}
 		if v.Outcome == Error {
-			message = s.message()
+			message = s.messageHash()
 		}
 		failed, skipped := v.Outcome == Error, v.Outcome == Pending || v.Outcome == Refusal
 		var flags uint16
@@ -81,16 +81,16 @@ func writeCheckpoint(steps []*step) []byte {
 		out = binary.LittleEndian.AppendUint16(out, uint16(v.Code))  //nolint:gosec // small
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsSince
 		out = binary.LittleEndian.AppendUint16(out, flags)
-		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.where)) //nolint:gosec // see identity
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.memo.whereHash)) //nolint:gosec // see identity
 		out = binary.LittleEndian.AppendUint32(out, loose)
-		out = binary.LittleEndian.AppendUint64(out, s.memo.query)
+		out = binary.LittleEndian.AppendUint64(out, s.memo.queryWords)
 		out = binary.LittleEndian.AppendUint32(out, tool)
 		out = binary.LittleEndian.AppendUint32(out, message)
 	}
 	return out
 }
 
-// readCheckpoint reads the bytes of writeCheckpoint. Invalid bytes give no steps.
+// readCheckpoint returns the steps that writeCheckpoint encoded, nil for invalid bytes and another version.
 func readCheckpoint(state []byte) []*step {
 	if len(state) < 1 || state[0] != checkpointVersion || (len(state)-1)%checkpointSize != 0 {
 		return nil
@@ -102,12 +102,12 @@ func readCheckpoint(state []byte) []*step {
 			turn:  personTurn{parsed: true},
 			memo: stepMemo{
 				identity: binary.LittleEndian.Uint64(b), hasIdentity: true,
-				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEnds: true, // the ends are unknown
-				where:         uint64(binary.LittleEndian.Uint16(b[22:])),
+				resultHash: binary.LittleEndian.Uint64(b[8:]), hasResultHash: true, hasEndsHash: true, // the ends are unknown
+				whereHash:     uint64(binary.LittleEndian.Uint16(b[22:])),
 				looseIdentity: binary.LittleEndian.Uint32(b[24:]), hasLooseIdentity: true,
-				query:  binary.LittleEndian.Uint64(b[28:]),
-				traits: callTraits{computed: true}, hasOutcome: true,
-				tool:        binary.LittleEndian.Uint32(b[36:]),
+				queryWords: binary.LittleEndian.Uint64(b[28:]),
+				traits:     callTraits{computed: true}, hasOutcome: true,
+				toolHash:    binary.LittleEndian.Uint32(b[36:]),
 				fingerprint: &callFingerprint{message: binary.LittleEndian.Uint32(b[40:]), hasFailure: true}, // without words, no call is a variation
 			},
 			call: &judgedCall{analysis: &toolCall{}, hasJudgement: true, judgement: Judgement{

@@ -4,11 +4,13 @@ import (
 	"strings"
 )
 
-// maxText is the number of bytes at either end of a result that are read. Tools report a failure first or last.
+// maxText is the number of bytes at each end of a result that are read. Tools report a failure at the start or at
+// the end of their output.
 const maxText = 48 << 10
 
 // Classify judges the result of a tool call. isError is the error flag of the API: +1 for an error, -1 for no
-// error, 0 for no flag. Structure (refusals, the flag, exit codes, fields) goes before text at anchored places.
+// error, 0 for no flag. Refusals, the flag, exit codes and fields decide first; the wording of the text decides
+// only if none of them does.
 func Classify(toolName, args, text string, isError int8) Judgement {
 	p := wording()
 	call := p.analyseCall(toolName, args)
@@ -27,14 +29,14 @@ func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement 
 	}
 	switch {
 	case isError > 0:
-		return flaggedJudgement(call, text)
+		return judgeFlagged(call, text)
 	case isError < 0 && call.purpose != purposeExec && call.purpose != purposeOther && call.purpose != purposeWeb:
 		return Judgement{Outcome: OK, Rule: "flag", Sure: true}
 	}
-	return classifyText(text, call, 0)
+	return judgeText(text, call, 0)
 }
 
-// callRefusal returns the refuser of a call and the rule, NoRefuser for a call without a refusal.
+// callRefusal returns the origin and the rule of a refusal, NoRefuser if the call was not refused.
 func callRefusal(call *toolCall, text string) (Refuser, string) {
 	if call.readsFile() {
 		return NoRefuser, ""
@@ -48,24 +50,24 @@ func callRefusal(call *toolCall, text string) (Refuser, string) {
 // readsFile reports whether the call reads or searches files, so that the result quotes files.
 func (c *toolCall) readsFile() bool { return c.purpose == purposeRead || c.purpose == purposeSearch }
 
-// flaggedJudgement judges a result with the error flag. The flag is correct except for commands that report
-// "nothing found" by their exit code. classify handles refusals.
-func flaggedJudgement(call *toolCall, text string) Judgement {
+// judgeFlagged judges a result with the error flag. The result is an error, except for a command whose exit code
+// means "nothing found". classify has already handled refusals.
+func judgeFlagged(call *toolCall, text string) Judgement {
 	if call.purpose == purposeExec {
 		if r := call.phrases.unframe(text); r.code != 0 {
-			return exitJudgement(r, call)
+			return judgeExit(r, call)
 		}
 	}
 	if v, ok := parseLenient(text); ok {
-		if judgement, found := envelope(v, call, 0); found && judgement.Outcome != OK {
+		if judgement, found := judgeEnvelope(v, call, 0); found && judgement.Outcome != OK {
 			return judgement
 		}
 	}
 	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
-// classifyText judges a result by its text. depth is the number of envelopes around the text (envelope.go).
-func classifyText(text string, call *toolCall, depth int) Judgement {
+// judgeText judges a result by its text. depth is the number of envelopes around the text (envelope.go).
+func judgeText(text string, call *toolCall, depth int) Judgement {
 	text = unwrapText(text)
 	if depth > 3 || text == "" {
 		return Judgement{Outcome: OK}
@@ -76,8 +78,8 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		}
 	}
 	if text[0] == '{' || text[0] == '[' && !isProgress(text) {
-		if v, ok := parseLenient(text); ok && call.structured(v) {
-			if judgement, found := envelope(v, call, depth); found {
+		if v, ok := parseLenient(text); ok && call.isEnvelope(v) {
+			if judgement, found := judgeEnvelope(v, call, depth); found {
 				return judgement
 			}
 			return Judgement{Outcome: OK, Rule: "json"}
@@ -85,34 +87,34 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 	}
 	switch call.purpose {
 	case purposeExec, purposeWait:
-		return execJudgement(text, call)
+		return judgeExec(text, call)
 	case purposeSearch:
-		if call.quotes(text) {
+		if call.quotesQuery(text) {
 			return Judgement{Outcome: OK, Rule: "matches"}
 		}
-		return call.phrases.readJudgement(text)
+		return call.phrases.judgeRead(text)
 	case purposeRead:
-		return call.phrases.readJudgement(text)
+		return call.phrases.judgeRead(text)
 	case purposeEdit:
-		return call.phrases.editJudgement(text)
+		return call.phrases.judgeEdit(text)
 	case purposePlan: // an agent's own notes may describe any error
-		j := call.phrases.readJudgement(text)
+		j := call.phrases.judgeRead(text)
 		if j.Rule == "text:error-first" || j.Rule == "text:exception-first" {
 			return j
 		}
 		return Judgement{Outcome: OK}
 	case purposeWeb, purposeOther:
-		return otherJudgement(text, call)
+		return judgeOther(text, call)
 	}
 	return Judgement{Outcome: OK}
 }
 
-// quotes reports whether the first line contains the words of the searched text. The line is then a match of
-// the search, not an error message.
-func (c *toolCall) quotes(text string) bool {
+// quotesQuery reports whether the first line of a result contains the words that the call searches for. The line is
+// then a match of the search, not an error message.
+func (c *toolCall) quotesQuery(text string) bool {
 	pattern, _ := c.args.get("pattern", "query", "regex", "search")
 	first, _, _ := strings.Cut(text, "\n")
-	words := longestRuns(nil, pattern.text())
+	words := addLongestWords(nil, pattern.text())
 	for _, w := range words {
 		if !strings.Contains(strings.ToLower(first), strings.ToLower(w)) {
 			return false
@@ -121,9 +123,9 @@ func (c *toolCall) quotes(text string) bool {
 	return len(words) > 0
 }
 
-// structured reports whether v is an envelope of the tool or harness. JSON in a file and JSON that a read-only
-// program prints are no envelope.
-func (c *toolCall) structured(v lenientValue) bool {
+// isEnvelope reports whether v is an envelope of the tool or harness (envelope.go). JSON that comes from a file or
+// from a read-only program is data, not an envelope.
+func (c *toolCall) isEnvelope(v lenientValue) bool {
 	if v.kind == arrayValue && (c.readsFile() || c.purpose == purposeExec) {
 		if len(v.vals) == 0 {
 			return false
@@ -138,49 +140,49 @@ func (c *toolCall) structured(v lenientValue) bool {
 	return len(v.keys) > 0 && c.phrases.areKeys("result", v.keys)
 }
 
-// execJudgement judges the output of a command or program.
-func execJudgement(text string, call *toolCall) Judgement {
+// judgeExec judges the output of a command or program.
+func judgeExec(text string, call *toolCall) Judgement {
 	r := call.phrases.unframe(text)
 	if !r.hasCode {
 		first, _, _ := strings.Cut(r.body, "\n")
 		if code := call.phrases.leadingCode(first); len(first) < 300 && code != 0 {
-			if _, bad := call.phrases.statement(first); bad {
+			if _, bad := call.phrases.errorMessageRule(first); bad {
 				return Judgement{Outcome: Error, Rule: "exit-code", Code: code}
 			}
 		}
 	}
-	return exitJudgement(r, call)
+	return judgeExit(r, call)
 }
 
-// exitJudgement judges by the exit code, and by the output where the command has no exit code or
-// hides the exit code.
-func exitJudgement(r shellResult, call *toolCall) Judgement {
+// judgeExit judges the result of a command by the exit code. If the exit code is missing or not that of the
+// important program, the output decides.
+func judgeExit(r shellResult, call *toolCall) Judgement {
 	switch {
-	case r.code == 1 && r.empty && call.phrases.inList("program quiet", call.shell.last):
+	case r.code == 1 && r.empty && call.phrases.inList("program quiet", call.shell.lastProgram):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
 	case r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.empty:
-		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode && !call.shell.masked}
+		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode && !call.shell.statusMasked}
 	case call.purpose == purposeExec && call.shell.readOnly:
-		if !r.hasCode && call.phrases.framedTimeOut(r.body) {
+		if !r.hasCode && call.phrases.endsInTimeOut(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:timeout"}
 		}
 		if call.shell.onlyOwnErrors(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode}
-	case r.hasCode && !call.shell.masked:
+	case r.hasCode && !call.shell.statusMasked:
 		// Exit code 0, but the first words report a failure: a script may print its error and succeed.
-		if rule, bad := call.phrases.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
+		if rule, bad := call.phrases.errorMessageRule(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
 		return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
 	}
-	if call.phrases.timedOut(r.body) {
+	if call.phrases.reportsTimeOut(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	}
-	if rule, bad := call.phrases.outputFails(r.body); bad {
+	if rule, bad := call.phrases.outputFailureRule(r.body); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if call.purpose == purposeExec && call.shell.hasOwnError(r.body) {
@@ -192,9 +194,9 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.hasCode || call.phrases.endsInSuccess(r.body)}
 }
 
-// timedOut reports whether the first or the last line of the output is the time-out message of a
-// harness. Lines that hold only a tag do not count.
-func (p *phrases) timedOut(body string) bool {
+// reportsTimeOut reports whether the first or the last line of the output is the time-out message of a harness.
+// Lines that consist of a tag are ignored.
+func (p *phrases) reportsTimeOut(body string) bool {
 	lines := strings.Split(body, "\n")
 	for len(lines) > 1 && isTag(lines[0]) {
 		lines = lines[1:]
@@ -202,11 +204,11 @@ func (p *phrases) timedOut(body string) bool {
 	for len(lines) > 1 && (strings.TrimSpace(lines[len(lines)-1]) == "" || isTag(lines[len(lines)-1])) {
 		lines = lines[:len(lines)-1]
 	}
-	return p.isTimeOut(lines[0]) || p.isTimeOut(lines[len(lines)-1])
+	return p.isTimeOutLine(lines[0]) || p.isTimeOutLine(lines[len(lines)-1])
 }
 
-// isTimeOut reports whether a line is the time-out message of a harness.
-func (p *phrases) isTimeOut(line string) bool {
+// isTimeOutLine reports whether a line is the time-out message of a harness.
+func (p *phrases) isTimeOutLine(line string) bool {
 	low := strings.ToLower(cutText(withoutSigns(plainLine(line)), 300))
 	low = strings.TrimLeft(low, "[<(./ ")
 	for _, lead := range []string{"error>", "error: "} {
@@ -221,12 +223,12 @@ func isTag(line string) bool {
 	return len(line) > 2 && line[0] == '<' && line[len(line)-1] == '>' && !strings.ContainsAny(line, " ")
 }
 
-// framedTimeOut reports whether a time-out message is the whole output, or ends the output between
-// brackets. Elsewhere in the output, the message may be content that a read-only command prints.
-func (p *phrases) framedTimeOut(body string) bool {
+// endsInTimeOut reports whether a time-out message is the whole output, or is the last line and begins with a
+// bracket. Any other time-out message may be content that a read-only command prints.
+func (p *phrases) endsInTimeOut(body string) bool {
 	body = strings.TrimSpace(body)
 	last := body[strings.LastIndexByte(body, '\n')+1:]
-	return (last == body || strings.IndexByte("[<", last[0]) >= 0) && p.timedOut(last)
+	return (last == body || strings.IndexByte("[<", last[0]) >= 0) && p.reportsTimeOut(last)
 }
 
 func codeRule(r shellResult) string {
@@ -236,16 +238,16 @@ func codeRule(r shellResult) string {
 	return ""
 }
 
-// readJudgement judges the result of a tool that reads. A failure is a short result that is an
-// error message, or any result that begins with <tool_use_error>.
-func (p *phrases) readJudgement(text string) Judgement {
+// judgeRead judges the result of a tool that reads. Only a short result that is an error message, or a result that
+// begins with <tool_use_error>, is a failure.
+func (p *phrases) judgeRead(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if strings.HasPrefix(text, "<tool_use_error>") {
 			return Judgement{Outcome: Error, Rule: "text:error-first"}
 		}
 		return Judgement{Outcome: OK}
 	}
-	if rule, bad := p.statement(text); bad {
+	if rule, bad := p.errorMessageRule(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if p.allShellErrors(text) {
@@ -254,15 +256,15 @@ func (p *phrases) readJudgement(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// editJudgement judges the result of a tool that changes files. Such tools report a failure in a few known
+// judgeEdit judges the result of a tool that changes files. Such tools report a failure in a few known
 // sentences.
-func (p *phrases) editJudgement(text string) Judgement {
+func (p *phrases) judgeEdit(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
 	if containsAny(low, p.lists["edited"]...) && !containsAny(low, p.lists["not-edited"]...) {
 		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
-	rule, bad := p.statement(text)
+	rule, bad := p.errorMessageRule(text)
 	if !bad {
 		rule = p.endFailureRule(text)
 	}
@@ -278,14 +280,14 @@ func (p *phrases) editJudgement(text string) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// otherJudgement judges the result of a browser or of a tool of a domain by its first words, by the last lines,
+// judgeOther judges the result of a browser or of a domain tool (domain.go) by its first words, by its last lines,
 // and by the title and the error lines of a page.
-func otherJudgement(text string, call *toolCall) Judgement {
+func judgeOther(text string, call *toolCall) Judgement {
 	p := call.phrases
 	if r := p.unframe(text); r.hasCode {
-		return exitJudgement(r, call)
+		return judgeExit(r, call)
 	}
-	switch rule, bad := p.statement(text); {
+	switch rule, bad := p.errorMessageRule(text); {
 	case bad && call.purpose == purposeOther && call.isContent(rule, text):
 		return Judgement{Outcome: OK, Rule: "content"}
 	case bad:
@@ -294,7 +296,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	if rule := call.domainFailureRule(text); rule != "" {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if !call.returnsRecords() && strings.Count(text, "\n") < 4 && p.timedOut(text) {
+	if !call.returnsRecords() && strings.Count(text, "\n") < 4 && p.reportsTimeOut(text) {
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	}
 	if rule := p.endFailureRule(text); rule != "" {
@@ -304,7 +306,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 		return Judgement{Outcome: Error, Rule: "text:traceback"}
 	}
 	page := call.purpose == purposeWeb || strings.HasPrefix(text, "Address: ")
-	if rule, bad := p.pageFails(text, page); bad {
+	if rule, bad := p.errorPageRule(text, page); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
 	if p.allShellErrors(text) && !call.nameMatches("text") {
@@ -313,7 +315,7 @@ func otherJudgement(text string, call *toolCall) Judgement {
 	return Judgement{Outcome: OK}
 }
 
-// clip returns both ends of a text that is longer than 2*maxText.
+// clip returns a text whose middle is removed if the text has more than 2*maxText bytes.
 func clip(text string) string {
 	if len(text) <= 2*maxText {
 		return text
@@ -328,16 +330,16 @@ type Outcome string
 const (
 	OK      Outcome = "ok"
 	Error   Outcome = "error"
-	Pending Outcome = "pending" // continues in the background: neither success nor failure
-	Refusal Outcome = "refusal" // a person or a rule did not allow the call: no failure of the call
+	Pending Outcome = "pending" // the call continues in the background, and has neither succeeded nor failed
+	Refusal Outcome = "refusal" // a person or a rule did not allow the call, so the tool did not run
 )
 
 // Judgement is the outcome of one tool result, with the rule that decided.
 type Judgement struct {
 	Outcome Outcome
-	Rule    string  // rule that decided; "" for a success by default
+	Rule    string  // rule that decided; "" for a result without any sign of a failure
 	By      Refuser // origin of a refusal; NoRefuser for other outcomes
-	Code    int     // exit code or HTTP status, where the rule read a code
+	Code    int     // exit code or HTTP status, 0 if the rule read neither
 	Sure    bool    // the result itself reports the success
 }
 

@@ -6,12 +6,12 @@ import (
 	"unicode"
 )
 
-// A tool of a domain is any tool but those for commands, files, pages and notes: a translation, a search for
-// films, a booking. Such tools often answer in words. A tool that returns texts or records may return content
-// with words such as "failed". A tool that acts reports in its first clause that nothing was done.
+// A domain tool is any tool except those for commands, files, pages and notes. Examples are a translation, a search
+// for films and a booking. Such tools often answer in plain language. The content that a tool returns may contain
+// words such as "failed". A tool that acts reports in the first clause of its answer if nothing was done.
 
-// isContent reports whether a text that rule takes for a failure is the content that the tool returns, not a
-// message about the call. "Error:" is content only for a tool that returns any text.
+// isContent reports whether a text that matches the failure rule is the content that the tool returns, not a message
+// about the call. A text that begins with "Error:" is content only for a tool that returns arbitrary text.
 func (c *toolCall) isContent(rule, text string) bool {
 	low := strings.ToLower(cutText(text, 300))
 	switch {
@@ -29,8 +29,8 @@ func (c *toolCall) isContent(rule, text string) bool {
 	})
 }
 
-// asksAbout reports whether the answer begins with an error code, such as ENOENT, that the question in the call
-// names.
+// asksAbout reports whether the answer begins with an error code, such as ENOENT, and the question in the arguments
+// contains the same code.
 func (c *toolCall) asksAbout(text string) bool {
 	question, ok := c.args.get("question", "query", "q", "prompt", "term", "topic")
 	first, _, _ := strings.Cut(text, " ")
@@ -38,35 +38,34 @@ func (c *toolCall) asksAbout(text string) bool {
 	return ok && len(first) > 3 && first == strings.ToUpper(first) && !strings.EqualFold(first, "error") && hasPhrase(strings.ToLower(question.text()), strings.ToLower(first))
 }
 
-// returnsRecords reports whether a tool returns records or articles. A name that begins with "book" or with a
-// verb of change is the name of a tool that acts.
+// returnsRecords reports whether a tool returns records or articles. A tool whose name begins with "book" or with
+// another verb of change returns no records.
 func (c *toolCall) returnsRecords() bool {
 	return c.nameMatches("record") && c.nameWords[0] != "book" && !c.phrases.inList("verb changes", c.nameWords[0])
 }
 
-// maxClause is the largest number of bytes of an answer that may be a message about the call.
+// maxClause is the maximum length, in bytes, of an answer that may be a message about the call.
 const maxClause = 300
 
-// isProse reports whether an answer is prose of some paragraphs, without a heading, a table, a patch or the head of a
-// page.
+// isProse reports whether an answer consists of a few paragraphs of prose, without a heading, a table, a code block
+// or a patch.
 func isProse(text string) bool {
 	const maxLen, maxLines = 1500, 20
 	return len(text) <= maxLen && strings.Count(text, "\n") < maxLines &&
 		!containsAny(text, "|", "```", "diff --git ") && !hasPrefixOf(text, []string{"#", "Address: "})
 }
 
-// domainFailureRule returns the rule of a short answer in words that reports a failure of the call, "" for
-// other answers.
+// domainFailureRule returns the rule that finds a failure in the answer of a domain tool, "" for none.
 func (c *toolCall) domainFailureRule(text string) string {
 	acts, whole := c.changesState(), text
-	if acts { // a further paragraph may offer something else, such as another date
+	if acts { // a later paragraph may offer an alternative, such as another date
 		text, _, _ = strings.Cut(text, "\n\n")
 	}
 	if c.purpose == purposeOther && acts {
 		if rule := c.fieldFailureRule(fieldsOfLines(whole)); rule != "" {
 			return rule
 		}
-		if isProse(whole) && !c.nameMatches("text") && !c.nameMatches("report") && c.refusesByRule(whole) {
+		if isProse(whole) && !c.nameMatches("text") && !c.nameMatches("report") && c.reportsLimit(whole) {
 			return "not-done"
 		}
 	}
@@ -75,7 +74,7 @@ func (c *toolCall) domainFailureRule(text string) string {
 	}
 	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plainLine(text)))))
 	sentences := strings.FieldsFunc(low, func(r rune) bool { return r == '.' || r == '!' || r == '?' || r == ';' })
-	if slices.ContainsFunc(sentences, c.namesNone) {
+	if slices.ContainsFunc(sentences, c.saysDoesNotExist) {
 		return "no-such"
 	}
 	if len(sentences) == 0 || strings.Count(text, "\n") > 2 || strings.Contains(text, "|") ||
@@ -87,24 +86,24 @@ func (c *toolCall) domainFailureRule(text string) string {
 	case hasPhrase(sentence, c.phrases.lists["service-fails"]...), containsAny(low, "try again later"):
 		return "service"
 	case !acts:
-		if c.looksUp() && (startsWord(sentence, c.phrases.lists["lookup-fails"]...) || c.namesGone(sentence)) {
+		if c.looksUp() && (startsWord(sentence, c.phrases.lists["lookup-fails"]...) || c.saysRemoved(sentence)) {
 			return "no-such"
 		}
-	case c.reportsNotDone(firstClause(sentence)), len(sentences) > 1 && c.reportsUndone(sentences):
+	case c.clauseReportsNotDone(firstClause(sentence)), len(sentences) > 1 && c.laterSentenceReportsNotDone(sentences):
 		return "not-done"
 	}
 	return ""
 }
 
-// refusesByRule reports whether the answer of a tool that acts names a limit or a refusal in any sentence, and no
-// sentence confirms the action: "Refunds are only possible within 30 days."
-func (c *toolCall) refusesByRule(text string) bool {
+// reportsLimit reports whether any sentence of an answer names a limit or a refusal, and no sentence confirms the
+// action: "Refunds are only possible within 30 days."
+func (c *toolCall) reportsLimit(text string) bool {
 	low := c.phrases.withoutHarmlessNo(withoutQuotes(fold(withoutSigns(plainLine(text)))))
 	limited := hasPhrase(low, c.phrases.lists["limit"]...) || containsAny(low, c.phrases.lists["limit-anywhere"]...)
-	return limited && !c.confirms(low)
+	return limited && !c.confirmsAction(low)
 }
 
-// withoutHarmlessNo removes the negations that occur in reports of a success: "no further action is required".
+// withoutHarmlessNo removes negations that also occur in the report of a success: "no further action is required".
 func (p *phrases) withoutHarmlessNo(low string) string {
 	for _, no := range p.lists["harmless-no"] {
 		low = strings.ReplaceAll(low, no, "")
@@ -112,9 +111,9 @@ func (p *phrases) withoutHarmlessNo(low string) string {
 	return low
 }
 
-// confirms reports whether an answer says that the action of the tool was done: "Booked", "has been sent". A
-// condition ("until the bill is paid") and a state that remains ("It remains confirmed") confirm nothing.
-func (c *toolCall) confirms(low string) bool {
+// confirmsAction reports whether an answer says that the action was done: "Booked", "has been sent". A condition
+// ("until the bill is paid") or an unchanged state ("It remains confirmed") is no confirmation.
+func (c *toolCall) confirmsAction(low string) bool {
 	if hasPhrase(low, "already", "nothing", "nobody") {
 		return false
 	}
@@ -124,7 +123,7 @@ func (c *toolCall) confirms(low string) bool {
 	}
 	before := ""
 	for word := range strings.FieldsFuncSeq(low, func(r rune) bool { return !unicode.IsLetter(r) }) {
-		if !c.phrases.inList("unconfirmed", before) && (c.isDone(word) || c.phrases.inList("participle", word)) {
+		if !c.phrases.inList("unconfirmed", before) && (c.isPastParticipleOfName(word) || c.phrases.inList("participle", word)) {
 			return true
 		}
 		before = word
@@ -132,8 +131,8 @@ func (c *toolCall) confirms(low string) bool {
 	return false
 }
 
-// withoutConditions removes the clauses that begin with "until", "if" or a like word, up to a comma or the end of the
-// sentence, and the states that remain: "it remains confirmed".
+// withoutConditions removes each clause that begins with "until", "if", "remains" or a similar word, up to the next
+// punctuation mark.
 func withoutConditions(low string) string {
 	const conditions = " until unless once if when before after remains remain stays still "
 	var kept []string
@@ -148,9 +147,9 @@ func withoutConditions(low string) string {
 	return strings.Join(kept, " ")
 }
 
-// isDone reports whether a word is the past participle of a verb in the name of the tool: "booked" of
-// book_table.
-func (c *toolCall) isDone(word string) bool {
+// isPastParticipleOfName reports whether a word is the past participle of a verb in the name of the tool: "booked"
+// for book_table.
+func (c *toolCall) isPastParticipleOfName(word string) bool {
 	return slices.ContainsFunc(c.nameWords, func(verb string) bool {
 		stem := strings.TrimRight(verb, "ey")
 		return (c.phrases.inList("verb changes", verb) || c.phrases.inList("verb first", verb)) && len(stem) > 1 && strings.HasPrefix(word, stem) &&
@@ -158,14 +157,14 @@ func (c *toolCall) isDone(word string) bool {
 	})
 }
 
-// looksUp reports whether a tool returns one requested object. A tool that searches or lists may find nothing
-// without a failure.
+// looksUp reports whether a tool returns one requested object. For a tool that searches or lists, an empty result is
+// no failure.
 func (c *toolCall) looksUp() bool {
-	return c.has("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.has("search", "list") || c.has("by") && c.has("id")
+	return c.nameHas("get", "read", "show", "retrieve", "find", "lookup", "look", "fetch") && !c.nameHas("search", "list") || c.nameHas("by") && c.nameHas("id")
 }
 
-// reportsNotDone reports whether the first clause of an answer says that nothing was done.
-func (c *toolCall) reportsNotDone(clause string) bool {
+// clauseReportsNotDone reports whether the first clause of an answer says that nothing was done.
+func (c *toolCall) clauseReportsNotDone(clause string) bool {
 	if hasPhrase(clause, c.phrases.lists["no-complaint"]...) && !hasPhrase(clause, "not", "no", "cannot", "failed") {
 		return false
 	}
@@ -177,13 +176,13 @@ func (c *toolCall) reportsNotDone(clause string) bool {
 	return slices.ContainsFunc(c.phrases.lists["action-fails"], func(word string) bool {
 		// "Claim rejected" is a success of a tool that rejects claims.
 		named := slices.ContainsFunc(c.nameWords, func(w string) bool { return len(w) > 3 && len(word) > 3 && w[:4] == word[:4] })
-		return !named && !c.isDone(word) && hasPhrase(clause, word)
+		return !named && !c.isPastParticipleOfName(word) && hasPhrase(clause, word)
 	})
 }
 
-// reportsUndone reports whether a later sentence says that something was not done, after a first sentence that
-// reports no success: "The seat was taken by another guest. The visit was not booked."
-func (c *toolCall) reportsUndone(sentences []string) bool {
+// laterSentenceReportsNotDone reports whether a sentence after the first says that something was not done, and the
+// first sentence reports no success: "The seat was taken by another guest. The visit was not booked."
+func (c *toolCall) laterSentenceReportsNotDone(sentences []string) bool {
 	first := sentences[0]
 	if hasPhrase(first, c.phrases.lists["no-complaint"]...) || hasPhrase(first, "has been", "have been", "confirmed", "done", "booked", "ok") {
 		return false
@@ -193,9 +192,9 @@ func (c *toolCall) reportsUndone(sentences []string) bool {
 	})
 }
 
-// namesNone reports whether a sentence says that the requested object does not exist: "There is no patient with
-// this number" of get_patient.
-func (c *toolCall) namesNone(sentence string) bool {
+// saysDoesNotExist reports whether a sentence says that the requested object does not exist: "There is no patient
+// with this number" for get_patient.
+func (c *toolCall) saysDoesNotExist(sentence string) bool {
 	sentence = strings.TrimSpace(sentence)
 	for _, lead := range []string{"there is no ", "there's no ", "no "} {
 		rest, ok := strings.CutPrefix(sentence, lead)
@@ -203,7 +202,7 @@ func (c *toolCall) namesNone(sentence string) bool {
 		switch {
 		case !ok, noun == "", !slices.Contains(c.nameWords, noun):
 		case startsWord(rest, "with", "for", "under", "called", "named", "matches", "matched", "matching", "exists"):
-			// "No orders for today" of a search is an answer.
+			// The answer "No orders for today" of a search is no failure.
 			return lead != "no " || c.looksUp() && !strings.HasSuffix(noun, "s") || c.changesState()
 		default:
 			name, _, _ := strings.Cut(rest, " ")
@@ -213,12 +212,12 @@ func (c *toolCall) namesNone(sentence string) bool {
 	return false
 }
 
-// namesGone reports whether a sentence says that the requested object was removed or does not exist: "This
-// photo was deleted in May" of get_photo.
-func (c *toolCall) namesGone(sentence string) bool {
-	who, noun, _ := strings.Cut(sentence, " ")
+// saysRemoved reports whether a sentence says that the requested object was removed or no longer exists: "This photo
+// was deleted in May" for get_photo.
+func (c *toolCall) saysRemoved(sentence string) bool {
+	determiner, noun, _ := strings.Cut(sentence, " ")
 	noun, rest, _ := strings.Cut(noun, " ")
-	return startsWord(who, "this", "that", "the") && slices.Contains(c.nameWords, noun) &&
+	return startsWord(determiner, "this", "that", "the") && slices.Contains(c.nameWords, noun) &&
 		startsWord(rest, "was deleted", "has been deleted", "was removed", "has been removed", "does not exist", "doesn't exist", "no longer exists")
 }
 
@@ -248,7 +247,7 @@ func (c *toolCall) changesState() bool {
 	return false
 }
 
-// firstClause returns a sentence without the clause for the reason or the consequence.
+// firstClause returns the first clause of a sentence, without the reason or the consequence that follows.
 func firstClause(sentence string) string {
 	for _, end := range []string{": ", "; ", ", ", " because ", " since ", " and ", " - "} {
 		if before, _, ok := strings.Cut(sentence, end); ok && strings.Contains(before, " ") {
@@ -271,8 +270,8 @@ func withoutQuotes(low string) string {
 	return b.String()
 }
 
-// endFailureRule returns the rule of a failure after some lines of progress ("Uploading...", "[2/3] Building",
-// "40%"), "" for none. At most three lines with a hint may follow the failure.
+// endFailureRule returns the rule of a failure that follows lines of progress ("Uploading...", "[2/3] Building",
+// "40%"), "" for none. At most three further lines may follow the failure, such as a hint.
 func (p *phrases) endFailureRule(text string) string {
 	const maxLines, maxHint = 12, 3
 	text = strings.TrimSpace(text)
@@ -290,7 +289,7 @@ func (p *phrases) endFailureRule(text string) string {
 		if i == 0 || len(rest) > maxHint || slices.ContainsFunc(rest, func(l string) bool { return isProgress(plainLine(l)) }) {
 			return ""
 		}
-		if rule, bad := p.statement(t); bad {
+		if rule, bad := p.errorMessageRule(t); bad {
 			return rule
 		}
 		if failed {
@@ -301,7 +300,7 @@ func (p *phrases) endFailureRule(text string) string {
 	return ""
 }
 
-// failSigns are the symbols that mark a failure.
+// failSigns are the symbols with which tools mark a failure.
 //
 //nolint:gochecknoglobals // immutable
 var failSigns = []string{"💥", "❌", "🚨", "⛔", "🛑", "🚫", "✖", "✗", "✘"}

@@ -6,19 +6,21 @@ import (
 	"strings"
 )
 
-// An envelope is JSON, or a Python literal, in which an API or a harness returns an answer. envelope judges an
-// envelope by its fields for success, error, exit code and status. Fields of the answer itself are data.
-// decided is false if no field decides.
-func envelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
+// An envelope is the JSON, or the Python literal, in which an API or a harness returns an answer.
+
+// judgeEnvelope judges a result by the fields of its envelope for success, error, exit code and status. Fields of
+// the answer itself are data and do not count. decided is false if no field decides. depth is the number of
+// envelopes around this one.
+func judgeEnvelope(v lenientValue, call *toolCall, depth int) (judgement Judgement, decided bool) {
 	if v.kind == arrayValue {
-		return arrayJudgement(v, call, depth)
+		return judgeArray(v, call, depth)
 	}
-	return objectJudgement(v, call, depth)
+	return judgeObject(v, call, depth)
 }
 
-// arrayJudgement returns the judgement of a JSON array of text parts or of results with a success field, and
-// false for other arrays.
-func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
+// judgeArray judges a JSON array of text parts, or of results with a success field. The result is false for other
+// arrays.
+func judgeArray(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	ran := 0
 	for _, e := range v.vals {
@@ -29,8 +31,8 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 		ok, _ := e.get("success")
 		if _, query := e.get("query", "command", "result"); query && ok.kind == boolValue {
 			ran++
-			if !ok.yes {
-				if judgement, found := objectJudgement(e, call, depth+1); found {
+			if !ok.isTrue {
+				if judgement, found := judgeObject(e, call, depth+1); found {
 					return judgement, true
 				}
 			}
@@ -42,7 +44,7 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 		}
 	}
 	if len(texts) > 0 && len(texts) == len(v.vals) {
-		return classifyText(strings.Join(texts, "\n"), call, depth+1), true
+		return judgeText(strings.Join(texts, "\n"), call, depth+1), true
 	}
 	if ran > 0 && ran == len(v.vals) {
 		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
@@ -50,9 +52,8 @@ func arrayJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool)
 	return Judgement{}, false
 }
 
-// objectJudgement returns the judgement of a JSON object by the first field that decides, and false if no field
-// decides.
-func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
+// judgeObject judges a JSON object by the first field that decides. The result is false if no field decides.
+func judgeObject(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	known := call.phrases
 	if depth > 3 {
 		return Judgement{}, false
@@ -60,19 +61,19 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if by, rule := known.refusalField(v); by != NoRefuser {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
 	}
-	if judgement, ok := exitField(v, call); ok {
+	if judgement, ok := judgeExitField(v, call); ok {
 		return judgement, true
 	}
 	if rule := known.errorField(v); rule != "" {
 		return Judgement{Outcome: Error, Rule: rule}, true
 	}
-	if judgement, ok := known.statusField(v); ok {
+	if judgement, ok := known.judgeStatusField(v); ok {
 		return judgement, true
 	}
 	if known.unfinishedField(v) {
 		return Judgement{Outcome: Pending, Rule: "json:status"}, true
 	}
-	if judgement, ok := outputFields(v, call); ok {
+	if judgement, ok := judgeOutputFields(v, call); ok {
 		return judgement, true
 	}
 	if known.onlyErrorMessage(v) {
@@ -81,10 +82,10 @@ func objectJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool
 	if rule := call.fieldFailureRule(v); rule != "" {
 		return Judgement{Outcome: Error, Rule: "json:" + rule}, true
 	}
-	if judgement, ok := wrappedJudgement(v, call, depth); ok {
+	if judgement, ok := judgeWrapped(v, call, depth); ok {
 		return judgement, true
 	}
-	if ok, has := v.get("success", "ok"); has && ok.kind == boolValue && ok.yes {
+	if ok, has := v.get("success", "ok"); has && ok.kind == boolValue && ok.isTrue {
 		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
 	}
 	return Judgement{}, false
@@ -102,9 +103,9 @@ func (p *phrases) refusalField(v lenientValue) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// exitField judges by an exit code: {"stdout":...,"exit_code":3},
+// judgeExitField judges by an exit code: {"stdout":...,"exit_code":3},
 // {"output":...,"metadata":{"exit_code":1}}.
-func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
+func judgeExitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	code, ok := v.get(call.phrases.lists["key exit"]...)
 	if !ok {
 		if meta, has := v.get("metadata", "meta"); has {
@@ -113,16 +114,16 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 	}
 	_, streams := v.get("stdout", "stderr")
 	if _, output := v.get("output", "out"); streams || output && call.purpose == purposeExec && len(v.keys) <= 4 {
-		if timedOut, _ := v.get("timed_out", "timedOut", "timeout"); timedOut.kind == boolValue && timedOut.yes {
+		if timedOut, _ := v.get("timed_out", "timedOut", "timeout"); timedOut.kind == boolValue && timedOut.isTrue {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
-		if killed, _ := v.get("killed"); killed.kind == boolValue && killed.yes {
+		if killed, _ := v.get("killed"); killed.kind == boolValue && killed.isTrue {
 			return Judgement{Outcome: Error, Rule: "json:killed"}, true
 		}
 		if state, _ := v.get("status", "state"); call.phrases.inList("timed-out", strings.ToLower(state.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:timeout"}, true
 		}
-		if !ok { // next to an output, the fields "code" and "status" are exit codes
+		if !ok { // beside an output field, "code" and "status" hold an exit code
 			code, ok = v.get(call.phrases.lists["key exit-beside"]...)
 		}
 	}
@@ -137,31 +138,31 @@ func exitField(v lenientValue, call *toolCall) (Judgement, bool) {
 		}
 	}
 	body := strings.TrimSpace(strings.Join(printed, "\n"))
-	return exitJudgement(shellResult{body: body, code: n, hasCode: true, empty: body == ""}, call), true
+	return judgeExit(shellResult{body: body, code: n, hasCode: true, empty: body == ""}, call), true
 }
 
-// outputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}.
-func outputFields(v lenientValue, call *toolCall) (Judgement, bool) {
+// judgeOutputFields judges the output of a command without an exit code: {"stdout":"...","stderr":"..."}.
+func judgeOutputFields(v lenientValue, call *toolCall) (Judgement, bool) {
 	stdout, _ := v.get("stdout")
 	stderr, ok := v.get("stderr")
 	if !ok || stderr.kind != stringValue || call.readsFile() {
 		return Judgement{}, false
 	}
 	body := strings.TrimSpace(stdout.text() + "\n" + stderr.text())
-	return exitJudgement(shellResult{phrases: call.phrases, body: body, empty: body == ""}, call), true
+	return judgeExit(shellResult{phrases: call.phrases, body: body, empty: body == ""}, call), true
 }
 
-// errorField returns the rule of a field that reports an error: success:false, isError, an error field with a
-// value.
+// errorField returns the rule of the first field that reports an error, such as success:false, isError:true or a
+// non-empty error field, and "" for none.
 func (p *phrases) errorField(v lenientValue) string {
-	if e, _ := v.get("isError", "is_error"); e.yes {
+	if e, _ := v.get("isError", "is_error"); e.isTrue {
 		return "json:is-error"
 	}
 	if s, _ := v.get("success", "ok", "succeeded"); isFalse(s, v) {
 		return "json:success"
 	}
 	e, _ := v.get(p.lists["key error"]...)
-	if !e.empty() && !p.inList("no-error", strings.ToLower(e.raw)) {
+	if !e.isEmpty() && !p.inList("no-error", strings.ToLower(e.raw)) {
 		return "json:error"
 	}
 	if e, _ := v.get(p.lists["key error-code"]...); e.num != 0 {
@@ -175,32 +176,33 @@ func (p *phrases) errorField(v lenientValue) string {
 			return "json:errors"
 		}
 	}
-	// The errors belong to the validated object, not to the call. GraphQL may return data together with
-	// errors.
+	// If the answer has a verdict on a validated object, its errors belong to the object, not to the call. GraphQL
+	// may return data together with errors.
 	_, verdict := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, _ = v.get("errors")
-	if !verdict && data.empty() && e.kind != numberValue && !e.empty() {
+	if !verdict && data.isEmpty() && e.kind != numberValue && !e.isEmpty() {
 		return "json:errors"
 	}
 	return ""
 }
 
-// isFalse reports whether a field of an object is false. 0 counts as false only in an object of at most four
+// isFalse reports whether the value of a field is false. 0 counts as false only in an object with at most four
 // fields.
 func isFalse(field, object lenientValue) bool {
 	return strings.EqualFold(field.raw, "false") ||
 		field.kind == numberValue && field.num == 0 && len(object.keys) <= 4
 }
 
-// statusField judges by a status: {"status":404,"title":...}, {"statusCode":"500"},
+// judgeStatusField judges by a status: {"status":404,"title":...}, {"statusCode":"500"},
 // {"status":"error"}.
-func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
+func (p *phrases) judgeStatusField(v lenientValue) (Judgement, bool) {
 	switch s, _ := v.get("status", "result"); strings.ToLower(s.raw) {
 	case "error":
 		return Judgement{Outcome: Error, Rule: "json:status"}, true
 	case "fail", "failed", "failure":
-		// The status of a requested object is data. A status with a reason belongs to the call.
+		// A status with a reason, or in a small object, belongs to the call. Any other status belongs to the
+		// requested object.
 		_, reasoned := v.get("message", "reason", "error", "msg", "detail")
 		if reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
 			return Judgement{Outcome: Error, Rule: "json:status"}, true
@@ -218,15 +220,15 @@ func (p *phrases) statusField(v lenientValue) (Judgement, bool) {
 	return Judgement{}, false
 }
 
-// unfinishedField reports whether an object is a task that is still running. Only an object with the id of a
-// task is a task: an order with the status "pending" is data.
+// unfinishedField reports whether an object is a task that is still running. The object must have the id of a task,
+// because other objects, such as an order, may also have the status "pending".
 func (p *phrases) unfinishedField(v lenientValue) bool {
 	s, _ := v.get("status", "state")
 	_, task := v.get(p.lists["key task"]...)
 	return task && len(v.keys) <= 8 && p.inList("runs-on", strings.ToLower(s.raw))
 }
 
-// onlyErrorMessage reports whether an answer consists of an error message: {"message":"Not Found"},
+// onlyErrorMessage reports whether an answer consists only of an error message: {"message":"Not Found"},
 // {"detail":"..."}.
 func (p *phrases) onlyErrorMessage(v lenientValue) bool {
 	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == boolValue {
@@ -243,33 +245,34 @@ func (p *phrases) onlyErrorMessage(v lenientValue) bool {
 			return false
 		}
 	}
-	return p.isErrorMessage(message)
+	return p.isErrorMessageField(message)
 }
 
-// wrappedJudgement judges the answer in a field of an envelope.
-func wrappedJudgement(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
+// judgeWrapped judges the answer that a field of an envelope contains. The result is false if the answer decides
+// nothing.
+func judgeWrapped(v lenientValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range call.phrases.lists["key answer"] {
 		inner, _ := v.get(k)
 		switch {
 		case inner.kind == objectValue || inner.kind == arrayValue:
-			if judgement, found := envelope(inner, call, depth+1); found {
+			if judgement, found := judgeEnvelope(inner, call, depth+1); found {
 				return judgement, true
 			}
 		case inner.kind != stringValue || len(v.keys) > 4 || !call.phrases.isAnswerField(v, k):
 		case strings.TrimSpace(inner.text()) != "":
-			judgement := classifyText(inner.text(), call, depth+1)
+			judgement := judgeText(inner.text(), call, depth+1)
 			return judgement, judgement.Outcome != OK || judgement.Sure
 		}
 	}
 	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // a text of several lines, under any key
-		judgement := classifyText(v.vals[0].text(), call, depth+1)
+		judgement := judgeText(v.vals[0].text(), call, depth+1)
 		return judgement, judgement.Outcome != OK || judgement.Sure
 	}
 	return Judgement{}, false
 }
 
-// isAnswerField reports whether a field is the tool's answer. The body, content or text of an object with other
-// fields is data, as in an issue or a file.
+// isAnswerField reports whether a field holds the tool's answer. The body, content or text of an object with many
+// other fields, such as an issue or a file, is data instead.
 func (p *phrases) isAnswerField(v lenientValue, field string) bool {
 	if field != "body" && field != "content" && field != "text" {
 		return true

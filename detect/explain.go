@@ -9,17 +9,17 @@ import (
 type Explanation struct {
 	Finding     Finding `json:"finding"`
 	Rule        string  `json:"rule"`             // rule of the finding; "" if no rule decided
-	Meaning     string  `json:"meaning"`          // the rule in words
-	Text        string  `json:"text"`             // the line that decided, shortened
+	Meaning     string  `json:"meaning"`          // explanation of the rule for people
+	Text        string  `json:"text"`             // the line that decided, cut to maxExplained bytes
 	Line        int     `json:"line"`             // number of the line in the text of the item, from 1
 	Byte        int     `json:"byte"`             // offset of the line in the text of the item
 	Tool        string  `json:"tool,omitempty"`   // for a result and a loop
-	Args        string  `json:"args,omitempty"`   // arguments of the call, shortened
+	Args        string  `json:"args,omitempty"`   // arguments of the call, cut to maxExplained bytes
 	EarlierItem *int    `json:"before,omitempty"` // for a loop: index of the item with the earlier result
 }
 
-// Explain returns the explanation of finding n of Inspect, counted from 1, and the number of all findings. The
-// explanation is nil if the input has fewer findings.
+// Explain explains the n-th finding of Inspect, counted from 1, and returns the number of all findings. The
+// explanation is nil if there are fewer than n findings.
 func Explain(r io.Reader, n int) (*Explanation, int, error) {
 	var why *Explanation
 	count := 0
@@ -40,8 +40,8 @@ func Explain(r io.Reader, n int) (*Explanation, int, error) {
 // maxExplained is the number of bytes of a text or of arguments in an explanation.
 const maxExplained = 300
 
-// evidence returns the first line for which same is true, or the first line of the text. same reports
-// whether the judgement of a line equals the judgement of the whole text.
+// evidence returns the first line that decided the judgement, or the first line of the text if no single line
+// decided. same reports whether a line alone has the judgement of the whole text.
 func evidence(text string, same func(line string) bool) (e Explanation) {
 	offset, n := 0, 0
 	for line := range strings.Lines(cutText(text, 2*maxText)) {
@@ -60,8 +60,7 @@ func evidence(text string, same func(line string) bool) (e Explanation) {
 	return e
 }
 
-// explainResult returns the explanation of a result: the first line with the same judgement, and the arguments
-// of the call.
+// explainResult explains a result by the first line that has the same judgement, and by the arguments of the call.
 func explainResult(s *step) Explanation {
 	v := s.outcome()
 	e := evidence(s.call.result.text, func(line string) bool {
@@ -72,7 +71,7 @@ func explainResult(s *step) Explanation {
 	return e
 }
 
-// explainTurn returns the explanation of an opinion: the first line of the turn with the same opinion.
+// explainTurn explains the opinion in a turn by the first line that has the same opinion.
 func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	if words == "" {
 		words = text
@@ -83,7 +82,7 @@ func explainTurn(text, words, previous string, opinion Opinion) Explanation {
 	})
 }
 
-// meaningOf returns the rule of a finding in words.
+// meaningOf returns an explanation of the rule of a finding for people.
 func meaningOf(f Finding) string {
 	family, _, _ := strings.Cut(f.Rule, ":")
 	switch {

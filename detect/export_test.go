@@ -25,9 +25,9 @@ func ResultEnds(text string) uint64 { return wording().endsHash(text) }
 // ReadInFull returns the number of earlier results that Loops reads in full: for the hash of the result, and for the
 // lines that describe the failure.
 func ReadInFull(req *wire.Request) (hashed, described int) {
-	h := &history{req: req, firstNew: req.New(), unread: req.End(), visits: maxVisits}
-	h.fill()
-	h.answerStart = h.unread
+	h := &history{req: req, firstNew: req.New(), unreadEnd: req.End(), visitsLeft: maxVisits}
+	h.readBatch()
+	h.answerStart = h.unreadEnd
 	h.findLoops(len(h.steps), func(s *step) bool { return s.item >= h.firstNew })
 	for _, s := range h.steps[1:] {
 		if s.memo.hasResultHash {
@@ -50,7 +50,7 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 }
 
 // Holds reports whether raw holds all words.
-func Holds(raw []byte, words []string) bool { return hasAll(raw, needlesOf(words)) }
+func Holds(raw []byte, words []string) bool { return containsAll(raw, needlesOf(words)) }
 
 // PanicAhead inspects the same line twice on two goroutines, as line 1 and as line 2. The inspection of line 2 panics.
 // PanicAhead returns the recovered value.

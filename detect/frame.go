@@ -6,20 +6,21 @@ import (
 	"strings"
 )
 
-// shellResult is the result of a command without its frame: the lines and tags that a harness adds to the
-// output.
+// A frame is the lines and the tags that a harness adds to the output of a command.
+
+// shellResult is the result of a command, without its frame.
 type shellResult struct {
 	phrases *phrases
 	body    string // output of the command
-	code    int
-	hasCode bool // the frame holds an exit code
-	empty   bool // the command printed nothing
+	code    int    // exit code; valid if hasCode is true
+	hasCode bool   // the frame contains an exit code
+	empty   bool   // the command printed nothing
 }
 
 // scriptFrame is the beginning of the result of a Codex program that ran commands (see scriptCommands).
 const scriptFrame = "Script "
 
-// frameLines is the largest number of lines at either end of a result that may belong to the frame.
+// frameLines is the maximum number of lines of the frame at each end of a result.
 const frameLines = 12
 
 // unframe removes the frame of the harness: exit codes, chunk ids, wall times, shell numbers, the
@@ -27,7 +28,7 @@ const frameLines = 12
 // is not an exit code.
 func (p *phrases) unframe(text string) shellResult {
 	r := shellResult{phrases: p, body: text}
-	if !r.readTags(text) { // mini-SWE-agent and others
+	if !r.readTags(text) { // mini-SWE-agent and others write tags
 		if r.readHead(); strings.HasPrefix(text, scriptFrame) {
 			r.readScript()
 		}
@@ -41,7 +42,7 @@ func (p *phrases) unframe(text string) shellResult {
 // setCode sets the exit code, and reports whether num is a number.
 func (r *shellResult) setCode(num string) bool {
 	num = strings.TrimSpace(num)
-	if num == "" { // the usual case: the error of Atoi would be allocated
+	if num == "" { // avoids the error of Atoi, which is allocated, in the usual case
 		return false
 	}
 	n, err := strconv.Atoi(num)
@@ -78,7 +79,8 @@ func (r *shellResult) readHead() {
 	r.body = rest
 }
 
-// readTags reads the exit code and the output between tags, and reports whether the result has such tags.
+// readTags reads the exit code and the output that are enclosed in tags, and reports whether the result has such
+// tags.
 func (r *shellResult) readTags(text string) bool {
 	if !strings.Contains(text, "</") {
 		return false
@@ -93,7 +95,7 @@ func (r *shellResult) readTags(text string) bool {
 	}
 	var printed []string
 	for _, part := range []string{"output", "stdout", "stderr"} {
-		// Without a code, output is a name that any document may use.
+		// Without an exit code, <output> may be a tag of any document.
 		if out, ok := betweenTags(text, "<"+part+">", "</"+part+">"); ok && (r.hasCode || part != "output") {
 			printed = append(printed, out)
 		}
@@ -124,9 +126,9 @@ func (r *shellResult) readAttribute(text string) {
 	}
 }
 
-// readCodeSentence reads a sentence of a harness about the command that has an exit code: "Command
-// executed in terminal within working directory '/srv'. Exit code: 1", "[The command completed with exit
-// code 130. CTRL+C was sent.]". A signal that ended the command counts as code 137.
+// readCodeSentence reads the exit code from a sentence that a harness writes about the command, and reports whether t
+// is such a sentence: "Command executed in terminal within working directory '/srv'. Exit code: 1", "[The command
+// completed with exit code 130. CTRL+C was sent.]". If a signal ended the command, the exit code is set to 137.
 func (r *shellResult) readCodeSentence(t string) bool {
 	if len(t) < 12 || len(t) > 300 {
 		return false
@@ -142,7 +144,7 @@ func (r *shellResult) readCodeSentence(t string) bool {
 		after := strings.TrimLeft(rest, ".)]>`*:\"")
 		switch {
 		case !ok || number == "" || rest != "" && rest == after:
-		case after != "" && strings.Trim(number, "0") == "": // prose about a success
+		case after != "" && strings.Trim(number, "0") == "": // the sentence continues after exit code 0
 		case r.setCode(number):
 			return true
 		}
@@ -168,13 +170,14 @@ func (r *shellResult) readCodeLine(t string) bool {
 		}
 		return c
 	}, strings.ToLower(says))
-	// A harness marks the line with a bracket or a symbol, or begins with a capital.
+	// A harness puts a bracket or a symbol before the line, or begins the line with a capital.
 	marked := strings.IndexByte("[<(", t[0]) >= 0 || unsigned != t || strings.HasPrefix(t, "Exit status ")
 	return r.phrases.isCodeLabel(key, marked) && r.setCode(number)
 }
 
-// isCodeLabel reports whether key, the letters before a number, names an exit code. Scripts print "exit 1" and
-// go run prints "exit status 1", so these labels must be marked as a line of a harness.
+// isCodeLabel reports whether key, the letters before a number, names an exit code. marked is true if the line has
+// the mark of a harness. Labels such as "exit" and "exit status" need the mark, because scripts and go run print
+// them, too.
 func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	if p.inList("code", key) || marked && p.inList("code-marked", key) {
 		return true
@@ -185,7 +188,7 @@ func (p *phrases) isCodeLabel(key string, marked bool) bool {
 	})
 }
 
-// readTail removes the lines of the frame from the end.
+// readTail reads and removes the lines of the frame at the end of the result.
 func (r *shellResult) readTail() {
 	rest := strings.TrimRight(r.body, " \t\r\n")
 	for range frameLines {
@@ -212,7 +215,7 @@ func (r *shellResult) readTailLine(t string) bool {
 	return false
 }
 
-// leadingCode returns the exit code in the first sentence of a failed call; 0 for none.
+// leadingCode returns the exit code in the first line of a failed call, 0 for none.
 func (p *phrases) leadingCode(first string) int {
 	for _, form := range p.lists["code-in-line"] {
 		_, rest, _ := strings.Cut(first, form)
@@ -236,8 +239,8 @@ func betweenTags(text, open, end string) (string, bool) {
 	return inner, ok
 }
 
-// unwrapText removes what harnesses write around a result: a heading, an assignment ("# var_3 = \"...\""), a
-// prompt, reminders.
+// unwrapText removes the text that harnesses write around a result: a heading, an assignment ("# var_3 = \"...\""),
+// a prompt, and reminders.
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
@@ -262,8 +265,8 @@ func unwrapText(text string) string {
 	return strings.TrimSpace(unescapeLines(text))
 }
 
-// unescapeLines removes the escapes of a text that a framework wrote as a JSON string, with or
-// without quotes. The text is a sentence or has several lines.
+// unescapeLines resolves the escapes of a text that a framework wrote as a JSON string, with or without quotes. A
+// quoted text of a single word stays unchanged, because it may be a value.
 func unescapeLines(text string) string {
 	if strings.Contains(text, "\n") {
 		return text
@@ -271,7 +274,7 @@ func unescapeLines(text string) string {
 	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
 		inner := text[1 : n-1]
 		sentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
-		if sentence || strings.Contains(inner, `\n`) { // a single word is a value: "failed"
+		if sentence || strings.Contains(inner, `\n`) { // not a value such as "failed"
 			return unescape(inner)
 		}
 	}
@@ -293,8 +296,8 @@ func trimPrompt(text string) string {
 	return strings.TrimSpace(rest)
 }
 
-// assignedValue returns the value of `# name = "value"`. Some harnesses store results in variables and print
-// this line.
+// assignedValue returns the value in a line `# name = "value"`, which harnesses print that store results in
+// variables.
 func assignedValue(text string) (string, bool) {
 	rest, ok := strings.CutPrefix(text, "# ")
 	if !ok {
@@ -310,8 +313,8 @@ func assignedValue(text string) (string, bool) {
 	return value, true
 }
 
-// readScript reads the results of the commands of a Codex program: one JSON line with an exit code per command.
-// The last exit code other than 0 decides.
+// readScript reads the results of the commands that a Codex program ran: one JSON line with an exit code per
+// command. The exit code is the last one that is not 0. A body with other lines stays unchanged.
 func (r *shellResult) readScript() {
 	var printed []string
 	for line := range strings.Lines(strings.TrimSpace(r.body)) {

@@ -9,57 +9,58 @@ import (
 	"precept/internal/wire"
 )
 
-// history reads a conversation backwards, one batch at a time: an answer of the model with its calls, and the
-// results and turns after the answer.
+// history reads a conversation backwards, one batch at a time. A batch is an answer of the model with its calls, and
+// the results and turns that follow the answer.
 type history struct {
 	req         *wire.Request
 	res         *Results
 	firstNew    int     // items from this index on are new
 	answerStart int     // index of the first item of the answer that made the newest calls
-	unread      int     // items before this index are not read yet
+	unreadEnd   int     // items before this index are not read yet
 	steps       []*step // newest first
-	batch       int
-	visits      int             // reads of a step that are left, for all judged steps together
+	batchNumber int
+	visitsLeft  int             // reads of a step that are left, for all judged steps together
 	searches    int             // number of searches for an earlier call in the bytes of the history
 	earlier     map[uint64]bool // identities of the calls before answerStart; nil until maxSearches are exceeded
 	warned      map[string]bool
 	recall      func(string) (wire.Call, bool)
 }
 
-// stepBack returns the i-th step back from the newest, nil before the first step and when no visits are left.
+// stepBack returns the i-th step back from the newest step. The result is nil if there is no such step, or if no
+// visits are left.
 func (h *history) stepBack(i int) *step {
-	if h.visits--; h.visits < 0 {
+	if h.visitsLeft--; h.visitsLeft < 0 {
 		return nil
 	}
 	for i >= len(h.steps) {
-		if !h.fill() {
+		if !h.readBatch() {
 			return nil
 		}
 	}
 	return h.steps[i]
 }
 
-// fill reads the next batch, and reports false if the whole conversation is read.
-func (h *history) fill() bool {
-	if h.unread <= 0 {
+// readBatch reads the next older batch. The result is false if the whole conversation was already read.
+func (h *history) readBatch() bool {
+	if h.unreadEnd <= 0 {
 		return false
 	}
-	h.batch++
+	h.batchNumber++
 	first, media := len(h.steps), uint64(0)
-	for h.unread > 0 && h.req.Role(h.unread-1) != wire.RoleAssistant {
-		h.unread--
-		h.readItem(h.unread)
-		media = media*31 + h.req.MediaHash(h.unread)
+	for h.unreadEnd > 0 && h.req.Role(h.unreadEnd-1) != wire.RoleAssistant {
+		h.unreadEnd--
+		h.readItem(h.unreadEnd)
+		media = media*31 + h.req.MediaHash(h.unreadEnd)
 	}
-	// Agents put content that a result cannot hold into the message after the result.
+	// Agents put media that a result cannot hold into the message after the result.
 	for _, s := range h.steps[first:] {
 		s.mediaHash += media
 	}
 	calls := map[string]wire.Call{}
 	var order []wire.Call
-	for h.unread > 0 && h.req.Role(h.unread-1) == wire.RoleAssistant {
-		h.unread--
-		made := h.req.Item(h.unread).Calls
+	for h.unreadEnd > 0 && h.req.Role(h.unreadEnd-1) == wire.RoleAssistant {
+		h.unreadEnd--
+		made := h.req.Item(h.unreadEnd).Calls
 		for _, c := range made {
 			calls[c.ID] = c
 		}
@@ -68,7 +69,7 @@ func (h *history) fill() bool {
 		}
 	}
 	slices.Reverse(order)
-	h.resolve(h.steps[first:], calls, order)
+	h.assignCalls(h.steps[first:], calls, order)
 	return true
 }
 
@@ -84,20 +85,21 @@ func (h *history) readItem(i int) {
 	results := h.req.Item(i).Results
 	for n, r := range slices.Backward(results) {
 		if r.WithCall { // the model knew the results before this call
-			h.batch++
+			h.batchNumber++
 		}
 		h.steps = append(h.steps, &step{
 			call: &judgedCall{result: callResult{text: trimLabel(r), flag: r.IsError}},
-			item: i, nth: n, batch: h.batch, callID: r.CallID, mediaHash: r.MediaHash,
+			item: i, resultIndex: n, batch: h.batchNumber, callID: r.CallID, mediaHash: r.MediaHash,
 			inText: r.InUserText, withCall: r.WithCall, automatic: r.WithCall && r.Block < 0,
 			warned: r.CallID != "" && h.warned[r.CallID],
 		})
 	}
 }
 
-// resolve sets the calls of the results: by id from the answer before the results or from an earlier answer,
-// and by position where a harness sends no ids.
-func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
+// assignCalls sets the call of each result. A result with an id gets the call with this id, from the answer before
+// the results (calls) or from an earlier answer. A result without an id gets the call at the same position in that
+// answer (ordered).
+func (h *history) assignCalls(steps []*step, calls map[string]wire.Call, ordered []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
 		if s.person {
@@ -106,8 +108,8 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 		call, ok := calls[s.callID]
 		switch {
 		case s.callID == "":
-			if ok = n < len(order); ok {
-				call = order[n]
+			if ok = n < len(ordered); ok {
+				call = ordered[n]
 			}
 		case !ok:
 			call, ok = callOf(h.req, s.callID, h.recall)
@@ -123,8 +125,8 @@ func (h *history) resolve(steps []*step, calls map[string]wire.Call, order []wir
 	}
 }
 
-// callOf returns a call of the request, or a call of an earlier request from recall, which may be
-// nil.
+// callOf returns the call with the id from the request, or else from recall, which returns calls of earlier requests
+// and may be nil.
 func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool)) (wire.Call, bool) {
 	call, ok := req.CallOf(id)
 	if !ok && recall != nil {
@@ -133,8 +135,8 @@ func callOf(req *wire.Request, id string, recall func(string) (wire.Call, bool))
 	return call, ok
 }
 
-// hasEarlierCall searches for the call of a step before the batch of the step. The search decodes only
-// items that may hold the call.
+// hasEarlierCall reports whether an answer before the batch of a step made the same call, or an attempt of the call
+// (attempts.go). It decodes only the items whose bytes contain literals of the call.
 func (h *history) hasEarlierCall(s *step) bool {
 	if s.withCall {
 		return true
@@ -144,12 +146,12 @@ func (h *history) hasEarlierCall(s *step) bool {
 	}
 	words := slices.Clone(s.literals())
 	loose := s.looseIdentity()
-	if !s.inText { // precept makes the tool name of a result in user text
+	if !s.inText { // for a result in user text, package wire makes up the tool name
 		words = append(words, s.call.result.tool)
 	}
 	needles := needlesOf(words)
 	for i := h.answerStart - 1; i >= 0; i-- {
-		if h.req.Role(i) != wire.RoleAssistant || !hasAll(h.req.Raw(i), needles) {
+		if h.req.Role(i) != wire.RoleAssistant || !containsAll(h.req.Raw(i), needles) {
 			continue
 		}
 		for _, c := range h.req.Item(i).Calls {
@@ -164,11 +166,11 @@ func (h *history) hasEarlierCall(s *step) bool {
 	return false
 }
 
-// hasEarlierResult reports whether one of the newest items before the batch of a step may hold the result of the step.
-// The search compares the longest text without escapes at the start of the result and decodes no item.
+// hasEarlierResult reports whether one of the newest items before the batch of a step may contain an equal result. It
+// decodes no item: it searches the raw bytes for a part of the result that JSON writes without escapes.
 func (h *history) hasEarlierResult(s *step) bool {
 	const maxItems, maxRaw = 8, 1 << 10
-	lead := []byte(plainLead(s.call.result.text))
+	lead := []byte(unescapedLead(s.call.result.text))
 	if len(lead) == 0 {
 		return false
 	}
@@ -184,8 +186,8 @@ func (h *history) hasEarlierResult(s *step) bool {
 	return false
 }
 
-// plainLead returns the longest part of the first bytes of a text that JSON writes without escapes.
-func plainLead(text string) string {
+// unescapedLead returns the longest part, within the first bytes of a text, that JSON writes without escapes.
+func unescapedLead(text string) string {
 	const window, maxLead = 120, 32
 	longest := ""
 	isEscaped := func(r rune) bool { return r < ' ' || r >= utf8.RuneSelf || strings.ContainsRune(`"\<>&`, r) }
@@ -197,8 +199,8 @@ func plainLead(text string) string {
 	return cutText(longest, maxLead)
 }
 
-// hasIndexedCall is hasEarlierCall with an index of all earlier calls. An answer with many calls then
-// needs one pass over the history.
+// hasIndexedCall returns the answer of hasEarlierCall from an index of all earlier calls, which it builds at the
+// first use. The index keeps the cost linear for an answer with many calls.
 func (h *history) hasIndexedCall(s *step) bool {
 	if h.earlier == nil {
 		h.earlier = make(map[uint64]bool)
@@ -215,59 +217,61 @@ func (h *history) hasIndexedCall(s *step) bool {
 	return h.earlier[s.identity()] || s.looseIdentity() != 0 && h.earlier[uint64(s.looseIdentity())]
 }
 
-// needle is a searched word with the position (at) and the rank (rare) of its rarest byte. A search for the
-// first byte of the word would find too many places.
+// needle is a word to search for. The search looks for the rarest byte of the word, because the first byte may occur
+// too often.
 type needle struct {
 	word     string
-	at, rare int
+	rarestAt int // offset of the rarest byte in word
+	rarity   int // index of this byte in commonBytes, or len(commonBytes)
 }
 
-// common lists the frequent bytes of calls, the most frequent first. All other bytes are rarer.
-const common = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
+// commonBytes lists the most frequent bytes in the JSON of calls, the most frequent byte first. All other bytes are
+// rarer.
+const commonBytes = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
 
-// needlesOf returns needles for words. The needle with the rarest byte comes first, because this needle is most
-// likely missing.
+// needlesOf returns needles for words. The needle with the rarest byte comes first, because an item most likely lacks
+// this needle.
 func needlesOf(words []string) []needle {
 	list := make([]needle, 0, len(words))
 	for _, word := range words {
-		n := needle{word: word, rare: -1}
+		n := needle{word: word, rarity: -1}
 		for i := range len(word) {
-			rare := strings.IndexByte(common, word[i])
+			rare := strings.IndexByte(commonBytes, word[i])
 			if rare < 0 {
-				rare = len(common)
+				rare = len(commonBytes)
 			}
-			if rare > n.rare {
-				n.at, n.rare = i, rare
+			if rare > n.rarity {
+				n.rarestAt, n.rarity = i, rare
 			}
 		}
 		list = append(list, n)
 	}
-	slices.SortStableFunc(list, func(a, b needle) int { return b.rare - a.rare })
+	slices.SortStableFunc(list, func(a, b needle) int { return b.rarity - a.rarity })
 	return list
 }
 
-// hasAll reports whether the bytes of an item contain all words.
-func hasAll(raw []byte, words []needle) bool {
+// containsAll reports whether the bytes of an item contain all words.
+func containsAll(raw []byte, words []needle) bool {
 	return !slices.ContainsFunc(words, func(n needle) bool { return !n.occursIn(raw) })
 }
 
-// occursIn reports whether raw contains the word. The search looks for the byte n.at of the word, which
-// is the rarest.
+// occursIn reports whether raw contains the word.
 func (n needle) occursIn(raw []byte) bool {
-	for from := n.at; from < len(raw) && len(n.word) > 0; from++ {
-		i := bytes.IndexByte(raw[from:], n.word[n.at])
+	for from := n.rarestAt; from < len(raw) && len(n.word) > 0; from++ {
+		i := bytes.IndexByte(raw[from:], n.word[n.rarestAt])
 		if i < 0 {
 			return false
 		}
 		from += i
-		if tail := raw[from-n.at:]; len(tail) >= len(n.word) && string(tail[:len(n.word)]) == n.word {
+		if tail := raw[from-n.rarestAt:]; len(tail) >= len(n.word) && string(tail[:len(n.word)]) == n.word {
 			return true
 		}
 	}
 	return len(n.word) == 0
 }
 
-// personWords returns the words of a person in item i. Words that a harness wrote do not count.
+// personWords returns the words of a person in item i. The result is false if the item has no words, or if a harness
+// wrote the words.
 func personWords(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
@@ -283,14 +287,14 @@ func personWords(req *wire.Request, i int) (string, bool) {
 	return words, true
 }
 
-// Bounds of the label that a harness puts before a result, in bytes per line and in lines.
+// Bounds of the label that a harness puts before a result.
 const (
-	maxLabel      = 80
+	maxLabel      = 80 // bytes per line
 	maxLabelLines = 3
 )
 
-// trimLabel returns the text of a result from the failure on, if a label of an unknown form ("Command make
-// returned:") is before the failure.
+// trimLabel returns the text of a result. If a label of an unknown form ("Command make returned:") precedes a
+// failure, the text begins at the failure.
 func trimLabel(r wire.Result) string {
 	if !r.Inferred {
 		return r.Text
@@ -314,7 +318,7 @@ func trimLabel(r wire.Result) string {
 
 // Bounds of the search for loops in one request. A client controls the size of the request.
 const (
-	maxLoops    = 64      // loops reported
-	maxVisits   = 1 << 18 // reads of a step, for all judged results together
-	maxSearches = 8       // results for which the bytes of the history are searched before an index is built
+	maxLoops    = 64      // number of loops that are reported
+	maxVisits   = 1 << 18 // number of reads of a step, for all judged results together
+	maxSearches = 8       // number of results for which the raw history is searched; more results use an index
 )

@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Finding is a finding in a transcript, as `precept inspect --json` prints the finding.
+// Finding is a tool result, a loop or an opinion in a transcript. Its JSON is the output of `precept inspect --json`.
 type Finding struct {
 	Source string `json:"source"`
 	ID     string `json:"id"`
@@ -16,8 +16,8 @@ type Finding struct {
 	Kind   string `json:"kind"`  // tool_result | loop | user
 	Label  string `json:"label,omitempty"`
 
-	Rule string `json:"-"` // rule that decided, for people
-	Tool string `json:"-"` // name of the tool, for a tool result and a loop
+	Rule string `json:"-"` // rule that decided, shown only to people
+	Tool string `json:"-"` // name of the tool of a result or a loop
 }
 
 // Kinds of findings.
@@ -27,31 +27,31 @@ const (
 	KindUser   = "user"
 )
 
-// Inspect reads transcripts, as Read does, and emits the findings in the order of the transcripts. Inspect
-// calls emit from one goroutine at a time.
+// Inspect reads transcripts, as Read does, and calls emit with each finding, in the order of the transcripts. The calls
+// of emit never overlap, but they may come from different goroutines.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return inspectOn(min(runtime.GOMAXPROCS(0), maxInspectors), r, emit)
 }
 
-// inspectOn is Inspect on n goroutines. With n = 1, one goroutine reads and inspects in turn.
+// inspectOn is Inspect on n goroutines. If n is 1, the goroutine of the caller reads and inspects.
 func inspectOn(n int, r io.Reader, emit func(Finding) error) error {
-	var ahead *inspectors
+	var pool *inspectors
 	if n > 1 {
-		ahead = startInspectors(n, emit)
-		defer ahead.close()
+		pool = startInspectors(n, emit)
+		defer pool.close()
 	}
 	return read(r, func(t Transcript) error {
 		return inspectList(t.Request, func(f Finding, _ func() Explanation) error {
 			f.Source, f.ID = t.Source, t.ID
 			return emit(f)
 		})
-	}, ahead)
+	}, pool)
 }
 
-// inspectList emits the findings of one conversation in the order in which a proxy would have made these
-// findings. The cost is linear: each step is judged once, and the texts of old steps are dropped.
+// inspectList emits the findings of one conversation in the order in which a proxy would have made them. Each step is
+// judged once, and the texts of old steps are dropped, so the cost is linear in the length of the conversation.
 func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanation) error) error {
-	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seen: map[uint64]bool{}, visits: maxVisits}
+	t := inspection{req: req, emit: emit, firstBatch: map[uint64]int{}, seenPrefixes: map[uint64]bool{}, visitsLeft: maxVisits}
 	old := map[Judgement]*judgedCall{}
 	for from := 0; from < req.Len(); {
 		to := from
@@ -65,7 +65,7 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 		t.readBatch(to)
 		t.findLoops(t.steps[judged:])
 		for i := from; i < to; i++ {
-			t.bytes += len(req.Raw(i))
+			t.bytesSinceForget += len(req.Raw(i))
 			if err := t.emitItem(i); err != nil {
 				return err
 			}
@@ -73,45 +73,45 @@ func inspectList(req *wire.Request, emit func(f Finding, explain func() Explanat
 		for _, s := range t.steps[judged:] {
 			s.dropText(req, old)
 		}
-		if t.bytes > keptTexts {
+		if t.bytesSinceForget > keptTexts {
 			req.Forget()
-			t.bytes = 0
+			t.bytesSinceForget = 0
 		}
 		from = to
 	}
 	return nil
 }
 
-// visitsPerStep is the average number of earlier steps that may be read per step. The bound keeps the cost
+// visitsPerStep is the maximum number of earlier steps that may be read per step, on average. The bound keeps the cost
 // linear in the length of the conversation.
 const visitsPerStep = 64
 
-// keptTexts is the number of bytes of items after which the decoded items are dropped.
+// keptTexts is the total size of the items, in bytes, after which inspectList drops the decoded items.
 const keptTexts = 1 << 20
 
 // inspection finds the results, loops and opinions of users in one conversation.
 type inspection struct {
-	req        *wire.Request
-	emit       func(Finding, func() Explanation) error
-	steps      []*step         // the oldest first
-	emitted    int             // number of steps that emitItem has handled
-	loops      []Loop          // not yet emitted, the oldest first
-	finder     loopFinder      // judges each step once
-	firstBatch map[uint64]int  // first batch that contains a call, by step.identity and by step.looseIdentity
-	seen       map[uint64]bool // step.hashPrefix of all results
-	batch      int
-	visits     int    // number of steps that may still be read
-	bytes      int    // size of the items since decoded items were dropped
-	answer     string // newest text of the assistant
+	req              *wire.Request
+	emit             func(Finding, func() Explanation) error
+	steps            []*step         // the oldest first
+	emitted          int             // number of steps that emitItem has handled
+	loops            []Loop          // not yet emitted, the oldest first
+	finder           loopFinder      // judges each step once
+	firstBatch       map[uint64]int  // first batch that contains a call, by step.identity and by step.looseIdentity
+	seenPrefixes     map[uint64]bool // step.hashPrefix of all results
+	batchNumber      int
+	visitsLeft       int    // number of steps that may still be read
+	bytesSinceForget int    // size of the items since decoded items were dropped
+	answer           string // newest text of the assistant
 }
 
 // readBatch appends the steps of the batch that ends before item end: the results and turns that follow one assistant
 // message.
 func (t *inspection) readBatch(end int) {
-	h := history{req: t.req, firstNew: t.req.Len(), unread: end, batch: t.batch}
-	h.fill()
-	t.batch = h.batch
-	t.visits += visitsPerStep * len(h.steps)
+	h := history{req: t.req, firstNew: t.req.Len(), unreadEnd: end, batchNumber: t.batchNumber}
+	h.readBatch()
+	t.batchNumber = h.batchNumber
+	t.visitsLeft += visitsPerStep * len(h.steps)
 	for _, s := range slices.Backward(h.steps) {
 		t.steps = append(t.steps, s)
 	}
@@ -120,7 +120,7 @@ func (t *inspection) readBatch(end int) {
 // findLoops finds the loops that the newest steps complete.
 func (t *inspection) findLoops(steps []*step) {
 	repeated := func(s *step) bool {
-		found := s.withCall || !s.person && (s.outcome().Outcome == Error || t.seen[s.hashPrefix()])
+		found := s.withCall || !s.person && (s.outcome().Outcome == Error || t.seenPrefixes[s.hashPrefix()])
 		for _, key := range []uint64{s.identity(), uint64(s.looseIdentity())} {
 			batch, ok := t.firstBatch[key]
 			if !ok {
@@ -129,14 +129,14 @@ func (t *inspection) findLoops(steps []*step) {
 			found = found || key != 0 && batch != s.batch
 		}
 		if !s.person {
-			t.seen[s.hashPrefix()] = true
+			t.seenPrefixes[s.hashPrefix()] = true
 		}
 		return found
 	}
 	before := len(t.steps) - len(steps)
 	for i, s := range steps {
 		loop, ok := t.finder.judge(s, repeated, func(back int) *step {
-			if t.visits--; t.visits < 0 || back > before+i {
+			if t.visitsLeft--; t.visitsLeft < 0 || back > before+i {
 				return nil
 			}
 			return t.steps[before+i-back]

@@ -12,31 +12,31 @@ import (
 	"precept/internal/spell"
 )
 
-// Kind is the kind of a failure. Many tools word one kind in different ways.
+// Kind is the kind of a failure, such as a missing file. Different tools report the same kind in different words.
 type Kind string
 
 // KindInfo describes a kind.
 type KindInfo struct {
-	Name    Kind
-	Broader Kind   // kind that each failure of this kind also has; "" for none
-	Meaning string // description for the documentation
-	also    bool   // a line may have this kind in addition to another kind
-	rest    bool   // a failure has this kind only if it has no other kind
+	Name       Kind
+	Broader    Kind   // more general kind of the same failures; "" for none
+	Meaning    string // description for the documentation
+	additional bool   // a line may have this kind in addition to another kind
+	fallback   bool   // a failure has this kind only if it has no other kind
 }
 
 const (
-	maxKindText = 12 << 10 // bytes at each end of a failed result that are searched
-	maxKindLine = 600      // bytes of a line that are searched
-	maxKinds    = 6        // kinds of one result, broader kinds not counted
+	maxKindText = 12 << 10 // number of bytes that are searched at each end of a failed result
+	maxKindLine = 600      // number of bytes of a line that are searched
+	maxKinds    = 6        // number of kinds of one result, without the broader kinds
 )
 
-// Kinds returns the kinds of a failed tool result, the most specific first. The judgement is the
-// result of Classify: only an error has kinds.
+// Kinds returns the kinds of a failed tool result, the most specific first. j is the judgement of Classify. Only a
+// result with the outcome Error has kinds.
 func Kinds(text string, j Judgement) []Kind {
 	if j.Outcome != Error {
 		return nil
 	}
-	search := kindScan{table: compiledKinds(), steps: maxKindSteps}
+	search := kindScan{table: compiledKinds(), stepsLeft: maxKindSteps}
 	search.found = make([]bool, len(search.table.kinds))
 	search.searchResult(text, j.Code)
 	return search.kinds()
@@ -45,7 +45,7 @@ func Kinds(text string, j Judgement) []Kind {
 // KnownKinds returns all kinds in the order of the table.
 func KnownKinds() []KindInfo { return slices.Clone(compiledKinds().kinds) }
 
-// NearestKind returns the kind with the most similar name, and reports whether the name itself is a kind.
+// NearestKind returns the kind whose name is most similar to name. known is true if name itself is a kind.
 func NearestKind(name string) (nearest Kind, known bool) {
 	return spell.Closest(name, func(yield func(Kind) bool) {
 		for _, k := range compiledKinds().kinds {
@@ -56,15 +56,15 @@ func NearestKind(name string) (nearest Kind, known bool) {
 	})
 }
 
-// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind, with its
-// name, its broader kind and its meaning; Kinds returns the kinds in this order. The other lines have a kind, a
-// pattern and an example line that matches the pattern.
+// kindsText is the table of kinds. A line that begins with "kind", "also" or "rest" declares a kind and has its name,
+// its broader kind and its meaning. Kinds returns the kinds in the order of these lines. Every other line has a kind,
+// a pattern, and an example of a line that matches the pattern.
 //
 //go:embed kinds.tsv
 var kindsText string
 
-// kindTable is the compiled table. byWord holds each pattern under one word of every matching line, or under
-// several words of which every matching line contains one.
+// kindTable is the compiled table. byWord is an index: every line that matches a pattern contains at least one of the
+// words under which byWord holds the pattern.
 type kindTable struct {
 	kinds  []KindInfo
 	byWord map[string][]kindPattern
@@ -74,7 +74,7 @@ type kindTable struct {
 type kindRow struct {
 	kind             int // index in kindTable.kinds
 	pattern, example string
-	place            string // file and line number
+	position         string // file and line number
 }
 
 //nolint:gochecknoglobals // immutable, read at the first use
@@ -89,7 +89,7 @@ var compiledKinds = sync.OnceValue(func() *kindTable {
 // readKinds reads the table of kinds.
 func readKinds(text string) (*kindTable, []kindRow, error) {
 	t := &kindTable{byWord: map[string][]kindPattern{}}
-	numbers := map[string]int{}
+	indexByName := map[string]int{}
 	var rows []kindRow
 	n := 0
 	for line := range strings.Lines(text) {
@@ -98,32 +98,32 @@ func readKinds(text string) (*kindTable, []kindRow, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		place := fmt.Sprintf("kinds.tsv:%d", n)
+		position := fmt.Sprintf("kinds.tsv:%d", n)
 		f := strings.Split(line, "\t")
 		switch {
 		case len(f) == 4 && slices.Contains([]string{"kind", "also", "rest"}, f[0]):
-			numbers[f[1]] = len(t.kinds)
+			indexByName[f[1]] = len(t.kinds)
 			t.kinds = append(t.kinds, KindInfo{Kind(f[1]), Kind(strings.TrimPrefix(f[2], "-")), f[3], f[0] == "also", f[0] == "rest"})
 			continue
 		case len(f) != 3 || slices.Contains(f, ""):
-			return nil, nil, fmt.Errorf("%s: want kind, pattern and example, between tabs", place)
+			return nil, nil, fmt.Errorf("%s: want kind, pattern and example, between tabs", position)
 		}
-		kind, ok := numbers[f[0]]
+		kind, ok := indexByName[f[0]]
 		if !ok {
-			return nil, nil, fmt.Errorf("%s: the kind %s has no line", place, f[0])
+			return nil, nil, fmt.Errorf("%s: the kind %s has no line", position, f[0])
 		}
-		rows = append(rows, kindRow{kind, f[1], f[2], place})
+		rows = append(rows, kindRow{kind, f[1], f[2], position})
 	}
 	for _, k := range t.kinds {
-		if _, ok := numbers[string(k.Broader)]; k.Broader != "" && !ok {
+		if _, ok := indexByName[string(k.Broader)]; k.Broader != "" && !ok {
 			return nil, nil, fmt.Errorf("kinds.tsv: the broader kind %s of %s has no line", k.Broader, k.Name)
 		}
 	}
 	return t, rows, t.index(rows)
 }
 
-// index compiles the rows and adds each pattern to byWord under the word, or the group of words, that the
-// fewest patterns contain.
+// index compiles the rows and adds each pattern to byWord. Of the words, or groups of alternative words, of a pattern,
+// index uses the one that occurs in the fewest patterns.
 func (t *kindTable) index(rows []kindRow) error {
 	patterns := make([]kindPattern, len(rows))
 	uses := map[string]int{}
@@ -144,7 +144,7 @@ func (t *kindTable) index(rows []kindRow) error {
 	for i, r := range rows {
 		p := &patterns[i]
 		if len(p.words) == 0 {
-			return fmt.Errorf("%s: the pattern %q holds no whole word", r.place, r.pattern)
+			return fmt.Errorf("%s: the pattern %q holds no whole word", r.position, r.pattern)
 		}
 		words := slices.MinFunc(p.words, func(a, b []string) int { return cmp.Or(total(a)-total(b), len(b[0])-len(a[0])) })
 		for _, word := range words {
@@ -157,26 +157,25 @@ func (t *kindTable) index(rows []kindRow) error {
 // Steps of one search. maxKindSteps limits the time of a search to some milliseconds.
 const (
 	maxKindSteps = 1 << 19
-	lineSteps    = 32      // cost of the preparation of a line; a comparison costs one step
-	statusSteps  = 1 << 10 // minimum for the search for an exception, a status or an exit code
+	lineSteps    = 32      // cost of a line before its comparisons, which cost one step each
+	statusSteps  = 1 << 10 // number of steps reserved for the search by exception, status or exit code
 )
 
-// kindScan is the search in one failed result.
+// kindScan is the search for kinds in one failed result.
 type kindScan struct {
 	table  *kindTable
 	found  []bool // by index in table.kinds
-	status int    // HTTP status in a field
+	status int    // HTTP status in a field of the result, 0 for none
 
 	exception bool // a line begins with the name of an exception
-	steps     int  // remaining steps
+	stepsLeft int  // remaining steps
 }
 
-// searchResult searches a result. Without a match in the text, searchResult uses the exception, the HTTP status
-// or the exit code.
+// searchResult searches a result. If the text has no kind, the exception, the HTTP status or the exit code decides.
 func (s *kindScan) searchResult(text string, code int) {
 	s.searchText(text)
 	code = cmp.Or(s.status, code)
-	s.steps = max(s.steps, statusSteps)
+	s.stepsLeft = max(s.stepsLeft, statusSteps)
 	switch {
 	case slices.Contains(s.found, true): // the words of the text are more specific than a number
 	case s.exception:
@@ -210,7 +209,7 @@ func (s *kindScan) searchLines(text string) {
 		text = text[len(text)-maxKindText:]
 	}
 	for line := range strings.SplitSeq(text, "\n") {
-		if s.steps--; s.steps <= 0 {
+		if s.stepsLeft--; s.stepsLeft <= 0 {
 			return
 		}
 		if strings.TrimSpace(line) == "" {
@@ -222,12 +221,12 @@ func (s *kindScan) searchLines(text string) {
 	}
 }
 
-// maxFieldDepth is the largest depth of a field that is searched.
+// maxFieldDepth is the maximum depth of the JSON fields that are searched.
 const maxFieldDepth = 6
 
 // searchFields searches the strings and numbers of a JSON value. key is the name of the field with the value.
 func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
-	if s.steps--; depth > maxFieldDepth || s.steps <= 0 {
+	if s.stepsLeft--; depth > maxFieldDepth || s.stepsLeft <= 0 {
 		return
 	}
 	for i, val := range v.vals {
@@ -235,7 +234,7 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 		if i < len(v.keys) {
 			name = v.keys[i]
 		}
-		if s.steps <= 0 {
+		if s.stepsLeft <= 0 {
 			return
 		}
 		s.searchFields(name, val, depth+1)
@@ -260,10 +259,10 @@ func (s *kindScan) searchFields(key string, v lenientValue, depth int) {
 	}
 }
 
-// searchLine finds the kinds of one line: the first matching kind of the table, and all matching kinds that the
-// table marks with "also".
+// searchLine finds the kinds of one line. These are the first matching kind of the table, and all matching kinds that
+// the table declares with "also".
 func (s *kindScan) searchLine(line string) {
-	if s.steps -= lineSteps; s.steps <= 0 || quotesFile(line) {
+	if s.stepsLeft -= lineSteps; s.stepsLeft <= 0 || quotesFile(line) {
 		return
 	}
 	line = normalLine(line)
@@ -279,16 +278,16 @@ func (s *kindScan) searchLine(line string) {
 		}
 		for k := range s.table.byWord[line[i:end]] {
 			p := &s.table.byWord[line[i:end]][k]
-			also := s.table.kinds[p.kind].also && !s.found[p.kind]
+			also := s.table.kinds[p.kind].additional && !s.found[p.kind]
 			switch {
-			case p.kind >= first && !also || s.steps <= 0 || !p.matches(line, &s.steps):
+			case p.kind >= first && !also || s.stepsLeft <= 0 || !p.matches(line, &s.stepsLeft):
 			case also:
 				s.found[p.kind] = true
 			default:
 				first = min(first, p.kind)
 			}
 		}
-		s.steps--
+		s.stepsLeft--
 		i = end
 	}
 	if first < len(s.found) {
@@ -300,7 +299,7 @@ func (s *kindScan) searchLine(line string) {
 func (s *kindScan) kinds() []Kind {
 	var out []Kind
 	for i, k := range s.table.kinds {
-		if s.found[i] && !(k.rest && len(out) > 0) && len(out) < maxKinds {
+		if s.found[i] && !(k.fallback && len(out) > 0) && len(out) < maxKinds {
 			out = append(out, k.Name)
 		}
 	}

@@ -20,15 +20,15 @@ func TestEachPatternOfAKindMatchesItsExample(t *testing.T) {
 		uses[r.kind]++
 		alone := &kindTable{kinds: table.kinds, byWord: map[string][]kindPattern{}}
 		if err := alone.index([]kindRow{r}); err != nil {
-			t.Errorf("%s: index of pattern %q: got error %v, want none", r.place, r.pattern, err)
+			t.Errorf("%s: index of pattern %q: got error %v, want none", r.position, r.pattern, err)
 			continue
 		}
 		if got := kindsIn(alone, r.example); !got[r.kind] {
-			t.Errorf("%s: pattern %q does not match example %q, want a match", r.place, r.pattern, r.example)
+			t.Errorf("%s: pattern %q does not match example %q, want a match", r.position, r.pattern, r.example)
 		}
 		want := table.kinds[r.kind].Name
-		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].rest && !slices.Contains(got, want) {
-			t.Errorf("%s: %q has kinds %v, want %s", r.place, r.example, got, want)
+		if got := Kinds(r.example, kindJudgement(r.example)); !table.kinds[r.kind].fallback && !slices.Contains(got, want) {
+			t.Errorf("%s: %q has kinds %v, want %s", r.position, r.example, got, want)
 		}
 	}
 	for i, k := range table.kinds {
@@ -50,7 +50,7 @@ func kindJudgement(text string) Judgement {
 
 // kindsIn returns, for each kind of the table, whether a pattern of the kind matches the text.
 func kindsIn(table *kindTable, text string) []bool {
-	s := kindScan{table: table, found: make([]bool, len(table.kinds)), steps: maxKindSteps}
+	s := kindScan{table: table, found: make([]bool, len(table.kinds)), stepsLeft: maxKindSteps}
 	s.searchResult(text, kindJudgement(text).Code)
 	return s.found
 }
@@ -157,10 +157,10 @@ func TestKindsSearchesBothEndsInBoundedSteps(t *testing.T) {
 	if got := Kinds(filler+"sh: 1: ps: not found\n"+filler, failed); len(got) > 0 {
 		t.Errorf("the middle of a long result has kinds %v, want none", got)
 	}
-	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), steps: 1000}
+	s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 1000}
 	s.searchText(strings.Repeat("error found not file command found error not: ", 10_000))
-	if s.steps > 1000 || s.steps < -2000 {
-		t.Errorf("the search has %d of 1,000 steps left, want between -2,000 and 1,000", s.steps)
+	if s.stepsLeft > 1000 || s.stepsLeft < -2000 {
+		t.Errorf("the search has %d of 1,000 steps left, want between -2,000 and 1,000", s.stepsLeft)
 	}
 }
 
@@ -178,10 +178,10 @@ func TestLinesAndFieldsTakeSteps(t *testing.T) {
 		"numbers":      `{` + short.String() + `"z":1}`,
 		"short lines":  strings.Repeat("x\n", 1<<20),
 	} {
-		s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), steps: 100_000}
+		s := kindScan{table: compiledKinds(), found: make([]bool, len(compiledKinds().kinds)), stepsLeft: 100_000}
 		s.searchText(text)
-		if s.steps > 0 || s.steps < -2*lineSteps {
-			t.Errorf("%s: the search has %d of 100,000 steps left, want between %d and 0", name, s.steps, -2*lineSteps)
+		if s.stepsLeft > 0 || s.stepsLeft < -2*lineSteps {
+			t.Errorf("%s: the search has %d of 100,000 steps left, want between %d and 0", name, s.stepsLeft, -2*lineSteps)
 		}
 		if got := Kinds(text, Judgement{Outcome: Error, Code: 127}); len(got) == 0 {
 			t.Errorf("%s with exit code 127: got no kind, want one", name)

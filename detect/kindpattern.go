@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// kindPattern is a pattern for one line of a failed result. The pattern matches the whole line, in lower case:
-// * matches any text, % text without a blank, # digits, {a|b} the literal a or b. A backslash makes the next
-// character literal. Next to a *, a literal begins and ends at a word boundary.
+// kindPattern is a pattern that matches a whole line of a failed result in lower case. In a pattern, * matches any
+// text, % one or more characters except a blank, # one or more digits, and {a|b} the literal a or b. A backslash
+// makes the next character literal. A literal next to a * matches only at a word boundary.
 type kindPattern struct {
 	kind  int
 	parts []patternPart
@@ -56,9 +56,9 @@ func compileKind(kind int, pattern string) kindPattern {
 	return p
 }
 
-// wordGroups returns groups for kindPattern.words. A literal has one group per whole word. Alternatives have
-// one group with a word of each alternative, and no group if an alternative has no whole word. before and after
-// report whether the neighbours may continue a word.
+// wordGroups returns the groups of kindPattern.words for one part. A single literal gives one group per whole word.
+// Alternatives give one group with a word of each alternative, or no group if an alternative has no whole word.
+// before and after are true if the neighbouring part may continue the first or the last word.
 func (part *patternPart) wordGroups(before, after bool) (groups [][]string) {
 	if len(part.texts) == 1 {
 		for _, w := range wholeWords(part.texts[0], before, after) {
@@ -83,8 +83,8 @@ func (part *patternPart) wordGroups(before, after bool) (groups [][]string) {
 	return [][]string{group}
 }
 
-// continuesWord reports whether part i may continue a word at the end (step 1) or the start (step -1) of its
-// neighbour.
+// continuesWord reports whether part i may continue a word of its neighbour. With step 1, the neighbour is the part
+// before i; with step -1, the part after i.
 func (p *kindPattern) continuesWord(i, step int) bool {
 	if i < 0 || i >= len(p.parts) || p.parts[i].wildcard == '*' {
 		return false
@@ -94,8 +94,8 @@ func (p *kindPattern) continuesWord(i, step int) bool {
 	})
 }
 
-// wholeWords returns the words of a literal without the first word (before) and the last word (after) that a
-// neighbour may continue.
+// wholeWords returns the words of a literal. If before is true, a part before the literal may continue its first word,
+// which is then left out. after does the same for the last word.
 func wholeWords(text string, before, after bool) []string {
 	words := strings.FieldsFunc(text, func(r rune) bool { return r < 0x80 && !isKindWordByte(byte(r)) })
 	if before && len(words) > 0 && isKindWordByte(text[0]) {
@@ -107,14 +107,14 @@ func wholeWords(text string, before, after bool) []string {
 	return words
 }
 
-// isKindWordByte reports whether a byte is part of a word. Other scripts count as letters.
+// isKindWordByte reports whether a byte is part of a word. All bytes outside of ASCII count as letters.
 func isKindWordByte(c byte) bool { return isLetter(c) || isDigit(c) || c == '_' || c >= 0x80 }
 
-// matches reports whether the pattern matches the line. Each comparison takes one of the steps; without steps
-// left, the pattern does not match.
+// matches reports whether the pattern matches the line. Each comparison decrements steps. If no steps are left, the
+// result is false.
 func (p *kindPattern) matches(line string, steps *int) bool { return p.matchAt(line, 0, 0, steps) }
 
-// matchAt reports whether the parts of the pattern from part on match the line from at to its end.
+// matchAt reports whether the parts of the pattern from index part on match line[at:].
 func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false
@@ -141,7 +141,8 @@ func (p *kindPattern) matchAt(line string, at, part int, steps *int) bool {
 	}
 }
 
-// matchRest reports whether the parts after a * match from an offset at or after at, on word boundaries.
+// matchRest reports whether the parts after a *, from index part on, match the line from some word boundary at or after
+// offset at.
 func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	if part == len(p.parts) {
 		return at == 0 || at == len(line) || !isInsideWord(line, at)
@@ -165,7 +166,7 @@ func (p *kindPattern) matchRest(line string, at, part int, steps *int) bool {
 	return false
 }
 
-// index returns the first offset at which a part may begin; -1 for none.
+// index returns the first offset in line at which a part may begin, -1 for none.
 func (part *patternPart) index(line string) int {
 	if part.wildcard != 0 {
 		return 0
@@ -184,8 +185,8 @@ func isInsideWord(line string, at int) bool {
 	return at > 0 && at < len(line) && isKindWordByte(line[at-1]) && isKindWordByte(line[at])
 }
 
-// normalLine returns a line in lower case without colours, and without symbols, tags and labels at its start. A
-// long line is cut.
+// normalLine returns a line in lower case, without colours, and without the symbols, tags and labels at its start. A
+// line is cut to maxKindLine bytes.
 func normalLine(line string) string {
 	t := strings.ToLower(strings.ReplaceAll(plainLine(cutRunes(strings.TrimSpace(line), maxKindLine)), "\t", " "))
 	if strings.Contains(t, "\xe2\x80") {

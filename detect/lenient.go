@@ -12,10 +12,10 @@ import (
 // Tool results hold JSON, Python literals ({'status': 400, 'ok': False}), and truncated texts of both kinds.
 // lenientParser reads all three. Strings are slices of the text. Values beyond the bounds are skipped.
 const (
-	maxDepth    = 6       // deeper values are skipped
-	maxNesting  = 200     // a text with deeper nesting is not read, because the parser is recursive
-	maxElements = 16      // elements of an array that are read
-	maxLenient  = 1 << 20 // bytes of a text that are read
+	maxDepth    = 6       // depth of a value; deeper values are skipped
+	maxNesting  = 200     // depth of the nesting; the recursive parser refuses a deeper text
+	maxElements = 16      // number of elements of an array that are read
+	maxLenient  = 1 << 20 // number of bytes of a text that are read
 )
 
 type valueKind uint8
@@ -29,15 +29,14 @@ const (
 	arrayValue
 )
 
-// lenientValue is one value. raw is the value as written, for a string without its quotes and with its escapes;
-// yes is the value of a boolean, num of a number.
+// lenientValue is a value that lenientParser has read.
 type lenientValue struct {
-	kind valueKind
-	yes  bool
-	raw  string
-	num  float64
-	keys []string
-	vals []lenientValue
+	kind   valueKind
+	isTrue bool           // value of a boolean
+	raw    string         // the value as written; for a string, without the quotes and with the escapes
+	num    float64        // value of a number
+	keys   []string       // keys of an object, in the order of vals
+	vals   []lenientValue // values of an object, or elements of an array
 }
 
 // text returns the content of a string, with escapes resolved, and raw of other values.
@@ -48,7 +47,7 @@ func (v lenientValue) text() string {
 	return unescape(v.raw)
 }
 
-// get returns the value of the first of the names that is a key of an object, without regard to case.
+// get returns the value of the first name that is a key of the object. The case of keys does not matter.
 func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	for _, name := range names {
 		for i, k := range v.keys {
@@ -60,22 +59,22 @@ func (v lenientValue) get(names ...string) (lenientValue, bool) {
 	return lenientValue{}, false
 }
 
-// empty reports whether a value is null, a blank string, {}, [], false or 0.
-func (v lenientValue) empty() bool {
+// isEmpty reports whether a value is null, a blank string, {}, [], false or 0.
+func (v lenientValue) isEmpty() bool {
 	if v.kind == stringValue {
 		return strings.TrimSpace(v.raw) == ""
 	}
-	return v.num == 0 && !v.yes && len(v.vals) == 0
+	return v.num == 0 && !v.isTrue && len(v.vals) == 0
 }
 
-// parseLenient returns the object or array that a text consists of. ok is false for other texts, such as prose
-// that begins with a bracket. A truncated text is read up to its end.
+// parseLenient returns the object or array that a text consists of. The result is false for other texts, such as prose
+// that begins with a bracket. A truncated object or array is read up to its end.
 func parseLenient(text string) (lenientValue, bool) {
 	v, ok, _ := parseComplete(text)
 	return v, ok
 }
 
-// parseComplete is parseLenient; complete reports whether the value holds everything that the text holds.
+// parseComplete is parseLenient with another result: complete is true if no part of the text was skipped or cut off.
 func parseComplete(text string) (v lenientValue, ok, complete bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -89,28 +88,27 @@ func parseComplete(text string) (v lenientValue, ok, complete bool) {
 		*p = lenientParser{keys: p.keys[:0], vals: p.vals[:0]}
 		lenientParsers.Put(p)
 	}()
-	p.s = text
+	p.text = text
 	v = p.value(0)
-	if p.bad {
+	if p.invalid {
 		return lenientValue{}, false, false
 	}
 	p.skipSpace()
-	ok = p.i >= len(p.s)
-	return v, ok, ok && !p.lossy
+	ok = p.offset >= len(p.text)
+	return v, ok, ok && !p.incomplete
 }
 
-// lenientParsers holds parsers for reuse, with their allocated lists.
+// lenientParsers holds parsers for reuse, because their lists are expensive to allocate.
 //
 //nolint:gochecknoglobals // safe for concurrent use
 var lenientParsers = sync.Pool{New: func() any { return new(lenientParser) }}
 
 type lenientParser struct {
-	s         string
-	i         int
-	skipDepth int  // above 0: values are not kept
-	bad       bool // the text is not JSON; truncated JSON is not bad
-
-	lossy bool // the value lacks a part of the text
+	text       string
+	offset     int  // of the next byte to read
+	skipDepth  int  // number of skipped values around the offset; while positive, values are parsed and dropped
+	invalid    bool // the text is not JSON; truncated JSON is valid
+	incomplete bool // the value lacks a part of the text
 
 	// Keys and values of the open objects and arrays, the outermost first.
 	keys []string
@@ -118,21 +116,21 @@ type lenientParser struct {
 }
 
 func (p *lenientParser) skipSpace() {
-	for p.i < len(p.s) && strings.IndexByte(" \n\t\r", p.s[p.i]) >= 0 {
-		p.i++
+	for p.offset < len(p.text) && strings.IndexByte(" \n\t\r", p.text[p.offset]) >= 0 {
+		p.offset++
 	}
 }
 
 func (p *lenientParser) value(depth int) lenientValue {
 	p.skipSpace()
-	if p.i >= len(p.s) {
+	if p.offset >= len(p.text) {
 		return lenientValue{}
 	}
 	if depth > maxNesting {
-		p.bad = true
+		p.invalid = true
 		return lenientValue{}
 	}
-	switch c := p.s[p.i]; c {
+	switch c := p.text[p.offset]; c {
 	case '{':
 		return p.object(depth)
 	case '[', '(':
@@ -152,37 +150,37 @@ func (p *lenientParser) object(depth int) lenientValue {
 
 // members appends the keys and values of the object at p.i to p.keys and p.vals.
 func (p *lenientParser) members(depth int) {
-	p.i++
-	for !p.bad {
+	p.offset++
+	for !p.invalid {
 		p.skipSpace()
-		if p.i >= len(p.s) {
-			p.lossy = true
+		if p.offset >= len(p.text) {
+			p.incomplete = true
 			return
 		}
-		switch c := p.s[p.i]; c {
+		switch c := p.text[p.offset]; c {
 		case '}':
-			p.i++
+			p.offset++
 			return
 		case ',':
-			p.i++
+			p.offset++
 			continue
 		case '"', '\'':
 		default:
-			p.bad = !p.atTruncation()
+			p.invalid = !p.atTruncation()
 			return
 		}
 		key := p.quoted()
 		p.skipSpace()
-		if p.i < len(p.s) && p.s[p.i] != ':' {
-			p.bad = !p.atTruncation()
+		if p.offset < len(p.text) && p.text[p.offset] != ':' {
+			p.invalid = !p.atTruncation()
 			return
 		}
-		p.i++
+		p.offset++
 		val := p.value(depth + 1)
 		if depth < maxDepth && p.skipDepth == 0 {
 			p.keys, p.vals = append(p.keys, key), append(p.vals, val)
 		} else {
-			p.lossy = true
+			p.incomplete = true
 		}
 	}
 }
@@ -195,23 +193,23 @@ func (p *lenientParser) array(depth int) lenientValue {
 
 // elements appends the elements of the array at p.i to p.vals.
 func (p *lenientParser) elements(depth int) {
-	p.i++
-	for first := len(p.vals); !p.bad; {
+	p.offset++
+	for first := len(p.vals); !p.invalid; {
 		p.skipSpace()
-		if p.i >= len(p.s) {
-			p.lossy = true
+		if p.offset >= len(p.text) {
+			p.incomplete = true
 			return
 		}
-		switch p.s[p.i] {
+		switch p.text[p.offset] {
 		case ']', ')':
-			p.i++
+			p.offset++
 			return
 		case ',':
-			p.i++
+			p.offset++
 			continue
 		}
 		if depth >= maxDepth || len(p.vals)-first >= maxElements {
-			p.skipDepth, p.lossy = p.skipDepth+1, true
+			p.skipDepth, p.incomplete = p.skipDepth+1, true
 			p.value(depth + 1)
 			p.skipDepth--
 			continue
@@ -222,8 +220,7 @@ func (p *lenientParser) elements(depth int) {
 	}
 }
 
-// cutTail removes the elements of the list from index from on, and returns a copy of these elements; nil for
-// none.
+// cutTail removes the elements of the list from index from on. It returns a copy of the removed elements, nil for none.
 func cutTail[T any](list *[]T, from int) []T {
 	tail := (*list)[from:]
 	if len(tail) == 0 {
@@ -235,42 +232,42 @@ func cutTail[T any](list *[]T, from int) []T {
 	return kept
 }
 
-// quoted returns the text between the quotes of the string at p.i. A string without a closing quote ends with
-// the text.
+// quoted returns the text between the quotes of the string at the offset. A string without a closing quote extends to
+// the end of the text.
 func (p *lenientParser) quoted() string {
-	q := p.s[p.i]
-	start := p.i + 1
-	for j, end := start, -1; j < len(p.s); {
+	q := p.text[p.offset]
+	start := p.offset + 1
+	for j, end := start, -1; j < len(p.text); {
 		if end < j { // search for the quote once, not after every escape
-			if end = strings.IndexByte(p.s[j:], q); end < 0 {
-				end = len(p.s)
+			if end = strings.IndexByte(p.text[j:], q); end < 0 {
+				end = len(p.text)
 			} else {
 				end += j
 			}
 		}
-		if esc := strings.IndexByte(p.s[j:end], '\\'); esc >= 0 {
+		if esc := strings.IndexByte(p.text[j:end], '\\'); esc >= 0 {
 			j += esc + 2
 			continue
 		}
-		if end == len(p.s) {
+		if end == len(p.text) {
 			break
 		}
-		p.i = end + 1
-		return p.s[start:end]
+		p.offset = end + 1
+		return p.text[start:end]
 	}
-	p.i, p.lossy = len(p.s), true
-	return p.s[start:]
+	p.offset, p.incomplete = len(p.text), true
+	return p.text[start:]
 }
 
 func (p *lenientParser) literal() lenientValue {
-	start := p.i
-	for p.i < len(p.s) && strings.IndexByte(",]})\n\t :", p.s[p.i]) < 0 {
-		p.i++
+	start := p.offset
+	for p.offset < len(p.text) && strings.IndexByte(",]})\n\t :", p.text[p.offset]) < 0 {
+		p.offset++
 	}
-	w := p.s[start:p.i]
+	w := p.text[start:p.offset]
 	switch w {
 	case "true", "True":
-		return lenientValue{kind: boolValue, yes: true, raw: w}
+		return lenientValue{kind: boolValue, isTrue: true, raw: w}
 	case "false", "False":
 		return lenientValue{kind: boolValue, raw: w}
 	case "null", "None", "nan", "NaN", "undefined":
@@ -279,17 +276,17 @@ func (p *lenientParser) literal() lenientValue {
 	if n, err := strconv.ParseFloat(w, 64); err == nil {
 		return lenientValue{kind: numberValue, num: n, raw: w}
 	}
-	p.bad = !p.atTruncation()
+	p.invalid = !p.atTruncation()
 	return lenientValue{}
 }
 
-// atTruncation reports whether a mark of truncation ("...", "<truncated>") is near p.i, or the text ends. The
-// parser then keeps the values before p.i and skips the rest.
+// atTruncation reports whether a mark of truncation ("...", "<truncated>") is near the offset, or the text ends there.
+// If so, atTruncation moves the offset to the end, so that the parser keeps the values before the mark.
 func (p *lenientParser) atTruncation() bool {
-	from := max(p.i-8, 0)
-	near := p.s[from:min(p.i+24, len(p.s))]
-	if containsAny(near, "...", "…", "truncated") || p.i >= len(p.s) {
-		p.i, p.lossy = len(p.s), true
+	from := max(p.offset-8, 0)
+	near := p.text[from:min(p.offset+24, len(p.text))]
+	if containsAny(near, "...", "…", "truncated") || p.offset >= len(p.text) {
+		p.offset, p.incomplete = len(p.text), true
 		return true
 	}
 	return false
@@ -324,8 +321,8 @@ func unescape(s string) string {
 	}
 }
 
-// surrogates returns the character of a surrogate pair that JSON escapes at the start of s, and the number of
-// bytes. A half without the other half is U+FFFD; 0 bytes mean that s does not begin with such an escape.
+// surrogates returns the character of the escaped surrogate pair (\ud83d\ude00) at the start of s, and the length of
+// the escape in bytes. An unpaired surrogate gives U+FFFD. The length is 0 if s does not begin with such an escape.
 func surrogates(s string) (rune, int) {
 	half := func(s string) rune {
 		if len(s) < 6 || s[:2] != `\u` {

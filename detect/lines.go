@@ -6,31 +6,31 @@ import (
 	"strings"
 )
 
-// weight is the strength of a line as evidence.
+// weight is the strength of a line as evidence of a failure.
 type weight uint8
 
 const (
-	nothing weight = iota
-	weak           // an error: evidence in the first or one of the last lines
-	strong         // a tool's summary of its failure: evidence in any line
+	noEvidence     weight = iota
+	weakEvidence          // a single error, which counts only in the first line and in the last lines
+	strongEvidence        // a tool's summary of its failure, which counts in any line
 )
 
-// failLine returns the rule and the weight of one line of the output of a program. The line is a result of
-// plainLine.
-func (p *phrases) failLine(t string) (string, weight) {
+// gradeLine returns the rule that a line of a program's output matches, and the weight of the line. t must be a result
+// of plainLine.
+func (p *phrases) gradeLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
-		return "", nothing
+		return "", noEvidence
 	}
-	if rule := cmp.Or(p.line.strong.rule(t), testFailureRule(t), buildFailureRule(t), toolFailureRule(t)); rule != "" {
-		return rule, strong
+	if rule := cmp.Or(p.line.strongEvidence.rule(t), testFailureRule(t), buildFailureRule(t), toolFailureRule(t)); rule != "" {
+		return rule, strongEvidence
 	}
-	if rule := cmp.Or(p.line.weak.rule(t), p.reportedErrorRule(t), positionedErrorRule(t)); rule != "" {
-		return rule, weak
+	if rule := cmp.Or(p.line.weakEvidence.rule(t), p.reportedErrorRule(t), positionedErrorRule(t)); rule != "" {
+		return rule, weakEvidence
 	}
-	return "", nothing
+	return "", noEvidence
 }
 
-// testFailureRule returns the rule of a summary of a test runner that counts or names failures.
+// testFailureRule returns the rule of a line in which a test runner counts or names failures, "" for other lines.
 func testFailureRule(t string) string {
 	switch {
 	case t == "FAIL" || t == "FAILED" || t == "FAILURES!" || t == "ERRORS!":
@@ -53,7 +53,8 @@ func testFailureRule(t string) string {
 	return ""
 }
 
-// buildFailureRule returns the rule of a failure of a compiler, a linter or a build tool.
+// buildFailureRule returns the rule of a line that reports a failure of a compiler, a linter or a build tool, "" for
+// other lines.
 func buildFailureRule(t string) string {
 	if strings.HasPrefix(t, "TS") && strings.Contains(t, " [ERROR]: ") { // deno
 		return "tsc"
@@ -75,7 +76,7 @@ func buildFailureRule(t string) string {
 		}
 	}
 	switch {
-	case strings.HasPrefix(t, "^") && strings.Contains(t, "^ SC"): // shellcheck, below the line
+	case strings.HasPrefix(t, "^") && strings.Contains(t, "^ SC"): // shellcheck
 		return "linter"
 	case strings.HasSuffix(t, "[build failed]"), strings.HasSuffix(t, "[setup failed]"):
 		return "go-build"
@@ -87,7 +88,7 @@ func buildFailureRule(t string) string {
 	return ""
 }
 
-// toolFailureRule returns the rule of a failure of another tool.
+// toolFailureRule returns the rule of a line that reports a crash or a failure of another tool, "" for other lines.
 func toolFailureRule(t string) string {
 	switch {
 	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"),
@@ -105,7 +106,7 @@ func toolFailureRule(t string) string {
 	return ""
 }
 
-// reportedErrorRule returns the rule of an error that a program, a shell or an exception reports.
+// reportedErrorRule returns the rule of a line in which a program or a shell reports an error, "" for other lines.
 func (p *phrases) reportedErrorRule(t string) string {
 	switch {
 	case p.line.errorLine.match(strings.ToLower(cutText(t, 24))):
@@ -127,7 +128,8 @@ func (p *phrases) reportedErrorRule(t string) string {
 	return ""
 }
 
-// positionedErrorRule returns the rule of an error after a file name, usually with a line number.
+// positionedErrorRule returns the rule of a line that begins with a file name, usually with a line number, and an
+// error, "" for other lines.
 func positionedErrorRule(t string) string {
 	file := fileBefore(t, ":")
 	rest := t[len(file):]
@@ -167,7 +169,7 @@ func countsFailures(t string) bool {
 	return false
 }
 
-// cutPosition removes "12:5: " from the start of a text.
+// cutPosition removes a line and a column ("12:5: ") from the start of a text. ok is false if there are none.
 func cutPosition(s string) (rest string, ok bool) {
 	line, rest, _ := strings.Cut(s, ":")
 	column, rest, ok := strings.Cut(rest, ": ")
@@ -185,7 +187,7 @@ func isLintError(s string) bool {
 		(len(number) == 3 || len(number) == 4)
 }
 
-// startsWithPosition reports whether a text begins with a line and a column: "12:5: undefined: x".
+// startsWithPosition reports whether a text begins with numbers of a line and a column: "12:5: undefined: x".
 func startsWithPosition(s string) bool {
 	_, ok := cutPosition(s)
 	return ok
@@ -201,8 +203,8 @@ func isMySQLError(t string) bool {
 	return ok && isNumber(code) && len(state) > 5 && state[5] == ')'
 }
 
-// hasErrorCode reports whether a line has an error with a code of letters and digits, at its start or after a
-// colon: "error NU1101: ...", "MSBUILD : error MSB1003: ...".
+// hasErrorCode reports whether a line contains "error" and a code of letters and digits, at its start or after a colon:
+// "error NU1101: ...", "MSBUILD : error MSB1003: ...".
 func hasErrorCode(t string) bool {
 	before, rest, ok := strings.Cut(t, "error ")
 	code, _, coded := strings.Cut(rest, ": ")
@@ -291,7 +293,7 @@ func pytestFails(t string) bool {
 	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && countsAny(t, " failed", " error")
 }
 
-// isPytestSummary reports whether a line is the last line of a quiet pytest: "1 failed, 7 passed in 0.12s".
+// isPytestSummary reports whether a line is the summary of pytest -q: "1 failed, 7 passed in 0.12s".
 func isPytestSummary(t string) bool {
 	counts, took, ok := strings.Cut(t, " in ")
 	took, _, _ = strings.Cut(took, " ")
@@ -307,7 +309,7 @@ func isPytestSummary(t string) bool {
 	return true
 }
 
-// countsAny reports whether a number other than 0 is directly before one of the words.
+// countsAny reports whether one of the words directly follows a number other than 0.
 func countsAny(t string, words ...string) bool {
 	for _, word := range words {
 		for rest, ok := t, true; ok; {

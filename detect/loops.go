@@ -6,37 +6,37 @@ import (
 
 // Loop is a call, or a group of calls, that the agent repeats with the same results.
 type Loop struct {
-	Index  int    // index of the item with the result, which gets the warning
+	Index  int    // index of the item with the newest result, which gets the warning
 	CallID string // id of the newest call of the loop
 	Tool   string
-	Args   string // as sent
+	Args   string // arguments of the newest call, as sent
 	Rule   string // "failed-again", "same-again", "same-answer", "same-failure", "no-change", "nothing-new", "cycle" or "edit-undo": see meaningOf
-	Again  bool   // the second warning of the same loop
+	Again  bool   // the loop already has a warning, and gets the second and last one
 }
 
-// Number of equal results that make a loop. A transient failure needs one result more.
+// Numbers of equal results that make a loop. A transient failure needs one more.
 const (
 	minFailed  = 2 // failures
-	minSilent  = 2 // results of a command that did not report its success
-	minSuccess = 5 // successes: an agent may read a thing several times
-	minGesture = 3 // clicks after which the page stays the same
+	minSilent  = 2 // successes of a command whose output does not report the success
+	minSuccess = 5 // other successes, because an agent may read the same file several times
+	minGesture = 3 // clicks that leave the page unchanged
 
-	minAfterWarning = 2 // equal results after a warning, for the second and last warning
+	minAfterWarning = 2 // equal results since the first warning that cause the second warning
 )
 
-// maxSteps is the number of steps before a step that are searched for a loop. The search reads and judges each of these
-// steps, so the bound limits the cost of a turn.
+// maxSteps is the maximum number of earlier steps that are searched for a loop. The search reads and judges each of
+// these steps, so the bound limits the cost of a turn.
 const maxSteps = 64
 
-// judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) is the i-th step back, nil
-// before the first step and when no visits are left; steps(0) is not nil.
+// judgeStep decides whether the newest step, steps(0), completes a loop. steps(i) returns the i-th step back. It
+// returns nil if there is no such step or if no visits are left, but never for steps(0).
 func judgeStep(steps func(int) *step) (Loop, bool) {
 	newest := steps(0)
 	v := newest.outcome()
 	if newest.memo.traits.repeats {
 		return Loop{}, false
 	}
-	count, warnings, sinceWarning := streak(steps)
+	count, warnings, sinceWarning := countStreak(steps)
 	loop := Loop{Index: newest.item, CallID: newest.callID, Tool: newest.call.result.tool, Args: newest.call.result.args}
 	switch {
 	case warnings > 1 || warnings == 1 && sinceWarning < minAfterWarning:
@@ -45,9 +45,9 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "failed-again"
 	case v.Outcome == OK && (newest.memo.silent && count >= minSilent || newest.memo.traits.gesture && count >= minGesture || count >= minSuccess):
 		loop.Rule = "same-again"
-	case v.Outcome == OK && count >= 2 && cycle(steps):
+	case v.Outcome == OK && count >= 2 && isCycle(steps):
 		loop.Rule = "cycle"
-	case manyAttempts(steps):
+	case repeatsAttempts(steps):
 		loop.Rule = "same-answer"
 	case failsInVariations(steps), failsAlike(steps):
 		loop.Rule = "same-failure"
@@ -55,7 +55,7 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 		loop.Rule = "no-change"
 	case seesNothingNew(steps):
 		loop.Rule = "nothing-new"
-	case undoesAgain(steps):
+	case repeatsUndo(steps):
 		loop.Rule = "edit-undo"
 	default:
 		return Loop{}, false
@@ -64,14 +64,15 @@ func judgeStep(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// streak counts the results that equal the newest result and belong to the same call, the warnings among these
-// results, and the results since the newest warning. The count ends where the state may have changed: at a call
-// with side effects, at a wait, at a turn of a person, at another result of the same call. The count of successes also
-// ends where a call between shows a change. Results are equal if outcome, exit code (see sameCode) and text are equal.
-func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
-	newest, crossed := steps(0), false // crossed: a turn of a person is between the newest call and the step
+// countStreak returns the number of successive results of the newest call that equal its newest result (count), the
+// number of warnings among them, and the number of results since the newest warning. The streak ends where the state
+// may have changed: at a call with side effects, at a wait, at a turn of a person, and at another result of the same
+// call. A streak of successes also ends where another call shows a change. Results are equal if outcome, exit code
+// (see sameCode) and text are equal.
+func countStreak(steps func(int) *step) (count, warnings, sinceWarning int) {
+	newest, crossed := steps(0), false // crossed: a turn of a person is between step s and the newest call
 	count, sinceWarning = 1, 1
-	var between []*step // the calls that differ from the newest call
+	var between []*step // other calls since the last equal call that was read
 	succeeds := newest.outcome().Outcome == OK
 	for i := 1; ; i++ {
 		s := steps(i)
@@ -103,9 +104,9 @@ func streak(steps func(int) *step) (count, warnings, sinceWarning int) {
 	}
 }
 
-// changesResults reports whether one of the steps may have changed results, or, with shown, whether two steps in turn
-// are one call with different results. The caller has found an equal call before the steps: a judgement of each step of
-// the conversation would cost milliseconds.
+// changesResults reports whether one of the steps may have changed the results of later calls. If shown is true, two
+// successive steps that are the same call with different results also count as a change. To judge every step of a
+// conversation would cost milliseconds, so the callers first find an equal call before the steps.
 func changesResults(steps []*step, shown bool) bool {
 	for i, s := range steps {
 		if s.mayChangeResults() || shown && i > 0 && showsChange(steps[i-1], s) {
@@ -115,21 +116,20 @@ func changesResults(steps []*step, shown bool) bool {
 	return false
 }
 
-// cycle reports whether the last two to four steps repeat the steps before: A B A B or A B C A B C, each with
-// an equal result, and no step has side effects. A cycle of four calls needs three rounds, because an agent may
-// read four files a second time. A cycle of two or three steps with a note of the agent also needs three
-// rounds.
-func cycle(steps func(int) *step) bool {
+// isCycle reports whether the last two to four steps repeat the steps before them with equal results, such as A B A B
+// or A B C A B C, and no step has side effects. A cycle of four calls needs three rounds, because an agent may read
+// four files a second time. A cycle of two or three steps also needs three rounds if one step is a note of the agent.
+func isCycle(steps func(int) *step) bool {
 	return repeatsLast(steps, 2, 2, canLoop) || repeatsLast(steps, 3, 2, canLoop) || repeatsLast(steps, 4, 3, canLoop) ||
 		repeatsLast(steps, 2, 3, canLoopOrPlans) || repeatsLast(steps, 3, 3, canLoopOrPlans)
 }
 
-func canLoop(s *step) bool { return !s.cannotLoop() }
+func canLoop(s *step) bool { return !s.isExcludedFromLoops() }
 
-func canLoopOrPlans(s *step) bool { return s.memo.traits.plans || !s.cannotLoop() }
+func canLoopOrPlans(s *step) bool { return s.memo.traits.plans || !s.isExcludedFromLoops() }
 
-// repeatsLast reports whether the last rounds*n steps are rounds repetitions of the same n steps with equal
-// results, and fits accepts each step.
+// repeatsLast reports whether the last rounds*n steps consist of the same n steps, repeated with equal results, and
+// whether fits accepts each step.
 func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bool {
 	last := make([]*step, rounds*n)
 	for i := range last {
@@ -149,16 +149,16 @@ func repeatsLast(steps func(int) *step, n, rounds int, fits func(*step) bool) bo
 	return !sameCall(last[0], last[1])
 }
 
-// keepsStreak reports whether a streak of failures continues across the turn of a person. A person may repair
-// their machine, so the streak of a shell, a file tool or a browser ends. The streak of an API continues,
-// unless the person reports a change or the failure is transient.
+// keepsStreak reports whether a streak of failures continues across the turn of a person. The person may have repaired
+// the machine, so the streak of a shell, a file tool or a browser ends. The streak of any other tool continues, unless
+// the person reports a change or the failure is transient.
 func keepsStreak(newest, person *step) bool {
 	v := newest.outcome()
 	return v.Outcome == Error && newest.toolCall().purpose == purposeOther && !person.reportsChange() && !newest.isTransient()
 }
 
-// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop reports
-// whether a step failed, or an earlier step made the same call; there is no other loop.
+// findLoops judges the n newest steps, the oldest first, and returns at most maxLoops loops. mayLoop is a cheap test:
+// it returns false for a step that cannot complete a loop.
 func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	var loops []Loop
 	var finder loopFinder
@@ -171,17 +171,17 @@ func (h *history) findLoops(n int, mayLoop func(*step) bool) []Loop {
 	return loops
 }
 
-// loopFinder judges steps, the oldest first. found holds the calls with a loop: equal calls of one answer are
-// one loop.
+// loopFinder judges steps, the oldest first. found holds the calls of the loops that were found, because equal calls of
+// one answer are reported as a single loop.
 type loopFinder struct{ found map[answeredCall]bool }
 
-// answeredCall is a call of one answer.
+// answeredCall identifies equal calls of one answer.
 type answeredCall struct {
 	batch      int
 	tool, args string
 }
 
-// judge decides whether the step s completes a loop. steps(i) is the i-th step before s. mayLoop: see
+// judge decides whether the step s completes a loop. steps(i) returns the i-th step before s. mayLoop is the test of
 // findLoops.
 func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back int) *step) (Loop, bool) {
 	if s.person || s.automatic || s.call.result.tool == "" || !mayLoop(s) {
@@ -207,19 +207,19 @@ func (f *loopFinder) judge(s *step, mayLoop func(*step) bool, steps func(back in
 	return loop, true
 }
 
-// Loops returns the loops among the new tool results of a request with its whole history. warned holds the ids
-// of the calls that got a warning in this session, also of a warning that the holdout withheld. recall returns
-// calls of earlier replies, for results whose call is not in the request.
+// Loops returns the loops that the new tool results of a request complete. The request must contain its whole history.
+// warned holds the ids of the calls that got a warning in this session, including warnings that the holdout withheld.
+// recall returns calls of earlier replies, for results whose call is not in the request.
 //
-// A turn without a repetition is cheap: Loops searches the raw bytes of the history for literals of the call
-// and decodes only the items that contain all literals.
+// A turn without a repetition is cheap: Loops searches the raw bytes of the history for literals of the call, and
+// decodes only the items that contain all of these literals.
 func (r *Results) Loops(
 	req *wire.Request, warned map[string]bool, recall func(callID string) (wire.Call, bool),
 ) []Loop {
 	from := req.New()
-	h := &history{req: req, res: r, firstNew: from, unread: req.End(), visits: maxVisits, warned: warned, recall: recall}
-	h.fill()
-	h.answerStart = h.unread
+	h := &history{req: req, res: r, firstNew: from, unreadEnd: req.End(), visitsLeft: maxVisits, warned: warned, recall: recall}
+	h.readBatch()
+	h.answerStart = h.unreadEnd
 	return h.findLoops(len(h.steps), func(s *step) bool {
 		return s.item >= from && !warned[s.callID] && (s.outcome().Outcome == Error || h.hasEarlierResult(s) || h.hasEarlierCall(s))
 	})

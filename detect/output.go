@@ -5,13 +5,14 @@ import (
 	"strings"
 )
 
-// lastLines is the number of lines at the end of an output that show how the program ended.
+// lastLines is the number of lines at the end of an output that count as its last lines, which show how the program
+// ended.
 const lastLines = 4
 
-// outputFails reports whether the output of a program shows a failure, and returns the rule. A tool's summary
-// of its failure is evidence in any line. An error is evidence in the first line, among the last lines, or as a
-// traceback at the end.
-func (p *phrases) outputFails(body string) (string, bool) {
+// outputFailureRule returns the rule of a failure that the output of a program shows, and false for none. A tool's
+// summary of its failure counts in any line. An error counts in the first line, in the last lines, or as a traceback at
+// the end.
+func (p *phrases) outputFailureRule(body string) (string, bool) {
 	var lines []string // results of plainLine, without empty lines
 	for line := range strings.SplitSeq(body, "\n") {
 		if t := plainLine(line); t != "" {
@@ -25,7 +26,7 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	for _, t := range lines[max(len(lines)-lastLines, 0):] {
 		succeeded = succeeded || p.isSuccessLine(t)
 	}
-	if rule, bad := p.statement(lines[0]); bad && !succeeded && rule != "no-such" {
+	if rule, bad := p.errorMessageRule(lines[0]); bad && !succeeded && rule != "no-such" {
 		return rule, true
 	}
 	if isNodeCrash(lines) {
@@ -39,14 +40,14 @@ func (p *phrases) outputFails(body string) (string, bool) {
 		if t == "╷" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "Error: ") {
 			return "terraform", true // terraform draws a box around each error
 		}
-		rule, w := p.failLine(t)
-		if w == nothing {
-			rule, w = p.failLine(withoutSigns(t))
+		rule, w := p.gradeLine(t)
+		if w == noEvidence {
+			rule, w = p.gradeLine(withoutSigns(t))
 		}
 		switch {
-		case w == strong && (!succeeded || i >= len(lines)-lastLines):
+		case w == strongEvidence && (!succeeded || i >= len(lines)-lastLines):
 			return rule, true
-		case w == weak && !succeeded && (i >= len(lines)-lastLines || i == 0 && rule == "command"):
+		case w == weakEvidence && !succeeded && (i >= len(lines)-lastLines || i == 0 && rule == "command"):
 			return rule, true
 		case rule == "shell":
 			shellErrors++
@@ -57,8 +58,8 @@ func (p *phrases) outputFails(body string) (string, bool) {
 	return "shell", shellErrors*2 >= len(lines)
 }
 
-// endsInTraceback reports whether fewer than lastLines lines follow the last traceback. A program with more
-// output caught the exception.
+// endsInTraceback reports whether fewer than lastLines lines follow the last traceback. If more lines follow, the
+// program caught the exception.
 func endsInTraceback(body string) bool {
 	i := strings.LastIndex(body, "Traceback (most recent call last)")
 	if i < 0 {
@@ -75,7 +76,8 @@ func endsInTraceback(body string) bool {
 	return after < lastLines
 }
 
-// isNodeCrash reports whether an exception ended a program of node. Node then prints the stack and its version.
+// isNodeCrash reports whether the output ends like the output of a Node program that an exception ended: with the
+// version of Node.
 func isNodeCrash(lines []string) bool {
 	return slices.ContainsFunc(lines[max(len(lines)-8, 0):], func(t string) bool {
 		return strings.HasPrefix(t, "Node.js v") && len(t) < 24
@@ -135,22 +137,23 @@ func (p *phrases) allShellErrors(body string) bool {
 	return allLines(body, func(t string) bool { return p.isShellError(t) || p.line.command.match(t) })
 }
 
-// onlyOwnErrors reports whether the output of a read-only command consists of errors of the shell or of the
-// command's programs, with advice after the first error. Files and logs may contain errors of other programs.
+// onlyOwnErrors reports whether the output of a read-only command consists of errors of the shell or of the command's
+// own programs. Advice may follow the first error. Errors of other programs do not count, because the command may print
+// a file or a log.
 func (c *shellCommand) onlyOwnErrors(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	errs := hasPrefixOf(strings.ToLower(c.last+" "+first), c.phrases.lists["program errs"])
-	if strings.Count(body, "\n") < 12 && (errs || c.calls(first) && c.phrases.isOwnError(first)) {
+	errs := hasPrefixOf(strings.ToLower(c.lastProgram+" "+first), c.phrases.lists["program errs"])
+	if strings.Count(body, "\n") < 12 && (errs || c.startsWithProgram(first) && c.phrases.isOwnError(first)) {
 		return true
 	}
-	filters := c.phrases.inList("program filters", c.last)
+	filters := c.phrases.inList("program filters", c.lastProgram)
 	return allLines(body, func(t string) bool {
-		return c.phrases.isShellError(t) && c.calls(t) || !filters && c.phrases.line.command.match(t)
+		return c.phrases.isShellError(t) && c.startsWithProgram(t) || !filters && c.phrases.line.command.match(t)
 	})
 }
 
-// allLines reports whether a text of at most 2000 bytes has non-empty lines, and accept accepts each of these
-// lines.
+// allLines reports whether accept accepts each non-empty line of a text. The result is false for a text without such
+// lines, and for a text of more than 2000 bytes.
 func allLines(body string, accept func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
@@ -166,13 +169,13 @@ func allLines(body string, accept func(line string) bool) bool {
 	return n > 0
 }
 
-// hasOwnError reports whether a program of the command reports a failure in the first two or the last lines,
-// git in any line.
+// hasOwnError reports whether a program of the command reports a failure in the first two lines or in the last lines.
+// For git, the failure may be in any line.
 func (c *shellCommand) hasOwnError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.phrases.endsInSuccess(body) {
 		return false
 	}
-	git := !c.phrases.inList("program filters", c.last) &&
+	git := !c.phrases.inList("program filters", c.lastProgram) &&
 		slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
 	count, n := strings.Count(strings.TrimSpace(body), "\n")+1, 0
 	for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
@@ -183,14 +186,14 @@ func (c *shellCommand) hasOwnError(body string) bool {
 		if n > 2 && n <= count-lastLines {
 			continue
 		}
-		if t := plainLine(line); c.phrases.isOwnError(t) && c.calls(t) {
+		if t := plainLine(line); c.phrases.isOwnError(t) && c.startsWithProgram(t) {
 			return true
 		}
 	}
 	return false
 }
 
-// isOwnError reports whether a line begins with "name: " and has a word for a failure.
+// isOwnError reports whether a line begins with the name of a program and a colon, and has a word for a failure.
 func (p *phrases) isOwnError(t string) bool {
 	name, rest, _ := strings.Cut(cutText(t, 300), ": ")
 	name = strings.TrimSuffix(name, " ") // PowerShell
@@ -215,8 +218,8 @@ func (p *phrases) isOwnError(t string) bool {
 	return false
 }
 
-// calls reports whether a line begins with the name of a shell or of a program of the command.
-func (c *shellCommand) calls(line string) bool {
+// startsWithProgram reports whether a line begins with the name of a shell or of a program of the command.
+func (c *shellCommand) startsWithProgram(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimSuffix(name, " ")
 	name = strings.TrimLeft(name[strings.LastIndexByte(name, '/')+1:], "-")

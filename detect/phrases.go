@@ -10,8 +10,8 @@ import (
 	"sync"
 )
 
-// Each line of a list is a phrase: class, language, phrase, and a test case, between tabs. The test case
-// is a text whose judgement depends on the phrase. A phrase that begins or ends with a blank is quoted.
+// Each line of a list has a class, a language, a phrase and a test case, separated by tabs. The test case is a text
+// whose judgement depends on the phrase. A phrase that begins or ends with a blank is in double quotes.
 var (
 	//go:embed phrases.tsv
 	phrasesText string // wordings of people, programs and agents
@@ -19,7 +19,7 @@ var (
 	callsText string // names of tools, arguments, programs and fields
 )
 
-// wording returns the phrases of detect.
+// wording returns the compiled phrases of phrases.tsv and calls.tsv.
 //
 //nolint:gochecknoglobals // immutable, read at the first use
 var wording = sync.OnceValue(func() *phrases {
@@ -30,14 +30,14 @@ var wording = sync.OnceValue(func() *phrases {
 	return compile(list)
 })
 
-// phrases are wordings by meaning. Lists keep the order of the file.
+// phrases holds the phrases of both files by their class. Lists keep the order of the file.
 type phrases struct {
 	lists map[string][]string        // by class
 	sets  map[string]map[string]bool // lists as sets
 
-	toolLists map[string][]string // for a word of a tool's name: the lists of class "tool" with the word
+	toolLists map[string][]string // by word of a tool's name: the lists of class "tool" that contain the word
 
-	waits, polls, carriers commandList
+	waits, polls, launchers commandList
 
 	message messagePhrases
 	line    linePhrases
@@ -48,30 +48,30 @@ type phrases struct {
 	sideOrders               []ruledPhrase // objects of the housekeeping of chat front ends
 }
 
-// messagePhrases are phrases of the message of a failure, by their first byte.
+// messagePhrases are phrases of error messages.
 type messagePhrases struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
-	missing                       prefixes // without the leading blank
+	missing                       prefixes // the phrases lack their leading blank
 }
 
-// linePhrases are phrases of lines of an output, by their first byte.
+// linePhrases are phrases at the start of the lines of a program's output.
 type linePhrases struct {
-	command, errorLine, shell, strong, weak prefixes
+	command, errorLine, shell, strongEvidence, weakEvidence prefixes
 }
 
 // inList reports whether a word is in a list.
 func (p *phrases) inList(list, word string) bool { return p.sets[list][word] }
 
-// isKey reports whether the name of an argument or a field is in a list of keys.
+// isKey reports whether the name of an argument or a field is in the list "key LIST" of calls.tsv.
 func (p *phrases) isKey(list, key string) bool { return p.inList("key "+list, strings.ToLower(key)) }
 
-// areKeys reports whether all names are in a list of keys.
+// areKeys reports whether all names are in the list "key LIST" of calls.tsv.
 func (p *phrases) areKeys(list string, keys []string) bool {
 	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
-// ruledPhrase is a phrase with the rule, or the kind of side request, that the phrase stands for.
+// ruledPhrase is a phrase with the rule, or the kind of side request, that a match of the phrase gives.
 type ruledPhrase struct{ rule, text string }
 
 // prefixes holds phrases by their first byte.
@@ -104,10 +104,10 @@ func (p *prefixes) rule(s string) string {
 
 // listLine is a line of phrases.tsv or calls.tsv.
 type listLine struct {
-	class  string // its first word decides which field of phrases gets the phrase
-	phrase string
-	text   string // test case: a text whose judgement depends on the phrase
-	place  string // file and line number
+	class    string // its first word decides which field of phrases gets the phrase
+	phrase   string
+	testCase string // test case: a text whose judgement depends on the phrase
+	position string // file and line number
 }
 
 // readLists returns the lines of phrases.tsv and calls.tsv.
@@ -131,19 +131,19 @@ func readList(file, text string) ([]listLine, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
-		place := fmt.Sprintf("%s:%d", file, n)
+		position := fmt.Sprintf("%s:%d", file, n)
 		fields := strings.Split(line, "\t")
 		if len(fields) != 4 || slices.Contains(fields, "") {
-			return nil, fmt.Errorf("%s: want class, language, phrase and case, between tabs", place)
+			return nil, fmt.Errorf("%s: want class, language, phrase and case, between tabs", position)
 		}
 		phrase := fields[2]
 		if phrase[0] == '"' {
 			var err error
 			if phrase, err = strconv.Unquote(phrase); err != nil {
-				return nil, fmt.Errorf("%s: the phrase: %w", place, err)
+				return nil, fmt.Errorf("%s: the phrase: %w", position, err)
 			}
 		}
-		out = append(out, listLine{fields[0], phrase, unescape.Replace(fields[3]), place})
+		out = append(out, listLine{fields[0], phrase, unescape.Replace(fields[3]), position})
 	}
 	return out, nil
 }
@@ -152,12 +152,12 @@ func readList(file, text string) ([]listLine, error) {
 func compile(list []listLine) *phrases {
 	p := &phrases{
 		lists: map[string][]string{}, sets: map[string]map[string]bool{}, toolLists: map[string][]string{},
-		waits: commandList{}, polls: commandList{}, carriers: commandList{},
+		waits: commandList{}, polls: commandList{}, launchers: commandList{},
 	}
 	prefixed := map[string]*prefixes{
 		"error": &p.message.errors, "error-ends": &p.message.errorEnds, "error-alone": &p.message.errorAlone,
 		"unable": &p.message.unable, "invalid": &p.message.invalid, "command": &p.line.command, "missing": &p.message.missing,
-		"error-line": &p.line.errorLine, "shell": &p.line.shell, "fails": &p.line.strong, "reports": &p.line.weak,
+		"error-line": &p.line.errorLine, "shell": &p.line.shell, "fails": &p.line.strongEvidence, "reports": &p.line.weakEvidence,
 	}
 	for _, l := range list {
 		class, more, _ := strings.Cut(l.class, " ")
@@ -177,11 +177,11 @@ func compile(list []listLine) *phrases {
 			p.message.errors.add(l.phrase, class)
 			p.line.errorLine.add(l.phrase, class)
 		case "waits":
-			p.waits.add(l.phrase)
+			p.waits.addForm(l.phrase)
 		case "polls":
-			p.polls.add(l.phrase)
+			p.polls.addForm(l.phrase)
 		case "carries":
-			p.carriers.add(l.phrase)
+			p.launchers.addForm(l.phrase)
 		default:
 			if to := prefixed[class]; to != nil {
 				to.add(strings.TrimPrefix(l.phrase, " "), cmp.Or(more, class))
@@ -200,8 +200,8 @@ func compile(list []listLine) *phrases {
 	return p
 }
 
-// refusalWording is a sentence with which a harness refuses a call. The sentence begins the result or
-// one of its first lines.
+// refusalWording is the start of a sentence with which a harness refuses a call. The sentence is at the start of one of
+// the first lines of the result.
 type refusalWording struct {
 	text string // lower case
 	by   Refuser

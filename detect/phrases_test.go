@@ -25,34 +25,34 @@ func readingOf(p *phrases, class, phrase, text string) string {
 		by, rule := p.refusalLine(strings.ToLower(text))
 		return fmt.Sprint(by, " ", rule)
 	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing":
-		rule, _ := p.statement(text)
+		rule, _ := p.errorMessageRule(text)
 		return rule
 	case "about-call", "word-class", "service-fails", "action-fails", "lookup-fails":
 		name := map[string]string{"about-call": "get_film", "action-fails": "book_cart"}[class]
 		call := p.analyseCall(cmp.Or(name, "get_cart"), "{}")
 		return fmt.Sprint(p.classify(&call, text, 0))
 	case "complaint", "no-complaint":
-		return fmt.Sprint(p.isErrorMessage(text))
+		return fmt.Sprint(p.isErrorMessageField(text))
 	case "command", "shell", "shell-anywhere", "command-anywhere", "fails", "reports", "error-line":
-		rule, weight := p.failLine(text)
+		rule, weight := p.gradeLine(text)
 		return fmt.Sprint(rule, weight, p.line.command.match(text), p.isShellError(text))
 	case "done":
 		return fmt.Sprint(p.isSuccessLine(text))
 	case "own-failure", "own-note":
 		return fmt.Sprint(p.isOwnError(text))
 	case "time-of", "time-up":
-		return fmt.Sprint(p.timedOut(text))
+		return fmt.Sprint(p.reportsTimeOut(text))
 	case "edited", "not-edited", "edit-shown", "edit-failed":
-		return fmt.Sprint(p.editJudgement(text))
+		return fmt.Sprint(p.judgeEdit(text))
 	case "passing", "status-before":
 		return fmt.Sprint(p.isTransient(Judgement{}, text))
 	case "empty":
 		return fmt.Sprint(p.unframe(text).empty)
 	case "page-title", "page-heading":
-		rule, _ := p.pageFails(text, true)
+		rule, _ := p.errorPageRule(text, true)
 		return rule
 	case "status-behind", "status-in", "status-word", "counted-errors":
-		rule, _ := p.statement(text)
+		rule, _ := p.errorMessageRule(text)
 		return rule
 	case "refusal-behind":
 		by, _ := p.refusalLine(text)
@@ -123,7 +123,7 @@ func readingOf(p *phrases, class, phrase, text string) string {
 func callReadingOf(p *phrases, class, phrase, text string) string {
 	describeCall := func(name, args, result string) string {
 		c := p.analyseCall(name, args)
-		return fmt.Sprint(c.purpose, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.shell.waits, c.shell.polls, c.verifies(),
+		return fmt.Sprint(c.purpose, c.runsCode(), c.command, c.shell.readOnly, c.shell.statusMasked, c.shell.waits, c.shell.polls, c.verificationKind(),
 			c.mayChange(), c.pressesKey(), p.classify(&c, result, 0))
 	}
 	switch kind, _, _ := strings.Cut(class, " "); {
@@ -180,9 +180,9 @@ func unneededPhrases(t *testing.T, list []listLine) (faults []string) {
 	all := compile(list)
 	for i, l := range list {
 		less := without(all, list, i)
-		if got := readingOf(all, l.class, l.phrase, l.text); got == readingOf(less, l.class, l.phrase, l.text) {
+		if got := readingOf(all, l.class, l.phrase, l.testCase); got == readingOf(less, l.class, l.phrase, l.testCase) {
 			faults = append(faults, fmt.Sprintf("%s: the result for the test case %[4]q is %[5]s with and without the phrase %[3]q of %[2]s: "+
-				"change the test case, or delete the phrase", l.place, l.class, l.phrase, l.text, got))
+				"change the test case, or delete the phrase", l.position, l.class, l.phrase, l.testCase, got))
 		}
 	}
 	return faults

@@ -21,17 +21,16 @@ type Transcript struct {
 	Reward     *float64      // reward of the conversation, from 0 to 1; nil means unknown
 }
 
-// Read reads transcripts: JSON lines, JSON objects that span lines, an array of objects, or a bare list of
-// messages. Read holds one transcript in memory. A line or a transcript with a fault is skipped; the returned
-// error names the line numbers. An error of each stops Read.
+// Read reads transcripts and calls each for every transcript. The input is JSON lines, JSON objects that span several
+// lines, an array of objects, or an array of messages. Read holds only one transcript in memory. An invalid line or
+// transcript is skipped, and the returned error names its line number. An error of each stops Read.
 func Read(r io.Reader, each func(Transcript) error) error { return read(r, each, nil) }
 
-// read is Read with concurrent inspection: transcripts of JSON lines go to ahead instead of each, unless ahead
-// is nil.
-func read(r io.Reader, each func(Transcript) error, ahead *inspectors) error {
-	rd := &reading{each: each, ahead: ahead, in: bufio.NewReaderSize(r, partSize), line: 1, rest: fileSize(r)}
-	if ahead != nil {
-		ahead.fault = rd.lineFault
+// read is Read with concurrent inspection. If pool is not nil, transcripts of JSON lines go to pool instead of each.
+func read(r io.Reader, each func(Transcript) error, inspectors *inspectors) error {
+	rd := &transcriptReader{each: each, inspectors: inspectors, in: bufio.NewReaderSize(r, partSize), line: 1, unreadBytes: fileSize(r)}
+	if inspectors != nil {
+		inspectors.reportError = rd.addTranscriptError
 	}
 	if bom, _ := rd.in.Peek(3); bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
 		_, _ = rd.in.Discard(3)
@@ -48,33 +47,33 @@ func read(r io.Reader, each func(Transcript) error, ahead *inspectors) error {
 	if err != nil && !rd.stopped {
 		err = fmt.Errorf("read transcripts: %w", err)
 	}
-	if len(rd.moreFaults) > 0 {
-		rd.faults = append(rd.faults, errors.New(listLines(rd.moreFaults)))
+	if len(rd.moreErrorLines) > 0 {
+		rd.lineErrors = append(rd.lineErrors, errors.New(listLines(rd.moreErrorLines)))
 	}
-	return errors.Join(append(rd.faults, err)...)
+	return errors.Join(append(rd.lineErrors, err)...)
 }
 
 var errEmpty = errors.New("the input is empty")
 
-// reading splits a text into the JSON objects of the top level and of arrays on the top level.
-type reading struct {
-	each       func(Transcript) error
-	ahead      *inspectors // nil means the transcripts of JSON lines go to each, too
-	in         *bufio.Reader
-	stopped    bool    // each returned an error
-	faults     []error // the first faults
-	moreFaults []int   // lines of the other faults
+// transcriptReader splits a text into the JSON objects on the top level and the elements of arrays on the top level.
+type transcriptReader struct {
+	each           func(Transcript) error
+	inspectors     *inspectors // nil means the transcripts of JSON lines go to each, too
+	in             *bufio.Reader
+	stopped        bool    // each returned an error
+	lineErrors     []error // the first faults
+	moreErrorLines []int   // lines of the other faults
 
-	rest       int64     // number of bytes of the file that are unread; 0 means unknown
-	line       int       // number of the current line, from 1
-	any        bool      // the text holds more than white space
-	skipLine   bool      // the rest of the current line is skipped
-	lineValues [][]byte  // complete values of the current line
-	list       *list     // the array that is not closed yet; nil if none
-	open       openValue // the value that is not complete yet
+	unreadBytes int64      // number of bytes of the file that are unread; 0 means unknown
+	line        int        // number of the current line, from 1
+	hasContent  bool       // the text holds more than white space
+	skipLine    bool       // the rest of the current line is skipped
+	lineValues  [][]byte   // complete values of the current line
+	array       *openArray // the array that is not closed yet; nil if none
+	open        openValue  // the value that is not complete yet
 }
 
-// fileSize returns the size of a file, 0 for another reader.
+// fileSize returns the size of a regular file in bytes, 0 for any other reader.
 func fileSize(r io.Reader) int64 {
 	file, ok := r.(interface{ Stat() (fs.FileInfo, error) })
 	if !ok {
@@ -86,26 +85,27 @@ func fileSize(r io.Reader) int64 {
 	return 0
 }
 
-// list is an array on the top level. The elements are transcripts, or the messages of one transcript.
-type list struct {
-	start    int
-	n        int  // number of elements
-	comma    bool // the next character must be a comma, a closing bracket or a line break
-	broken   bool // an element is not valid JSON
-	messages []byte
+// openArray is an array on the top level whose end is not read yet. The elements are transcripts, or the messages of
+// one transcript.
+type openArray struct {
+	start      int
+	count      int  // number of elements
+	needsComma bool // the next character must be a comma, a closing bracket or a line break
+	invalid    bool // an element is not valid JSON
+	messages   []byte
 }
 
-// maxFaults is the number of faults of a file that are reported in full. A file of an unknown format has one
-// fault per line.
-const maxFaults = 10
+// maxLineErrors is the maximum number of errors that are reported in full. A file of an unknown format has one error
+// per line.
+const maxLineErrors = 10
 
 // readAll reads the input to its end.
-func (r *reading) readAll() error {
+func (r *transcriptReader) readAll() error {
 	for atStart := true; ; {
 		part, err := r.in.ReadSlice('\n')
 		if errors.Is(err, bufio.ErrBufferFull) {
 			err = nil
-			if atStart && r.open.depth > 0 && (part[0] == '{' || part[0] == '[') { // dropCutValue needs the whole line
+			if atStart && r.open.depth > 0 && (part[0] == '{' || part[0] == '[') { // dropTruncatedValue needs the whole line
 				var rest []byte
 				part = bytes.Clone(part)
 				rest, err = r.in.ReadBytes('\n')
@@ -115,10 +115,10 @@ func (r *reading) readAll() error {
 		if err != nil && !errors.Is(err, io.EOF) {
 			return err
 		}
-		r.rest = max(r.rest-int64(len(part)), 0)
+		r.unreadBytes = max(r.unreadBytes-int64(len(part)), 0)
 		if len(part) > 0 {
 			if atStart {
-				r.dropCutValue(part)
+				r.dropTruncatedValue(part)
 			}
 			if failed := r.split(part); failed != nil {
 				return failed
@@ -131,90 +131,91 @@ func (r *reading) readAll() error {
 			r.line++
 		}
 		if err != nil {
-			return r.end()
+			return r.finish()
 		}
 	}
 }
 
-// outside reads a character outside of a value.
-func (r *reading) outside(c byte) error {
-	r.any = true
+// readStructural reads a character between two values: a bracket or a comma.
+func (r *transcriptReader) readStructural(c byte) error {
+	r.hasContent = true
 	switch {
-	case c == '{' && (r.list == nil || !r.list.comma):
-		r.open.depth, r.open.start, r.open.starts = 1, r.line, nil
-		if r.list == nil {
+	case c == '{' && (r.array == nil || !r.array.needsComma):
+		r.open.depth, r.open.start, r.open.possibleStarts = 1, r.line, nil
+		if r.array == nil {
 			r.open.raw = nil // a transcript keeps its bytes
 		}
 		r.open.raw = r.open.raw[:0]
 	case c == '[':
-		if r.list != nil {
-			r.dropBroken(r.list.start, errCut)
+		if r.array != nil {
+			r.dropInvalid(r.array.start, errTruncated)
 			r.skipLine = false
 		}
-		r.list = &list{start: r.line, messages: []byte(`{"messages":[`)}
-	case c == ',' && r.list != nil && r.list.n > 0:
-		r.list.comma = false
-	case c == ']' && r.list != nil:
+		r.array = &openArray{start: r.line, messages: []byte(`{"messages":[`)}
+	case c == ',' && r.array != nil && r.array.count > 0:
+		r.array.needsComma = false
+	case c == ']' && r.array != nil:
 		return r.endList()
-	case r.list != nil && r.list.comma:
-		r.dropBroken(r.line, errors.New("a comma is missing between two elements"))
+	case r.array != nil && r.array.needsComma:
+		r.dropInvalid(r.line, errors.New("a comma is missing between two elements"))
 	default:
-		r.dropBroken(r.line, errors.New("the text does not begin with { or ["))
+		r.dropInvalid(r.line, errors.New("the text does not begin with { or ["))
 	}
 	return nil
 }
 
-// dropBroken reports that a line is not valid JSON, drops the open value, and skips the rest of the current
-// line if line is the current line.
-func (r *reading) dropBroken(line int, why error) {
-	r.reportFault(line, "", fmt.Errorf("the text is not JSON: %w", why))
-	for _, n := range r.open.starts {
-		r.reportFault(n, "", fmt.Errorf("the text is not JSON: %w", why))
+// dropInvalid reports that line number line is not valid JSON, and drops the open value. If this is the current line,
+// dropInvalid also skips the rest of the line.
+func (r *transcriptReader) dropInvalid(line int, why error) {
+	r.reportLineError(line, "", fmt.Errorf("the text is not JSON: %w", why))
+	for _, n := range r.open.possibleStarts {
+		r.reportLineError(n, "", fmt.Errorf("the text is not JSON: %w", why))
 	}
-	r.open.depth, r.open.inString, r.open.escaped, r.open.starts, r.lineValues = 0, false, false, nil, nil
+	r.open.depth, r.open.inString, r.open.escaped, r.open.possibleStarts, r.lineValues = 0, false, false, nil, nil
 	r.skipLine = line == r.line
-	if r.list != nil {
-		if r.list.broken, r.list.comma = true, false; r.list.start == line {
-			r.list = nil // line does not begin an array, or begins an array that was cut
+	if r.array != nil {
+		if r.array.invalid, r.array.needsComma = true, false; r.array.start == line {
+			r.array = nil // the bracket on the line begins no array, or the array ends early
 		}
 	}
 }
 
-// value reads a complete value: the element of an array, or a value of the current line.
-func (r *reading) value(raw []byte) error {
-	if r.list == nil {
+// addValue handles a complete value. An element of an array is emitted, or added to the messages of the array. Any
+// other value waits for the end of its line.
+func (r *transcriptReader) addValue(raw []byte) error {
+	if r.array == nil {
 		r.open.raw = nil
-		r.lineValues = append(r.lineValues, raw) // endLine emits the values, if the line has no fault
+		r.lineValues = append(r.lineValues, raw) // endLine emits the values if the whole line is valid
 		return nil
 	}
 	r.open.raw = raw[:0]
-	r.list.n++
-	r.list.comma = true
+	r.array.count++
+	r.array.needsComma = true
 	rec, err := wire.ReadRecording(raw)
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
-		r.list.broken = true
+		r.array.invalid = true
 	}
 	if errors.Is(err, wire.ErrNoRecording) {
-		if len(r.list.messages) > len(`{"messages":[`) {
-			r.list.messages = append(r.list.messages, ',')
+		if len(r.array.messages) > len(`{"messages":[`) {
+			r.array.messages = append(r.array.messages, ',')
 		}
-		r.list.messages = r.extend(r.list.messages, raw)
+		r.array.messages = r.extend(r.array.messages, raw)
 		return nil
 	}
 	r.open.raw = nil // a transcript keeps its bytes
 	return r.emit(raw, rec, err)
 }
 
-// endLine emits the values of a line.
-func (r *reading) endLine() error {
+// endLine emits the complete values of the current line.
+func (r *transcriptReader) endLine() error {
 	values := r.lineValues
 	r.lineValues, r.skipLine = nil, false
-	if r.list != nil {
-		r.list.comma = false
+	if r.array != nil {
+		r.array.needsComma = false
 	}
 	for _, raw := range values {
-		if r.ahead != nil && r.list == nil && len(raw) <= maxAhead {
-			if err := r.ahead.add(raw, r.open.start); err != nil {
+		if r.inspectors != nil && r.array == nil && len(raw) <= maxConcurrentLine {
+			if err := r.inspectors.add(raw, r.open.start); err != nil {
 				r.stopped = true
 				return err
 			}
@@ -229,10 +230,10 @@ func (r *reading) endLine() error {
 }
 
 // endList emits the messages of an array as one transcript.
-func (r *reading) endList() error {
-	l := r.list
-	r.list = nil
-	if l.broken || len(l.messages) == len(`{"messages":[`) {
+func (r *transcriptReader) endList() error {
+	l := r.array
+	r.array = nil
+	if l.invalid || len(l.messages) == len(`{"messages":[`) {
 		return nil
 	}
 	r.open.start = l.start
@@ -241,22 +242,22 @@ func (r *reading) endList() error {
 	return r.emit(raw, rec, err)
 }
 
-// end reports a value or an array without an end, and an empty text, and emits the values of the last line.
-func (r *reading) end() error {
+// finish emits the values of the last line. It reports an empty text, and a value or an array without an end.
+func (r *transcriptReader) finish() error {
 	if r.open.depth > 0 {
-		r.dropBroken(r.open.start, errCut)
+		r.dropInvalid(r.open.start, errTruncated)
 	}
-	if r.list != nil {
-		r.dropBroken(r.list.start, errors.New("the JSON array ends early"))
+	if r.array != nil {
+		r.dropInvalid(r.array.start, errors.New("the JSON array ends early"))
 	}
-	if !r.any {
+	if !r.hasContent {
 		return errEmpty
 	}
 	return r.endLine()
 }
 
-// emit calls each with a transcript, or reports the error of ReadRecording.
-func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
+// emit calls each with a transcript. If err, the error of ReadRecording, is not nil, emit reports the error instead.
+func (r *transcriptReader) emit(raw []byte, rec wire.Recording, err error) error {
 	if err == nil {
 		if err = r.drain(); err != nil {
 			return err
@@ -265,61 +266,61 @@ func (r *reading) emit(raw []byte, rec wire.Recording, err error) error {
 		r.stopped = err != nil
 		return err
 	}
-	var which string
-	if r.list != nil && r.list.start == r.open.start {
-		which = fmt.Sprintf(", element %d", r.list.n)
+	var location string
+	if r.array != nil && r.array.start == r.open.start {
+		location = fmt.Sprintf(", element %d", r.array.count)
 	}
-	which, err = describeFault(raw, rec, err, which)
-	r.reportFault(r.open.start, which, err)
+	location, err = describeError(raw, rec, err, location)
+	r.reportLineError(r.open.start, location, err)
 	return nil
 }
 
-// lineFault adds the fault of a transcript on a line of its own.
-func (r *reading) lineFault(start int, raw []byte, rec wire.Recording, err error) {
-	which, err := describeFault(raw, rec, err, "")
-	r.addFault(start, which, err)
+// addTranscriptError adds the error of a transcript that is a line of its own.
+func (r *transcriptReader) addTranscriptError(start int, raw []byte, rec wire.Recording, err error) {
+	location, err := describeError(raw, rec, err, "")
+	r.addLineError(start, location, err)
 }
 
-// describeFault adds the id of a transcript to which, and replaces the error for invalid JSON by the error of
-// the JSON decoder.
-func describeFault(raw []byte, rec wire.Recording, err error, which string) (string, error) {
+// describeError adds the id of the transcript to location. It replaces the error for invalid JSON by the more precise
+// error of the JSON decoder.
+func describeError(raw []byte, rec wire.Recording, err error, location string) (string, error) {
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		if why := json.Unmarshal(raw, new(json.RawMessage)); why != nil {
 			err = fmt.Errorf("the text is not JSON: %w", why)
 		}
 	}
 	if len(rec.ID) > 0 {
-		which += fmt.Sprintf(" (%s)", stringContent(rec.ID))
+		location += fmt.Sprintf(" (%s)", stringContent(rec.ID))
 	}
-	return which, err
+	return location, err
 }
 
-// drain waits until ahead has emitted the findings of all added lines.
-func (r *reading) drain() error {
-	if r.ahead == nil {
+// drain waits until the findings of all lines that went to the inspectors are emitted.
+func (r *transcriptReader) drain() error {
+	if r.inspectors == nil {
 		return nil
 	}
-	err := r.ahead.drain()
+	err := r.inspectors.drain()
 	r.stopped = r.stopped || err != nil
 	return err
 }
 
-// reportFault adds a fault after the faults of all earlier lines.
-func (r *reading) reportFault(line int, which string, err error) {
+// reportLineError adds an error after the errors of all earlier lines.
+func (r *transcriptReader) reportLineError(line int, location string, err error) {
 	_ = r.drain() // the next add, or the end of read, returns the error
-	r.addFault(line, which, err)
+	r.addLineError(line, location, err)
 }
 
-// addFault adds the fault of a line. which names the part of the line, "" for the whole line.
-func (r *reading) addFault(line int, which string, err error) {
-	if len(r.faults) == maxFaults {
-		r.moreFaults = append(r.moreFaults, line)
+// addLineError adds the error of a line. location names the part of the line, "" for the whole line.
+func (r *transcriptReader) addLineError(line int, location string, err error) {
+	if len(r.lineErrors) == maxLineErrors {
+		r.moreErrorLines = append(r.moreErrorLines, line)
 		return
 	}
-	r.faults = append(r.faults, fmt.Errorf("line %d%s: %w", line, which, err))
+	r.lineErrors = append(r.lineErrors, fmt.Errorf("line %d%s: %w", line, location, err))
 }
 
-// listLines returns a message with the numbers of at most 100 lines, and with the number of the other lines.
+// listLines returns a message with the first 100 line numbers, and with the number of further lines.
 func listLines(lines []int) string {
 	const limit = 100
 	var b strings.Builder
@@ -335,7 +336,7 @@ func listLines(lines []int) string {
 	return "these lines cannot be read either: " + b.String()
 }
 
-// stringContent returns the content of a JSON string, and the text of another JSON value.
+// stringContent returns the content of a JSON string. For any other JSON value, it returns the JSON.
 func stringContent(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {

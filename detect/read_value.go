@@ -10,26 +10,26 @@ import (
 
 // openValue is a JSON value whose end is not read yet.
 type openValue struct {
-	depth    int  // open brackets
-	inString bool // the bytes so far end inside of a JSON string
-	escaped  bool
-	raw      []byte // the value so far
-	start    int    // line on which the value begins
-	starts   []int  // numbers of later lines that look like the start of another value
+	depth          int    // number of open brackets; 0 if no value is open
+	inString       bool   // the bytes so far end inside of a JSON string
+	escaped        bool   // the bytes so far end with the backslash of an escape
+	raw            []byte // the bytes of the value so far
+	start          int    // line on which the value begins
+	possibleStarts []int  // numbers of later lines that look like the start of another value
 }
 
-// partSize is the number of bytes that are read at once.
+// partSize is the size of the read buffer in bytes.
 const partSize = 256 << 10
 
-// longValue is the size of a value in bytes from which its buffer gets room for the rest of the file.
+// longValue is a size in bytes. The buffer of a longer value gets room for the whole rest of the file.
 const longValue = 4 << 20
 
-// extend appends a part to a buffer. A buffer of tens of megabytes that grows by copies would need the
-// memory of both copies.
-func (r *reading) extend(buffer, part []byte) []byte {
+// extend appends a part to a buffer. The buffer of a long value is grown only once, because the repeated growth of tens
+// of megabytes would need memory for two copies.
+func (r *transcriptReader) extend(buffer, part []byte) []byte {
 	if room := len(buffer) + len(part); cap(buffer) < room && cap(buffer) > 0 {
-		if room > longValue && r.rest > 0 {
-			room += int(r.rest) + partSize // the present part holds more of the value
+		if room > longValue && r.unreadBytes > 0 {
+			room += int(r.unreadBytes) + partSize // the current part may contain more of the value
 		} else {
 			room = max(room, 2*cap(buffer))
 		}
@@ -38,27 +38,27 @@ func (r *reading) extend(buffer, part []byte) []byte {
 	return append(buffer, part...)
 }
 
-// dropCutValue drops the open value if the line is a whole transcript. The value then began on a line that was
-// cut, and would take in all following lines.
-func (r *reading) dropCutValue(line []byte) {
+// dropTruncatedValue drops the open value if the line itself is a complete transcript. The open value then began on a
+// truncated line, and would otherwise swallow all following lines.
+func (r *transcriptReader) dropTruncatedValue(line []byte) {
 	if r.open.depth == 0 || line[0] != '{' && line[0] != '[' {
 		return
 	}
 	line = bytes.TrimSpace(line)
-	if r.list != nil {
+	if r.array != nil {
 		line = bytes.TrimSuffix(line, []byte(","))
 	}
 	if rec, err := wire.ReadRecording(line); err != nil || rec.Request.Len() == 0 {
-		r.open.starts = append(r.open.starts, r.line)
+		r.open.possibleStarts = append(r.open.possibleStarts, r.line)
 		return
 	}
-	r.dropBroken(r.open.start, errCut)
+	r.dropInvalid(r.open.start, errTruncated)
 }
 
-var errCut = errors.New("the JSON value ends early")
+var errTruncated = errors.New("the JSON value ends early")
 
-// split finds the values in a line, or in a part of a long line.
-func (r *reading) split(part []byte) error {
+// split finds the values in a line or in a part of a long line, and passes them to addValue.
+func (r *transcriptReader) split(part []byte) error {
 	from := 0 // start of the value in part
 	for k := 0; k < len(part); k++ {
 		c := part[k]
@@ -67,7 +67,7 @@ func (r *reading) split(part []byte) error {
 			return nil
 		case r.open.inString:
 			if k = r.stringEnd(part, k); r.open.inString && part[len(part)-1] == '\n' {
-				r.dropBroken(r.open.start, errors.New("a JSON string contains a line break"))
+				r.dropInvalid(r.open.start, errors.New("a JSON string contains a line break"))
 			}
 		case c == ' ' || c == '\t' || c == '\r' || c == '\n':
 		case r.open.depth > 0:
@@ -80,13 +80,13 @@ func (r *reading) split(part []byte) error {
 				r.open.depth--
 			}
 			if r.open.depth == 0 {
-				if err := r.value(r.extend(r.open.raw, part[from:k+1])); err != nil {
+				if err := r.addValue(r.extend(r.open.raw, part[from:k+1])); err != nil {
 					return err
 				}
 			}
 		default:
 			from = k
-			if err := r.outside(c); err != nil {
+			if err := r.readStructural(c); err != nil {
 				return err
 			}
 		}
@@ -97,9 +97,9 @@ func (r *reading) split(part []byte) error {
 	return nil
 }
 
-// stringEnd returns the offset of the quote that ends the open string, from offset k on. Without the
-// quote, stringEnd returns the end of the part, and the string stays open.
-func (r *reading) stringEnd(part []byte, k int) int {
+// stringEnd returns the offset of the quote that ends the open string. The search begins at offset k. If the part has
+// no such quote, stringEnd returns len(part), and the string stays open.
+func (r *transcriptReader) stringEnd(part []byte, k int) int {
 	if r.open.escaped {
 		r.open.escaped = false
 		k++

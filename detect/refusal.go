@@ -4,11 +4,11 @@ import (
 	"strings"
 )
 
-// refusalLead is the number of bytes at the start of a result that are searched for a refusal. The refusal may
-// follow a wrapper or the header of a shell.
+// refusalLead is the number of bytes at the start of a result that are searched for a refusal. A wrapper or the header
+// of a shell may precede the refusal.
 const refusalLead = 400
 
-// readRefusal returns the refuser and the rule of a refusal in the first four lines of a result.
+// readRefusal returns the origin and the rule of a refusal in the first four lines of a result, NoRefuser for none.
 func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
@@ -27,8 +27,8 @@ func (p *phrases) readRefusal(text string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readInterrupt returns the refusal of a person who interrupted a running command. Harnesses report the
-// interrupt after the output.
+// readInterrupt returns the refusal of a person who interrupted a running command, NoRefuser for none. A harness
+// reports the interrupt in the last line, after the output.
 func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -42,7 +42,7 @@ func (p *phrases) readInterrupt(text string) (by Refuser, rule string) {
 	return by, rule
 }
 
-// refusalLine returns the refuser and the rule of a line in lower case, NoRefuser for a line without a refusal.
+// refusalLine returns the origin and the rule of a refusal in a line, NoRefuser for none. The line is in lower case.
 func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
@@ -66,8 +66,8 @@ func (p *phrases) refusalLine(line string) (by Refuser, rule string) {
 	return NoRefuser, ""
 }
 
-// readPending returns the rule of a result that reports a call that still runs: a command in the background, a
-// session.
+// readPending returns the rule of a result that says that the call still runs, such as a command in the background. The
+// result is false for other results.
 func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {
@@ -84,7 +84,7 @@ func (p *phrases) readPending(text string) (string, bool) {
 		case n <= 2 && hasPrefixOf(line, p.lists["background"]):
 			return "background", true
 		case n <= 2 && strings.HasPrefix(line, "command") &&
-			containsAny(line, "in the background", "in background") && !p.isTimeOut(line):
+			containsAny(line, "in the background", "in background") && !p.isTimeOutLine(line):
 			return "background", true
 		case strings.Contains(line, " is still running") && hasPrefixOf(line, p.lists["still-running"]):
 			return "still-running", true

@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Results caches the judgements of the tool results of one turn. Lessons, loops and signals need the same
+// Results caches the judgements of the tool results of one turn, because lessons, loops and signals need the same
 // judgements. The zero value is an empty cache.
 type Results struct {
 	listed []*judgedCall              // the first maxListed results; a short list is cheaper than a map
@@ -21,7 +21,7 @@ type callResult struct {
 	flag             int8 // error flag of the API, see Classify
 }
 
-// judgedCall is a call with its result, and caches the analysis, the judgement and the kinds.
+// judgedCall is a call with its result. It caches the analysis, the judgement and the kinds.
 type judgedCall struct {
 	result                 callResult
 	analysis               *toolCall
@@ -44,8 +44,8 @@ func (r *Results) Kinds(call wire.Call, res wire.Result) []Kind {
 	return j.kinds
 }
 
-// Failed returns the number of new results in the request, and the indices of the errors among the new results.
-// recall returns calls of earlier requests.
+// Failed returns the number of new results in the request, and the indices of the errors among them. recall returns
+// calls of earlier requests.
 func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Call, bool)) (results int, failed []int) {
 	list := req.NewResults()
 	for n := range list {
@@ -57,7 +57,7 @@ func (r *Results) Failed(req *wire.Request, recall func(callID string) (wire.Cal
 	return len(list), failed
 }
 
-// FailedKinds returns the names of the kinds of the new results in the request that are errors.
+// FailedKinds returns the kinds of the errors among the new results in the request.
 func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wire.Call, bool)) (kinds []string) {
 	for _, found := range req.NewResults() {
 		call, _ := callOf(req, found.Result.CallID, recall)
@@ -73,8 +73,7 @@ func (r *Results) FailedKinds(req *wire.Request, recall func(callID string) (wir
 	return kinds
 }
 
-// entry returns the cached judgedCall of a result, and adds a missing one. Without a cache (r is nil), entry
-// returns a new judgedCall.
+// entry returns the judgedCall of a result, which it adds to the cache if missing. If r is nil, nothing is cached.
 func (r *Results) entry(res callResult) *judgedCall {
 	if r == nil {
 		return &judgedCall{result: res}
@@ -100,7 +99,7 @@ func (r *Results) entry(res callResult) *judgedCall {
 	return j
 }
 
-// maxListed is the number of results in the list; further results are in the map.
+// maxListed is the maximum number of results in Results.listed.
 const maxListed = 8
 
 func (j *judgedCall) toolCall() *toolCall {
@@ -118,15 +117,15 @@ func (j *judgedCall) outcome() Judgement {
 	return j.judgement
 }
 
-// promptQuotes caches the answer of isQuoted between calls. The items of the calls must ascend.
+// promptQuotes caches the result of isPromptQuoted. The items of successive calls must ascend.
 type promptQuotes struct {
-	to     int  // items before this index are read
-	quotes bool // the newest words of a user before item to are in quotes
+	readTo int  // items before this index are read
+	quotes bool // the newest words of a user before item readTo are in quotes
 }
 
-// isQuoted reports whether the newest words of a user before the item are in quotes.
-func (p *promptQuotes) isQuoted(req *wire.Request, item int) bool {
-	for i := item - 1; i >= p.to; i-- {
+// isPromptQuoted reports whether the newest words of a user before the item are in quotes.
+func (p *promptQuotes) isPromptQuoted(req *wire.Request, item int) bool {
+	for i := item - 1; i >= p.readTo; i-- {
 		if req.Role(i) != wire.RoleUser {
 			continue
 		}
@@ -135,6 +134,6 @@ func (p *promptQuotes) isQuoted(req *wire.Request, item int) bool {
 			break
 		}
 	}
-	p.to = max(p.to, item)
+	p.readTo = max(p.readTo, item)
 	return p.quotes
 }

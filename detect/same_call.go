@@ -13,17 +13,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxDecodedArgs is the number of bytes of the longest arguments that are decoded: a megabyte of "{}"
-// would become a hundred megabytes of maps. Longer arguments are equal if their bytes are equal.
+// maxDecodedArgs is the maximum length, in bytes, of arguments that are decoded. A megabyte of "{}" would become a
+// hundred megabytes of maps. Longer arguments are equal only if their bytes are equal.
 const maxDecodedArgs = 256 << 10
 
-// CanonicalArgs returns the arguments of a call in canonical form: sorted keys, no white space, and no
-// descriptions, which the model words differently each time.
+// CanonicalArgs returns the arguments of a call in canonical form. The keys are sorted, white space is removed, and
+// descriptions are left out, because the model words them differently each time.
 func CanonicalArgs(args string) string { return wording().canonicalArgs(args, false) }
 
-// canonicalArgs returns arguments in a form in which equal calls are equal. Numbers keep their spelling: 1 and
-// 1.0 are different calls. With spell, other spellings of a command line have the same form (see spelling); the
-// form is for comparisons only.
+// canonicalArgs returns arguments in a form that equal calls share. Numbers keep their spelling, so that 1 and 1.0 are
+// different calls. If spell is true, all spellings of a command line also have the same form (see spelling), which is
+// only good for comparisons.
 func (p *phrases) canonicalArgs(args string, spell bool) string {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -39,7 +39,7 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 		return oneSpace(trimmed)
 	}
 	if top, ok := v.(map[string]any); ok && p.hasInputKey(maps.Keys(top)) {
-		maps.DeleteFunc(top, func(k string, _ any) bool { return p.describes(k) })
+		maps.DeleteFunc(top, func(k string, _ any) bool { return p.isDescriptionKey(k) })
 	}
 	out, err := json.Marshal(p.canonical(v, spell))
 	if err != nil { // a decoded value always encodes
@@ -48,7 +48,7 @@ func (p *phrases) canonicalArgs(args string, spell bool) string {
 	return string(out)
 }
 
-// canonical returns a value in canonical form. Maps and slices are changed in place.
+// canonical returns a decoded JSON value in canonical form. It changes maps and slices in place.
 func (p *phrases) canonical(v any, spell bool) any {
 	switch x := v.(type) {
 	case map[string]any:
@@ -68,12 +68,12 @@ func (p *phrases) canonical(v any, spell bool) any {
 	return v
 }
 
-// isShellKey reports whether an argument holds a command line, and not the text of a program.
+// isShellKey reports whether an argument, by its name, holds a command line instead of the text of a program.
 func isShellKey(key string) bool {
 	return slices.Contains([]string{"command", "cmd", "commands", "shell_command", "command_line", "script"}, strings.ToLower(key))
 }
 
-// canonicalCommand returns a command line in its canonical form. With spell, ["bash","-lc",LINE] becomes the
+// canonicalCommand returns a command line in canonical form. If spell is true, ["bash","-lc",LINE] becomes the
 // canonical form of LINE.
 func (p *phrases) canonicalCommand(v any, spell bool) any {
 	switch x := v.(type) {
@@ -97,9 +97,9 @@ func (p *phrases) canonicalCommand(v any, spell bool) any {
 	return v
 }
 
-// describes reports whether a key holds a description for people. A description is dropped only next to a
-// key with the real input, such as a command: the description of a new issue is itself the input.
-func (p *phrases) describes(key string) bool { return p.isKey("describes", key) }
+// isDescriptionKey reports whether a key holds a description for people. The callers drop a description only if another
+// key holds the real input, such as a command, because the description of a new issue is itself the input.
+func (p *phrases) isDescriptionKey(key string) bool { return p.isKey("describes", key) }
 
 // hasInputKey reports whether one of the keys holds the input of a call, such as a command.
 func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
@@ -111,9 +111,9 @@ func (p *phrases) hasInputKey(keys iter.Seq[string]) bool {
 	return false
 }
 
-// longestRuns returns the three longest of runs and of the words in s. A word has only ASCII letters, digits,
-// "_", "." and "-", so every JSON spelling of s contains the word unchanged.
-func longestRuns(runs []string, s string) []string {
+// addLongestWords returns the three longest words of runs and of s. A word consists of ASCII letters, digits, "_", "."
+// and "-", so every JSON spelling of s contains the word unchanged.
+func addLongestWords(runs []string, s string) []string {
 	isPlain := func(r rune) bool {
 		return r < utf8.RuneSelf && (isWordByte(byte(r)) || r == '_' || r == '.' || r == '-')
 	}
@@ -128,31 +128,31 @@ func longestRuns(runs []string, s string) []string {
 	return runs
 }
 
-// literals returns texts that occur in every spelling of the arguments, whatever the budgets. Arguments that
-// lack one of these texts belong to another call. The search for literals is much cheaper than the canonical
-// form, which few calls need.
+// literals returns words that every spelling of the arguments contains, whatever the budgets. Arguments that lack one
+// of these words belong to another call. A search for the words is much cheaper than the canonical form, so most calls
+// never need that form.
 func (c *toolCall) literals(args string) []string {
 	switch c.args.kind {
 	case objectValue:
 	case arrayValue:
 		return c.args.literals(nil)
 	default: // unreadable arguments
-		return longestRuns(nil, cutText(args, maxDecodedArgs))
+		return addLongestWords(nil, cutText(args, maxDecodedArgs))
 	}
 	drop, words := c.phrases.hasInputKey(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
 		switch {
-		case drop && c.phrases.describes(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
+		case drop && c.phrases.isDescriptionKey(k), c.phrases.isKey("budget", k), c.phrases.isKey("cursor", k):
 		case isShellKey(k):
 			if _, names := c.looseFind(); names != "" {
-				words = longestRuns(words, c.shell.parts[0].prog)
+				words = addLongestWords(words, c.shell.parts[0].prog)
 				continue
 			}
 			cmd, _ := c.withoutBudgets(c.commandText())
 			cmd, _ = c.phrases.spelling(cmd)
-			words = longestRuns(words, cmd)
+			words = addLongestWords(words, cmd)
 		case c.args.vals[i].kind == stringValue && isSQL(k, c.args.vals[i].text()):
-			words = longestRuns(words, sqlNames(c.args.vals[i].text()))
+			words = addLongestWords(words, sqlNames(c.args.vals[i].text()))
 		case c.args.vals[i].kind == stringValue && c.searches() && isQueryKey(k):
 		default:
 			words = c.args.vals[i].literals(words)
@@ -161,13 +161,13 @@ func (c *toolCall) literals(args string) []string {
 	return words
 }
 
-// literals returns the three longest of runs and of the words in the strings and numbers of v.
+// literals returns the three longest words of runs and of the strings and numbers in v.
 func (v lenientValue) literals(runs []string) []string {
 	switch v.kind {
 	case stringValue:
-		return longestRuns(runs, v.text())
+		return addLongestWords(runs, v.text())
 	case numberValue: // a number keeps its spelling
-		return longestRuns(runs, v.raw)
+		return addLongestWords(runs, v.raw)
 	case noValue, boolValue, objectValue, arrayValue:
 	}
 	for i := range v.vals {
@@ -176,8 +176,8 @@ func (v lenientValue) literals(runs []string) []string {
 	return runs
 }
 
-// callIdentity returns the identity of a call: a hash of tool and arguments. Calls with the same canonical
-// arguments have the same identity.
+// callIdentity returns the identity of a call, which is a hash of the tool and the arguments. Calls of a tool with the
+// same canonical arguments have the same identity.
 func callIdentity(tool, args string) uint64 {
 	call := wording().analyseCall(tool, args)
 	return call.identity(tool, args)
@@ -188,30 +188,30 @@ func (c *toolCall) identity(tool, args string) uint64 {
 	if !c.isComplete(args) {
 		return xxhash.Sum64String(tool + "\x00" + c.phrases.canonicalArgs(args, true))
 	}
-	return combine(xxhash.Sum64String(tool), c.argsKey(c.args))
+	return combineHashes(xxhash.Sum64String(tool), c.hashArgs(c.args))
 }
 
-// isComplete reports whether c.args holds all arguments. Longer and deeper arguments are compared by their
-// canonical text.
+// isComplete reports whether c.args holds all arguments. If not, because the arguments are too long or too deep, they
+// are compared by their canonical text.
 func (c *toolCall) isComplete(args string) bool {
 	return c.complete && c.args.kind == objectValue && len(args) <= maxDecodedArgs
 }
 
-// argsKey returns a hash of arguments without their descriptions. The order of the keys does not count.
-func (c *toolCall) argsKey(args lenientValue) uint64 {
+// hashArgs returns a hash of arguments without their descriptions. The hash does not depend on the order of the keys.
+func (c *toolCall) hashArgs(args lenientValue) uint64 {
 	drop, sum := c.phrases.hasInputKey(slices.Values(args.keys)), uint64(len(args.keys))
 	for i, k := range args.keys {
-		if drop && c.phrases.describes(k) {
+		if drop && c.phrases.isDescriptionKey(k) {
 			sum-- // a call without the description is equal
 			continue
 		}
-		sum += combine(xxhash.Sum64String(k), c.valueKey(k, args.vals[i]))
+		sum += combineHashes(xxhash.Sum64String(k), c.hashValue(k, args.vals[i]))
 	}
 	return sum
 }
 
-// valueKey returns a hash of the value of a key. Spellings of one command line have one hash.
-func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
+// hashValue returns a hash of the value of a key. All spellings of a command line have the same hash.
+func (c *toolCall) hashValue(key string, v lenientValue) uint64 {
 	switch v.kind {
 	case stringValue:
 		text := v.text()
@@ -224,26 +224,26 @@ func (c *toolCall) valueKey(key string, v lenientValue) uint64 {
 	case objectValue:
 		sum := uint64(1)
 		for i, k := range v.keys {
-			sum += combine(xxhash.Sum64String(k), c.valueKey(k, v.vals[i]))
+			sum += combineHashes(xxhash.Sum64String(k), c.hashValue(k, v.vals[i]))
 		}
 		return sum
 	case arrayValue:
 		if len(v.vals) == 3 && isShellKey(key) && c.phrases.inList("program shell", path.Base(v.vals[0].text())) &&
 			strings.HasPrefix(v.vals[1].text(), "-") && strings.HasSuffix(v.vals[1].text(), "c") {
-			return c.valueKey(key, v.vals[2])
+			return c.hashValue(key, v.vals[2])
 		}
 		sum := uint64(2)
 		for _, e := range v.vals {
-			sum = combine(sum, c.valueKey("", e))
+			sum = combineHashes(sum, c.hashValue("", e))
 		}
 		return sum
 	case noValue, numberValue, boolValue: // a number keeps its spelling: 1 and 1.0 are different
 	}
-	return combine(uint64(v.kind), xxhash.Sum64String(v.raw))
+	return combineHashes(uint64(v.kind), xxhash.Sum64String(v.raw))
 }
 
-// commandSpelling returns the form that the spellings of a command line share. shellLine is false for the text
-// of a program.
+// commandSpelling returns the form that all spellings of a command line share. If shellLine is false, text is a
+// program, and only white space may change.
 func (c *toolCall) commandSpelling(text string, shellLine bool) string {
 	if shellLine {
 		var spelled string
@@ -262,7 +262,7 @@ func (c *toolCall) commandSpelling(text string, shellLine bool) string {
 	return text
 }
 
-// spelling returns phrases.spelling of the command of a call, from the parsed command.
+// spelling returns phrases.spelling of c.command, without a second parse if possible.
 func (c *toolCall) spelling() (command, where string) {
 	if !c.shell.line.Parsed || !isPlainLine(c.command) {
 		return c.phrases.spelling(c.command)
@@ -270,8 +270,8 @@ func (c *toolCall) spelling() (command, where string) {
 	return c.phrases.spellingOf(c.command, &c.shell.line)
 }
 
-// combine combines two hashes. The order counts.
-func combine(a, b uint64) uint64 {
+// combineHashes returns a hash of two hashes. The result depends on their order.
+func combineHashes(a, b uint64) uint64 {
 	var pair [16]byte
 	binary.LittleEndian.PutUint64(pair[:8], a)
 	binary.LittleEndian.PutUint64(pair[8:], b)

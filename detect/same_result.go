@@ -8,18 +8,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxHashed is the number of bytes at either end of a result that are hashed.
+// maxHashed is the maximum number of bytes that are hashed at each end of a result.
 const maxHashed = 32 << 10
 
-// hashResult returns a hash of a result without the parts that change from run to run: colours,
-// chunk ids, wall times, shell and process numbers, clock times, durations, addresses, random
-// names.
+// hashResult returns a hash of a result without the parts that change from run to run, such as colours, chunk ids, wall
+// times, shell and process numbers, clock times, durations, addresses and random names.
 func hashResult(text string) uint64 { return wording().stableHash(text) }
 
 // stableHash is hashResult with the phrases p.
 func (p *phrases) stableHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) {
-		// The results are JSON, and the changing parts are on the same line.
+		// The results are JSON lines, in which the changing parts are on the same line as the output.
 		text = p.unframe(text).body
 	}
 	if len(text) > 2*maxHashed {
@@ -29,7 +28,7 @@ func (p *phrases) stableHash(text string) uint64 {
 	d.Reset()
 	buf := make([]byte, 0, 256)
 	for line := range strings.SplitSeq(text, "\n") {
-		if t := p.hashedLine(line); t != "" {
+		if t := p.lineToHash(line); t != "" {
 			buf = append(p.appendStable(buf[:0], t), '\n')
 			_, _ = d.Write(buf)
 		}
@@ -37,8 +36,8 @@ func (p *phrases) stableHash(text string) uint64 {
 	return d.Sum64()
 }
 
-// hashedLine returns the part of a line that counts for the hash of a result, "" for none.
-func (p *phrases) hashedLine(line string) string {
+// lineToHash returns the plain text of a line, "" for a line that changes from run to run.
+func (p *phrases) lineToHash(line string) string {
 	t := plainLine(line)
 	if hasPrefixOf(t, p.lists["frame-varies"]) {
 		return ""
@@ -46,15 +45,15 @@ func (p *phrases) hashedLine(line string) string {
 	return t
 }
 
-// Number of lines at either end of a result, and number of bytes of each line, that endsHash reads.
+// Bounds of the lines that endsHash reads.
 const (
-	hashedFirst = 2
-	hashedLast  = 4
-	hashedBytes = 256
+	hashedFirst = 2   // number of lines at the start
+	hashedLast  = 4   // number of lines at the end
+	hashedBytes = 256 // number of bytes of each line
 )
 
-// endsHash returns a hash of the first and the last lines of a result, 0 for none. Results with equal hashes of
-// stableHash have equal hashes of endsHash. The cost does not grow with the result.
+// endsHash returns a hash of the first and the last lines of a result, 0 if the result has no such hash. Results with
+// the same stableHash have the same endsHash. The cost does not grow with the length of the result.
 func (p *phrases) endsHash(text string) uint64 {
 	if strings.HasPrefix(text, scriptFrame) || len(text) > 2*maxHashed {
 		return 0
@@ -63,7 +62,7 @@ func (p *phrases) endsHash(text string) uint64 {
 	d.Reset()
 	buf := make([]byte, 0, 256)
 	write := func(line string) int {
-		t := p.hashedLine(line)
+		t := p.lineToHash(line)
 		if t == "" {
 			return 0
 		}
@@ -86,12 +85,12 @@ func (p *phrases) endsHash(text string) uint64 {
 	return d.Sum64()
 }
 
-// appendStable appends a line to dst and replaces the words that change from run to run by #.
+// appendStable appends a line to dst. Each word that changes from run to run is replaced by #.
 func (p *phrases) appendStable(dst []byte, t string) []byte {
 	return p.appendStableUpTo(math.MaxInt, dst, t)
 }
 
-// appendStableUpTo is appendStable until dst has limit bytes or more.
+// appendStableUpTo is appendStable, but stops when dst has limit bytes or more.
 func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	for i := 0; i < len(t) && len(dst) < limit; {
 		if !isWordByte(t[i]) {
@@ -134,8 +133,8 @@ func (p *phrases) appendStableUpTo(limit int, dst []byte, t string) []byte {
 	return dst
 }
 
-// dateEnd returns the offset of the end of the date at i. In the name of a file, the date ends after the time:
-// 2006-01-02T15_04_05.
+// dateEnd returns the end offset of the date at offset i. If the date is part of a file name, the time that follows is
+// included: 2006-01-02T15_04_05.
 func dateEnd(t string, i int) int {
 	if i += dateLen; t[i+3] == ':' {
 		return i
@@ -145,8 +144,8 @@ func dateEnd(t string, i int) int {
 	return i
 }
 
-// isTemporaryName reports whether a word is the random part of a name in a folder for temporary files:
-// /tmp/tmp.XaRbkQ, /tmp/build-a8f3k2.
+// isTemporaryName reports whether a word is the random part of a file name in a folder for temporary files:
+// /tmp/tmp.XaRbkQ, /tmp/build-a8f3k2. before is the text before the word.
 func isTemporaryName(before, word string) bool {
 	const minLen, maxLen, minOfEach, maxPath = 6, 24, 2, 256
 	if len(word) < minLen || len(word) > maxLen {
@@ -183,22 +182,22 @@ func (p *phrases) endsWithIDLabel(before string) bool {
 	return slices.ContainsFunc(p.lists["id-of"], func(w string) bool { return strings.HasSuffix(low, w) })
 }
 
-// hasClientPort reports whether a word is an IPv4 address with the port of a client: a port from 32768 on, or
-// the left end of a connection.
+// hasClientPort reports whether a word is an IPv4 address with the port of a client. This is a port from 32768 on, or
+// any port on the left side of a connection ("->").
 func hasClientPort(w, after string) bool {
 	host, port, ok := strings.Cut(w, ":")
 	return ok && strings.Count(host, ".") == 3 && isNumber(port) &&
 		(len(port) == 5 && port >= "32768" || strings.HasPrefix(after, "->"))
 }
 
-// insideNumber reports whether the byte t[i] is the point or colon between two digits of a number or a time.
+// insideNumber reports whether the byte t[i] is a point or a colon between two digits.
 func insideNumber(t string, i int) bool {
 	return (t[i] == ':' || t[i] == '.') && isDigit(t[i-1]) && i+1 < len(t) && isDigit(t[i+1])
 }
 
 const dateLen = len("2006-01-02")
 
-// isDate reports whether s begins with a date, followed by a time of day.
+// isDate reports whether s begins with a date that a time of day follows.
 func isDate(s string) bool {
 	return len(s) > dateLen+3 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]+s[5:7]+s[8:dateLen]) &&
 		(s[dateLen] == ' ' || s[dateLen] == 'T') && isNumber(s[dateLen+1:dateLen+3]) && (s[dateLen+3] == ':' || s[dateLen] == 'T' && strings.IndexByte("_-", s[dateLen+3]) >= 0)
@@ -211,7 +210,7 @@ func isUUID(s string) bool {
 	if len(s) < uuidLen || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
 	}
-	return hexOnly(strings.ReplaceAll(s[:uuidLen], "-", ""))
+	return isHex(strings.ReplaceAll(s[:uuidLen], "-", ""))
 }
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
@@ -236,14 +235,14 @@ func (p *phrases) isVolatile(w string, digits int, before, after string) bool {
 		return true
 	case digits == len(w) && isProcessNumber(before, after), digits < len(w) && sets&numberBytes != 0 && isBuildStep(before):
 		return true
-	case sets&numberBytes != 0 && (p.unitFollows(after) || p.endsWithNumberLabel(before)):
+	case sets&numberBytes != 0 && (p.startsWithUnit(after) || p.endsWithNumberLabel(before)):
 		return true
 	}
 	return false
 }
 
-// isRandom reports whether letters and digits alternate at least four times in a word, as in a random id:
-// "01JC4X7K9Q".
+// isRandom reports whether a word looks like a random id, such as "01JC4X7K9Q": letters and digits alternate at least
+// four times.
 func isRandom(w string) bool {
 	const minChanges = 4
 	changes := 0
@@ -264,7 +263,7 @@ func isProcessNumber(before, after string) bool {
 	return strings.HasPrefix(after, "]:") && strings.HasSuffix(before, "[") || strings.HasPrefix(after, "==") && strings.HasSuffix(before, "==")
 }
 
-// isBuildStep reports whether a text is the number of a step of docker build ("#7 "). The time of the line follows.
+// isBuildStep reports whether a text is the number of a step of docker build ("#7 "), which precedes a time.
 func isBuildStep(before string) bool {
 	return len(before) > 2 && before[0] == '#' && before[len(before)-1] == ' ' && isNumber(before[1:len(before)-1])
 }
@@ -281,7 +280,7 @@ func isClock(w string, digits int, before string) bool {
 	return true
 }
 
-// alphabetSet is a set of the alphabets below: one bit per alphabet.
+// alphabetSet is a set of the alphabets below, as one bit per alphabet.
 type alphabetSet uint8
 
 const (
@@ -291,7 +290,7 @@ const (
 	durationBytes                         // a duration such as 1m30s
 )
 
-// alphabets holds, for each byte, the alphabets with this byte.
+// alphabets holds, for each byte, the set of the alphabets that contain the byte.
 //
 //nolint:gochecknoglobals // immutable
 var alphabets = func() (out [256]alphabetSet) {
@@ -314,7 +313,7 @@ func alphabetsOf(w string) alphabetSet {
 	return all
 }
 
-func hexOnly(w string) bool { return alphabetsOf(w)&hexBytes != 0 }
+func isHex(w string) bool { return alphabetsOf(w)&hexBytes != 0 }
 
 // isDuration reports whether a word is a duration: 971ms, 0.12s, 1m30s.
 func isDuration(w string, sets alphabetSet) bool {
@@ -329,13 +328,13 @@ func isDuration(w string, sets alphabetSet) bool {
 		alphabetsOf(rest)&numberBytes != 0 && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
-func (p *phrases) unitFollows(after string) bool {
+func (p *phrases) startsWithUnit(after string) bool {
 	after = strings.TrimLeft(after, " ")
 	return startsWord(after, "s") || hasPrefixOf(after, p.lists["unit"])
 }
 
-// endsWithNumberLabel reports whether a text ends with the label of a number that changes from run to run: of a
-// shell, a process, a session, a thread or a duration ("took_ms": ).
+// endsWithNumberLabel reports whether a text ends with the label of a number that changes from run to run. Such a
+// number identifies a shell, a process, a session or a thread, or is a duration ("took_ms": ).
 func (p *phrases) endsWithNumberLabel(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
 	name := strings.TrimRight(low, " :=\"'")

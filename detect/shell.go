@@ -9,26 +9,26 @@ import (
 
 // shellCommand is the analysis of a shell command.
 type shellCommand struct {
-	phrases  *phrases
-	readOnly bool   // no command of the line changes state
-	masked   bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
-	waits    bool   // a command blocks until a time or a state
-	polls    bool   // a command asks for a state, such as a health check, and the others change nothing
-	last     string // program whose exit status is the exit status of the line
-	parts    []shellPart
-	line     shell.Line
+	phrases      *phrases
+	readOnly     bool   // the line is valid Bash, and no command of the line changes state
+	statusMasked bool   // the exit status is not the status of the important command: a pipe, "|| true", "; echo"
+	waits        bool   // a command blocks until a time or a state is reached
+	polls        bool   // a command asks for a state, such as a health check, and no other command changes anything
+	lastProgram  string // program whose exit status is the exit status of the line
+	parts        []shellPart
+	line         shell.Line
 }
 
-// shellPart is one simple command.
+// shellPart is one simple command of a command line.
 type shellPart struct {
 	prog string
 	args []string
 }
 
-// analyseShell returns the analysis of a command line. A text that is not valid Bash is not read-only.
-func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxCarriers) }
+// analyseShell returns the analysis of a command line.
+func (p *phrases) analyseShell(cmd string) shellCommand { return p.analyse(cmd, maxLaunchers) }
 
-// analyse is analyseShell for at most depth nested carriers (maxCarriers).
+// analyse is analyseShell for at most depth nested carriers (maxLaunchers).
 func (p *phrases) analyse(cmd string, depth int) shellCommand {
 	line := shell.Parse(cmd)
 	c := shellCommand{phrases: p, readOnly: line.Parsed && !line.Writes, waits: line.Until, line: line}
@@ -46,23 +46,23 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 		if command.Inner {
 			continue
 		}
-		c.last = prog
+		c.lastProgram = prog
 		switch command.After {
 		case "|":
-			c.masked = c.masked || p.inList("program filters", prog)
+			c.statusMasked = c.statusMasked || p.inList("program filters", prog)
 		case "||", ";":
-			c.masked = c.masked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
+			c.statusMasked = c.statusMasked || slices.Contains([]string{"true", "echo", ":", "exit"}, prog)
 		}
 	}
 	c.readOnly, c.polls = c.readOnly && len(c.parts) > 0, c.polls && !acts
 	if strings.Contains(cmd, "pipefail") || strings.Contains(cmd, "PIPESTATUS") {
-		c.masked = false
+		c.statusMasked = false
 	}
 	return c
 }
 
-// program returns the name and the arguments of a program, without programs before it that only start another
-// program.
+// program returns the name and the arguments of the program that a simple command runs. Programs that only start
+// another program, such as sudo, env and timeout, are skipped.
 func (p *phrases) program(words []string) (string, []string) {
 	for len(words) > 0 {
 		w := words[0]
@@ -88,7 +88,7 @@ func (p *phrases) program(words []string) (string, []string) {
 	return "", nil
 }
 
-// isReadOnly reports whether a program with these arguments changes nothing. The list of such programs contains
+// isReadOnly reports whether a program with these arguments changes nothing. The lists of such programs contain plain
 // names, and names with their first arguments.
 func (p *phrases) isReadOnly(prog string, args []string) bool {
 	prog = strings.ToLower(prog) // PowerShell
@@ -108,7 +108,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 		return !hasPrefix(args, "-i") && !hasPrefix(args, "--in-place")
 	case "perl":
 		return hasPrefix(args, "-ne")
-	case "gh": // the object comes first
+	case "gh": // the first argument is the kind of object, the second the action
 		args = args[min(1, len(args)):]
 	}
 	if p.inList("program looks-alone", strings.Join(append([]string{prog}, args...), " ")) ||
@@ -123,7 +123,7 @@ func (p *phrases) isReadOnly(prog string, args []string) bool {
 	return false
 }
 
-// gitArgs returns the arguments of git without the options before the subcommand.
+// gitArgs returns the arguments of git from the subcommand on.
 func gitArgs(args []string) []string {
 	for len(args) > 1 && (args[0] == "-C" || args[0] == "-c") {
 		args = args[2:]

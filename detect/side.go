@@ -7,9 +7,9 @@ import (
 	"precept/internal/wire"
 )
 
-// Side returns the kind of housekeeping that a request asks for: title, summary, memory, commit,
-// tags, follow_up, query, completion, emoji, prompt; "" for an ordinary request. Agents and chat
-// front ends send such requests in addition to the conversation.
+// Side returns the kind of housekeeping that a request asks for, "" for an ordinary request. The kinds are title,
+// summary, memory, commit, tags, follow_up, query, completion, emoji and prompt. Agents and chat front ends send such
+// requests in addition to the conversation.
 func Side(req *wire.Request) string {
 	system, user, newest := "", "", -1
 	first := min(req.Len(), 3)
@@ -28,7 +28,7 @@ func Side(req *wire.Request) string {
 			break
 		}
 	}
-	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat: order for a summary
+	if last := req.Len() - 1; last > 0 && req.Role(last) == wire.RoleSystem { // NextChat asks for a summary
 		user = req.Item(last).Text + "\n" + user
 	}
 	if len(req.Tools) == 0 && user != "" {
@@ -45,15 +45,15 @@ func Side(req *wire.Request) string {
 	return wording().sideKind(user, system, len(req.Tools))
 }
 
-// sideHead is the number of bytes of a text that are searched for the wordings of side requests.
+// sideHead is the number of bytes that are searched, at each end of a text, for the wordings of side requests.
 const sideHead = 4096
 
-// sideKind returns the kind of a side request by its wording, "" for an ordinary request. With tools in the
-// request, only the literal sentences of known agents count, and only at the start of a paragraph. Without
-// tools, paraphrases count too: a request without tools can do no agent work.
+// sideKind returns the kind of a side request by its wording, "" for an ordinary request. If the request has tools,
+// only the literal sentences of known agents count, and only at the start of a line. If it has none, paraphrases count,
+// too, because an agent cannot work without tools.
 func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user := bothEnds(lastUserText)
-	if kind, ok := p.knownSide(user, systemText); ok {
+	if kind, ok := p.knownSideKind(user, systemText); ok {
 		return kind
 	}
 	if tools > 0 {
@@ -62,11 +62,11 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 	user, system := strings.ToLower(user), strings.ToLower(cutText(systemText, sideHead))
 	head := strings.TrimSpace(system)
 	switch {
-	case p.titleWords(cutText(head, 400)), p.titleWords(cutText(strings.TrimSpace(user), 300)):
+	case p.asksForTitle(cutText(head, 400)), p.asksForTitle(cutText(strings.TrimSpace(user), 300)):
 		return "title"
-	case p.summaryWords(cutText(head, 400)), p.summaryWords(cutText(strings.TrimSpace(user), 300)):
+	case p.asksForSummary(cutText(head, 400)), p.asksForSummary(cutText(strings.TrimSpace(user), 300)):
 		return "summary"
-	case p.commitWords(cutText(head, 400)):
+	case p.asksForCommit(cutText(head, 400)):
 		return "commit"
 	}
 	return p.chatOrder(user)
@@ -75,15 +75,15 @@ func (p *phrases) sideKind(lastUserText, systemText string, tools int) string {
 // knownHead is the number of bytes at the start of a system prompt that are searched for known sentences.
 const knownHead = 600
 
-// knownSide returns the kind of a side request that contains a literal sentence of a known agent, or
-// whose system prompt starts with a known role for such requests.
-func (p *phrases) knownSide(user, system string) (string, bool) {
+// knownSideKind returns the kind of a side request that contains a literal sentence of a known agent, or whose system
+// prompt begins with the role that a known agent uses for such requests.
+func (p *phrases) knownSideKind(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.sideSentences, func(m ruledPhrase) bool { return hasPrefixFold(head, m.text) })
 	if first < 0 {
 		first = len(p.sideSentences)
 	}
-	if first = firstMatch(user, p.sideSentences[:first]); first < len(p.sideSentences) {
+	if first = firstMatchingPhrase(user, p.sideSentences[:first]); first < len(p.sideSentences) {
 		return p.sideSentences[first].rule, true
 	}
 	for i := range p.sideRoles {
@@ -94,31 +94,31 @@ func (p *phrases) knownSide(user, system string) (string, bool) {
 	return "", false
 }
 
-// titleWords reports whether a text asks for a title.
-func (p *phrases) titleWords(low string) bool {
+// asksForTitle reports whether a text asks for a title.
+func (p *phrases) asksForTitle(low string) bool {
 	return containsAny(low, "title") && containsAny(low, p.lists["side-title"]...) &&
 		containsAny(low, p.lists["side-title-of"]...)
 }
 
-func (p *phrases) summaryWords(low string) bool {
+func (p *phrases) asksForSummary(low string) bool {
 	return containsAny(low, p.lists["side-summary"]...)
 }
 
-// commitWords reports whether a system prompt asks for a commit message and nothing else. A person
-// who wants a commit message asks in a user message instead.
-func (p *phrases) commitWords(low string) bool {
+// asksForCommit reports whether a system prompt asks for a commit message. Only the system prompt counts, because a
+// person asks for a commit message in a user message.
+func (p *phrases) asksForCommit(low string) bool {
 	return containsAny(low, p.lists["side-commit"]...) && containsAny(low, p.lists["side-commit-of"]...)
 }
 
-// hasPrefixFold reports whether s begins with the ASCII text low, without regard to case. The first
-// byte excludes most texts.
+// hasPrefixFold reports whether s begins with the ASCII text low in any case. The comparison of the first byte rejects
+// most texts early.
 func hasPrefixFold(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
-// firstMatch returns the smallest index of a phrase that begins a line of text, len(list) for none. One pass
-// over the lines is cheaper than a search per phrase.
-func firstMatch(text string, list []ruledPhrase) int {
+// firstMatchingPhrase returns the index of the first phrase in list that is at the start of some line of text,
+// len(list) for none. One pass over the lines is cheaper than one search per phrase.
+func firstMatchingPhrase(text string, list []ruledPhrase) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
 		for ; line != ""; line = line[1:] {
@@ -136,7 +136,7 @@ func firstMatch(text string, list []ruledPhrase) int {
 	return first
 }
 
-// bothEnds returns the first and the last sideHead bytes of a long text. Instructions are at either end.
+// bothEnds returns the first and the last sideHead bytes of a long text. Instructions are always at one of the ends.
 func bothEnds(text string) string {
 	if len(text) <= 2*sideHead {
 		return text
@@ -144,9 +144,9 @@ func bothEnds(text string) string {
 	return text[:sideHead] + "\n" + text[len(text)-sideHead:]
 }
 
-// WorksWithTools reports whether agents with this User-Agent product always work with tools, so
-// that a request without tools is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain) do
-// not count: an app on an SDK may be a plain chat.
+// WorksWithTools reports whether agents with this User-Agent product always send tools with a request, so that a
+// request without tools is housekeeping. The result is false for the products of SDKs (OpenAI, Anthropic, langchain),
+// because an app that uses an SDK may be a plain chat.
 func WorksWithTools(product string) bool {
 	return wording().inList("agent", strings.ToLower(product))
 }

@@ -7,17 +7,17 @@ import (
 	"precept/internal/wire"
 )
 
-// Signal is feedback in the new part of a request.
+// Signal is a piece of feedback in the new items of a request.
 type Signal struct {
 	Feeling   Feeling // approval, correction, rejection
-	Tier      int     // 2 for the outcome of a test, lint or build, 3 for implicit feedback
+	Tier      int     // reliability rank: tierVerifier or TierImplicit
 	Rule      string  // rule that found the signal
-	Sentiment bool    // from the words of a person: a reward only if the operator enables sentiment
+	Sentiment bool    // derived from the words of a person, and so a reward only if the operator enables sentiment
 }
 
 // Tiers of signals.
 const (
-	tierVerifier = 2
+	tierVerifier = 2 // outcome of a test, lint or build
 	TierImplicit = 3 // words, refusals and interrupts of a person in the traffic
 )
 
@@ -38,7 +38,7 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 		}
 		it := req.Item(i)
 		for _, res := range it.Results {
-			s, ok := r.signal(req, res, recall)
+			s, ok := r.resultSignal(req, res, recall)
 			if ok && !r.isAutomatic(req, i, s.Rule, res.Text) {
 				out = append(out, s)
 			}
@@ -55,8 +55,8 @@ func (r *Results) Signals(req *wire.Request, recall func(callID string) (wire.Ca
 	return out
 }
 
-// signal returns the feedback in one tool result.
-func (r *Results) signal(
+// resultSignal returns the feedback in one tool result, and false for none.
+func (r *Results) resultSignal(
 	req *wire.Request, res wire.Result, recall func(string) (wire.Call, bool),
 ) (Signal, bool) {
 	made, _ := callOf(req, res.CallID, recall)
@@ -76,9 +76,9 @@ func (r *Results) signal(
 	return s, true
 }
 
-// isAutomatic reports whether a harness refused in the words of a person while no person was present, as the
-// run command of opencode does. A request of the run command does not offer the tool that asks a person, or has
-// the prompt in quotes. A refusal with the feedback of a person is the refusal of a person.
+// isAutomatic reports whether a harness refused a call by itself although the refusal is worded like that of a person.
+// The run command of opencode does so when no person is present. A request of this command does not offer the tool that
+// asks a person, or has the prompt in quotes. A refusal that quotes the feedback of a person is not automatic.
 func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bool {
 	low := strings.ToLower(cutText(text, refusalLead))
 	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
@@ -87,11 +87,11 @@ func (r *Results) isAutomatic(req *wire.Request, item int, rule, text string) bo
 	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
 		return true
 	}
-	return r.prompt.isQuoted(req, item)
+	return r.prompt.isPromptQuoted(req, item)
 }
 
-// newestAnswer returns the text of the item, or previous if the item has no text. A blank means that the agent
-// called tools and wrote no text.
+// newestAnswer returns the text of an item of the assistant, or previous if the item has no text. If both are empty,
+// the result is a blank: the agent answered, but only with calls.
 func newestAnswer(it *wire.Item, previous string) string {
 	if it.Text != "" {
 		return it.Text

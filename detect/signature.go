@@ -4,20 +4,20 @@ import (
 	"strings"
 )
 
-// Bounds of a signature, in bytes and in lines. A result within these bounds is its own signature, because any
-// line may name the error.
+// Bounds of a signature. All lines of a result within these bounds are part of its signature, because any line may name
+// the error.
 const (
-	maxSignature      = 1024
+	maxSignature      = 1024 // bytes
 	maxSignatureLines = 12
-	maxSignatureLine  = 300
+	maxSignatureLine  = 300 // bytes per line
 )
 
-// Signature returns the error signature of a failed tool result, which lessons match: the lines of a short
-// result, or the headline of a long result, without colours, stack frames and the frame of the harness. A
-// signature has at most maxSignature bytes.
+// Signature returns the error signature of a failed tool result, against which lessons are matched. The signature
+// consists of the lines of a short result or of the headline of a long result, without colours, stack frames and the
+// frame of the harness. It has at most maxSignature bytes.
 func Signature(text string) string {
 	all, picked := wording().headline(text)
-	if len(all) <= maxSignatureLines && size(all) <= maxSignature {
+	if len(all) <= maxSignatureLines && totalBytes(all) <= maxSignature {
 		picked = all
 	}
 	return joinLines(dropRepeats(picked))
@@ -29,8 +29,8 @@ func Headline(text string) string {
 	return joinLines(dropRepeats(picked))
 }
 
-// headline returns the lines of a failed result without stack frames (all), and the lines that describe the
-// failure (picked).
+// headline returns two lists of lines of a failed result: all lines except stack frames, and those of them that
+// describe the failure (picked).
 func (p *phrases) headline(text string) (all, picked []string) {
 	text = p.signatureText(clip(strings.TrimSpace(text)))
 	trace, cause := false, false
@@ -44,12 +44,12 @@ func (p *phrases) headline(text string) (all, picked []string) {
 			continue // a stack frame names a place, not a cause
 		}
 		all = append(all, t)
-		if cause { // text of gradle below "* What went wrong:"
+		if cause { // gradle writes the cause below "* What went wrong:"
 			picked = append(picked, t)
 			continue
 		}
-		_, w := p.failLine(t)
-		_, isStatement := p.statement(t)
+		_, w := p.gradeLine(t)
+		_, isStatement := p.errorMessageRule(t)
 		switch {
 		case t == "* What went wrong:":
 			cause = true
@@ -58,22 +58,22 @@ func (p *phrases) headline(text string) (all, picked []string) {
 			trace = true
 			continue
 		}
-		if trace && w == nothing && !isStatement {
-			w = weak // exception at the end of the stack, with any name
+		if trace && w == noEvidence && !isStatement {
+			w = weakEvidence // the line after the stack names the exception
 		}
 		trace = false
-		if w != nothing || isStatement || strings.HasPrefix(t, "E   ") {
+		if w != noEvidence || isStatement || strings.HasPrefix(t, "E   ") {
 			picked = append(picked, t)
 		}
 	}
 	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") {
-		// The line reports the end of the program, not the cause.
+		// An "exit status" line does not describe the cause.
 		picked = firstAndLast(all)
 	}
 	return all, picked
 }
 
-func size(lines []string) int {
+func totalBytes(lines []string) int {
 	n := 0
 	for _, l := range lines {
 		n += len(l) + 1
@@ -81,7 +81,7 @@ func size(lines []string) int {
 	return n
 }
 
-// signatureText returns a result without frame and envelope (frame.go, envelope.go).
+// signatureText returns the text of a failed result without its frame and its envelope (frame.go, envelope.go).
 func (p *phrases) signatureText(text string) string {
 	text = unwrapText(text)
 	v, ok := parseLenient(text)
@@ -95,7 +95,7 @@ func (p *phrases) signatureText(text string) string {
 	return text
 }
 
-// failureTexts returns the texts of an envelope that describe the failure.
+// failureTexts returns the texts of those fields of an envelope that describe a failure.
 func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	var out []string
 	if depth > 3 {
@@ -115,8 +115,8 @@ func (p *phrases) failureTexts(v lenientValue, depth int) []string {
 	return out
 }
 
-// stringsOf returns the texts of a field that describes a failure. A string that is JSON is read as
-// JSON.
+// stringsOf returns the texts in the value of a field that describes a failure. If a string contains JSON, the JSON is
+// searched.
 func (p *phrases) stringsOf(v lenientValue, depth int) []string {
 	switch v.kind {
 	case stringValue:
@@ -144,8 +144,8 @@ func firstAndLast(lines []string) []string {
 	return append(lines[:2:2], lines[len(lines)-4:]...)
 }
 
-// dropRepeats removes repeated lines. Of more than maxSignatureLines lines, the first ones and the last two
-// stay.
+// dropRepeats returns the lines without repeated lines. If more than maxSignatureLines lines remain, only the first
+// ones and the last two are returned.
 func dropRepeats(lines []string) []string {
 	seen := make(map[string]bool, len(lines))
 	out := lines[:0:0]
@@ -161,7 +161,7 @@ func dropRepeats(lines []string) []string {
 	return out
 }
 
-// joinLines joins lines with line feeds, up to maxSignature bytes. Each line is cut to maxSignatureLine bytes.
+// joinLines joins lines with line feeds, to at most maxSignature bytes. Each line is cut to maxSignatureLine bytes.
 func joinLines(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {

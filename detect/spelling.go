@@ -8,10 +8,10 @@ import (
 	"precept/internal/shell"
 )
 
-// spelling returns the form that all spellings of a command line share: without quotes, comments, wrappers such
-// as sudo, the redirection of the error output, and filters of the output at the end. where holds the folder
-// and the variables that the line sets for its commands. A line with a here-document, a substitution or a loop
-// stays as it is.
+// spelling returns the form that all spellings of a command line share (command). The form has no quotes, no comments,
+// no wrappers such as sudo, no redirection of the error output, and no filters of the output at the end. where holds
+// the folder and the variables that the line sets for its commands. A line that is not plain (isPlainLine) stays
+// unchanged.
 func (p *phrases) spelling(cmd string) (command, where string) {
 	if !isPlainLine(cmd) {
 		return cmd, ""
@@ -20,7 +20,8 @@ func (p *phrases) spelling(cmd string) (command, where string) {
 	return p.spellingOf(cmd, &line)
 }
 
-// isPlainLine reports whether a command line has no here-document, no substitution and no loop.
+// isPlainLine reports whether a command line is short and has no here-document, no substitution and no compound
+// command.
 func isPlainLine(cmd string) bool {
 	if len(cmd) > maxCommand {
 		return false
@@ -40,15 +41,15 @@ func isPlainLine(cmd string) bool {
 	return true
 }
 
-// withoutRedirection removes && and redirections of the error output, which a plain line may contain. Other
-// uses of > and & make a line not plain.
+// withoutRedirection removes the uses of > and & that a plain line may contain: && and redirections of the error
+// output.
 //
 //nolint:gochecknoglobals // immutable
 var withoutRedirection = sync.OnceValue(func() *strings.Replacer {
 	return strings.NewReplacer("2>&1", "", "2>/dev/null", "", "2> /dev/null", "", "&&", "")
 })
 
-// spellingOf returns the spelling of a plain line that is parsed.
+// spellingOf returns the spelling of a plain line that is already parsed.
 func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where string) {
 	if !line.Parsed {
 		return cmd, ""
@@ -66,12 +67,12 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		case prog == "cd" && len(parts) == 0:
 			set = append(set, strings.Join(args, " "))
 			continue
-		case prog == "set" && len(parts) == 0: // options of the shell
+		case prog == "set" && len(parts) == 0: // sets options of the shell
 			continue
 		case dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/":
 			name = prog
 		}
-		if len(parts) > 0 && c.After == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // sets only the exit code
+		if len(parts) > 0 && c.After == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // changes only the exit code
 			continue
 		}
 		after := strings.Replace(c.After, ";", "&&", 1)
@@ -99,7 +100,8 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 	return strings.Join(parts[:len(parts)-filters], "\x1e"), strings.Join(set, "\x1f")
 }
 
-// withoutRunner removes the words that run a module or a script of a project: "python -m pip", "npm run test".
+// withoutRunner removes the words that only run a module or a script: "python -m" of "python -m pip", "run" of "npm run
+// test".
 func withoutRunner(words []string) []string {
 	switch {
 	case len(words) <= 2:
@@ -111,7 +113,7 @@ func withoutRunner(words []string) []string {
 	return words
 }
 
-// programSpelling returns the name of a program without the version of an interpreter: python3.12.
+// programSpelling returns the name of a program. The version of an interpreter is removed: python3.12 becomes python.
 func (p *phrases) programSpelling(name string) string {
 	if base := strings.TrimRight(name, "0123456789."); base != name && (base == "pip" || p.inList("program interprets", base)) {
 		return base
@@ -128,9 +130,9 @@ func isKeyword(w string) bool {
 	return false
 }
 
-// sameCall reports whether two steps make the same call. A command that sets a folder or a variable equals the
-// same command without the setting, because the setting may persist in the shell. Most pairs of calls differ in
-// a literal, so the identity of b is rarely computed.
+// sameCall reports whether two steps make the same call. A command that sets a folder or a variable equals the same
+// command without the setting, because the setting may persist in the shell. Most pairs of calls already differ in a
+// literal, so the identity of b is rarely computed.
 func sameCall(a, b *step) bool {
 	if !b.memo.hasIdentity {
 		other := &b.call.result
@@ -142,9 +144,9 @@ func sameCall(a, b *step) bool {
 	if a.identity() != b.identity() {
 		return false
 	}
-	return a.memo.where == b.memo.where || a.memo.where == 0 || b.memo.where == 0
+	return a.memo.whereHash == b.memo.whereHash || a.memo.whereHash == 0 || b.memo.whereHash == 0
 }
 
-// sameCode reports whether two exit codes are equal or one code is 0. A filter in a pipe hides the exit
-// code of the command, so 0 may replace any code.
+// sameCode reports whether two exit codes may belong to the same result: they are equal, or one of them is 0. A filter
+// in a pipe hides the exit code of the command, so 0 may stand in for any code.
 func sameCode(a, b int) bool { return a == b || a == 0 || b == 0 }

@@ -9,7 +9,7 @@ import (
 const sqlWords = " select insert update delete with show describe explain create alter drop from where and or not null limit order group by " +
 	"into values set join left right inner outer on as distinct count having union all asc desc like in is between "
 
-// isSQL reports whether the argument key with the value text is a statement of SQL.
+// isSQL reports whether an argument is an SQL statement, by its name and by the first word of its value.
 func isSQL(key, text string) bool {
 	if !slices.Contains([]string{"sql", "query", "statement", "q", "sql_query"}, strings.ToLower(key)) {
 		return false
@@ -22,8 +22,8 @@ func isSQL(key, text string) bool {
 	return false
 }
 
-// sqlSpelling returns the form that all spellings of a statement of SQL share: in lower case outside of quotes,
-// with single blanks, and without the semicolon. ok is false for another text.
+// sqlSpelling returns the form that all spellings of an SQL statement share. The form is in lower case outside of
+// quotes, with single blanks and without the final semicolon. ok is false if the argument is no SQL statement.
 func sqlSpelling(key, text string) (statement string, ok bool) {
 	if !isSQL(key, text) {
 		return "", false
@@ -47,7 +47,7 @@ func sqlSpelling(key, text string) (statement string, ok bool) {
 	return strings.TrimRight(oneSpace(b.String()), "; "), true
 }
 
-// withoutLimit returns a statement without a limit of rows at its end.
+// withoutLimit returns an SQL statement without the LIMIT clause at its end.
 func withoutLimit(statement string) string {
 	if i := strings.LastIndex(statement, " limit "); i >= 0 && isNumber(strings.TrimSpace(statement[i+len(" limit "):])) {
 		return statement[:i]
@@ -55,8 +55,8 @@ func withoutLimit(statement string) string {
 	return statement
 }
 
-// sqlNames returns the words of a statement that every spelling holds: words in lower case that are no
-// keywords.
+// sqlNames returns the words that every spelling of an SQL statement contains unchanged. These are the words that are
+// in lower case and are no keywords.
 func sqlNames(statement string) string {
 	words := strings.FieldsFunc(statement, func(r rune) bool {
 		return r != '_' && (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9')

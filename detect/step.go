@@ -13,39 +13,39 @@ import (
 type step struct {
 	call *judgedCall // nil for the turn of a person
 
-	item      int
-	nth       int // index of the result among the results of the item
-	batch     int // number of the answer with the call: the calls of one answer were made before any of their results
-	callID    string
-	mediaHash uint64 // hash of the media in the result or in the message after the result
-	warned    bool   // the result has a warning about a loop
-	inText    bool   // the result is text of a user message (wire.Result.InUserText)
-	withCall  bool   // one item holds both the call and the result (wire.Result.WithCall)
-	automatic bool   // the harness ran a test itself; the model made no call
+	item        int
+	resultIndex int // index of the result among the results of the item
+	batch       int // number of the batch; all calls of a batch were made before any of their results were known
+	callID      string
+	mediaHash   uint64 // hash of the media in the result or in the message after the result
+	warned      bool   // the result got a warning about a loop
+	inText      bool   // the result is part of the text of a user message (wire.Result.InUserText)
+	withCall    bool   // one item holds both the call and the result (wire.Result.WithCall)
+	automatic   bool   // the harness ran a test itself; the model made no call
 
 	person bool
 	turn   personTurn
 	memo   stepMemo
-	from   *wire.Request // the request with the text of the step, after dropText
+	source *wire.Request // the request with the text of the step, after dropText
 }
 
-// dropText removes the texts of a judged step; a later use reads the text from req again. The step keeps its
-// computed properties. Steps with equal judgements share one judgedCall from old.
+// dropText removes the texts of a judged step to save memory. The step keeps the computed properties, and a later use
+// of the text reads it from req again. Steps with equal judgements then share one judgedCall from old.
 func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
-	s.from = req
+	s.source = req
 	if s.person {
 		s.turn.words = ""
 		return
 	}
 	judgement := s.outcome()
 	s.identity()
-	if s.looseIdentity(); s.memo.query != 0 {
+	if s.looseIdentity(); s.memo.queryWords != 0 {
 		s.resultHash() // needs the arguments
 	}
-	if s.tool(); judgement.Outcome == Error {
+	if s.toolHash(); judgement.Outcome == Error {
 		s.failureFingerprint()
 	}
-	s.ends()
+	s.endsHash()
 	shared := old[judgement]
 	if shared == nil {
 		shared = &judgedCall{analysis: droppedCall, hasJudgement: true, judgement: judgement}
@@ -54,17 +54,17 @@ func (s *step) dropText(req *wire.Request, old map[Judgement]*judgedCall) {
 	s.call, s.callID, s.memo.literals = shared, "", nil
 }
 
-// droppedCall is the analysis of a call after dropText. The step holds the properties that are still needed.
+// droppedCall is the analysis of every call after dropText. The step itself holds the properties that are still needed.
 //
 //nolint:gochecknoglobals // immutable
 var droppedCall = new(toolCall)
 
-// text returns the text of the result.
+// text returns the text of the result, also after dropText.
 func (s *step) text() string {
-	if s.from == nil {
+	if s.source == nil {
 		return s.call.result.text
 	}
-	return trimLabel(s.from.Item(s.item).Results[s.nth])
+	return trimLabel(s.source.Item(s.item).Results[s.resultIndex])
 }
 
 // personTurn holds the words of a person in one turn.
@@ -73,15 +73,15 @@ type personTurn struct {
 	parsed, reportsChange bool // reportsChange is valid once parsed is true
 }
 
-// stepMemo holds the properties of a step that are computed once.
+// stepMemo holds the properties of a step that are computed at the first use.
 type stepMemo struct {
 	identity, resultHash                         uint64
-	ends                                         uint64 // see step.ends
-	where                                        uint64 // hash of a command's folder and variables, or of a file
+	endsHash                                     uint64 // see step.ends
+	whereHash                                    uint64 // hash of a command's folder and variables, or of a file
 	looseIdentity                                uint32 // identity without budgets (attempts.go); 0 means no budget
-	query                                        uint64 // set of the words of a search, computed with looseIdentity
+	queryWords                                   uint64 // set of the words of a search, computed with looseIdentity
 	hasIdentity, hasResultHash, hasLooseIdentity bool
-	hasEnds                                      bool
+	hasEndsHash                                  bool
 	traits                                       callTraits
 	literals                                     []string         // see toolCall.literals
 	hasLiterals                                  bool             // literals are computed
@@ -90,26 +90,26 @@ type stepMemo struct {
 	silent                                       bool             // a shell command succeeded without a report of its success
 	fingerprint                                  *callFingerprint // see step.fingerprint
 	timePassed                                   bool             // the call waited, so that other calls may have other results
-	tool                                         uint32           // see step.tool
+	toolHash                                     uint32           // see step.tool
 	short                                        bool             // the result is one line of a few words, or empty; set with hasOutcome
 	confirms                                     bool             // see onlyConfirms; set with hasOutcome
 }
 
-// callTraits are the properties of a call without its result.
+// callTraits are the properties of a call that do not depend on its result, except for gesture and repeats.
 type callTraits struct {
-	computed  bool
-	edit      bool // changes a file; the hash of its name is stepMemo.where
+	computed  bool // the other fields are set
+	edit      bool // edits a file; stepMemo.whereHash is the hash of the file's name
 	exec      bool // runs a command
 	runs      bool // runs a test, lint or build, or a command that is not read-only
 	mayChange bool // may have side effects
 	scrolls   bool // scrolls a page
-	gesture   bool // clicks or types in a page, and the result shows the page
+	gesture   bool // clicks or types on a page, and the result shows the page
 	plans     bool // writes a note or a plan of the agent
-	wordy     bool // sends a command in words to another program, such as a game
-	repeats   bool // is meant to be repeated; step.outcome corrects the field by the result
+	wordy     bool // sends a command in plain language to another program, such as a game
+	repeats   bool // is meant to be repeated; step.outcome corrects the field if the result shows otherwise
 }
 
-// toolCall returns the analysed call, and computes the traits of the call at the first use.
+// toolCall returns the analysed call. The first use also sets memo.traits.
 func (s *step) toolCall() *toolCall {
 	call := s.call.toolCall()
 	if !s.memo.traits.computed {
@@ -120,7 +120,7 @@ func (s *step) toolCall() *toolCall {
 		s.memo.traits.plans = call.purpose == purposePlan
 		s.memo.traits.scrolls = call.scrolls()
 		s.memo.traits.wordy = call.purpose == purposeOther && call.sendsWords()
-		s.memo.traits.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verifies() != ""
+		s.memo.traits.runs = call.purpose == purposeExec && !call.shell.readOnly || call.verificationKind() != ""
 		s.memo.traits.repeats = call.purpose == purposePlan || call.purpose == purposeWait || call.shell.waits || call.shell.polls ||
 			call.pressesKey() && showsNoScreen(s.call.result.text)
 	}
@@ -134,10 +134,10 @@ func (s *step) identity() uint64 {
 		s.memo.identity, s.memo.hasIdentity = call.identity(s.call.result.tool, s.call.result.args), true
 		if len(call.shell.parts) > 0 {
 			if _, where := call.spelling(); where != "" {
-				s.memo.where = xxhash.Sum64String(where) & 0xFFFF
+				s.memo.whereHash = xxhash.Sum64String(where) & 0xFFFF
 			}
 		} else if call.purpose == purposeEdit {
-			s.memo.where = xxhash.Sum64String(call.path()) & 0xFFFF
+			s.memo.whereHash = xxhash.Sum64String(call.path()) & 0xFFFF
 		}
 	}
 	return s.memo.identity
@@ -149,23 +149,22 @@ func (s *step) edits() bool {
 	return s.memo.traits.edit
 }
 
-// checks reports whether the call ran a test or a command that is not read-only, to its end.
+// checks reports whether the call ran a test, lint or build, or a command that is not read-only, to its end.
 func (s *step) checks() bool {
 	v := s.outcome().Outcome
 	return s.memo.traits.runs && (v == OK || v == Error)
 }
 
-// looseIdentity returns the identity of the call without its budgets, 0 for a call without a budget. A budget
-// is an argument such as a time-out, a limit or a page (attempts.go).
+// looseIdentity returns a hash of the call without its budgets (attempts.go), 0 for a call without a budget.
 func (s *step) looseIdentity() uint32 {
 	if !s.memo.hasLooseIdentity {
 		s.memo.looseIdentity, s.memo.hasLooseIdentity = s.toolCall().looseIdentity(s.call.result.tool, s.call.result.args), true
-		s.memo.query = s.toolCall().queryWords()
+		s.memo.queryWords = s.toolCall().queryWords()
 	}
 	return s.memo.looseIdentity
 }
 
-// literals returns literals of the arguments: see toolCall.literals.
+// literals returns toolCall.literals of the arguments.
 func (s *step) literals() []string {
 	if !s.memo.hasLiterals {
 		s.memo.literals, s.memo.hasLiterals = s.toolCall().literals(s.call.result.args), true
@@ -191,10 +190,10 @@ func (s *step) outcome() Judgement {
 	acts := len(call.shell.parts) > 0 && !call.shell.readOnly
 	if v.Outcome == OK && !v.Sure && acts {
 		// The output of a test, lint or build reports the outcome, even without an exit code.
-		s.memo.silent = call.verifies() == "" || wording().unframe(s.call.result.text).empty
+		s.memo.silent = call.verificationKind() == "" || wording().unframe(s.call.result.text).empty
 	}
 	switch {
-	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program is missing
+	case v.Code == 126 || v.Code == 127 || v.Rule == "text:shell": // the program did not run
 		s.memo.traits.repeats = false
 	case call.purpose == purposeWait && v.Outcome == Error: // the wait failed, or timed out
 		s.memo.timePassed = wording().isTransient(v, s.call.result.text)
@@ -205,14 +204,14 @@ func (s *step) outcome() Judgement {
 	return v
 }
 
-// mayChangeResults reports whether later calls may have other results because of the step: the step had or
-// started a side effect, or waited.
+// mayChangeResults reports whether later calls may have other results because of the step. This is so if the step had
+// or started a side effect, or waited.
 func (s *step) mayChangeResults() bool {
 	v := s.outcome()
 	return s.memo.timePassed || s.memo.traits.mayChange && (v.Outcome == OK || v.Outcome == Pending)
 }
 
-// isTransient reports whether the failure of a step may end although nothing changes.
+// isTransient reports whether the failure of a step may end although the agent changes nothing.
 func (s *step) isTransient() bool {
 	if !s.memo.hasTransient {
 		s.memo.transient, s.memo.hasTransient = wording().isTransient(s.outcome(), s.text()), true
@@ -242,42 +241,42 @@ func (s *step) hashedText() string {
 // last lines, so the whole text is rarely read.
 func sameResult(a, b *step) bool {
 	if !a.memo.hasResultHash || !b.memo.hasResultHash {
-		if x, y := a.ends(), b.ends(); x != y && x != 0 && y != 0 {
+		if x, y := a.endsHash(), b.endsHash(); x != y && x != 0 && y != 0 {
 			return false
 		}
 	}
 	return a.resultHash() == b.resultHash()
 }
 
-// ends returns a hash of the first and the last lines of the result, 0 if the hash is unknown.
-func (s *step) ends() uint64 {
-	if !s.memo.hasEnds {
-		s.memo.ends, s.memo.hasEnds = wording().endsHash(s.hashedText()), true
+// endsHash returns a hash of the first and the last lines of the result, 0 if the hash is unknown.
+func (s *step) endsHash() uint64 {
+	if !s.memo.hasEndsHash {
+		s.memo.endsHash, s.memo.hasEndsHash = wording().endsHash(s.hashedText()), true
 	}
-	return s.memo.ends
+	return s.memo.endsHash
 }
 
-// cannotLoop reports whether a step is no part of a loop: the step may have had side effects, is meant to
-// be repeated, or was not carried out.
-func (s *step) cannotLoop() bool {
+// isExcludedFromLoops reports whether a step cannot be part of a cycle, because it may have had side effects, is meant
+// to be repeated, is still running, or was refused.
+func (s *step) isExcludedFromLoops() bool {
 	v := s.outcome()
 	return s.memo.traits.repeats || s.memo.traits.mayChange || v.Outcome == Pending || v.Outcome == Refusal
 }
 
-// reportsChange reports whether the person says that something changed.
+// reportsChange reports whether the turn of a person says that something changed.
 func (s *step) reportsChange() bool {
 	if !s.turn.parsed {
 		words := s.turn.words
-		if s.from != nil {
-			words, _ = personWords(s.from, s.item)
+		if s.source != nil {
+			words, _ = personWords(s.source, s.item)
 		}
 		s.turn.parsed, s.turn.reportsChange = true, wording().mentionsChange(words)
 	}
 	return s.turn.reportsChange
 }
 
-// isUnfinished reports whether a short result describes an unfinished task. The agent repeats the call until
-// the task is finished.
+// isUnfinished reports whether a result is a short description of an unfinished task. The agent repeats such a call
+// until the task is finished.
 func (p *phrases) isUnfinished(text string) bool {
 	const short, lines = 200, 3
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -285,8 +284,8 @@ func (p *phrases) isUnfinished(text string) bool {
 		(hasPhrase(text, p.lists["unfinished"]...) || p.namesActivity(text))
 }
 
-// namesActivity reports whether a text in lower case says which activity runs: "building", {"state":"building"},
-// "is building", "Building...". Words such as "missing" are no activity.
+// namesActivity reports whether a text in lower case names a running activity: "building", {"state":"building"}, "is
+// building", "building...". Words such as "missing" are no activity.
 func (p *phrases) namesActivity(text string) bool {
 	for at := 0; ; {
 		i := strings.Index(text[at:], "ing")
@@ -309,27 +308,26 @@ func (p *phrases) namesActivity(text string) bool {
 	}
 }
 
-// mentionsChange reports whether the person says that something changed, or asks for a second attempt.
+// mentionsChange reports whether the words of a person say that something changed, or ask for a second attempt.
 func (p *phrases) mentionsChange(words string) bool {
 	return hasPhrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
-// pressesKey reports whether a call presses a key or scrolls. A second equal call has a further effect.
+// pressesKey reports whether a call presses a key or scrolls, so that a second equal call has a further effect.
 func (c *toolCall) pressesKey() bool {
 	action, _ := c.args.get("action", "type")
 	return c.nameMatches("key") || action.kind == stringValue && c.phrases.inList("tool key", strings.ToLower(action.raw))
 }
 
-// sendsWords reports whether the only argument of the call is a command or an action in words.
+// sendsWords reports whether the only argument of the call is a command or an action in plain language.
 func (c *toolCall) sendsWords() bool {
 	return len(c.args.keys) == 1 && slices.Contains([]string{"action", "command", "input", "move", "text"}, strings.ToLower(c.args.keys[0]))
 }
 
 // scrolls reports whether a call scrolls a page.
-func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.has("scroll") }
+func (c *toolCall) scrolls() bool { return c.purpose == purposeWeb && c.nameHas("scroll") }
 
-// showsNoScreen reports whether a result only confirms a key press. A screen would show whether the key had
-// an effect.
+// showsNoScreen reports whether a result only confirms a key press, and so does not show whether the key had an effect.
 func showsNoScreen(text string) bool {
 	const short = 60
 	text = strings.ToLower(strings.TrimSpace(text))
@@ -346,7 +344,7 @@ func (c *toolCall) mayChange() bool {
 		if c.shell.readOnly { // a command that only sets the directory or variables of a persistent shell
 			return !slices.ContainsFunc(c.shell.parts, func(part shellPart) bool { return !c.phrases.inList("program sets", part.prog) })
 		}
-		if k := c.verifies(); k == "test" || k == "lint" {
+		if k := c.verificationKind(); k == "test" || k == "lint" {
 			return c.writesFixes()
 		}
 		return true
@@ -355,8 +353,7 @@ func (c *toolCall) mayChange() bool {
 	case purposeWeb:
 		return c.nameMatches("gesture")
 	case purposeOther:
-		// A tool whose name has no verb of change counts as read-only: if the call fails again in the same way,
-		// nothing has changed.
+		// A tool whose name has no verb of change counts as read-only.
 		return c.changesState()
 	}
 	return false
@@ -370,7 +367,7 @@ func (c *toolCall) writesFixes() bool {
 			hasAny(part.args, "-w", "-u", "--update", "--updateSnapshot") {
 			return true
 		}
-		k := c.phrases.verifier(part.prog, part.args)
+		k := c.phrases.commandKind(part.prog, part.args)
 		if k == "" && !c.phrases.isReadOnly(part.prog, part.args) || k == "build" {
 			return true
 		}

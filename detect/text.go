@@ -17,7 +17,8 @@ func hasPrefixOf(s string, list []string) bool {
 	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
 }
 
-// plainLine returns a line without colours, frames of boxes (see unboxed) and surrounding white space.
+// plainLine returns a line without colours, without the frame of a box (see unboxed), and without surrounding white
+// space.
 func plainLine(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
 		return unboxed(strings.TrimSpace(line))
@@ -34,8 +35,8 @@ func plainLine(line string) string {
 	return unboxed(strings.TrimSpace(b.String()))
 }
 
-// unboxed removes the bar that terraform draws before "Error: " and the double frame that npm and playwright
-// draw. A row of a table also ends with a bar and stays.
+// unboxed removes the bar that terraform draws before "Error: ", and the double frame that npm and playwright draw. A
+// line that also ends with a bar is a row of a table and stays unchanged.
 func unboxed(t string) string {
 	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
 		return strings.Trim(t, "╔═╗║╚╝ ")
@@ -46,8 +47,8 @@ func unboxed(t string) string {
 	return t
 }
 
-// withoutSigns removes the symbols before the words of a line: "🔴 exit 2", "⚠️ Failed to open x". A
-// check mark and a bullet stay, because the name of a test may follow.
+// withoutSigns removes the symbols before the first word of a line: "🔴 exit 2", "⚠️ Failed to open x". A check mark or
+// a bullet stays, because it may precede the name of a test.
 func withoutSigns(t string) string {
 	if t == "" || t[0] < 0x80 {
 		return t
@@ -61,8 +62,8 @@ func withoutSigns(t string) string {
 	return strings.TrimLeft(rest, " ")
 }
 
-// colourLen returns the length of the terminal colour sequence at the start of s, 0 for none. The escape byte
-// may be lost ("[31merror[39m").
+// colourLen returns the length, in bytes, of the terminal colour sequence at the start of s, 0 for none. The escape
+// byte may be missing ("[31merror[39m").
 func colourLen(s string) int {
 	i := 0
 	if s[0] == 0x1b {
@@ -81,7 +82,7 @@ func colourLen(s string) int {
 	return 0
 }
 
-// cutText returns the first n bytes.
+// cutText returns the first n bytes of s.
 func cutText(s string, n int) string {
 	if len(s) > n {
 		return s[:n]
@@ -151,7 +152,7 @@ func hasPrefix(args []string, prefix string) bool {
 	return slices.ContainsFunc(args, func(a string) bool { return strings.HasPrefix(a, prefix) })
 }
 
-// cutRunes returns the first n bytes without a broken rune at the end.
+// cutRunes returns the first n bytes of s, or fewer, so that no rune is cut in two.
 func cutRunes(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -162,15 +163,14 @@ func cutRunes(s string, n int) string {
 	return s[:n]
 }
 
-// personText is a text of a person, as fold returns the text, with a set of the byte triples in the text.
-// Nearly all of several hundred phrases have a triple that is not in the set and need no search.
+// personText is a text of a person in the form that fold returns, with the set of all triples of successive bytes. Most
+// of several hundred phrases contain a triple that is not in the set, and so need no search.
 type personText struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // set of the hashes of the triples
 }
 
-// tripleBits is the number of bits of a hash. The set is large enough for the 4,000 bytes of a turn that are
-// read.
+// tripleBits is the number of bits of a triple's hash. The set is large enough for maxTurnText bytes.
 const tripleBits = 14
 
 func newPersonText(low string) *personText {
@@ -188,8 +188,8 @@ func tripleHash(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }
 
-// mayHold reports whether the text may contain p. false is certain.
-func (s *personText) mayHold(p string) bool {
+// mayContain reports whether the text may contain p. If the result is false, the text does not contain p.
+func (s *personText) mayContain(p string) bool {
 	for i := 2; i < len(p); i++ {
 		if h := tripleHash(p[i-2], p[i-1], p[i]); s.triples[h>>6]&(1<<(h&63)) == 0 {
 			return false
@@ -200,10 +200,10 @@ func (s *personText) mayHold(p string) bool {
 
 // hasPhrase reports whether the text contains one of the phrases as whole words.
 func (s *personText) hasPhrase(phrases ...string) bool {
-	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayHold(p) && hasPhrase(s.text, p) })
+	return slices.ContainsFunc(phrases, func(p string) bool { return s.mayContain(p) && hasPhrase(s.text, p) })
 }
 
 // containsAny reports whether the text contains one of the strings, also inside of a word.
 func (s *personText) containsAny(words ...string) bool {
-	return slices.ContainsFunc(words, func(w string) bool { return s.mayHold(w) && strings.Contains(s.text, w) })
+	return slices.ContainsFunc(words, func(w string) bool { return s.mayContain(w) && strings.Contains(s.text, w) })
 }

@@ -4,34 +4,34 @@ import (
 	"strings"
 )
 
-// Feeling is the opinion of a person about the answer before the person's turn.
+// Feeling is the opinion of a person about the agent's previous answer.
 type Feeling string
 
 // Feelings. The feedback API uses the same names.
 const (
 	Approval   Feeling = "approval"
-	Correction Feeling = "correction" // a demand for another way
-	Rejection  Feeling = "rejection"  // a refusal of the answer
+	Correction Feeling = "correction" // the person wants the work done in another way
+	Rejection  Feeling = "rejection"  // the person disapproves of the answer
 	Thanks     Feeling = "thanks"
 	Neutral    Feeling = "neutral"
 )
 
-// Opinion is the reading of one turn of a user.
+// Opinion is the opinion that ReadTurn finds in one turn of a user.
 type Opinion struct {
 	Feeling   Feeling
 	Rule      string // rule that decided
-	Interrupt bool   // the harness reports that a person interrupted the answer; the words were not read
+	Interrupt bool   // the harness reports that a person interrupted the answer; the words then do not count
 }
 
-// ReadTurn reads a turn of a user. text is the message as sent, words are the user's words in the message,
-// previous is the text of the agent before the turn. Without previous text, the turn is a task, not an opinion.
+// ReadTurn returns the opinion in a turn of a user. text is the message as sent, words are the user's own words in the
+// message, and previous is the agent's text before the turn. If previous is empty, the turn is a task, not an opinion.
 func ReadTurn(text, words, previous string) Opinion {
 	return wording().readTurn(text, words, previous)
 }
 
 // readTurn is ReadTurn with the phrases p.
 func (p *phrases) readTurn(text, words, previous string) Opinion {
-	if rule, ok := interrupted(text); ok {
+	if rule, ok := interruptRule(text); ok {
 		return Opinion{Feeling: Rejection, Rule: rule, Interrupt: true}
 	}
 	if words == "" {
@@ -50,9 +50,9 @@ func (p *phrases) readTurn(text, words, previous string) Opinion {
 	return Opinion{Feeling: feeling, Rule: rule}
 }
 
-// interrupted reports whether a harness wrote the text after a user interrupted the answer, and returns the
-// rule.
-func interrupted(text string) (string, bool) {
+// interruptRule returns the rule of a text that a harness writes after a user interrupted the answer, and false for
+// other texts.
+func interruptRule(text string) (string, bool) {
 	head := strings.TrimSpace(text)
 	switch {
 	case strings.HasPrefix(head, "<turn_aborted>"):
@@ -63,8 +63,8 @@ func interrupted(text string) (string, bool) {
 	return "", false
 }
 
-// Synthetic reports whether a harness wrote the words in the role of the user (an order to resume or to
-// continue after a compaction, a reminder), and returns the rule.
+// Synthetic reports whether a harness wrote the words in the role of the user, and returns the rule. Such words are a
+// reminder, or an order to resume or to continue after a compaction.
 func Synthetic(words string) (rule string, ok bool) { return wording().isSynthetic(words) }
 
 func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
@@ -81,9 +81,9 @@ func (p *phrases) isSynthetic(words string) (rule string, ok bool) {
 	return "", false
 }
 
-// isObservation reports whether a harness wrote all of the words: a text in tags
-// ("<task_result>...</task_result>"), a JSON value behind a name, a header in brackets, a validation error, or
-// an exit code with the result of a command.
+// isObservation reports whether a harness wrote all of the words to report a result. The words are a text in tags
+// ("<task_result>...</task_result>"), a name and a JSON value, a text with a header in brackets, a validation error, or
+// an exit code and the result of a command.
 func (p *phrases) isObservation(words string) bool {
 	first, rest, more := strings.Cut(words, "\n")
 	if strings.HasPrefix(first, "<") {
@@ -98,7 +98,7 @@ func (p *phrases) isObservation(words string) bool {
 	return more && rest != "" && (r.readCodeLine(first) || r.readCodeSentence(first))
 }
 
-// returnsValue reports whether a text is a short name, a colon and a JSON value: "Tool get_weather returned:
+// returnsValue reports whether a text consists of a short name, a colon and a JSON value: "Tool get_weather returned:
 // {...}".
 func returnsValue(words string) bool {
 	const maxName = 80
@@ -111,8 +111,8 @@ func returnsValue(words string) bool {
 	return isJSON
 }
 
-// hasHarnessHeader reports whether a text begins with the name of its author or step in brackets: "[auto] Turn 3".
-// Front ends put pasted images, files and texts of a person in brackets, too.
+// hasHarnessHeader reports whether a text begins with the name of its author or of a step in brackets: "[auto] Turn 3".
+// A pasted image, file or text of a person is also in brackets, but does not count.
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")
@@ -120,8 +120,8 @@ func hasHarnessHeader(words string) bool {
 		!containsAny(strings.ToLower(header), "image", "pasted", "screenshot", "attach", "photo", "video", "audio")
 }
 
-// sentiment returns the feeling of the first rule that fits the words, and the rule. The most certain rules
-// come first: a pasted failure and disapproval.
+// sentiment returns the first rule that matches the words, and its feeling. The most certain rules, a pasted failure
+// and disapproval, come first.
 func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	own, pasted := p.ownWords(words)
 	low := fold(own)
@@ -137,27 +137,27 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "pasted-failure"
 	case turn.hasPhrase(p.lists["disapproval"]...), turn.containsAny(p.lists["disapproval-anywhere"]...), blames(turn):
 		return Rejection, "disapproval"
-	case p.claimsDone(previous) && p.staysSame(opening, turn):
+	case p.claimsDone(previous) && p.reportsNoChange(opening, turn):
 		return Rejection, "still"
-	case pauses(opening, turn):
+	case asksToPause(opening, turn):
 		return Neutral, "pause"
 	case turn.hasPhrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
-	case begins(opening, p.lists["no"], p.lists["not-a-no"]) && p.declines(opening, previous):
+	case begins(opening, p.lists["no"], p.lists["not-a-no"]) && p.declinesOffer(opening, previous):
 		if turn.hasPhrase(p.lists["thanks"]...) {
 			return Thanks, "no-more"
 		}
 		return Neutral, "no-more"
 	case begins(opening, p.lists["no"], p.lists["not-a-no"]):
-		if p.asksAnother(turn) || turn.hasPhrase(p.lists["wish"]...) {
+		if p.asksForAnotherWay(turn) || turn.hasPhrase(p.lists["wish"]...) {
 			return Correction, "no-but"
 		}
 		return Rejection, "no"
 	case begins(opening, p.lists["order-not-to"], p.lists["no-order"]):
 		return Correction, "dont"
-	case p.claimsDone(previous) && (startsWord(opening, p.lists["convention"]...) || replaces(turn)):
+	case p.claimsDone(previous) && (startsWord(opening, p.lists["convention"]...) || contrastsThings(turn)):
 		return Correction, "another-way"
-	case p.praises(turn) && !p.asksAnother(turn):
+	case p.praises(turn) && !p.asksForAnotherWay(turn):
 		return Approval, "praise"
 	case turn.hasPhrase(p.lists["thanks"]...), turn.containsAny(p.lists["thanks-anywhere"]...):
 		if turn.hasPhrase(p.lists["contrast"]...) {
@@ -168,10 +168,10 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 		}
 		return Thanks, "thanks"
 	case p.agrees(opening):
-		return p.readApproval(opening, turn, previous)
+		return p.judgeAgreement(opening, turn, previous)
 	case startsWord(opening, p.lists["go-on"]...):
 		return Approval, "go-on"
-	case p.asksAnother(turn):
+	case p.asksForAnotherWay(turn):
 		return Correction, "another-way"
 	case begins(opening, p.lists["doubt"], p.lists["no-doubt"]):
 		return Correction, "doubt"
@@ -179,49 +179,48 @@ func (p *phrases) sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// demandRules are the rules of a "no" and of a demand for another way. As the answer to a question, such a turn
-// is a choice.
+// demandRules are the rules of a "no" and of a demand for another way. After a question, a turn with such a rule is a
+// choice, not an opinion.
 //
 //nolint:gochecknoglobals // immutable
 var demandRules = map[string]bool{"no": true, "no-but": true, "dont": true, "another-way": true, "doubt": true, "thanks-but": true}
 
-// answersQuestion reports whether a turn after a question or an offer says nothing about the agent or about its work. A
-// "no" or another wish is then an answer, not a demand for other work.
+// answersQuestion reports whether a turn only answers a question or an offer of the agent, and says nothing about the
+// agent or its work. A "no" or another wish is then no demand for other work.
 func (p *phrases) answersQuestion(words, previous string) bool {
 	own, _ := p.ownWords(words)
 	low := strings.NewReplacer("can you ", "", "could you ", "").Replace(fold(own))
 	return (endsInQuestion(previous) || p.endsInOffer(previous)) && !hasPhrase(low, p.lists["about-answer"]...)
 }
 
-// endsInQuestion reports whether the last 200 bytes of the agent's text have a question mark at the end of a
-// word.
+// endsInQuestion reports whether the last 200 bytes of the agent's text contain a question mark at the end of a word.
 func endsInQuestion(previous string) bool {
-	end := strings.TrimRight(tail(previous), " \n*_\"'")
+	end := strings.TrimRight(lastPart(previous), " \n*_\"'")
 	return strings.HasSuffix(end, "?") || strings.Contains(end, "? ") || strings.Contains(end, "?\n")
 }
 
 // endsInOffer reports whether the last sentence of the agent is an offer.
 func (p *phrases) endsInOffer(previous string) bool {
-	sentence := strings.ToLower(strings.TrimRight(tail(previous), " \n.!"))
+	sentence := strings.ToLower(strings.TrimRight(lastPart(previous), " \n.!"))
 	if i := strings.LastIndexAny(sentence, ".!\n"); i >= 0 {
 		sentence = strings.TrimLeft(sentence[i+1:], " \n")
 	}
 	return hasPhrase(sentence, p.lists["offer"]...)
 }
 
-// claimsDone reports whether the agent began with a report of its work.
+// claimsDone reports whether the agent's text begins with a report that work is done.
 func (p *phrases) claimsDone(previous string) bool {
 	return startsWord(strings.ToLower(cutText(strings.TrimLeft(previous, " *#\n"), 40)), p.lists["claim"]...)
 }
 
-// staysSame reports whether the person says that nothing has changed: "still red".
-func (p *phrases) staysSame(opening string, turn *personText) bool {
+// reportsNoChange reports whether the person says that nothing has changed: "still red".
+func (p *phrases) reportsNoChange(opening string, turn *personText) bool {
 	return !strings.HasSuffix(turn.text, "?") && !p.praises(turn) &&
 		(begins(opening, []string{"still"}, []string{"still need", "still want", "still have", "still waiting", "still thinking"}) ||
 			turn.hasPhrase("is still", "are still", "still at", "still in"))
 }
 
-// blames reports whether a sentence of the person says that the agent got a thing wrong.
+// blames reports whether the person says that the agent got something wrong.
 func blames(turn *personText) bool {
 	if !turn.hasPhrase("wrong", "incorrect", "incorrectly") {
 		return false
@@ -229,27 +228,28 @@ func blames(turn *personText) bool {
 	return turn.hasPhrase("you got", "you have got", "you've got", "you used", "you put", "you picked", "you chose", "you took", "you wrote", "you booked", "you sent")
 }
 
-// replaces reports whether a short turn names a wanted and an unwanted thing: "tabs, not blanks".
-func replaces(turn *personText) bool {
+// contrastsThings reports whether a short turn names one thing that the person wants and one that the person does not
+// want: "tabs, not blanks".
+func contrastsThings(turn *personText) bool {
 	const maxWords = 10
 	_, rest, ok := strings.Cut(turn.text, ", not ")
 	return ok && len(strings.Fields(turn.text)) <= maxWords && !startsWord(rest, "sure", "yet", "now", "a problem", "bad") && !strings.HasSuffix(turn.text, "?")
 }
 
-// pauses reports whether the person only asks the agent to wait.
-func pauses(opening string, turn *personText) bool {
+// asksToPause reports whether the person only asks the agent to wait.
+func asksToPause(opening string, turn *personText) bool {
 	return startsWord(opening, "hold on", "wait", "don't", "do not") && turn.hasPhrase("yet", "let me", "i want to", "i need to", "before i") &&
 		!turn.hasPhrase("wrong", "you", "instead")
 }
 
-// declines reports whether a "no" at the start of a turn only answers the agent's question: the person
-// needs nothing else, or does not know the answer.
-func (p *phrases) declines(opening, previous string) bool {
+// declinesOffer reports whether a "no" at the start of a turn only answers the agent's question, because the person
+// needs nothing else or does not know the answer.
+func (p *phrases) declinesOffer(opening, previous string) bool {
 	_, rest, _ := strings.Cut(opening, " ")
 	rest = strings.Trim(rest, " .,!-")
 	switch {
 	case rest == "":
-		return hasPhrase(strings.ToLower(tail(previous)), "anything else", "something else", "any other", "else")
+		return hasPhrase(strings.ToLower(lastPart(previous)), "anything else", "something else", "any other", "else")
 	case startsWord(rest, p.lists["no-more"]...):
 		return len(strings.Fields(rest)) < 16
 	}
@@ -257,24 +257,24 @@ func (p *phrases) declines(opening, previous string) bool {
 }
 
 // hasQuestionMark reports whether the end of the agent's text has a question mark.
-func hasQuestionMark(previous string) bool { return strings.Contains(tail(previous), "?") }
+func hasQuestionMark(previous string) bool { return strings.Contains(lastPart(previous), "?") }
 
-// tail returns the last 200 bytes of the agent's text, where a question is.
-func tail(text string) string { return text[max(0, len(text)-200):] }
+// lastPart returns the last 200 bytes of the agent's text, which contain its question, if there is one.
+func lastPart(text string) string { return text[max(0, len(text)-200):] }
 
 // begins reports whether opening begins with one of the phrases and with none of the exceptions.
 func begins(opening string, phrases, exceptions []string) bool {
 	return startsWord(opening, phrases...) && !startsWord(opening, exceptions...)
 }
 
-// asksAnother reports whether the person asks for another way.
-func (p *phrases) asksAnother(turn *personText) bool {
-	return turn.hasPhrase(p.lists["another-way"]...) || p.tweaks(turn) ||
+// asksForAnotherWay reports whether the person wants the work done in another way.
+func (p *phrases) asksForAnotherWay(turn *personText) bool {
+	return turn.hasPhrase(p.lists["another-way"]...) || p.asksForTweak(turn) ||
 		turn.containsAny(p.lists["another-way-anywhere"]...)
 }
 
-// tweaks reports whether the person asks for a small change, such as a little more or a little less.
-func (p *phrases) tweaks(turn *personText) bool {
+// asksForTweak reports whether the person asks for a small change, such as a little more or a little less.
+func (p *phrases) asksForTweak(turn *personText) bool {
 	return turn.hasPhrase(p.lists["tweak"]...) && !strings.HasSuffix(turn.text, "thanks")
 }
 
@@ -292,13 +292,13 @@ func (p *phrases) agrees(opening string) bool {
 		hasPrefixOf(opening, p.lists["agreement-begun"])
 }
 
-// readApproval returns the feeling and the rule of a turn that begins with an agreement. "ok" is an approval
-// only in a very short turn or as the short answer to a question.
-func (p *phrases) readApproval(opening string, turn *personText, previous string) (Feeling, string) {
+// judgeAgreement returns the feeling and the rule of a turn that begins with an agreement. "ok" is an approval only in
+// a very short turn, or in a short answer to a question.
+func (p *phrases) judgeAgreement(opening string, turn *personText, previous string) (Feeling, string) {
 	yes := startsWord(opening, p.lists["yes"]...)
 	count := len(strings.Fields(turn.text))
 	switch {
-	case turn.hasPhrase(p.lists["contrast"]...) && p.asksAnother(turn), p.tweaks(turn):
+	case turn.hasPhrase(p.lists["contrast"]...) && p.asksForAnotherWay(turn), p.asksForTweak(turn):
 		return Correction, "yes-but"
 	case yes && (p.asksPermission(previous) || count <= 8):
 		return Approval, "yes"
@@ -309,17 +309,17 @@ func (p *phrases) readApproval(opening string, turn *personText, previous string
 	case count <= 3, p.asksPermission(previous) && count <= 12 && !turn.containsAny(p.lists["fact"]...):
 		return Approval, "ok"
 	}
-	if p.asksAnother(turn) {
+	if p.asksForAnotherWay(turn) {
 		return Correction, "another-way"
 	}
 	return Neutral, ""
 }
 
-// maxTurnText is the number of bytes at the start of a turn that are read.
+// maxTurnText is the maximum number of bytes at the start of a turn that are read.
 const maxTurnText = 4000
 
-// ownWords returns the words without pasted lines: quoted output, code, paths of screenshots. pasted reports
-// whether a pasted line shows a failure.
+// ownWords returns the words without pasted lines, such as quoted output, code, or the paths of screenshots. pasted is
+// true if a pasted line shows a failure.
 func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
 	fence := false
@@ -329,8 +329,8 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 			fence = !fence
 			continue
 		}
-		rule, w := p.failLine(t)
-		if w != nothing && rule != "shell" || hasPrefixOf(t, p.lists["pasted"]) {
+		rule, w := p.gradeLine(t)
+		if w != noEvidence && rule != "shell" || hasPrefixOf(t, p.lists["pasted"]) {
 			pasted = true
 			continue
 		}
@@ -362,6 +362,6 @@ func (p *phrases) withoutInterjections(low string) string {
 
 // asksPermission reports whether the end of the agent's text asks the person to confirm the next step.
 func (p *phrases) asksPermission(previous string) bool {
-	const end = 600 // bytes at the end of the text, where a question is
+	const end = 600 // number of bytes at the end of the text that are searched for a question
 	return hasPhrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }

@@ -8,18 +8,17 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// An agent often varies a failed call: another option, another spelling of a program, an argument more. If the failure
-// stays the same, the cause is elsewhere.
+// An agent often repeats a failed call with a variation, such as another option, another spelling of a program, or an
+// additional argument. If the failure stays the same, the cause is elsewhere.
 
-// Number of variations of a call with the same failure that make a loop, and number of steps that are searched.
 const (
-	minSameFailures   = 4
-	maxVariationSteps = 24
+	minSameFailures   = 4  // number of variations of a call with the same failure that make a loop
+	maxVariationSteps = 24 // number of steps that are searched
 )
 
-// failsInVariations reports whether the newest step and earlier steps are minSameFailures variations of a call with the
-// same failure. The search ends at a turn of a person, at a warning, at a variation with another failure, and at a step
-// that may have changed results. The calls of one answer count once.
+// failsInVariations reports whether the newest step and earlier steps are minSameFailures variations of a call that all
+// failed in the same way. The search ends at a turn of a person, at a warning, at a variation with another failure, and
+// at a step that may have changed results. All calls of one answer count as one.
 func failsInVariations(steps func(int) *step) bool {
 	newest := steps(0)
 	if newest.outcome().Outcome != Error || newest.isTransient() || !failsOften(steps) {
@@ -44,8 +43,8 @@ func failsInVariations(steps func(int) *step) bool {
 	return false
 }
 
-// failsOften reports whether enough calls failed since the last change, whatever the calls. The test is cheap and
-// rejects most steps.
+// failsOften reports whether at least minSameFailures calls of any tool failed since the last step that may have
+// changed results. The test is cheap and rejects most steps.
 func failsOften(steps func(int) *step) bool {
 	count, batch := 1, steps(0).batch
 	for i := 1; i < maxVariationSteps && count < minSameFailures; i++ {
@@ -65,22 +64,23 @@ func failsOften(steps func(int) *step) bool {
 // words of the other. Two other calls are variations if the common arguments are equal.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
-	common := countCommon(x.words, y.words)
+	commonBytes := countCommon(x.words, y.words)
 	switch {
 	case x.tool != y.tool:
 		return false
 	case x.command:
 		fewer := min(len(x.words), len(y.words))
-		return 2*common > len(x.words)+len(y.words)-common || common == fewer && fewer > 1
+		return 2*commonBytes > len(x.words)+len(y.words)-commonBytes || commonBytes == fewer && fewer > 1
 	}
-	return common > 0 && countCommon(x.names, y.names) == common
+	return commonBytes > 0 && countCommon(x.names, y.names) == commonBytes
 }
 
-// sameFailure reports whether two variations of a call have the same failure: the same result of a test, lint or build,
-// the same rule for a refused edit, at least half of the lines that describe another failure.
+// sameFailure reports whether two variations of a call failed in the same way. A test, lint or build must have the same
+// result, an edit the same rule. For any other call, at least half of the lines that describe the failure must be
+// equal.
 func sameFailure(a, b *step) bool {
 	switch x := a.fingerprint(); {
-	case x.whole:
+	case x.compareResult:
 		return sameResult(a, b)
 	case x.edit:
 		return a.outcome().Rule == b.outcome().Rule
@@ -91,19 +91,19 @@ func sameFailure(a, b *step) bool {
 
 // callFingerprint holds hashes of the words of a failed call and of the lines of its result.
 type callFingerprint struct {
-	tool    uint64   // hash of the tool name
-	command bool     // the words are words of a command line
-	edit    bool     // the call edits a file; its error message may quote the call, so the rule of the verdict is compared
-	whole   bool     // the command verifies something, so the whole result is compared
-	words   []uint32 // the edited file, the words of a command line, or the arguments of any other call
-	names   []uint32 // the edited file, or the names of the arguments
+	tool          uint64   // hash of the tool name
+	command       bool     // words holds the words of a command line
+	edit          bool     // the call edits a file; its error message may quote the call, so the rule of the verdict is compared
+	compareResult bool     // the command verifies something, so the whole result is compared
+	words         []uint32 // the edited file, the words of a command line, or the arguments of any other call
+	names         []uint32 // the edited file, or the names of the arguments
 
 	hasFailure bool
 	failure    []uint32 // lines of the result that describe the failure; set by step.failureFingerprint
 	message    uint32   // hash of the failure message; set by step.failureFingerprint
 }
 
-// fingerprint returns the hashes of the step's call, computed once.
+// fingerprint returns the fingerprint of the step's call. The fields of the failure may be unset.
 func (s *step) fingerprint() *callFingerprint {
 	if s.memo.fingerprint != nil {
 		return s.memo.fingerprint
@@ -116,13 +116,13 @@ func (s *step) fingerprint() *callFingerprint {
 		w.edit, w.words = true, hashAll(file)
 		w.names = w.words
 	case call.purpose == purposeExec:
-		w.command, w.whole = true, call.verifies() != ""
+		w.command, w.compareResult = true, call.verificationKind() != ""
 		w.words = hashAll(call.commandWords()...)
 	default:
 		for i, key := range call.args.keys {
-			if !call.phrases.describes(key) && !call.phrases.isKey("why", key) && !call.phrases.isKey("budget", key) {
+			if !call.phrases.isDescriptionKey(key) && !call.phrases.isKey("why", key) && !call.phrases.isKey("budget", key) {
 				name := xxhash.Sum64String(key)
-				w.words = appendHash(w.words, combine(name, xxhash.Sum64String(call.args.vals[i].text())))
+				w.words = appendHash(w.words, combineHashes(name, xxhash.Sum64String(call.args.vals[i].text())))
 				w.names = appendHash(w.names, name)
 			}
 		}
@@ -130,7 +130,7 @@ func (s *step) fingerprint() *callFingerprint {
 	return w
 }
 
-// failureFingerprint returns the fingerprint of the step, including the hashes of the failure, computed once.
+// failureFingerprint returns the fingerprint of the step's call, with the fields of the failure set.
 func (s *step) failureFingerprint() *callFingerprint {
 	w := s.fingerprint()
 	if w.hasFailure {
@@ -190,7 +190,7 @@ func hashAll(words ...string) []uint32 {
 	return hashes
 }
 
-// maxHashes is the maximum number of words and of lines that are compared.
+// maxHashes is the maximum number of words, and of lines, of a call that are compared.
 const maxHashes = 16
 
 // appendHash appends a hash that is not in the list, up to maxHashes hashes.

@@ -6,12 +6,12 @@ import (
 	"strings"
 )
 
-// verification returns the outcome of a test, lint or build run; kind is "test", "lint" or "build". kind is ""
-// for other calls, for a run without an end (unknown command, killed, refused, still running), and for a run
-// whose exit code a pipe hides.
+// verification returns the outcome of a call that runs a test, a lint or a build. kind is "test", "lint" or "build". It
+// is "" for other calls, for a run that did not start or did not end, and for a run whose success is uncertain because
+// a pipe hides the exit code.
 func verification(call *toolCall, v Judgement, text string) (kind string, passed bool) {
-	kind = call.verifies()
-	// With these exit codes, a shell reports that the command did not run or was killed.
+	kind = call.verificationKind()
+	// A shell returns these exit codes if the command did not run or was killed.
 	notRun := slices.Contains([]int{126, 127, 130, 137, 143}, v.Code)
 	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || notRun {
 		return "", false
@@ -21,29 +21,30 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	case v.Outcome == Error && (v.Rule == "text:shell" || call.phrases.allShellErrors(body) ||
 		strings.HasPrefix(strings.ToLower(body), "command timed out")):
 		return "", false
-	case v.Outcome == OK && call.shell.masked && !v.Sure && !call.phrases.endsInSuccess(body):
+	case v.Outcome == OK && call.shell.statusMasked && !v.Sure && !call.phrases.endsInSuccess(body):
 		return "", false
 	}
 	return kind, v.Outcome == OK
 }
 
-// verifies returns the kind of a call: "test", "lint" or "build", "" for another call. The last command with a
-// kind decides: "build && test" is a test.
-func (c *toolCall) verifies() string {
+// verificationKind returns "test", "lint" or "build", or "" for other calls. If the call runs several such commands,
+// the last one decides: "build && test" is a test.
+func (c *toolCall) verificationKind() string {
 	kind := ""
 	for _, part := range c.shell.parts {
-		if k := c.phrases.verifier(part.prog, part.args); k != "" {
+		if k := c.phrases.commandKind(part.prog, part.args); k != "" {
 			kind = k
 		}
 	}
 	if kind != "" || c.purpose != purposeExec && c.purpose != purposeOther || !c.nameMatches("verifies") {
 		return kind
 	}
-	return c.phrases.verifies("tool", c.nameWords...)
+	return c.phrases.verificationKind("tool", c.nameWords...)
 }
 
-// verifies returns the first kind whose list (lists + " " + kind) contains one of the words.
-func (p *phrases) verifies(lists string, words ...string) string {
+// verificationKind returns the first kind for which the list "LISTS KIND" of calls.tsv contains one of the words, ""
+// for none.
+func (p *phrases) verificationKind(lists string, words ...string) string {
 	for _, kind := range [...]string{"test", "lint", "build"} {
 		if slices.ContainsFunc(words, func(w string) bool { return p.inList(lists+" "+kind, w) }) {
 			return kind
@@ -52,33 +53,33 @@ func (p *phrases) verifies(lists string, words ...string) string {
 	return ""
 }
 
-// verifier returns the kind of a command, "" for a command that does not test, lint or build.
-func (p *phrases) verifier(prog string, args []string) string {
-	if kind := p.verifies("program", prog); kind != "" {
+// commandKind returns "test", "lint" or "build" for a simple command, "" for a command that does none of these.
+func (p *phrases) commandKind(prog string, args []string) string {
+	if kind := p.verificationKind("program", prog); kind != "" {
 		return kind
 	}
 	switch {
 	case p.inList("program scripts", prog):
-		return p.scriptVerifier(args)
+		return p.scriptKind(args)
 	case p.inList("program goals", prog):
-		return p.goalVerifier(prog, args)
+		return p.buildGoalsKind(prog, args)
 	case p.inList("program formats", prog):
 		if slices.ContainsFunc(args, func(a string) bool { return p.inList("program only-checks", a) }) {
 			return "lint"
 		}
 	case p.inList("program python", prog):
-		return p.moduleVerifier(args)
+		return p.moduleKind(args)
 	}
 	return ""
 }
 
-// moduleVerifier returns the kind of the module or file that Python runs.
-func (p *phrases) moduleVerifier(args []string) string {
+// moduleKind returns the kind of the module or file that a Python command with these arguments runs.
+func (p *phrases) moduleKind(args []string) string {
 	if i := slices.Index(args, "-m"); i >= 0 && i+1 < len(args) {
 		if args[i+1] == "unittest" || args[i+1] == "doctest" {
 			return "test"
 		}
-		return p.verifier(args[i+1], args[i+2:])
+		return p.commandKind(args[i+1], args[i+2:])
 	}
 	if len(args) > 0 && (strings.HasSuffix(args[0], "manage.py") && hasAny(args, "test") ||
 		strings.Contains(args[0], "runtests")) {
@@ -87,8 +88,8 @@ func (p *phrases) moduleVerifier(args []string) string {
 	return ""
 }
 
-// scriptVerifier returns the kind of the script or program after npm run, npx, poetry run, uv run.
-func (p *phrases) scriptVerifier(args []string) string {
+// scriptKind returns the kind of the script or program that a command such as npm, npx, poetry or uv runs.
+func (p *phrases) scriptKind(args []string) string {
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {
 			continue
@@ -96,13 +97,13 @@ func (p *phrases) scriptVerifier(args []string) string {
 		if i > 0 && args[i-1] == "workspace" { // name of the workspace
 			continue
 		}
-		return cmp.Or(p.verifier(a, args[i+1:]), p.goalKind(a))
+		return cmp.Or(p.commandKind(a, args[i+1:]), p.goalKind(a))
 	}
 	return ""
 }
 
-// goalVerifier returns the kind of the goal of a build tool.
-func (p *phrases) goalVerifier(prog string, args []string) string {
+// buildGoalsKind returns the kind of the first goal with a kind in the arguments of a build tool.
+func (p *phrases) buildGoalsKind(prog string, args []string) string {
 	goals := 0
 	for i, a := range args {
 		if strings.HasPrefix(a, "-") || strings.Contains(a, "=") || strings.HasPrefix(a, "/") {
@@ -133,5 +134,5 @@ func (p *phrases) goalKind(goal string) string {
 			return k
 		}
 	}
-	return p.verifies("goal", strings.ToLower(base))
+	return p.verificationKind("goal", strings.ToLower(base))
 }

@@ -5,15 +5,16 @@ import (
 	"strings"
 )
 
-// commandList holds commands by program. A command is a list of words that its arguments contain in this order.
+// commandList holds patterns of commands by program. A pattern is a list of words. It matches a command whose arguments
+// contain these words in this order.
 type commandList map[string][][]string
 
-func (l commandList) add(phrase string) {
+func (l commandList) addForm(phrase string) {
 	words := strings.Fields(phrase)
 	l[words[0]] = append(l[words[0]], words[1:])
 }
 
-// has reports whether the list contains a command with this program whose words are among args.
+// has reports whether a pattern in the list matches the command.
 func (l commandList) has(prog string, args []string) bool {
 	return slices.ContainsFunc(l[strings.ToLower(prog)], func(words []string) bool {
 		for _, a := range args {
@@ -35,21 +36,22 @@ func isOption(arg, word string) bool {
 	return ok && (rest == "" || rest[0] == '=')
 }
 
-// maxCarried is the number of arguments of a carrier, a program that runs another command (ssh, docker exec),
-// that are tested as the name of the other command.
-const maxCarried = 16
+// A launcher is a program that runs another command, such as ssh or docker exec.
 
-// maxCarriers is the deepest nesting of carriers that is analysed: ssh host "docker exec db sh -c
-// 'pg_isready'" has a depth of 2.
-const maxCarriers = 3
+// maxLaunchedArgs is the maximum number of arguments of a launcher that are tried as the name of the other command.
+const maxLaunchedArgs = 16
 
-// waitsOrPolls reports whether a simple command blocks until a time or a state (waits), or asks once for a
-// state that the agent waits for (polls). depth is the number of nested carriers that are still analysed.
+// maxLaunchers is the maximum nesting of launchers that is analysed. The nesting of ssh host "docker exec db sh -c
+// 'pg_isready'" is 2.
+const maxLaunchers = 3
+
+// waitsOrPolls reports whether a simple command blocks until a time or a state is reached (waits), or asks once for a
+// state that the agent waits for (polls). depth is the number of nested launchers that may still be analysed.
 func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, polls bool) {
 	switch {
 	case p.waits.has(prog, args) || p.sleepsInCode(prog, args):
 		return true, false
-	case p.polls.has(prog, args) || p.asksHealth(prog, args):
+	case p.polls.has(prog, args) || p.fetchesHealthCheck(prog, args):
 		return false, true
 	case depth == 0 || len(args) == 0:
 		return false, false
@@ -58,14 +60,14 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 	case p.inList("program shell", prog) && len(args) > 1 && strings.HasSuffix(args[0], "c"):
 		inner := p.analyse(args[1], depth-1)
 		return inner.waits, inner.polls
-	case p.inList("program scripts", prog), p.carriers.has(prog, args):
-		for i := range min(len(args), maxCarried) {
+	case p.inList("program scripts", prog), p.launchers.has(prog, args):
+		for i := range min(len(args), maxLaunchedArgs) {
 			if i == len(args)-1 && strings.Contains(args[i], " ") { // ssh host "sleep 5; ls"
 				inner := p.analyse(args[i], depth-1)
 				return inner.waits, inner.polls
 			}
 			name, rest := p.program(args[i:])
-			deeper := 0 // this loop also tests the arguments of a nested carrier
+			deeper := 0 // this loop already tries the arguments of a nested launcher
 			if p.inList("program shell", name) {
 				deeper = depth - 1
 			}
@@ -77,20 +79,19 @@ func (p *phrases) waitsOrPolls(prog string, args []string, depth int) (waits, po
 	return false, false
 }
 
-// sleepsInCode reports whether an interpreter runs a text that sleeps: python -c "time.sleep(5)".
+// sleepsInCode reports whether an interpreter runs code that sleeps: python -c "time.sleep(5)".
 func (p *phrases) sleepsInCode(prog string, args []string) bool {
 	return p.inList("program interprets", strings.TrimRight(prog, "0123456789.")) &&
 		slices.ContainsFunc(args, p.sleeps)
 }
 
-// sleeps reports whether the text of a program calls a function that sleeps.
+// sleeps reports whether source code calls a function that sleeps.
 func (p *phrases) sleeps(code string) bool {
 	return containsAny(strings.ToLower(code), p.lists["sleeps"]...)
 }
 
-// asksHealth reports whether a command fetches the address of a health check: curl
-// localhost:3000/healthz.
-func (p *phrases) asksHealth(prog string, args []string) bool {
+// fetchesHealthCheck reports whether a command fetches the URL of a health check: curl localhost:3000/healthz.
+func (p *phrases) fetchesHealthCheck(prog string, args []string) bool {
 	return p.inList("program fetches", strings.ToLower(prog)) && slices.ContainsFunc(args, func(a string) bool {
 		a, _, _ = strings.Cut(a, "?")
 		_, last, ok := strings.Cut(strings.TrimRight(a, "/"), "/")
@@ -104,28 +105,28 @@ func (c *toolCall) namesWait() bool {
 	return action.kind == stringValue && c.phrases.inList("tool wait", strings.ToLower(action.raw))
 }
 
-// isTransient reports whether a failure may pass although nothing changes: a busy service, a time-out, a reset
-// connection, a lock.
+// isTransient reports whether a failure may end although the agent changes nothing. Examples are a busy service, a
+// time-out, a reset connection and a lock.
 func (p *phrases) isTransient(v Judgement, text string) bool {
-	if passingStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {
+	if isTransientStatus(v.Code) || strings.HasSuffix(v.Rule, ":timeout") || v.Rule == "exit-code" && v.Code == timeoutExit {
 		return true
 	}
 	_, picked := p.headline(text)
 	low := strings.ToLower(joinLines(dropRepeats(picked)))
-	return containsAny(low, p.lists["passing"]...) || p.namesPassingStatus(low)
+	return containsAny(low, p.lists["passing"]...) || p.namesTransientStatus(low)
 }
 
-// timeoutExit is the exit code of timeout(1) for a command whose time was up.
+// timeoutExit is the exit code with which timeout(1) reports a time-out.
 const timeoutExit = 124
 
-// passingStatus reports whether a request with this HTTP status may succeed at a retry.
-func passingStatus(code int) bool {
+// isTransientStatus reports whether a request with this HTTP status may succeed at a retry.
+func isTransientStatus(code int) bool {
 	return code == 408 || code == 425 || code == 429 || code >= 500 && code < 600
 }
 
-// namesPassingStatus reports whether a message has an HTTP status for which passingStatus is true,
+// namesTransientStatus reports whether a message has an HTTP status for which isTransientStatus is true,
 // after a word such as "status": "HTTP error 503", "status code: 429".
-func (p *phrases) namesPassingStatus(low string) bool {
+func (p *phrases) namesTransientStatus(low string) bool {
 	for i := 0; i+3 <= len(low); i++ {
 		if !isDigit(low[i]) || i > 0 && (letterAt(low, i-1) || low[i-1] == '.') {
 			continue
@@ -136,7 +137,7 @@ func (p *phrases) namesPassingStatus(low string) bool {
 			n++
 		}
 		before := strings.TrimRight(low[:i], " :=\"'(/.10-")
-		if n-i == 3 && passingStatus(code) && slices.ContainsFunc(p.lists["status-before"],
+		if n-i == 3 && isTransientStatus(code) && slices.ContainsFunc(p.lists["status-before"],
 			func(word string) bool { return strings.HasSuffix(before, word) }) {
 			return true
 		}

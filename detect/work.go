@@ -9,18 +9,18 @@ import (
 )
 
 const (
-	maxWork     = 32        // references to commits, branches and pull requests of one request
-	maxWorkText = 256 << 10 // bytes at the end of a result that are searched for references
+	maxWork     = 32        // number of references that Work returns
+	maxWorkText = 256 << 10 // number of bytes at the end of a result that are searched
 )
 
-// Work returns the commits, branches and pull requests that the new tool results of a request show.
-// A result counts if its call made the commit, pushed the branch, or made, merged or showed the
-// pull request. A hash in a listing, in a file or in the words of a person does not count. recall
-// returns calls of earlier requests.
+// Work returns references to the commits, branches and pull requests that the agent worked on, from the new tool
+// results of a request. A result counts only if its call made the commit, made or pushed the branch, or made, merged or
+// showed the pull request. A hash in a listing, in a file or in the words of a person does not count. recall returns
+// calls of earlier requests.
 func (r *Results) Work(req *wire.Request, recall func(callID string) (wire.Call, bool)) (refs []work.Ref) {
 	for _, item := range req.NewResults() {
 		call, ok := callOf(req, item.Result.CallID, recall)
-		if !ok || !namesWork(&call) || item.Result.Text == "" {
+		if !ok || !mayShowWork(&call) || item.Result.Text == "" {
 			continue
 		}
 		j := r.entry(callResult{call.Name, call.Args, item.Result.Text, item.Result.IsError})
@@ -39,9 +39,9 @@ func (r *Results) Work(req *wire.Request, recall func(callID string) (wire.Call,
 	return refs
 }
 
-// namesWork reports whether the text of a call has a word of git or of a code host. Other calls show no commit,
-// branch or pull request and need no analysis.
-func namesWork(c *wire.Call) bool {
+// mayShowWork reports whether a call contains a word of git or of a code host. The results of other calls show no
+// commit, branch or pull request, so these calls need no analysis.
+func mayShowWork(c *wire.Call) bool {
 	for _, word := range [...]string{"git", "gh ", "glab", "hub "} {
 		if strings.Contains(c.Args, word) {
 			return true
@@ -56,7 +56,7 @@ func namesWork(c *wire.Call) bool {
 	return false
 }
 
-// committedBefore reports whether one of the four newest answers before an item calls git commit.
+// committedBefore reports whether one of the last four answers before an item calls git commit.
 func committedBefore(req *wire.Request, item int) bool {
 	const answers = 4
 	for n := 0; item > 0 && n < answers; {
@@ -87,12 +87,12 @@ func (s *workSearch) add(ref work.Ref, ok bool) {
 	}
 }
 
-// search adds the references of the result. committed reports whether an earlier call made a commit.
+// search adds the references in the result. committed reports whether a recent answer called git commit.
 func (s *workSearch) search(committed func() bool) {
 	c := s.call
 	parts := c.shell.parts
 	if len(parts) == 0 && (c.purpose == purposeExec || c.purpose == purposeWait || c.runsCode()) {
-		parts = c.phrases.analyseShell(literalCommands(c.command)).parts
+		parts = c.phrases.analyseShell(quotedCommands(c.command)).parts
 	}
 	if len(parts) == 0 {
 		s.readAPIResult()
@@ -136,8 +136,8 @@ func (s *workSearch) search(committed func() bool) {
 	}
 }
 
-// readGitOutput reads the output of git commit (commits), git push (pushes) and a command that makes a branch
-// (branches).
+// readGitOutput adds the references in the output of git commit (if commits is true), git push (pushes), and a command
+// that makes a branch (branches).
 func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
 	if !commits && !pushes && !branches {
 		return
@@ -157,8 +157,8 @@ func (s *workSearch) readGitOutput(commits, pushes, branches bool) {
 	}
 }
 
-// readCommitLine reads a line of the output of git commit: [main 3f2a9c1] message, [main (root-commit) 3f2a9c1]
-// message, [detached HEAD 3f2a9c1] message.
+// readCommitLine adds the commit and the branch in a line of the output of git commit: [main 3f2a9c1] message, [main
+// (root-commit) 3f2a9c1] message, [detached HEAD 3f2a9c1] message.
 func (s *workSearch) readCommitLine(line string) {
 	inside, ok := strings.CutPrefix(line, "[")
 	if !ok {
@@ -178,7 +178,7 @@ func (s *workSearch) readCommitLine(line string) {
 	if last := words[len(words)-1]; len(words) > 1 && strings.HasPrefix(last, "(") && strings.HasSuffix(last, ")") {
 		words = words[:len(words)-1]
 	}
-	if len(words) == 1 { // several words: no branch is checked out
+	if len(words) == 1 { // several words mean that no branch is checked out
 		s.add(work.OfBranch(words[0], ""))
 	}
 }
@@ -186,25 +186,25 @@ func (s *workSearch) readCommitLine(line string) {
 // pushOutput is the state of readPushLine between two lines.
 type pushOutput struct {
 	repository string
-	fetches    bool // the lines belong to a git fetch
+	inFetch    bool // the lines belong to a git fetch
 }
 
-// readPushLine reads a line of the output of git push: the repository, an updated or new branch, or the address
-// of a pull request.
+// readPushLine reads a line of the output of git push. The line names the repository, an updated or new branch, or the
+// address of a pull request.
 func (s *workSearch) readPushLine(p *pushOutput, line string) {
 	if remote, ok := strings.CutPrefix(line, "To "); ok {
-		p.repository, p.fetches = work.RepositoryOf(remote), false
+		p.repository, p.inFetch = work.RepositoryOf(remote), false
 		return
 	}
 	if strings.HasPrefix(line, "From ") {
-		p.fetches = true
+		p.inFetch = true
 		return
 	}
 	if message, ok := strings.CutPrefix(line, "remote:"); ok {
 		s.add(work.ParsePullRequest(strings.TrimSpace(message)))
 		return
 	}
-	if p.fetches || strings.Contains(line, "rejected]") || strings.Contains(line, "[deleted]") || strings.Contains(line, "tag]") ||
+	if p.inFetch || strings.Contains(line, "rejected]") || strings.Contains(line, "[deleted]") || strings.Contains(line, "tag]") ||
 		strings.Contains(line, "refs/tags/") || strings.Contains(line, "up to date]") {
 		return
 	}
@@ -242,8 +242,8 @@ func showsHead(args []string) bool {
 	return true
 }
 
-// readNewestCommit reads the first commit in the output of git log, git show or git rev-parse, unless the
-// output of git commit has shown a commit.
+// readNewestCommit adds the first commit in the output of git log, git show or git rev-parse, unless a commit was
+// already found.
 func (s *workSearch) readNewestCommit() {
 	if slices.ContainsFunc(s.refs, func(r work.Ref) bool { return r.Kind == work.Commit }) {
 		return
@@ -257,8 +257,8 @@ func (s *workSearch) readNewestCommit() {
 	}
 }
 
-// literalCommands returns the commands of git, gh, glab and hub that a program has in quotes, one per line.
-func literalCommands(program string) string {
+// quotedCommands returns the commands of git, gh, glab and hub that source code contains in quotes, one per line.
+func quotedCommands(program string) string {
 	var lines []string
 	for line := range strings.Lines(program) {
 		for _, begin := range [...]string{"git ", "gh ", "glab ", "hub "} {
@@ -277,7 +277,7 @@ func literalCommands(program string) string {
 	return strings.Join(lines, "\n")
 }
 
-// outputText returns the output in a JSON object, or the text if the text is no such object.
+// outputText returns the output fields of a result that is a JSON object, and any other text unchanged.
 func outputText(text string) string {
 	v, ok := parseLenient(text)
 	if !ok || v.kind != objectValue {

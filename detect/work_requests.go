@@ -6,7 +6,8 @@ import (
 	"precept/internal/work"
 )
 
-// readPullRequestOutput reads the output of gh pr, glab mr and hub pull-request. verb is the subcommand.
+// readPullRequestOutput adds the pull request in the output of gh pr, glab mr or hub pull-request. verb is the
+// subcommand, and args are the arguments after it.
 func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	if !hasAny([]string{verb}, "create", "merge", "view", "ready", "edit", "new", "accept", "update") {
 		return
@@ -21,7 +22,7 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 	for line := range strings.Lines(s.text) {
 		line = strings.TrimSpace(line)
-		if verb == "view" { // other addresses belong to the description
+		if verb == "view" { // other addresses may be part of the description
 			for _, before := range [...]string{"url:", "View this pull request on GitHub:", "View this merge request on GitLab:"} {
 				if address, ok := strings.CutPrefix(line, before); ok {
 					s.add(work.ParsePullRequest(address))
@@ -38,8 +39,8 @@ func (s *workSearch) readPullRequestOutput(verb string, args []string) {
 	}
 }
 
-// addPullRequest adds the pull request that the arguments name: by address, or by number with --repo.
-// addPullRequest reports whether the arguments name a pull request.
+// addPullRequest adds the pull request that the arguments name, either by address, or by number with --repo. found is
+// false if they name none.
 func (s *workSearch) addPullRequest(args []string) (found bool) {
 	repository := repositoryOption(args, "-R", "--repo")
 	for _, a := range args {
@@ -53,7 +54,7 @@ func (s *workSearch) addPullRequest(args []string) (found bool) {
 	return found
 }
 
-// repositoryOption returns the repository in an option of gh or glab with one of the names, "" for none.
+// repositoryOption returns the repository in the first option with one of the names, "" for none.
 func repositoryOption(args []string, names ...string) string {
 	for i, a := range args {
 		for _, name := range names {
@@ -68,7 +69,8 @@ func repositoryOption(args []string, names ...string) string {
 	return ""
 }
 
-// repositoryPath returns the path acme/shop of acme/shop, host/acme/shop or an address.
+// repositoryPath returns the path of a repository, such as acme/shop. text is the path, the path with a host, or an
+// address.
 func repositoryPath(text string) string {
 	if strings.Contains(text, "://") || strings.Contains(text, "@") {
 		return work.RepositoryOf(text)
@@ -79,16 +81,16 @@ func repositoryPath(text string) string {
 	return work.CleanPath(text)
 }
 
-// readAPIResult reads the result of a tool of GitHub, GitLab or git: create_pull_request, merge_request,
-// push_files, create_or_update_file, git_commit.
+// readAPIResult adds the references in the result of a tool of GitHub, GitLab or git, such as create_pull_request,
+// merge_request, push_files, create_or_update_file or git_commit.
 func (s *workSearch) readAPIResult() {
 	c := s.call
-	writes := c.has("create", "update", "merge", "open", "push", "commit", "edit", "delete", "submit", "accept", "add")
-	request := c.has("pull", "merge") && c.has("request") || c.has("pr", "mr")
-	reads := c.has("get", "view", "read", "show") && !c.has("list", "search", "files", "comments", "diff")
+	writes := c.nameHas("create", "update", "merge", "open", "push", "commit", "edit", "delete", "submit", "accept", "add")
+	request := c.nameHas("pull", "merge") && c.nameHas("request") || c.nameHas("pr", "mr")
+	reads := c.nameHas("get", "view", "read", "show") && !c.nameHas("list", "search", "files", "comments", "diff")
 	switch {
 	case request && (writes || reads):
-	case writes && c.has("commit", "file", "files", "branch"):
+	case writes && c.nameHas("commit", "file", "files", "branch"):
 	default:
 		return
 	}
@@ -108,7 +110,7 @@ func (s *workSearch) readAPIResult() {
 	s.readCommitObject(v, repository)
 }
 
-// readPullRequest reads the JSON of a pull request or a merge request.
+// readPullRequest adds the references in the JSON of a pull request or a merge request.
 func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	for _, key := range []string{"html_url", "web_url", "url"} {
 		address, ok := v.get(key)
@@ -139,7 +141,7 @@ func (s *workSearch) readPullRequest(v lenientValue, repository string) {
 	s.add(work.OfBranch(branch.text(), repository))
 }
 
-// readCommitObject reads the JSON of a commit or a branch that an API made.
+// readCommitObject adds the references in the JSON of a commit or a branch that an API made.
 func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	c := s.call
 	branch, _ := c.args.get("branch", "branch_name")
@@ -147,7 +149,7 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	if !ok {
 		commit = v
 	}
-	if !c.has("branch") { // the commit of a new branch is older
+	if !c.nameHas("branch") { // a tool that makes a branch returns an older commit
 		hash, _ := commit.get("sha")
 		if hash.raw == "" {
 			hash, _ = commit.get("id")
@@ -160,10 +162,10 @@ func (s *workSearch) readCommitObject(v lenientValue, repository string) {
 	s.add(work.OfBranch(branch.text(), repository))
 }
 
-// readCommitText reads the text of a tool that commits: [main 3f2a9c1] message, or a sentence with "hash
-// 3f2a9c1".
+// readCommitText adds the references in the text of a tool that commits: [main 3f2a9c1] message, or a sentence with
+// "hash 3f2a9c1".
 func (s *workSearch) readCommitText() {
-	if !s.call.has("commit") {
+	if !s.call.nameHas("commit") {
 		return
 	}
 	for line := range strings.Lines(s.text) {
@@ -176,7 +178,7 @@ func (s *workSearch) readCommitText() {
 	}
 }
 
-// repositoryArgument returns the repository that the arguments of a tool name.
+// repositoryArgument returns the path of the repository that the arguments of a tool name, "" for none.
 func (c *toolCall) repositoryArgument() string {
 	owner, _ := c.args.get("owner")
 	name, _ := c.args.get("repo", "repository")

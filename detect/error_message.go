@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// statement reports whether a whole text is an error message, and returns the rule that decided. The first line
-// begins like an error message, or is a short sentence that ends like an error message.
-func (p *phrases) statement(text string) (string, bool) {
+// errorMessageRule reports whether a text as a whole is an error message, and returns the rule that decided. The first
+// line of an error message begins with typical words, or is a short sentence that ends with typical words.
+func (p *phrases) errorMessageRule(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
 	first = plainLine(first)
@@ -20,7 +20,7 @@ func (p *phrases) statement(text string) (string, bool) {
 	}
 	low := strings.ToLower(cutText(first, 160))
 	switch {
-	case countsNone(low):
+	case reportsZeroErrors(low):
 		return "", false
 	case p.startsWithError(low, short):
 		return "error-first", true
@@ -40,8 +40,8 @@ func (p *phrases) statement(text string) (string, bool) {
 	return "", false
 }
 
-// startsWithError reports whether a text begins with words of an error. Content may also begin with such words
-// ("Forbidden Planet is a film"): these words count in a short text or at the end of a clause.
+// startsWithError reports whether a text begins with the words of an error. Some words may also begin other content
+// ("Forbidden Planet is a film"). Such words count only in a short text or at the end of a clause.
 func (p *phrases) startsWithError(low string, short bool) bool {
 	if p.message.errors.match(low) {
 		return true
@@ -70,8 +70,8 @@ func (p *phrases) startsWithError(low string, short bool) bool {
 	return false
 }
 
-// countsNone reports whether a report counts no errors: "errors: 0".
-func countsNone(low string) bool {
+// reportsZeroErrors reports whether a text is a count of errors that is zero: "errors: 0".
+func reportsZeroErrors(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
 	count, _, _ := strings.Cut(strings.ReplaceAll(rest, ".", ","), ",")
 	return ok && strings.Count(word, " ") < 2 && slices.Contains([]string{"0", "none", "null", "[]"}, count)
@@ -80,8 +80,8 @@ func countsNone(low string) bool {
 // endsClause reports whether rest is empty or begins with a punctuation mark.
 func endsClause(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
 
-// startsWithUnable reports whether a text begins like "Could not find [x]" or "Failed to open y", with
-// a verb in lower case. Titles have a capital ("Failed States").
+// startsWithUnable reports whether a text begins like "Could not find [x]" or "Failed to open y". The next word must
+// not begin with a capital, because that would be a title ("Failed States").
 func (p *phrases) startsWithUnable(low, first string) bool {
 	for _, m := range p.message.unable.byFirstByte(low) {
 		if strings.HasPrefix(low, m.text) && len(first) > len(m.text) {
@@ -105,7 +105,7 @@ func (p *phrases) endsWithMissing(low string) bool {
 		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false
 	}
-	for i := range len(low) - 1 { // all phrases begin with a space: one search, not forty
+	for i := range len(low) - 1 { // all phrases begin with a space, so one pass finds any of them
 		if low[i] == ' ' && p.missingAt(low[i+1:]) {
 			return true
 		}
@@ -113,8 +113,8 @@ func (p *phrases) endsWithMissing(low string) bool {
 	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
 }
 
-// missingAt reports whether a text starts with a phrase for a missing object. At the end of the text, the full
-// stop of the phrase may be absent.
+// missingAt reports whether a text starts with a phrase for a missing object. If the phrase ends with a full stop and
+// the text ends before it, the full stop may be absent.
 func (p *phrases) missingAt(text string) bool {
 	return slices.ContainsFunc(p.message.missing.byFirstByte(text), func(m ruledPhrase) bool {
 		rest, ok := strings.CutPrefix(m.text, text)
@@ -122,7 +122,8 @@ func (p *phrases) missingAt(text string) bool {
 	})
 }
 
-// isStatusLine reports whether a text has an HTTP status from 400 to 599 where clients write the status.
+// isStatusLine reports whether a text contains an HTTP status from 400 to 599 in a position where HTTP clients print
+// the status.
 func (p *phrases) isStatusLine(low string, short bool) bool {
 	for _, lead := range p.lists["status-behind"] {
 		if rest, ok := strings.CutPrefix(low, lead); ok && startsWithFailStatus(rest) {
@@ -148,20 +149,20 @@ func (p *phrases) isStatusLine(low string, short bool) bool {
 		containsAny(low, p.lists["status-word"]...)
 }
 
-// startsWithFailStatus reports whether a text begins with a number of three digits from 400 to 599.
+// startsWithFailStatus reports whether a text begins with an HTTP status from 400 to 599.
 func startsWithFailStatus(s string) bool {
 	return len(s) >= 3 && (s[0] == '4' || s[0] == '5') && isNumber(s[1:3]) &&
 		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
-// isErrorMessage reports whether the message field of an API's answer describes an error. The message is the
-// whole answer, so weaker words suffice than in free text.
-func (p *phrases) isErrorMessage(message string) bool {
+// isErrorMessageField reports whether the message field of an API's answer describes an error. The message is the whole
+// answer, so less typical words suffice than in free text.
+func (p *phrases) isErrorMessageField(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || containsAny(low, p.lists["no-complaint"]...) {
 		return false
 	}
-	if _, ok := p.statement(message); ok {
+	if _, ok := p.errorMessageRule(message); ok {
 		return true
 	}
 	return containsAny(low, p.lists["complaint"]...)
@@ -187,9 +188,9 @@ func (p *phrases) hasErrorTitle(head string) bool {
 	return hasPrefixOf(low, []string{"error 4", "error 5"}) || containsAny(low, p.lists["page-title"]...)
 }
 
-// pageFails returns the rule of an error page. On a page, an error on a line of its own counts,
-// too; a report in prose may quote such lines.
-func (p *phrases) pageFails(text string, page bool) (string, bool) {
+// errorPageRule returns the rule of an error page, and false for other texts. If page is true, an error on a line of
+// its own also counts. Otherwise it does not, because prose may quote such a line.
+func (p *phrases) errorPageRule(text string, page bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {
 	case containsAny(head, "](chrome-error://", "(about:neterror"),
@@ -210,7 +211,7 @@ func (p *phrases) pageFails(text string, page bool) (string, bool) {
 		case n <= 12 && hasPrefixOf(low, p.lists["page-heading"]):
 			return "http", true
 		case page && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
-			if rule, bad := p.statement(strings.TrimLeft(low[6:], " ")); bad {
+			if rule, bad := p.errorMessageRule(strings.TrimLeft(low[6:], " ")); bad {
 				return rule, true
 			}
 		}
