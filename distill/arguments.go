@@ -7,11 +7,10 @@ import (
 	"strings"
 )
 
-// arguments holds the arguments of a tool call by parameter name. If the arguments are not an
-// object, only raw is set.
+// arguments holds the arguments of a tool call.
 type arguments struct {
-	raw    string
-	object map[string]any
+	raw    string         // the JSON or the text, as sent
+	object map[string]any // arguments by parameter name; nil if raw is not a JSON object
 }
 
 func parseArguments(raw string) arguments {
@@ -25,8 +24,9 @@ type difference struct{ added, removed, changed []string }
 
 func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
 
-// differ returns the parameters that to adds to from, lacks, or has with another value.
-func differ(from, to *arguments) difference {
+// diffArguments returns the parameters that only to has (added), that only from has (removed), and that have different
+// values.
+func diffArguments(from, to *arguments) difference {
 	var d difference
 	for _, k := range slices.Sorted(maps.Keys(to.object)) {
 		old, ok := from.object[k]
@@ -45,10 +45,10 @@ func differ(from, to *arguments) difference {
 	return d
 }
 
-// sameArguments reports whether two calls request the same operation.
+// sameArguments reports whether two calls have equal arguments.
 func sameArguments(a, b *arguments) bool {
 	if a.object != nil && b.object != nil {
-		d := differ(a, b)
+		d := diffArguments(a, b)
 		return d.size() == 0
 	}
 	return a.raw == b.raw
@@ -59,7 +59,7 @@ func jsonText(v any) string {
 	return string(b)
 }
 
-// plainText formats a value as a person would write the value.
+// plainText returns the text of a string, and the JSON of any other value.
 func plainText(v any) string {
 	if s, ok := v.(string); ok {
 		return s
@@ -67,9 +67,9 @@ func plainText(v any) string {
 	return jsonText(v)
 }
 
-// values returns the distinctive values of the arguments: texts and numbers of at least four characters, down to the
-// fourth level of nesting.
-func (a *arguments) values() []string {
+// distinctiveValues returns the texts and numbers in the arguments that are long enough to be distinctive. They have at
+// least four bytes and are nested at most four levels deep.
+func (a *arguments) distinctiveValues() []string {
 	var out []string
 	var walk func(v any, depth int)
 	walk = func(v any, depth int) {
@@ -103,8 +103,8 @@ func (a *arguments) values() []string {
 // shareValue reports whether two calls have a distinctive value in common.
 func shareValue(a, b *arguments) bool {
 	have := map[string]bool{}
-	for _, v := range a.values() {
+	for _, v := range a.distinctiveValues() {
 		have[v] = true
 	}
-	return slices.ContainsFunc(b.values(), func(v string) bool { return have[v] })
+	return slices.ContainsFunc(b.distinctiveValues(), func(v string) bool { return have[v] })
 }

@@ -13,13 +13,13 @@ import (
 	"precept/internal/session"
 )
 
-// question is the question to a judge about one session. The judge's goroutine writes answer and err, and
-// closes done. All other fields belong to the goroutine that walks over the sessions.
+// question is a question to a judge about one session. The judge's goroutine writes answer and err, and then closes
+// done. Only the goroutine that walks over the sessions uses the other fields.
 type question struct {
 	row        session.Row
 	session    *Session
-	marks      map[string]mark // marks of the session by judge
-	last, next mark            // stored mark of this judge, and the mark to store
+	marks      map[string]mark // stored marks of the session, by judge
+	last, next mark            // the stored mark of this judge, and the mark that replaces it
 	done       chan struct{}
 	answer     Judgement
 	err        error
@@ -28,7 +28,7 @@ type question struct {
 // ask asks the judge about a session while the walk over the sessions continues. If the maximum number of questions
 // is open, ask waits for the answer to the oldest question. Answers are recorded in the order of the sessions.
 func (w *work) ask(ctx context.Context, q *question) error {
-	if why := w.Distiller.o.Budget.stopReason(w.summary, len(w.judging.asked)); why != "" {
+	if why := w.Distiller.o.Budget.stopReason(w.summary, len(w.judging.openQuestions)); why != "" {
 		w.summary.Stopped = why
 		return errStopWalk
 	}
@@ -40,7 +40,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 	}
 	q.session.Near = w.similarLessons(q.session)
 	q.done = make(chan struct{})
-	w.judging.asked = append(w.judging.asked, q)
+	w.judging.openQuestions = append(w.judging.openQuestions, q)
 	go func() {
 		defer close(q.done)
 		defer func() {
@@ -50,7 +50,7 @@ func (w *work) ask(ctx context.Context, q *question) error {
 		}()
 		q.answer, q.err = w.Distiller.o.Judge.Judge(ctx, q.session, injected)
 	}()
-	if len(w.judging.asked) < w.Distiller.o.Parallel {
+	if len(w.judging.openQuestions) < w.Distiller.o.Parallel {
 		return nil
 	}
 	return w.awaitOldest(ctx)
@@ -58,9 +58,9 @@ func (w *work) ask(ctx context.Context, q *question) error {
 
 // awaitOldest waits for the answer to the oldest question and records the answer.
 func (w *work) awaitOldest(ctx context.Context) error {
-	q := w.judging.asked[0]
+	q := w.judging.openQuestions[0]
 	<-q.done
-	w.judging.asked = w.judging.asked[1:]
+	w.judging.openQuestions = w.judging.openQuestions[1:]
 	if err := w.recordAnswer(ctx, q); err != nil {
 		return err
 	}
@@ -70,15 +70,15 @@ func (w *work) awaitOldest(ctx context.Context) error {
 // drain waits for the answers to all open questions. After an error, drain drops the answers, and the next run reads
 // these sessions again.
 func (w *work) drain(ctx context.Context, err error) error {
-	for len(w.judging.asked) > 0 {
+	for len(w.judging.openQuestions) > 0 {
 		if err == nil || errors.Is(err, errStopWalk) {
 			if failed := w.awaitOldest(ctx); failed != nil {
 				err = failed
 			}
 			continue
 		}
-		<-w.judging.asked[0].done
-		w.judging.asked = w.judging.asked[1:]
+		<-w.judging.openQuestions[0].done
+		w.judging.openQuestions = w.judging.openQuestions[1:]
 	}
 	return err
 }
@@ -93,7 +93,8 @@ func (e *panicError) Error() string {
 	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.value), e.stack)
 }
 
-// recordAnswer records the answer of a judge. An error or panic of one session does not affect others.
+// recordAnswer records the answer of a judge. An error or a panic that concerns only this session is reported, and the
+// walk continues.
 func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	defer func() {
 		if v := recover(); v != nil {
@@ -115,21 +116,21 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 		q.next.Hash = "" // read the session again next time
 		w.reportFailure(q.session, q.err)
 		return nil
-	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errors+1 < maxJudgeFailures:
-		w.judging.errors, w.judging.lastError = w.judging.errors+1, q.err
+	case ctx.Err() == nil && isJudgeFailure(q.err) && w.judging.errorCount+1 < maxJudgeFailures:
+		w.judging.errorCount, w.judging.lastError = w.judging.errorCount+1, q.err
 		q.next.Hash = ""
 		w.reportFailure(q.session, q.err)
 		return nil
 	default:
 		return fmt.Errorf("the judge: %w", q.err)
 	}
-	w.judging.errors, w.judging.lastError = 0, nil
+	w.judging.errorCount, w.judging.lastError = 0, nil
 	w.summary.Judged++
 	w.setOpinions(q.session, &q.next, q.answer.Opinions)
 	for i := range q.answer.Drafts {
 		d := &q.answer.Drafts[i]
 		w.summary.Candidates++
-		d.Refs, d.Sightings, d.mark = []Ref{prepare(q.session, w.orgWords).ref}, 1, &q.next
+		d.Refs, d.Sightings, d.mark = []Ref{parseSession(q.session, w.orgWords).ref}, 1, &q.next
 		switch err := w.proposeJudged(ctx, q.session, d); {
 		case errors.Is(err, errFull): // no mark is stored, so the next run reads the session again
 			w.summary.Stopped = "the bank accepts no more lessons for now; the rest is read next time"
@@ -141,17 +142,17 @@ func (w *work) recordAnswer(ctx context.Context, q *question) error {
 	return nil
 }
 
-// proposeJudged proposes a draft of a judge. A draft that names an existing lesson adds evidence to the lesson.
-// proposeJudged refuses a model's draft that names a person or has data of one session. It also refuses a draft
-// whose triggers match too many captured sessions.
+// proposeJudged proposes a draft of a judge. If the draft names an existing lesson, the session becomes evidence of
+// that lesson instead. A draft of a model is refused if it names a person or contains data of one session. Any draft is
+// refused if all of its triggers match too many captured sessions.
 func (w *work) proposeJudged(ctx context.Context, s *Session, d *Draft) error {
 	if old, known := w.book.Get(d.SameAs); known && d.SameAs != "" {
-		return w.cite(ctx, d, old)
+		return w.addEvidence(ctx, d, old)
 	}
 	_, isModel := w.Distiller.o.Judge.(*model)
 	why := ""
 	if isModel {
-		why = d.ofOneSession(s)
+		why = d.sessionSpecificReason(s)
 	}
 	if why = cmp.Or(why, w.dropBroadTriggers(d)); why != "" {
 		w.summary.refuse(d, "", why)
@@ -180,13 +181,13 @@ func (w *work) setOpinions(s *Session, m *mark, opinions Opinions) {
 	}
 }
 
-// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. After fewer failures, the
-// content of a session may be the cause.
+// maxJudgeFailures is the number of consecutive failures of the judge that ends the run. Fewer failures may be caused
+// by the content of single sessions.
 const maxJudgeFailures = 3
 
 // isJudgeFailure reports whether the judge timed out, failed, or refused the request. The content of the session
 // may be the reason.
 func isJudgeFailure(err error) bool {
-	var status *errStatus
+	var status *statusError
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && (status.code >= 500 || status.refusesRequest())
 }

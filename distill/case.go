@@ -7,58 +7,60 @@ import (
 	"precept/detect"
 )
 
-// maxRefs is the maximum number of sessions in the references of a case; further sessions are counted.
+// maxRefs is the maximum number of sessions that a case refers to by id. Further sessions are only counted.
 const maxRefs = 8
 
-// Case is one kind of failure over all sessions with the failure. A Case contains the ids of the
-// sessions and no other data of the sessions.
+// Case is one kind of failure, with counts over all sessions that had the failure. A Case contains no data of these
+// sessions except their ids, callers and runs, and the words that a lesson may quote.
 type Case struct {
-	Key         string       `json:"key"`
-	Tool        string       `json:"tool"`              // tool, or program of a command
-	Shell       bool         `json:"shell,omitempty"`   // Tool is a program
-	Known       string       `json:"known,omitempty"`   // slug of a known failure
-	Show        string       `json:"show,omitempty"`    // error message for people
-	Phrases     []string     `json:"phrases,omitempty"` // phrases of the error, for triggers
-	Terms       ownWords     `json:"terms,omitzero"`    // the message with the terms of the organisation
-	Names       ownWords     `json:"names,omitzero"`    // the message with the terms and the names of the organisation
-	Kinds       []string     `json:"kinds,omitempty"`   // kinds of the error
-	Sessions    int          `json:"sessions"`          // number of sessions with the failure
-	Refs        []Ref        `json:"refs,omitempty"`    // some of these sessions
-	Repaired    int          `json:"mended,omitempty"`  // sessions with a fix
-	Ended       int          `json:"ended,omitempty"`   // sessions in which the call worked later, with or without a known fix
-	Once        int          `json:"once,omitempty"`    // sessions in which the failure occurred only once
-	MaxFailures int          `json:"most,omitempty"`    // maximum number of failures in one session
-	Fixes       []CountedFix `json:"fixes,omitempty"`
-	Open        bool         `json:"open,omitempty"` // changed since the last proposal of its lesson
+	Key         string              `json:"key"`
+	Tool        string              `json:"tool"`              // tool, or program of a command
+	Shell       bool                `json:"shell,omitempty"`   // Tool is the program of a shell command
+	Known       string              `json:"known,omitempty"`   // slug of a known failure
+	Show        string              `json:"show,omitempty"`    // error message to show in a lesson
+	Phrases     []string            `json:"phrases,omitempty"` // phrases of the error message that become triggers
+	Terms       organisationWording `json:"terms,omitzero"`    // the message with the terms of the organisation
+	Names       organisationWording `json:"names,omitzero"`    // the message with the terms and the names of the organisation
+	Kinds       []string            `json:"kinds,omitempty"`   // kinds of the error
+	Sessions    int                 `json:"sessions"`          // number of sessions with the failure
+	Refs        []Ref               `json:"refs,omitempty"`    // some of these sessions
+	Repaired    int                 `json:"mended,omitempty"`  // number of sessions with a fix
+	Ended       int                 `json:"ended,omitempty"`   // number of sessions in which the call worked later, with or without a known fix
+	Once        int                 `json:"once,omitempty"`    // number of sessions in which the failure occurred only once
+	MaxFailures int                 `json:"most,omitempty"`    // maximum number of failures in one session
+	Fixes       []CountedFix        `json:"fixes,omitempty"`
+	Open        bool                `json:"open,omitempty"` // changed since the last proposal of its lesson
 }
 
-// ownWords is the message of a failure with words of the organisation. Words that differ between sessions
-// are data of the sessions and not words of the organisation.
-type ownWords struct {
+// organisationWording is the message of a failure with words of the organisation. If the words differ between sessions,
+// they are data of the sessions and not words of the organisation.
+type organisationWording struct {
 	Show     string `json:"show,omitempty"`
 	Phrase   string `json:"phrase,omitempty"`
-	Sessions int    `json:"sessions,omitempty"` // sessions with these words
+	Sessions int    `json:"sessions,omitempty"` // number of sessions with these words
 	Varied   bool   `json:"varied,omitempty"`   // another session has other words
 }
 
 // add merges the words of another session.
-func (w *ownWords) add(o *ownWords) {
+func (w *organisationWording) add(o *organisationWording) {
 	w.Varied = w.Varied || o.Varied || w.Phrase != o.Phrase
 	w.Sessions += o.Sessions
 }
 
-// occurIn reports whether at least n sessions have the words, and no session has other words.
-func (w *ownWords) occurIn(n int) bool { return w.Phrase != "" && !w.Varied && w.Sessions >= n }
+// occurInSessions reports whether at least n sessions have these words, and no session has other words.
+func (w *organisationWording) occurInSessions(n int) bool {
+	return w.Phrase != "" && !w.Varied && w.Sessions >= n
+}
 
-// CountedFix is a Fix with the sessions in which the fix worked.
+// CountedFix is a Fix with counts of the sessions that tried the fix.
 type CountedFix struct {
 	Kind     string `json:"kind"`
 	Param    string `json:"param,omitempty"`
 	Other    string `json:"other,omitempty"`
 	How      string `json:"how,omitempty"`
-	Sessions int    `json:"sessions"`
+	Sessions int    `json:"sessions"`           // number of sessions in which the fix worked
 	Failed   int    `json:"failed,omitempty"`   // number of sessions that tried the fix without success
-	Distinct int    `json:"distinct,omitempty"` // sessions that no other case counts for the same lesson
+	Distinct int    `json:"distinct,omitempty"` // number of sessions that no other case counts for the same lesson
 	Refs     []Ref  `json:"refs,omitempty"`
 }
 
@@ -69,8 +71,8 @@ func (f Fix) countedIn(sessions, distinct int, refs []Ref) CountedFix {
 	return CountedFix{Kind: f.Kind, Param: f.Param, Other: f.Other, How: f.How, Sessions: sessions, Distinct: distinct, Refs: refs}
 }
 
-// addRefs adds sessions that the list does not name. In a full list, a session of a new caller
-// replaces the last session: many sessions of one caller must not hide the session of another.
+// addRefs adds the sessions that are missing in the list. If the list is full, a session of a new caller replaces the
+// last session, because many sessions of one caller must not hide the session of another caller.
 func addRefs(list []Ref, more []Ref) []Ref {
 	for _, r := range more {
 		if slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
@@ -87,11 +89,11 @@ func addRefs(list []Ref, more []Ref) []Ref {
 	return list
 }
 
-// occurrence is one kind of failure, or a correction by a person, in one session.
+// occurrence is a kind of failure, or a correction by a person, as it occurred in one session.
 type occurrence struct {
-	failure   Case
-	testError seenError // error on which the triggers of a draft are tested; never stored
-	lookup    int       // step of the lookup that showed the reason (fixCheck); 0 for none
+	failure    Case      // the case with the counts of this session
+	testError  seenError // error on which the triggers of a draft are tested; never stored
+	lookupStep int       // step of the lookup that showed the reason (fixCheck); 0 for none
 }
 
 // seenError is the error of a step in the form in which the proxy matches lessons.
@@ -101,13 +103,13 @@ type seenError struct {
 }
 
 // newOccurrence returns an occurrence of a case in the session.
-func (r *reading) newOccurrence(c Case, seen seenError) *occurrence {
+func (r *parsedSession) newOccurrence(c Case, seen seenError) *occurrence {
 	c.Sessions, c.Refs = 1, []Ref{r.ref}
 	return &occurrence{failure: c, testError: seen}
 }
 
-// addFix adds a fix that worked. A fix that the occurrence already has is not added again; if it failed
-// before, it now counts as a fix that worked.
+// addFix adds a fix that worked. Each fix counts once. If an earlier attempt with the fix failed, the fix now counts as
+// one that worked.
 func (m *occurrence) addFix(f Fix) {
 	at := slices.IndexFunc(m.failure.Fixes, func(h CountedFix) bool { return h.fix() == f })
 	switch {
@@ -126,7 +128,7 @@ func (m *occurrence) addFailedFix(f Fix) {
 }
 
 // addRedoneEdit records whether the session followed the advice on a refused edit, and whether the next edit worked.
-func (m *occurrence) addRedoneEdit(r *reading, i int) {
+func (m *occurrence) addRedoneEdit(r *parsedSession, i int) {
 	followed, worked, _ := r.redoneEdit(i, findKnownFailure(m.failure.Known).Edit)
 	switch {
 	case followed && worked:
@@ -140,7 +142,7 @@ func (m *occurrence) addRedoneEdit(r *reading, i int) {
 }
 
 // failures returns one occurrence per kind of failed call in a session.
-func (r *reading) failures() []*occurrence {
+func (r *parsedSession) failures() []*occurrence {
 	var found []*occurrence
 	for i := range r.steps {
 		s := &r.steps[i]
@@ -155,7 +157,7 @@ func (r *reading) failures() []*occurrence {
 		if at < 0 {
 			at, found = len(found), append(found, r.newOccurrence(c, seenError{detect.Signature(s.text), s.kinds()}))
 		}
-		found[at].failedAt(r, i)
+		found[at].addFailure(r, i)
 	}
 	for _, m := range found {
 		if m.failure.MaxFailures == 1 {
@@ -165,41 +167,41 @@ func (r *reading) failures() []*occurrence {
 	return found
 }
 
-// failedAt adds the failure of step i, with the fixes that the session tried.
-func (m *occurrence) failedAt(r *reading, i int) {
+// addFailure adds the failure in step i, with the fixes that the session tried afterwards.
+func (m *occurrence) addFailure(r *parsedSession, i int) {
 	m.failure.MaxFailures++
-	if m.lookup > 0 && i > m.lookup { // the lookup did not prevent the next failure
-		m.failCheck()
+	if m.lookupStep > 0 && i > m.lookupStep { // the lookup did not prevent the next failure
+		m.markLookupsFailed()
 	}
 	if k := findKnownFailure(m.failure.Known); k != nil && k.Edit != "" {
 		if m.failure.MaxFailures == 1 {
 			m.addRedoneEdit(r, i)
 		}
-		if r.worksLater(i) {
+		if r.toolWorksLater(i) {
 			m.failure.Repaired = 1
 		}
 		return
 	}
-	f, ok := r.repair(i)
+	f, ok := r.findFix(i)
 	if ok {
 		m.addFix(f)
 	}
-	if ok && f.Kind == fixCheck && m.lookup == 0 {
-		m.lookup = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
+	if ok && f.Kind == fixCheck && m.lookupStep == 0 {
+		m.lookupStep = i + 1 + slices.IndexFunc(r.steps[i+1:], func(s step) bool { return s.tool == f.Other && s.succeeded() })
 	}
-	if ok && f.Kind != fixCheck || !ok && m.failure.Known != "" && r.worksLater(i) {
+	if ok && f.Kind != fixCheck || !ok && m.failure.Known != "" && r.toolWorksLater(i) {
 		m.failure.Repaired = 1
 	}
 	for _, tried := range r.failedFixes(i) {
 		m.addFailedFix(tried)
 	}
-	if m.failure.Repaired == 1 || r.endsLater(i) {
+	if m.failure.Repaired == 1 || r.failureEndsLater(i) {
 		m.failure.Ended = 1
 	}
 }
 
-// failCheck marks the fixes by a lookup as failed: the failure occurred again after the lookup.
-func (m *occurrence) failCheck() {
+// markLookupsFailed marks the fixes by a lookup as failed: the failure occurred again after the lookup.
+func (m *occurrence) markLookupsFailed() {
 	for i := range m.failure.Fixes {
 		if h := &m.failure.Fixes[i]; h.Kind == fixCheck {
 			h.Sessions, h.Failed, h.Refs = 0, 1, nil
@@ -207,9 +209,9 @@ func (m *occurrence) failCheck() {
 	}
 }
 
-// worksLater reports whether one of the next calls, at most reach, is a call of the same tool that worked.
-func (r *reading) worksLater(i int) bool {
-	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+// toolWorksLater reports whether a call of the same tool worked within the next repairWindow calls.
+func (r *parsedSession) toolWorksLater(i int) bool {
+	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		if r.steps[j].tool == r.steps[i].tool && r.steps[j].succeeded() {
 			return true
 		}
@@ -217,24 +219,24 @@ func (r *reading) worksLater(i int) bool {
 	return false
 }
 
-// caseOf returns the case of a failed step. ok is false if the error has too few public words to
+// caseOf returns the case to which the failure of a step belongs. ok is false if the error has too few public words to
 // identify a kind of failure.
-func (r *reading) caseOf(s *step) (c Case, ok bool) {
-	if k := recognise(s); k != nil {
-		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires, Kinds: k.Kinds}, true
+func (r *parsedSession) caseOf(s *step) (c Case, ok bool) {
+	if k := recogniseFailure(s); k != nil {
+		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Triggers, Kinds: k.Kinds}, true
 	}
 	if s.shell == nil && !isToolName(s.tool) || s.shell != nil && !s.blamedCommand().mayName() {
 		return c, false
 	}
 	c = Case{Tool: s.tool, Shell: s.shell != nil}
-	m, ok := s.identifies(message(s.text, publicWords(s), s.callWords()))
+	m, ok := s.caseMessage(message(s.text, publicWords(s), s.callWords()))
 	if ok {
 		c.Show, c.Phrases = m.show, []string{m.phrase}
 	}
 	if r.orgWords {
-		for scope, words := range map[wordScope]*ownWords{termsToo: &c.Terms, namesToo: &c.Names} {
-			if own, identifies := s.identifies(organisationMessage(s.text, publicWords(s), s.callWords(), scope)); identifies {
-				*words = ownWords{Show: own.show, Phrase: own.phrase, Sessions: 1}
+		for scope, words := range map[wordScope]*organisationWording{termsToo: &c.Terms, namesToo: &c.Names} {
+			if own, identifies := s.caseMessage(organisationMessage(s.text, publicWords(s), s.callWords(), scope)); identifies {
+				*words = organisationWording{Show: own.show, Phrase: own.phrase, Sessions: 1}
 			}
 		}
 	}
@@ -256,10 +258,10 @@ func (r *reading) caseOf(s *step) (c Case, ok bool) {
 	return c, true
 }
 
-// identifies reports whether a message has enough words to identify a kind of failure, and returns the message
-// without the name of a shell and without the beginning of an example. The output of a command needs three
-// words, because two words occur in too many outputs.
-func (s *step) identifies(m stableMessage) (stableMessage, bool) {
+// caseMessage returns a message without the name of a shell and without the beginning of an example. The result is
+// false if the message has too few words to identify a kind of failure. The output of a command needs three words,
+// because two words occur in too many outputs.
+func (s *step) caseMessage(m stableMessage) (stableMessage, bool) {
 	fewest := 2
 	if s.shell != nil {
 		fewest = 3
@@ -268,25 +270,25 @@ func (s *step) identifies(m stableMessage) (stableMessage, bool) {
 		}
 		m.show = strings.TrimPrefix(m.show, "line … ") // the line of the shell's input
 	}
-	for _, end := range []string{"e.g", "i.e", ",", "("} { // the beginning of an example that the lesson does not show
+	for _, end := range []string{"e.g", "i.e", ",", "("} { // these introduce an example that is cut off
 		m.show = strings.TrimRight(strings.TrimSuffix(m.show, end), " ")
 	}
 	return m, m.words >= fewest && len(m.phrase) >= 8 && len(m.phrase) <= 160
 }
 
-// withWording returns the case with the words of its lesson; ok is false if there are none. With orgWords, the words
-// of the organisation replace the public words. A long phrase of public words remains the trigger, because the
-// phrase also matches other wordings of the error.
+// withWording returns the case in the words of its lesson. ok is false if the case has no such words. If orgWords is
+// true, the words of the organisation replace the public words. A long phrase of public words remains the trigger,
+// because it also matches other wordings of the error.
 func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	const (
 		longPhrase = 4 // words
 		namesFrom  = 2 // sessions: in one session a name may be the name of a customer
 	)
-	var own *ownWords
+	var own *organisationWording
 	switch {
-	case orgWords && c.Names.occurIn(namesFrom):
+	case orgWords && c.Names.occurInSessions(namesFrom):
 		own = &c.Names
-	case orgWords && c.Terms.occurIn(1):
+	case orgWords && c.Terms.occurInSessions(1):
 		own = &c.Terms
 	default:
 		return c, c.Known != "" || len(c.Phrases) > 0
@@ -299,16 +301,16 @@ func (c *Case) withWording(orgWords bool) (out *Case, ok bool) {
 	return &worded, true
 }
 
-// callWords returns the words that the call sent. These words are private in an error that repeats them.
+// callWords returns the words that the call sent. They are private if an error repeats them.
 func (s *step) callWords() map[string]bool {
 	if s.shell != nil {
-		return s.shell.values()
+		return s.shell.optionValues()
 	}
 	return valueWords(&s.args)
 }
 
-// isToolName reports whether an API permits the tool name. Any other name could bring arbitrary text into
-// a lesson.
+// isToolName reports whether an API would accept the tool name. Any other name could bring arbitrary text into a
+// lesson.
 func isToolName(name string) bool {
 	return name != "" && len(name) <= 80 && consistsOf(name, letters+digits+"_-.:/")
 }
@@ -343,13 +345,14 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// best returns the plausible fix that worked in most sessions; of fixes with equal counts, the more specific kind.
-func (c *Case) best() (CountedFix, bool) {
+// bestFix returns the plausible fix that worked in most sessions. If counts are equal, the more specific kind wins. The
+// result is false if no fix is plausible.
+func (c *Case) bestFix() (CountedFix, bool) {
 	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
 	var out CountedFix
 	for _, f := range c.Fixes {
 		switch {
-		case f.Sessions == 0 || !plausible(c, &f):
+		case f.Sessions == 0 || !isPlausibleFix(c, &f):
 		case f.Sessions > out.Sessions,
 			f.Sessions == out.Sessions && slices.Index(rank, f.Kind) < slices.Index(rank, out.Kind):
 			out = f

@@ -14,12 +14,12 @@ import (
 	"time"
 )
 
-// ClientOptions configure access to the judge's API. URL, Model, HTTP, Now and Wait are required.
+// ClientOptions configure the access to the judge's API. URL, Model, HTTP, Now and Wait are required.
 type ClientOptions struct {
 	URL   string // base URL, in the form of OPENAI_BASE_URL
 	Model string
 	Key   string
-	HTTP  *http.Client // a client without a Timeout gets a Timeout of two minutes
+	HTTP  *http.Client // copied; the copy gets a Timeout of two minutes if it has none
 	Now   func() time.Time
 	Wait  func(ctx context.Context, d time.Duration) error // sleeps like time.Sleep, but ends with the context
 }
@@ -27,51 +27,50 @@ type ClientOptions struct {
 // client asks an OpenAI-compatible API for JSON that conforms to a schema.
 type client struct {
 	o             ClientOptions
-	noFormat      atomic.Bool // the server refuses response_format: the prompt contains the schema
+	noFormat      atomic.Bool // the server refuses response_format, so the prompt contains the schema
 	noTemperature atomic.Bool // the server refuses temperature
 	noCache       atomic.Bool // the server refuses cache_control
 }
 
 const (
-	maxReply = 1 << 20 // bytes of a reply
-	// maxErrorBody is the number of bytes of an error's body that are redacted before the text is cut to
-	// a line, because the redactor does not recognise a secret that is cut.
+	maxReply = 1 << 20 // size of a reply in bytes
+	// maxErrorBody is the number of bytes of an error's body that are redacted. The redacted text is then cut to a
+	// line. The order matters, because the redactor does not recognise a secret that is cut.
 	maxErrorBody = 16 << 10
-	maxWait      = 5 * time.Minute // maximum wait that a server requests
+	maxWait      = 5 * time.Minute // longest wait that a server can request
 	firstPause   = time.Second     // wait before the second attempt
-	maxTries     = 5
+	maxTries     = 5               // number of attempts, including the first
 )
 
-// errStatus is the error of a response with another status than 200.
-type errStatus struct {
+// statusError is the error for a response whose status is not 200.
+type statusError struct {
 	code  int
 	body  string
 	after time.Duration // value of Retry-After
 }
 
-func (e *errStatus) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
+func (e *statusError) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
 
-func (e *errStatus) retryable() bool {
+func (e *statusError) retryable() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// errSetAside is the error of a session that the judge refuses for its content: too long, or filtered. The
-// session is not judged again until its content changes.
+// errSetAside is the error for a session that the judge refuses because of its content, which is too long or filtered.
+// The session is not judged again until its content changes.
 var errSetAside = errors.New("the judge refuses this session; the session is set aside")
 
-// refusesRequest reports whether the status blames the content of the request, and not the
-// credential or the URL.
-func (e *errStatus) refusesRequest() bool {
+// refusesRequest reports whether the status blames the content of the request, instead of the credential or the URL.
+func (e *statusError) refusesRequest() bool {
 	return e.code == http.StatusBadRequest || e.code == http.StatusUnprocessableEntity || e.code == http.StatusRequestEntityTooLarge
 }
 
 // refusesSession reports whether the server refuses the content of the session.
-func (e *errStatus) refusesSession() bool {
-	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && wordList("refused content").within(strings.ToLower(e.body))
+func (e *statusError) refusesSession() bool {
+	return e.code == http.StatusRequestEntityTooLarge || e.refusesRequest() && wordList("refused content").containedIn(strings.ToLower(e.body))
 }
 
-// call sends requests until an answer decodes into out, or further attempts are pointless. used is the sum of
-// the tokens of all requests.
+// call sends requests until an answer decodes into out, or until a further attempt is pointless. After a refusal, call
+// leaves out optional parameters that the server may not support. used is the number of tokens of all requests.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (used Usage, err error) {
 	defer func() {
 		if err != nil && ctx.Err() == nil {
@@ -99,7 +98,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			}
 		}
 		last = err
-		var status *errStatus
+		var status *statusError
 		switch {
 		case ctx.Err() != nil:
 			return used, ctx.Err()
@@ -107,7 +106,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			return used, fmt.Errorf("%w: %w", errSetAside, err)
 		case errors.As(err, &status) && status.refusesRequest() && !noCache && strings.Contains(status.body, "cache_control"):
 			noCache, pause = true, 0
-		case errors.As(err, &status) && status.refusesRequest() && !noTemperature && (noFormat || wordList("optional parameters").within(strings.ToLower(status.body))):
+		case errors.As(err, &status) && status.refusesRequest() && !noTemperature && (noFormat || wordList("optional parameters").containedIn(strings.ToLower(status.body))):
 			noTemperature, pause = true, 0
 			noCache = noCache || !strings.Contains(status.body, "temperature") // the answer does not name the parameter
 		case errors.As(err, &status) && status.refusesRequest() && !noFormat:
@@ -123,8 +122,8 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	return used, last
 }
 
-// withJitter extends a wait by up to a quarter, so that replicas that were refused at the same moment
-// retry at different moments.
+// withJitter extends a wait by up to a quarter. Replicas that were refused at the same moment then retry at different
+// moments.
 func (c *client) withJitter(d time.Duration) time.Duration {
 	return d + time.Duration(float64(d)/4*float64(c.o.Now().Nanosecond())/float64(time.Second))
 }
@@ -144,7 +143,7 @@ type chatReply struct {
 	} `json:"usage"`
 }
 
-// send sends one request.
+// send sends one request, and returns the text of the answer.
 func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool, system, user, name string, schema any) (string, Usage, error) {
 	body := map[string]any{"model": c.o.Model}
 	if !noTemperature {
@@ -159,7 +158,7 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 	} else {
 		body["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": name, "strict": true, "schema": schema}}
 	}
-	// The stable prompt comes first and the session last, so that the provider caches the prompt.
+	// The prompt comes before the session, so that the provider can cache the prompt.
 	var prompt any = system
 	if low := strings.ToLower(c.o.Model); !noCache && (strings.HasPrefix(low, "claude") || strings.HasPrefix(low, "anthropic/")) {
 		prompt = []any{map[string]any{"type": "text", "text": system, "cache_control": map[string]string{"type": "ephemeral"}}}
@@ -187,23 +186,23 @@ func (c *client) send(ctx context.Context, noFormat, noTemperature, noCache bool
 		return "", Usage{}, fmt.Errorf("read the judge's answer: %w", err)
 	}
 	if location := res.Header.Get("Location"); res.StatusCode/100 == 3 && location != "" {
-		return "", Usage{}, &errStatus{res.StatusCode, fmt.Sprintf("the answer redirects to %q, which is not followed; if the judge is at this URL, set distill.judge to the URL", shorten(redacted(location), 200)), 0}
+		return "", Usage{}, &statusError{res.StatusCode, fmt.Sprintf("the answer redirects to %q, which is not followed; if the judge is at this URL, set distill.judge to the URL", shorten(redacted(location), 200)), 0}
 	}
 	if res.StatusCode != http.StatusOK {
-		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300), c.retryAfter(res.Header)}
+		return "", Usage{}, &statusError{res.StatusCode, shorten(strings.Join(strings.Fields(redacted(string(raw[:min(len(raw), maxErrorBody)]))), " "), 300), c.retryAfter(res.Header)}
 	}
 	text, used, err := readReply(raw)
 	return text, used.withEstimate(len(data), len(text)), err
 }
 
-// Limits of the usage that a server reports, and the assumed usage without a report.
+// Bounds for the usage that a server reports, and the estimate if it reports none.
 const (
 	maxUsage      = 1 << 32 // tokens; a sum of larger numbers could overflow
 	bytesPerToken = 4
 )
 
-// withEstimate returns the usage that counts against the budget. A missing number is estimated from the bytes of
-// the request and the answer, and a number above maxUsage is reduced.
+// withEstimate returns the usage that counts against the budget. A missing number is estimated from the length of the
+// request or the answer, and a number above maxUsage is reduced to maxUsage.
 func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	if u.Input <= 0 {
 		u.Input = int64(requestBytes / bytesPerToken)
@@ -214,7 +213,7 @@ func (u Usage) withEstimate(requestBytes, answerBytes int) Usage {
 	return Usage{min(u.Input, maxUsage), min(u.Output, maxUsage)}
 }
 
-// readReply returns the text of a reply. A refusal, a truncated answer and no answer are unusable.
+// readReply returns the text of a reply. A refusal, a truncated answer and a missing answer give ErrUnusable.
 func readReply(raw []byte) (string, Usage, error) {
 	var reply chatReply
 	if len(raw) > maxReply {

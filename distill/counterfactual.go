@@ -9,7 +9,7 @@ import (
 	"precept/detect"
 )
 
-// Outcomes counts sessions with a failure, and the sessions among them that ended the failure.
+// Outcomes counts the sessions that had a failure, and those of them in which the failure ended.
 type Outcomes struct {
 	Ended    int `json:"ended"`
 	Sessions int `json:"sessions"`
@@ -18,8 +18,8 @@ type Outcomes struct {
 // String returns the counts as "ended/sessions".
 func (o Outcomes) String() string { return fmt.Sprintf("%d/%d", o.Ended, o.Sessions) }
 
-// Comparison compares the sessions with the failure of a lesson: the sessions that did what the
-// lesson advises, and the other sessions.
+// Comparison compares two groups of the sessions that had the failure of a lesson: those that did what the lesson
+// advises, and the others.
 type Comparison struct {
 	Followed    Outcomes `json:"followed"`
 	NotFollowed Outcomes `json:"not_followed"`
@@ -32,23 +32,22 @@ func (c *Comparison) add(o Comparison) {
 	c.NotFollowed.Sessions += o.NotFollowed.Sessions
 }
 
-// Limits of a comparison. With fewer than minCompared sessions without the advice, the comparison does not
-// refuse a lesson: the failed call and the call that worked are the evidence. minConfidence is the required
-// probability, with uniform priors, that sessions end the failure more often with the advice than without.
+// Limits of a comparison.
 const (
-	minCompared   = 3
-	minConfidence = 0.8
-	maxCompared   = 500 // larger counts are scaled down
+	minCompared   = 3   // sessions without the advice; with fewer, the comparison never refuses a lesson
+	minConfidence = 0.8 // required probability that the failure ends more often with the advice than without
+	maxCompared   = 500 // sessions of a group; larger counts are scaled down
 )
 
-// isIneffective reports whether the counts do not show that sessions with the advice end the failure more often
-// than sessions without the advice. Too few sessions without the advice give false.
+// isIneffective reports whether the counts fail to show that the failure ends more often with the advice than without.
+// The result is false if too few sessions went without the advice.
 func (c *Comparison) isIneffective() bool {
 	return c.NotFollowed.Sessions >= minCompared && c.confidence() < minConfidence
 }
 
-// confidence returns the probability that the rate of Followed exceeds the rate of NotFollowed: 1 minus
-// the probability of the opposite, a sum of Beta functions (E. Miller, Formulas for Bayesian A/B Testing).
+// confidence returns the probability, with uniform priors, that the rate of Followed exceeds the rate of NotFollowed.
+// It is 1 minus the probability of the opposite, which is a sum of Beta functions (E. Miller, Formulas for Bayesian A/B
+// Testing).
 func (c *Comparison) confidence() float64 {
 	a, b := c.Followed.posterior()
 	x, y := c.NotFollowed.posterior()
@@ -59,7 +58,7 @@ func (c *Comparison) confidence() float64 {
 	return 1 - opposite
 }
 
-// posterior returns the parameters of the Beta distribution of the rate.
+// posterior returns the parameters of the Beta distribution of the rate of ended failures.
 func (o Outcomes) posterior() (successes, failures float64) {
 	ended, sessions := o.Ended, o.Sessions
 	if sessions > maxCompared {
@@ -80,18 +79,18 @@ func (c *Case) comparison(h *CountedFix) Comparison {
 	followed := Outcomes{h.Sessions, min(h.Sessions+h.Failed, c.Sessions)}
 	other := Outcomes{Sessions: c.Sessions - followed.Sessions}
 	ended := c.Ended
-	if h.Kind == fixCheck { // a lookup ends the failure if the failing call is not repeated
+	if h.Kind == fixCheck { // a lookup helped if the session did not repeat the failing call
 		ended = c.Once
 	}
 	other.Ended = min(max(ended-h.Sessions, 0), other.Sessions)
 	return Comparison{followed, other}
 }
 
-// endsLater reports whether a call of the same tool, or a command of the same program, worked after
-// the failure.
-func (r *reading) endsLater(i int) bool {
+// failureEndsLater reports whether a call of the same tool, or a command of the same program, worked soon after the
+// failure in step i.
+func (r *parsedSession) failureEndsLater(i int) bool {
 	s := &r.steps[i]
-	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		t := &r.steps[j]
 		if t.tool != s.tool || !t.succeeded() {
 			continue
@@ -103,29 +102,29 @@ func (r *reading) endsLater(i int) bool {
 	return false
 }
 
-// failedFixes returns the fixes that the session tried after step i without success, up to the
-// call that worked.
-func (r *reading) failedFixes(i int) (out []Fix) {
+// failedFixes returns the fixes that the session tried without success after the failure in step i, up to the call that
+// worked.
+func (r *parsedSession) failedFixes(i int) (out []Fix) {
 	s := &r.steps[i]
 	var lookups []int
-	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		t := &r.steps[j]
 		switch {
 		case t.tool == s.tool && t.succeeded() && s.shell == nil:
 			return out
 		case s.shell != nil && t.shell != nil && t.failed():
-			if f, ok := compareCommands(s.blamedCommand(), t.shell.main(), s.text); ok {
+			if f, ok := commandFix(s.blamedCommand(), t.shell.mainCommand(), s.text); ok {
 				out = append(out, f)
-			} else if by, ok := t.shell.main().runs(s.blamedCommand()); ok {
+			} else if by, ok := t.shell.mainCommand().wraps(s.blamedCommand()); ok {
 				out = append(out, Fix{Kind: fixProgram, Param: s.blamedCommand().program, Other: by})
 			}
 		case s.shell != nil || t.shell != nil:
 		case t.failed() && t.tool == s.tool && sameArguments(&s.args, &t.args):
-			if f, ok := r.repeatedCall(i, j); ok {
+			if f, ok := r.fixOfRepeatedCall(i, j); ok {
 				out = append(out, f)
 			}
 		case t.failed() && t.tool == s.tool:
-			if f, ok := r.changedCall(s, t, lookups, i, j); ok {
+			if f, ok := r.fixOfChangedCall(s, t, lookups, i, j); ok {
 				out = append(out, f)
 			}
 		case t.failed() && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "thinks"):
@@ -147,19 +146,19 @@ const (
 // failure.
 const fixRedone = "redone"
 
-// redoneEdit reads the next edit of the same file after the refused edit i. followed reports whether the session
-// followed the advice before or with this edit. worked reports whether this edit worked. ok is false if there is
-// no such edit.
-func (r *reading) redoneEdit(i int, advice string) (followed, worked, ok bool) {
+// redoneEdit finds the next edit of the same file after the refused edit in step i. followed is true if the session
+// followed the advice before or with this edit, and worked is true if this edit worked. ok is false if there is no such
+// edit.
+func (r *parsedSession) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 	s := &r.steps[i]
-	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		t := &r.steps[j]
-		sameFile := shareValue(&s.args, &t.args) || mentions(t, editedFile(s))
+		sameFile := shareValue(&s.args, &t.args) || mentionsFile(t, editedFile(s))
 		switch {
 		case !sameFile:
 		case t.edits():
 			if advice == editContext {
-				followed = longerText(&s.args, &t.args)
+				followed = replacesLongerText(&s.args, &t.args)
 			}
 			return followed, t.succeeded(), true
 		case advice == editReread && t.succeeded():
@@ -172,8 +171,8 @@ func (r *reading) redoneEdit(i int, advice string) (followed, worked, ok bool) {
 // edits reports whether the call changes a file.
 func (s *step) edits() bool {
 	if s.shell != nil {
-		program := s.shell.main().program
-		return program == "apply_patch" || program == "patch" || program == "git" && s.shell.main().subcommand() == "apply"
+		program := s.shell.mainCommand().program
+		return program == "apply_patch" || program == "patch" || program == "git" && s.shell.mainCommand().subcommand() == "apply"
 	}
 	if toolDoes(s.tool, "edits") {
 		verb, _ := s.args.object["command"].(string)
@@ -182,7 +181,7 @@ func (s *step) edits() bool {
 	return false
 }
 
-// editedFile returns the base name of the file of an edit, empty if unknown.
+// editedFile returns the base name of the file that an edit changes, "" if unknown.
 func editedFile(s *step) string {
 	for _, name := range []string{"file_path", "path", "filePath", "target_file", "filename", "file"} {
 		if path, ok := s.args.object[name].(string); ok {
@@ -192,12 +191,14 @@ func editedFile(s *step) string {
 	return ""
 }
 
-// mentions reports whether the arguments of a call name a file.
-func mentions(s *step, file string) bool { return len(file) > 3 && strings.Contains(s.args.raw, file) }
+// mentionsFile reports whether the arguments of a call name a file.
+func mentionsFile(s *step, file string) bool {
+	return len(file) > 3 && strings.Contains(s.args.raw, file)
+}
 
-// longerText reports whether the second edit gives a longer text to replace, or asks for all
+// replacesLongerText reports whether the second edit gives a longer text to replace, or asks for all
 // occurrences.
-func longerText(from, to *arguments) bool {
+func replacesLongerText(from, to *arguments) bool {
 	if all, _ := to.object["replace_all"].(bool); all {
 		return true
 	}
@@ -211,6 +212,6 @@ func longerText(from, to *arguments) bool {
 	return false
 }
 
-// errorText returns the text in which a known failure is searched: the lines that describe the
-// failure. A result that only quotes an error is not evidence.
+// errorText returns the lines of the result that describe the failure, in lower case. Known failures are searched only
+// in these lines, because a result may also quote an error.
 func (s *step) errorText() string { return strings.ToLower(detect.Signature(s.text)) }

@@ -93,10 +93,10 @@ func TestRefusedEditsGiveTheLessonOfTheirClass(t *testing.T) {
 func TestCoincidencesGiveNoLesson(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"code that was edited between two runs", "", []event{
-			refused("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), accepted("edit", `{"file":"W77812.py"}`), accepted("python", `{"file":"W77812.py"}`),
+			refused("python", `{"file":"W77812.py"}`, "the value cannot be converted to a number"), acceptedCommand("edit", `{"file":"W77812.py"}`), acceptedCommand("python", `{"file":"W77812.py"}`),
 		}},
 		{"an unrelated tool with the same value", "", []event{
-			refused("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), accepted("latest_weather", `{"number":"W77812"}`),
+			refused("track_parcel", `{"number":"W77812"}`, "the parcel was not found by its number"), acceptedCommand("latest_weather", `{"number":"W77812"}`),
 		}},
 		{"programs of two sentences", "", []event{
 			ran("git status", "ok", 0), user("No, do not commit with git yet.\nFormat it with npx first."), ran("npx prettier .", "ok", 0),

@@ -25,13 +25,13 @@ type Draft struct {
 	Contradicts    string   `json:"contradicts,omitempty"` // slug of a lesson with the opposite outcome
 	SameAs         string   `json:"same_as,omitempty"`     // existing lesson that a judge named in place of a new lesson
 
-	Comparison *Comparison `json:"comparison,omitempty"` // success of the sessions that did and did not do what the lesson advises; nil for a judge's draft
+	Comparison *Comparison `json:"comparison,omitempty"` // success with and without the advice; nil for a judge's draft
 
 	State  string `json:"state,omitempty"`  // result of the proposal
 	Reason string `json:"reason,omitempty"` // reason of a refusal
 
-	cases []*Case // cases behind a draft of the built-in rules; empty for a judge's draft
-	mark  *mark   // mark of the one session that a judge's draft comes from; nil for a draft of the rules
+	cases []*Case // cases from which the rules made the draft; empty for a judge's draft
+	mark  *mark   // mark of the session from which a judge made the draft; nil for a draft of the rules
 }
 
 // group holds the cases with the same fix, which one lesson covers.
@@ -44,8 +44,8 @@ type group struct {
 	comparison Comparison
 }
 
-// drafts returns the lessons that follow from cases. A case that cannot be described without
-// private words yields no lesson. With orgWords, a lesson may use the words of the organisation.
+// drafts returns the lessons that follow from cases. A case that cannot be described without private words yields no
+// lesson. If orgWords is true, a lesson may use the words of the organisation.
 func drafts(cases []*Case, orgWords bool) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	var out []Draft
@@ -73,10 +73,10 @@ func drafts(cases []*Case, orgWords bool) []Draft {
 			continue
 		}
 		h, ok := c.supportedFix()
-		if !ok || suspicious(c) {
+		if !ok || isSuspicious(c) {
 			continue
 		}
-		key := c.groupOf(&h)
+		key := c.groupKey(&h)
 		g := groups[key]
 		if g == nil {
 			g = &group{fix: h.fix()}
@@ -92,9 +92,9 @@ func drafts(cases []*Case, orgWords bool) []Draft {
 	return out
 }
 
-// groupOf returns the key of the lesson that covers a case and a fix.
-func (c *Case) groupOf(h *CountedFix) string {
-	switch h.Kind { // these kinds of fix group by the other tool, across failing tools
+// groupKey returns the key of the group to which a case and a fix belong. One lesson covers a group.
+func (c *Case) groupKey(h *CountedFix) string {
+	switch h.Kind { // these kinds of fixes are grouped by the other tool, whatever the failing tool
 	case fixFirst:
 		return h.Kind + "|" + h.Other + "|" + strings.ToLower(strings.Join(c.Phrases, "|"))
 	case fixCheck:
@@ -114,9 +114,9 @@ func (d *Draft) merge(o *Draft) {
 	d.Kinds = appendMissing(d.Kinds, o.Kinds...)
 }
 
-// suspicious reports whether an error reads like instructions to a model. An attacker may plant
-// such an error in order to write a lesson.
-func suspicious(c *Case) bool {
+// isSuspicious reports whether an error reads like instructions to a model. An attacker may plant such an error to get
+// the instructions into a lesson.
+func isSuspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.Suspicious(l)) > 0
 }
@@ -124,47 +124,47 @@ func suspicious(c *Case) bool {
 // supportedFix returns the best fix of a case. ok is false if the error has no specific word, or if the fix worked in
 // fewer than a quarter of the sessions.
 func (c *Case) supportedFix() (CountedFix, bool) {
-	best, found := c.best()
+	best, found := c.bestFix()
 	switch {
-	case c.Show != "" && wordList("vague").coverWords(c.Show): // the error has no specific word
+	case c.Show != "" && wordList("vague").containsAllWords(c.Show): // the error has no specific word
 		return CountedFix{}, false
-	case found && 4*best.Sessions >= c.Sessions: // below a quarter of the sessions, the success after the fix is chance
+	case found && 4*best.Sessions >= c.Sessions: // below a quarter of the sessions, the success may be chance
 		return best, true
 	}
 	return CountedFix{}, false
 }
 
-// plausible reports whether a fix may have caused the success after the error.
-func plausible(c *Case, h *CountedFix) bool {
+// isPlausibleFix reports whether a fix may have caused the success after the error.
+func isPlausibleFix(c *Case, h *CountedFix) bool {
 	errorText := strings.ToLower(c.Show)
-	if wordList("no access").within(errorText) && circumventsError(errorText, h) {
+	if wordList("no access").containedIn(errorText) && circumventsError(errorText, h) {
 		return false
 	}
 	switch h.Kind {
 	case fixForm, fixOffered, fixNarrow, fixWanted, fixAdded, fixRemoved, fixFlags:
-		return !wordList("passing").within(errorText)
+		return !wordList("passing").containedIn(errorText)
 	case fixCheck:
-		return c.permanent()
+		return c.isPermanent()
 	case fixFewer:
-		return wordList("too much").within(errorText)
+		return wordList("too much").containedIn(errorText)
 	case fixTool:
-		// A destructive operation is not a fix, unless destruction was the aim.
+		// A destructive call is not a fix, unless the failed call was destructive, too.
 		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
 		linked := shareNameWord(c.Tool, h.Other) || strings.Contains(errorText, strings.ToLower(h.Other))
-		return c.permanent() && (linked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
+		return c.isPermanent() && (linked || h.Sessions >= 2 && c.Sessions-h.Sessions-h.Failed >= minCompared)
 	case fixFirst:
-		// After an edit, a program works because of the edit's content.
+		// If a program works after an edit, the cause is the content of the edit.
 		if toolDoes(h.Other, "edits") || toolDoes(c.Tool, "executes") {
 			return false
 		}
-		return h.Sessions >= 2 || c.permanent() && h.How != unlinked
+		return h.Sessions >= 2 || c.isPermanent() && h.How != unlinked
 	}
 	return true
 }
 
-// circumventsError reports whether a fix circumvents an error instead of doing what the error asks for.
+// circumventsError reports whether a fix circumvents a missing permission instead of doing what the error asks for.
 func circumventsError(errorText string, h *CountedFix) bool {
 	switch h.Kind {
 	case fixTool, fixProgram:
@@ -175,8 +175,8 @@ func circumventsError(errorText string, h *CountedFix) bool {
 	return false
 }
 
-// permanent reports whether the text of the error says that a retry will fail, too.
-func (c *Case) permanent() bool { return wordList("permanent").within(strings.ToLower(c.Show)) }
+// isPermanent reports whether the text of the error says that a retry will fail, too.
+func (c *Case) isPermanent() bool { return wordList("permanent").containedIn(strings.ToLower(c.Show)) }
 
 // shareNameWord reports whether the names of two tools have a word in common.
 func shareNameWord(a, b string) bool {
@@ -184,8 +184,8 @@ func shareNameWord(a, b string) bool {
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
 }
 
-// knownDraft returns the draft for a failure with a known remedy. ok is false if the case is too rare
-// or has no known remedy.
+// knownDraft returns the draft for a case with a known failure. ok is false if the case is too rare, or if the failure
+// is no longer known.
 func knownDraft(c *Case) (d Draft, ok bool) {
 	if c.Repaired == 0 && c.Sessions < 2 && c.MaxFailures < 2 {
 		return Draft{}, false
@@ -208,9 +208,8 @@ func knownDraft(c *Case) (d Draft, ok bool) {
 	return d, true
 }
 
-// knownComparison compares the sessions that followed the advice of a known failure with the other
-// sessions. The counts are empty unless the failure is a refused edit, because only then the calls of a
-// session show whether the session followed the advice.
+// knownComparison compares the sessions that followed the advice of a known failure with the others. The counts are
+// empty unless the failure is a refused edit, because only then do the calls show whether the advice was followed.
 func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	if k.Edit == "" {
 		return &Comparison{}
@@ -223,7 +222,7 @@ func (c *Case) knownComparison(k *knownFailure) *Comparison {
 	return &compared
 }
 
-// installer returns an install command without the package names, which differ from case to case.
+// installer returns an install command without the names of the packages.
 func installer(how string) string {
 	words := strings.Fields(how)
 	for i, w := range words {
@@ -234,7 +233,7 @@ func installer(how string) string {
 	return how
 }
 
-// quotedErrors returns a phrase that quotes up to three errors of the group.
+// quotedErrors returns up to three errors of the group, in quotation marks and joined with "or".
 func (g *group) quotedErrors() string {
 	var list []string
 	for _, c := range g.cases {

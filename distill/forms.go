@@ -8,8 +8,8 @@ import (
 	"unicode"
 )
 
-// leading is the beginning of the name of a form: a value with one more character at its start, such as "#".
-const leading = "a value with its leading "
+// leadingSign is the beginning of the description of a form in which a sign, such as "#", precedes the value.
+const leadingSign = "a value with its leading "
 
 // isQuantity reports whether a value is a number or a numeric text.
 func isQuantity(v any) bool {
@@ -23,8 +23,8 @@ func isQuantity(v any) bool {
 	return false
 }
 
-// formOf returns the form of the accepted value to. The form is "" if it is unknown, or equal to the form of the failed
-// value from.
+// formOf describes the form of the accepted value to, such as "a list". The description is "" if the failed value from
+// has the same form, or if the form is unknown.
 func formOf(from, to any) string {
 	a, isText := from.(string)
 	b, staysText := to.(string)
@@ -59,7 +59,7 @@ func formOf(from, to any) string {
 	return textForm(a, b)
 }
 
-// textForm returns the form in which the text b differs from the text a, which b replaces; "" if there is none.
+// textForm describes the form of the accepted text b that the failed text a does not have, "" for none.
 func textForm(a, b string) string {
 	switch {
 	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
@@ -68,14 +68,14 @@ func textForm(a, b string) string {
 		return "a URL with its scheme"
 	case isNumber(b) && !isNumber(a):
 		return "a whole number"
-	case isDay(b) && !isDay(a) && len(a) > 2:
+	case isDate(b) && !isDate(a) && len(a) > 2:
 		return "a date in the form YYYY-MM-DD"
 	case len(a) > 3 && b == strings.Trim(a, `"'`):
 		return "a value without quotes"
 	case len(a) > 3 && b == strings.ReplaceAll(a, " ", ""):
 		return "a value without spaces"
 	case len(b) > 2 && (b[0] == '#' || b[0] == '@' || b[0] == '$') && b[1:] == a:
-		return leading + b[:1]
+		return leadingSign + b[:1]
 	case len(a) > 3 && b == strings.ToLower(a):
 		return "lower case"
 	case len(a) > 1 && len(a) < 8 && b == strings.ToUpper(a):
@@ -88,19 +88,20 @@ func isNumber(s string) bool {
 	return s != "" && len(s) < 12 && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsDigit(r) })
 }
 
-func isDay(s string) bool {
+func isDate(s string) bool {
 	_, err := time.Parse(time.DateOnly, s)
 	return err == nil
 }
 
-// isSubset reports whether b contains every word of a and more words.
+// isSubset reports whether b contains every word of a, and further words.
 func isSubset(a, b string) bool {
 	have := strings.Fields(strings.ToLower(b))
 	words := strings.Fields(strings.ToLower(a))
 	return len(words) > 0 && len(words) < len(have) && len(have) <= 20 && countCommon(words, have) == len(words)
 }
 
-// isShorterList reports whether to is a shorter list of values from the list from. A list may be a text with commas.
+// isShorterList reports whether the list to has only values of the list from, but fewer. A list may be a text with
+// commas.
 func isShorterList(from, to any) bool {
 	a, isList := from.([]any)
 	b, stays := to.([]any)
@@ -142,19 +143,19 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-// toolDoes reports whether a tool's name has a word of a list such as looks, thinks, gives or destroys.
+// toolDoes reports whether a word of a tool's name is in a list of lists.txt, such as looks, thinks, gives or destroys.
 func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return wordList(list)[t] })
 }
 
-// mayBePrivateName reports whether a parameter's name may be private data: longer than 40 bytes, or with
-// characters that names in programs do not have.
+// mayBePrivateName reports whether the name of a parameter may be private data, because the name is longer than 40
+// bytes or has characters that names in programs do not have.
 func mayBePrivateName(k string) bool {
 	return len(k) > 40 || !consistsOf(k, letters+digits+"_-")
 }
 
-// commonStem returns the number of words with which both names begin.
-func commonStem(a, b string) int {
+// countCommonLeadingWords returns the number of words that the beginnings of two tool names share.
+func countCommonLeadingWords(a, b string) int {
 	x, y := nameTokens(a), nameTokens(b)
 	n := 0
 	for n < len(x) && n < len(y) && x[n] == y[n] {

@@ -11,12 +11,12 @@ import (
 	"precept/internal/session"
 )
 
-// AutoGate is the actor in the audit log if the automatic gate starts a trial. The gate admits quarantined lessons
-// to trials without a person.
+// AutoGate is the actor that the audit log names when the automatic gate starts a trial. The automatic gate admits
+// quarantined lessons to trials without the decision of a person.
 const AutoGate = "gate: auto"
 
-// autoPlan returns the trial of a lesson that the automatic gate admits: half of the picks are
-// withheld, and one evaluation follows after Picks rewarded picks.
+// autoPlan returns the plan for the trial of a lesson that the automatic gate admits. Half of the picks are withheld,
+// and one evaluation follows after Picks rewarded picks.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
 // Waiting is a lesson that the automatic gate leaves to a person.
@@ -28,11 +28,11 @@ type Waiting struct {
 // admit starts the trial of a quarantined lesson of the distiller if the gate is automatic and the lesson does not
 // need the decision of a person. admit never changes a decision that a person made.
 func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
-	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() {
+	if !w.Distiller.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != lessonSource || !l.Approval.At.IsZero() {
 		return l, nil
 	}
-	w.replace(l)
-	why, err := w.needsPerson(ctx, d, l, refs)
+	w.putInBook(l)
+	why, err := w.reasonForPerson(ctx, d, l, refs)
 	if err != nil {
 		return l, err
 	}
@@ -55,26 +55,26 @@ func (w *work) admit(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref
 	return res.Lesson, nil
 }
 
-// needsPerson returns the reason why a person must decide on a lesson, empty for none.
+// reasonForPerson returns the reason why a person must decide on a lesson, "" for none.
 //
-// The hazard: anyone may write the output of a tool. Such a text could convince the judge, and the lesson would
-// reach the prompts of other agents. So the gate requires two independent sessions with two credentials, which
-// one caller does not have. The advice must have no risk (risk.go), and the agent or a person must have used its
-// words before any tool output had them (origin.go).
-func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
+// Hazard: anyone may write the output of a tool. Such a text could convince the judge, so that a lesson with the
+// attacker's advice reaches the prompts of other agents. Therefore the gate requires two independent sessions with two
+// credentials, because one caller has only one. The advice must have no risk (risk.go). The agent or a person must have
+// used its words before any tool output contained them (origin.go).
+func (w *work) reasonForPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs []Ref) (string, error) {
 	if len(lesson.Checks{Now: w.Distiller.o.Now()}.Lesson(l, w.book)) > 0 {
 		return "the checks have findings", nil
 	}
-	if why := risk(l.Title + "\n" + l.Advice); why != "" {
+	if why := riskReason(l.Title + "\n" + l.Advice); why != "" {
 		return why, nil
 	}
-	byRules := w.Distiller.o.Judge == nil && unquoted(d.Title+"\n"+d.items()) == unquoted(l.Title+"\n"+l.Advice)
-	if byRules && slices.ContainsFunc(quoted(l.Title+"\n"+l.Advice), addressesReader) {
+	byRules := w.Distiller.o.Judge == nil && withoutQuotations(d.Title+"\n"+d.adviceList()) == withoutQuotations(l.Title+"\n"+l.Advice)
+	if byRules && slices.ContainsFunc(quotationsIn(l.Title+"\n"+l.Advice), givesOrders) {
 		return "the advice quotes a tool's output that gives orders", nil
 	}
 	words := []string{l.Title, l.Advice}
 	if byRules && w.orgWords { // anyone can write an error that names a program and demands the program
-		words = []string{unquoted(l.Title), unquoted(l.Advice)}
+		words = []string{withoutQuotations(l.Title), withoutQuotations(l.Advice)}
 	}
 	var stored []Ref // sightings whose sessions are stored
 	for _, r := range refs {
@@ -95,18 +95,18 @@ func (w *work) needsPerson(ctx context.Context, d *Draft, l *lesson.Lesson, refs
 		}
 		stored = append(stored, r)
 	}
-	if !hasIndependent(stored) {
+	if !hasIndependentPair(stored) {
 		return "the lesson has no two sightings of two credentials", nil
 	}
 	return "", nil
 }
 
-// repeatsAdvice reports whether the draft has most words of the lesson's advice. A draft with a similar slug and
-// other advice adds evidence, but does not count for the two independent sessions. Otherwise one caller could
+// repeatsAdvice reports whether the draft has most words of the lesson's advice. The sessions of a draft with a similar
+// slug but other advice are evidence, but do not count as independent sessions for the gate. Otherwise one caller could
 // write the advice, and an honest session of another caller would start the trial.
 func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	theirs := readSentence(lesson.Plain(l.Title + "\n" + l.Advice)).keys
-	ours := readSentence(lesson.Plain(d.Title + "\n" + d.items())).keys
+	ours := readSentence(lesson.Plain(d.Title + "\n" + d.adviceList())).keys
 	both := 0
 	for key := range theirs {
 		if ours[key] {
@@ -116,8 +116,8 @@ func (d *Draft) repeatsAdvice(l *lesson.Lesson) bool {
 	return 2*both > len(theirs) || len(theirs) == 0
 }
 
-// hasIndependent reports whether two of the sessions are independent of each other.
-func hasIndependent(refs []Ref) bool {
+// hasIndependentPair reports whether two of the sessions are independent of each other.
+func hasIndependentPair(refs []Ref) bool {
 	for i, a := range refs {
 		if slices.ContainsFunc(refs[i+1:], a.independentOf) {
 			return true
@@ -126,14 +126,15 @@ func hasIndependent(refs []Ref) bool {
 	return false
 }
 
-// unquoted returns a text of the rules without its quotations. Two versions of a lesson are compared in this form,
-// because a later version quotes more errors.
-func unquoted(text string) string {
+// withoutQuotations returns a text of the rules without its quotations. Two versions of a lesson are compared in this
+// form, because a later version quotes more errors.
+func withoutQuotations(text string) string {
 	return strings.TrimSpace(quotations().ReplaceAllString(text, "“”"))
 }
 
-// quoted returns the quotations in a text of the rules. No other words of the text come from the output of a tool.
-func quoted(text string) (out []string) {
+// quotationsIn returns the quotations in a text of the rules. Only these words of the text come from the output of a
+// tool.
+func quotationsIn(text string) (out []string) {
 	for {
 		_, rest, found := strings.Cut(text, "“")
 		quote, after, closed := strings.Cut(rest, "”")
@@ -148,9 +149,9 @@ func quoted(text string) (out []string) {
 	}
 }
 
-// addressesReader reports whether a text has a word that gives an order, such as always or must. "must be" and
-// similar phrases describe a value and do not count.
-func addressesReader(text string) bool {
+// givesOrders reports whether a text has a word of an order, such as always or must. Phrases such as "must be" do not
+// count, because they describe a value.
+func givesOrders(text string) bool {
 	text = lesson.Plain(text)
 	for _, describes := range []string{"must be", "must have", "must not be", "must contain", "must match", "should be", "should have", "should match", "required"} {
 		text = strings.ReplaceAll(text, describes, "")

@@ -84,7 +84,7 @@ func TestAnotherAdviceIsNoSecondCaller(t *testing.T) {
 		answers[task] = distill.Judgement{Drafts: []distill.Draft{d}}
 	}
 	sum := b.distil(func(o *distill.Options) { o.Auto, o.Judge = true, answers })
-	l := b.lesson("warm-the-disk-cache")
+	l := b.toLesson("warm-the-disk-cache")
 	if sum.Merged != 1 || len(l.Evidence) != 2 || l.State != lesson.Quarantined {
 		t.Errorf("the run ends with %+v, the lesson has state %s and evidence of %d sessions; want 1 merged draft, the state quarantined and 2 sessions", sum, l.State, len(l.Evidence))
 	}

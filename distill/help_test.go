@@ -145,7 +145,7 @@ func (b *bench) lessons() []*lesson.Lesson {
 	return book.Lessons()
 }
 
-func (b *bench) lesson(slug string) *lesson.Lesson {
+func (b *bench) toLesson(slug string) *lesson.Lesson {
 	b.Helper()
 	for _, l := range b.lessons() {
 		if l.Slug == slug {

@@ -14,8 +14,8 @@ type Judge interface {
 	Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error)
 }
 
-// Opinions maps the slugs of the lessons that a session got to the opinions of a judge: followed, ignored, irrelevant
-// or contradicted. No measured effect uses an opinion.
+// Opinions holds the opinions of a judge about the lessons that a session got, by slug. An opinion is followed,
+// ignored, irrelevant or contradicted. No measured effect uses an opinion.
 type Opinions map[string]string
 
 // Judgement is a judge's answer.
@@ -30,19 +30,19 @@ type Usage struct{ Input, Output int64 }
 
 func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.Output }
 
-// Budget limits the use of a judge in one run of the distiller; zero means no limit.
+// Budget limits the use of a judge in one run of the distiller.
 type Budget struct {
-	Tokens           int64
-	Cost             float64
-	PerInput, PerOut float64 // price of a million tokens
+	Tokens           int64   // maximum number of tokens; 0 means no limit
+	Cost             float64 // maximum cost; 0 means no limit
+	PerInput, PerOut float64 // prices of a million tokens
 }
 
 func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// stopReason returns the reason to ask no further question. The reason is empty within the budget. pending is the
-// number of open questions. Each of them is assumed to cost the mean of the answered questions.
+// stopReason returns the reason to ask no further question, "" if the budget permits another one. pending is the number
+// of open questions, each of which is assumed to cost as much as the average answered question.
 func (b *Budget) stopReason(s *Summary, pending int) string {
 	share := 1.0
 	if n := s.Judged + s.Failed; n > 0 {
@@ -57,5 +57,5 @@ func (b *Budget) stopReason(s *Summary, pending int) string {
 	return ""
 }
 
-// ErrUnusable is the error of an unusable answer: the session is skipped, and the next run reads it again.
+// ErrUnusable is the error for an unusable answer. The session is skipped, and the next run reads it again.
 var ErrUnusable = errors.New("the judge's answer cannot be used")

@@ -12,22 +12,21 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// knownFailure is a failure of a public program with a known fix. A lesson is proposed only after sessions
+// knownFailure is a failure of a public program or tool with a known fix. Its lesson is proposed only after sessions
 // had the failure.
 type knownFailure struct {
 	Slug     string   `json:"slug"`
 	Title    string   `json:"title"`
 	Advice   []string `json:"advice"`
-	Programs []string `json:"programs"` // commands with this failure; empty: any tool
-	Holds    []string `json:"holds"`    // words in lower case; the error contains all of them
+	Programs []string `json:"programs"` // programs with this failure; empty means any tool
+	AllOf    []string `json:"holds"`    // words in lower case; the error contains all of them
 	OneOf    []string `json:"one_of"`   // words in lower case; the error contains at least one of them; only for a failure with Edit
 	Edit     string   `json:"edit"`     // for a refused edit: the advised way to redo the edit (editReread, editContext)
-	Fires    []string `json:"fires_on"` // triggers of the lesson
+	Triggers []string `json:"fires_on"` // triggers of the lesson
 	Kinds    []string `json:"kinds"`    // kinds of errors that are also triggers; with Edit, a refused edit of such a kind is the failure
 }
 
-// knownFailures lists the known failures. The first match is used, so specific failures precede general
-// ones.
+// knownFailures returns the known failures. The first match is used, so specific failures precede general ones.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var knownFailures = sync.OnceValue(func() []knownFailure { return embedded[[]knownFailure](knownText) })
@@ -41,11 +40,11 @@ func findKnownFailure(slug string) *knownFailure {
 	return nil
 }
 
-// recognise returns the known failure in a step's result; nil for none.
-func recognise(s *step) *knownFailure {
+// recogniseFailure returns the known failure that a step's result shows, nil for none.
+func recogniseFailure(s *step) *knownFailure {
 	low, program := s.errorText(), ""
 	if s.shell != nil {
-		program = path.Base(s.shell.main().program)
+		program = path.Base(s.shell.mainCommand().program)
 	}
 	var byKind *knownFailure
 	for _, k := range knownFailures() {
@@ -57,33 +56,33 @@ func recognise(s *step) *knownFailure {
 		case k.Edit != "" && !s.edits():
 			continue
 		case k.Edit != "" && !worded: // without known words, the kind decides
-			if byKind == nil && ofKind(s, &k) {
+			if byKind == nil && hasKindOf(s, &k) {
 				byKind = &k
 			}
 			continue
 		}
-		if !slices.ContainsFunc(k.Holds, func(w string) bool { return !containsPhrase(low, w, false) }) {
+		if !slices.ContainsFunc(k.AllOf, func(w string) bool { return !containsPhrase(low, w, false) }) {
 			return &k
 		}
 	}
 	return byKind
 }
 
-// ofKind reports whether the error of a refused edit has the kind of the known failure.
-func ofKind(s *step, k *knownFailure) bool {
+// hasKindOf reports whether the error of a step has one of the kinds of a known failure.
+func hasKindOf(s *step, k *knownFailure) bool {
 	return slices.ContainsFunc(k.Kinds, func(kind string) bool { return slices.Contains(s.kinds(), detect.Kind(kind)) })
 }
 
-// maxWordedFailure is the maximum length in bytes of a result that is classified as a failure by its words
-// alone. A longer result may be a file that describes a failure.
+// maxWordedFailure is the maximum length, in bytes, of a result that hasKnownFailure reads. A longer result may be a
+// file that describes a failure.
 const maxWordedFailure = 2000
 
-// hasKnownFailure reports whether a result has the words of a known failure of its program, although no failure was
-// detected. Some agents hide the exit status of a command.
+// hasKnownFailure reports whether a result shows a known failure of its program, although no failure was detected,
+// because some agents hide the exit status of a command.
 func hasKnownFailure(s *step) bool {
 	if s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxWordedFailure {
 		return false
 	}
-	k := recognise(s)
+	k := recogniseFailure(s)
 	return k != nil && len(k.Programs) > 0
 }

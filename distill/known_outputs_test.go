@@ -65,7 +65,7 @@ func TestKnownFailureMatchesItsOutput(t *testing.T) {
 			t.Errorf("%s: got lessons %v, want %s; the error is\n%s", o.args, slugs, o.slug, signature(o.text))
 			continue
 		}
-		l := b.lesson(o.slug).Clone()
+		l := b.toLesson(o.slug).Clone()
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: o.tool, Text: signature(o.text)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
 			t.Errorf("%s: patterns %v do not match, want a match in\n%s", o.slug, l.Trigger.ErrorPatterns, signature(o.text))

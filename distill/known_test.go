@@ -85,7 +85,7 @@ func TestCommandOutputGivesAMatchingLesson(t *testing.T) {
 		if c.slug == "" || !slices.Equal(b.slugs(), want) {
 			continue
 		}
-		l := b.lesson(c.slug).Clone()
+		l := b.toLesson(c.slug).Clone()
 		if l.Outcome == "failure" {
 			t.Errorf("lesson %s has the outcome failure, want another outcome, because its title is an instruction", c.slug)
 		}
@@ -104,7 +104,7 @@ func TestRefusedCommandIsNamedWithItsOption(t *testing.T) {
 	b.session("one", user("Publish it."), call("Bash", `{"command":"git push --force origin main"}`, rejection), call("Bash", `{"command":"git status"}`, "clean"))
 	b.distil()
 	equal(t, "lessons", b.slugs(), []string{"ask-before-running-git-push-force"})
-	l := b.lesson("ask-before-running-git-push-force")
+	l := b.toLesson("ask-before-running-git-push-force")
 	equal(t, "keywords", l.Trigger.Keywords, []string{"git push --force"})
 	equal(t, "advice", l.Advice, "- Tell the user what you want to do and why, and wait for approval. In earlier sessions, users rejected this command when the agent did not ask first.")
 	equal(t, "body", l.Body, "\n# "+l.Title+"\n\n## When this applies\n\n"+l.Trigger.Description+"\n\n## What to do (or avoid)\n\n"+l.Advice+"\n")
@@ -157,7 +157,7 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 			continue
 		}
 		equal(t, "lessons", b.slugs(), []string{c.slug})
-		if l := b.lesson(c.slug); l != nil {
+		if l := b.toLesson(c.slug); l != nil {
 			equal(t, "title", l.Title, c.title)
 		}
 	}
@@ -165,7 +165,7 @@ func TestCorrectionAppliesToToolCallsWithoutText(t *testing.T) {
 	b.session("one", user("Test the api."), run("mvn test -pl api", "[ERROR] Failed to execute goal on project api: Could not resolve dependencies for project\n[exit code: 1]"), run("mvn test -pl api -am", "ok\n[exit code: 0]"))
 	b.distil()
 	for _, slug := range b.slugs() {
-		l := b.lesson(slug)
+		l := b.toLesson(slug)
 		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
 			t.Errorf("lesson %s contains the option's value \"api\", want no value of the session: %s", slug, text)
 		}

@@ -11,12 +11,12 @@ import (
 	"precept/inject/lesson"
 )
 
-// source is the value of Source in lessons of the distiller.
-const source = "distill"
+// lessonSource is the value of Source in lessons of the distiller.
+const lessonSource = "distill"
 
-// lesson returns a draft as a lesson. The text does not depend on the number of sightings, so that an
-// approval stays valid while the evidence grows.
-func (d *Draft) lesson(tenant string) *lesson.Lesson {
+// toLesson returns the lesson of a draft. The text does not depend on the number of sightings, so that an approval
+// stays valid while the evidence grows.
+func (d *Draft) toLesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
 	if tenant != "default" && tenant != "" { // a slug that is already taken would reveal that another tenant has the lesson
 		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
@@ -24,16 +24,16 @@ func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	}
 	applies := shorten(d.Applies, 900)
 	return &lesson.Lesson{
-		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: lesson.Sections(d.Title, applies, d.items(), d.CounterExample),
-		Evidence: evidence(d.Refs), EvidenceCount: countAbove(d.Sightings, len(d.Refs)),
+		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: lesson.Sections(d.Title, applies, d.adviceList(), d.CounterExample),
+		Evidence: evidence(d.Refs), EvidenceCount: unreferencedCount(d.Sightings, len(d.Refs)),
 		Trigger: lesson.Trigger{
 			Description: applies, Keywords: d.Keywords, ErrorPatterns: d.Errors, ErrorKinds: d.Kinds, Tools: d.Tools,
 		},
 	}
 }
 
-// items returns the advice as a list.
-func (d *Draft) items() string {
+// adviceList returns the advice as a Markdown list.
+func (d *Draft) adviceList() string {
 	out := make([]string, 0, len(d.Advice))
 	for _, a := range d.Advice {
 		out = append(out, "- "+strings.TrimSpace(a))
@@ -50,24 +50,26 @@ func evidence(refs []Ref) []lesson.Evidence {
 	return out
 }
 
-// countAbove returns sessions if some of the sessions have no reference, otherwise 0.
-func countAbove(sessions, refs int) int {
+// unreferencedCount returns the number of sessions if it exceeds the number of references, and otherwise 0, because the
+// references are then the count.
+func unreferencedCount(sessions, refs int) int {
 	if sessions > refs {
 		return sessions
 	}
 	return 0
 }
 
-// support holds numbers of sessions that support a lesson. The key is the slug of a draft of the rules, or the name
+// support holds the numbers of sessions that support a lesson. The key is the slug of a draft of the rules, or the name
 // of a judge.
 type support map[string]int
 
-// supportKey is the prefix of the notes with the support of lessons.
+// supportKey is the prefix of the keys of the notes that store the support of lessons.
 const supportKey = "support|"
 
 const byModel = "model:" // prefix of the name of a judge that is a model
 
-// total returns the larger of the numbers by the rules and by a model, which read the same sessions.
+// total returns the number of sessions that support a lesson. The numbers of the rules are added. A model reads the
+// same sessions as the rules, so the larger of this sum and the numbers of the models counts.
 func (s support) total() int {
 	rules, judged := 0, 0
 	for by, n := range s {
@@ -80,9 +82,9 @@ func (s support) total() int {
 	return max(rules, judged)
 }
 
-// countSupport counts the sessions of a draft for a lesson, each session once. It returns the number of all sessions
-// that support the lesson. flush writes the number together with the marks, so that no session counts twice after
-// an interrupted run.
+// countSupport adds the sessions of a draft to the support of a lesson, each session once, and returns the number of
+// all sessions that support the lesson. flush writes the support together with the marks, so that no session counts
+// twice after an interrupted run.
 func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, error) {
 	s, changed := w.support[slug]
 	if !changed {
@@ -104,8 +106,8 @@ func (w *work) countSupport(ctx context.Context, slug string, d *Draft) (int, er
 	return s.total(), nil
 }
 
-// tokens returns the meaningful words of a slug.
-func tokens(slug string) []string {
+// slugWords returns the meaningful words of a slug.
+func slugWords(slug string) []string {
 	var out []string
 	for w := range strings.SplitSeq(slug, "-") {
 		if len(w) > 2 && !slices.Contains([]string{"the", "and", "for", "with", "when", "before", "after", "from", "use", "that"}, w) {
@@ -115,9 +117,9 @@ func tokens(slug string) []string {
 	return out
 }
 
-// similarity returns the share of common words of two slugs (Jaccard).
-func similarity(a, b string) float64 {
-	x, y := tokens(a), tokens(b)
+// slugSimilarity returns the Jaccard index of the words of two slugs: common words divided by all words.
+func slugSimilarity(a, b string) float64 {
+	x, y := slugWords(a), slugWords(b)
 	both := countCommon(x, y)
 	if both == 0 {
 		return 0
@@ -125,8 +127,8 @@ func similarity(a, b string) float64 {
 	return float64(both) / float64(len(x)+len(y)-both)
 }
 
-// overlap returns the number of common trigger phrases, as a share of the smaller set.
-func overlap(a, b *lesson.Trigger) float64 {
+// triggerOverlap returns the number of common trigger phrases, divided by the number of phrases in the smaller set.
+func triggerOverlap(a, b *lesson.Trigger) float64 {
 	x, y := phrasesOf(a), phrasesOf(b)
 	if len(x) == 0 || len(y) == 0 {
 		return 0
@@ -142,30 +144,30 @@ func phrasesOf(t *lesson.Trigger) []string {
 	return out
 }
 
-// Thresholds from which two lessons are considered equal.
+// Thresholds of slugSimilarity and triggerOverlap from which two lessons are considered equal.
 const (
 	sameSlug     = 0.6
 	sameTriggers = 0.5
 )
 
-// match is the relation of a new lesson to an existing lesson.
-type match uint8
+// relation is the relation between a new lesson and an existing lesson.
+type relation uint8
 
 const (
-	unrelated match = iota
-	separate        // similar slugs, different triggers: both are kept, and a note records the decision
+	unrelated relation = iota
+	separate           // similar slugs but different triggers; both lessons are kept, and a note records the decision
 	duplicate
 )
 
 // compareLessons returns the relation of two lessons, by their slugs, outcomes, triggers and tools.
-func compareLessons(a, b *lesson.Lesson) match {
+func compareLessons(a, b *lesson.Lesson) relation {
 	if a.Slug == b.Slug {
 		return duplicate
 	}
 	if a.Outcome != b.Outcome && (a.Outcome == "success" || b.Outcome == "success") {
 		return unrelated // the check for contradictions decides
 	}
-	s, o := similarity(a.Slug, b.Slug), overlap(&a.Trigger, &b.Trigger)
+	s, o := slugSimilarity(a.Slug, b.Slug), triggerOverlap(&a.Trigger, &b.Trigger)
 	switch {
 	case o >= sameTriggers && (s >= 0.3 || sameTools(a, b) && s > 0):
 		return duplicate

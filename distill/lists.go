@@ -10,25 +10,24 @@ import (
 //go:embed lists.txt
 var listsText string
 
-// vocabularyText lists the public words of error messages of programs and services. Every other
-// word in a message may be a private name.
+// vocabularyText lists the public words of error messages. Every other word in a message may be a private name.
 //
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// words is one list of lists.txt.
-type words map[string]bool
+// wordSet is the set of the entries of one list.
+type wordSet map[string]bool
 
-// lists returns the word lists of the rules by name.
+// lists returns the word lists of lists.txt, and the vocabulary, by name.
 //
 //nolint:gochecknoglobals // immutable, read at first use
-var lists = sync.OnceValue(func() map[string]words {
-	all := map[string]words{}
-	var current words
+var lists = sync.OnceValue(func() map[string]wordSet {
+	all := map[string]wordSet{}
+	var current wordSet
 	for line := range strings.Lines(listsText + "[vocabulary]\n" + vocabularyText) {
 		line = strings.TrimSpace(line)
 		if name, ok := strings.CutPrefix(line, "["); ok {
-			current = words{}
+			current = wordSet{}
 			all[strings.TrimSuffix(name, "]")] = current
 			continue
 		}
@@ -44,11 +43,11 @@ var lists = sync.OnceValue(func() map[string]words {
 	return all
 })
 
-// wordList returns the word list with the name.
-func wordList(name string) words { return lists()[name] }
+// wordList returns the word list with the name, nil for an unknown name.
+func wordList(name string) wordSet { return lists()[name] }
 
-// within reports whether a text contains an entry of the list, also inside of a word.
-func (w words) within(text string) bool {
+// containedIn reports whether a text contains an entry of the list, even inside of a word.
+func (w wordSet) containedIn(text string) bool {
 	for part := range w {
 		if strings.Contains(text, part) {
 			return true
@@ -57,8 +56,8 @@ func (w words) within(text string) bool {
 	return false
 }
 
-// coverWords reports whether all words of a text are in the list.
-func (w words) coverWords(text string) bool {
+// containsAllWords reports whether all words of a text are in the list.
+func (w wordSet) containsAllWords(text string) bool {
 	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
 		if !w[word] {
 			return false

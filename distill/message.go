@@ -11,36 +11,36 @@ import (
 
 // stableMessage is the stable part of an error message.
 type stableMessage struct {
-	show   string // message for people, with … in place of private words
-	phrase string // longest run of public words, with the bytes of the message: the trigger
+	show   string // message to show in a lesson, with … in place of private words
+	phrase string // longest run of public words, as in the message, which becomes a trigger
 	words  int    // number of words in phrase
 }
 
-// message returns the stable part of a failed result. public holds further public words, those of the tool and
-// its parameters. sent holds the words that the call sent.
+// message returns the stable part of a failed result. public holds the words of the tool and of its parameters, which
+// are public, too. sent holds the words that the call sent, which are private.
 func message(text string, public, sent map[string]bool) stableMessage {
-	return stableLine(detect.Headline(text), &scanner{public: public, sent: sent})
+	return stableLine(detect.Headline(text), &messageScanner{public: public, sent: sent})
 }
 
-// organisationMessage returns the stable part of a failed result with words of the organisation of the
-// session, as far as scope allows. Secrets, personal data, ids and paths are replaced by ….
+// organisationMessage is like message, but also keeps the words of the organisation that scope allows. Secrets,
+// personal data, ids and paths are replaced by ….
 func organisationMessage(text string, public, sent map[string]bool, scope wordScope) stableMessage {
 	headline := redact.New(true).Text(detect.Headline(text))
-	return stableLine(headline, &scanner{public: public, sent: sent, scope: scope})
+	return stableLine(headline, &messageScanner{public: public, sent: sent, scope: scope})
 }
 
-// stableLine returns the stable part of the most specific line. rules holds the fields of the scanner that
-// are equal for all lines.
-func stableLine(headline string, rules *scanner) (best stableMessage) {
+// stableLine returns the stable part of the most specific line of a headline. rules holds the fields of the scanner
+// that are the same for all lines.
+func stableLine(headline string, rules *messageScanner) (best stableMessage) {
 	lines := strings.Split(headline, "\n")
 	rank := -1
 	for i, l := range lines {
 		if len(l) > 240 {
 			l = l[:240]
 		}
-		s, special := stable(l, rules)
-		// The exception that ends a traceback is more specific than the previous line; otherwise
-		// the first line is most specific.
+		s, special := stablePart(l, rules)
+		// Usually the first line is the most specific one. The exception that ends a traceback is more specific than
+		// the lines before it.
 		r := min(s.words, 6)*4 - i
 		if special {
 			r += 10
@@ -52,8 +52,8 @@ func stableLine(headline string, rules *scanner) (best stableMessage) {
 	return best
 }
 
-// stable returns the stable part of one line, and reports whether the line has the name of an error.
-func stable(line string, rules *scanner) (stableMessage, bool) {
+// stablePart returns the stable part of one line. The result is true if the line contains the name of an error.
+func stablePart(line string, rules *messageScanner) (stableMessage, bool) {
 	l := *rules
 	l.line, l.from = line, -1
 	if l.scope > publicWordsOnly {
@@ -65,19 +65,19 @@ func stable(line string, rules *scanner) (stableMessage, bool) {
 			continue
 		}
 		next := at + tokenLength(line[at:])
-		l.token(at, next)
+		l.readWord(at, next)
 		at = next
 	}
 	l.endRun()
 	l.best.phrase = trimTail(l.best.phrase)
-	l.best.show = display(l.show, l.best.phrase)
-	if l.special && l.best.words > 0 {
+	l.best.show = displayText(l.show, l.best.phrase)
+	if l.hasErrorName && l.best.words > 0 {
 		l.best.words++
 	}
-	return l.best, l.special
+	return l.best, l.hasErrorName
 }
 
-// trimTail removes words at the end that only introduce an omitted part.
+// trimTail removes the words at the end of a phrase that only introduce an omitted part.
 func trimTail(phrase string) string {
 	for {
 		at := strings.LastIndexAny(phrase, " \t")
@@ -88,15 +88,15 @@ func trimTail(phrase string) string {
 	}
 }
 
-// scanner goes through a message and keeps the longest run of public words.
-type scanner struct {
-	line     string
-	show     []string      // words of the message for people
-	best     stableMessage // longest run of public words so far
-	from, to int           // the present run; from is -1 without a run
-	words    int           // number of words in the present run
-	special  bool          // the line has the name of an error
-	done     bool          // a sentence has ended; the rest of the line is not read, because it may hold anything
+// messageScanner reads the words of a line of an error message, and finds the longest run of public words.
+type messageScanner struct {
+	line         string
+	show         []string      // words of the message for people
+	best         stableMessage // longest run of public words so far
+	from, to     int           // the present run; from is -1 without a run
+	words        int           // number of words in the present run
+	hasErrorName bool          // the line has the name of an error
+	done         bool          // a sentence has ended; the rest of the line is not read, because it may hold anything
 
 	public  map[string]bool // further public words: of the tool and its parameters
 	sent    map[string]bool // words that the call sent, which are private
@@ -104,27 +104,28 @@ type scanner struct {
 	persons map[string]bool // words that name persons
 }
 
-func (l *scanner) endRun() {
+func (l *messageScanner) endRun() {
 	if l.from >= 0 && l.words > l.best.words {
 		l.best.phrase, l.best.words = l.line[l.from:l.to], l.words
 	}
 	l.from, l.words = -1, 0
 }
 
-// kind classifies a word of the line. Quoted words, words that the call sent and names of persons are private.
-func (l *scanner) kind(word string, quoted bool) wordKind {
+// classify returns the kind of a word of the line. Quoted words, words that the call sent, and names of persons are
+// private.
+func (l *messageScanner) classify(word string, quoted bool) wordKind {
 	kind, low := classifyWord(word, l.public), strings.ToLower(word)
-	if kind == private && l.scope > publicWordsOnly && (l.scope == namesToo || isTerm(word)) && isOrganisationWord(word) {
-		kind = plain
+	if kind == privateWord && l.scope > publicWordsOnly && (l.scope == namesToo || isTerm(word)) && isOrganisationWord(word) {
+		kind = plainWord
 	}
 	if (quoted || l.sent[low] && word != "") && !l.public[low] || l.persons[low] {
-		kind = private
+		kind = privateWord
 	}
 	return kind
 }
 
-// token reads the word between two positions of the line.
-func (l *scanner) token(at, next int) {
+// readWord reads the word line[at:next].
+func (l *messageScanner) readWord(at, next int) {
 	lo, hi := trimToken(l.line, at, next)
 	shown := l.line[at:next]
 	if dot := strings.LastIndexByte(l.line[lo:hi], '.'); dot >= 0 && isErrorName(l.line[lo+dot+1:hi]) {
@@ -132,27 +133,27 @@ func (l *scanner) token(at, next int) {
 		shown = l.line[lo:next]
 	}
 	word := l.line[lo:hi]
-	kind := l.kind(word, lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0)
+	kind := l.classify(word, lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0)
 	switch {
 	case word == "":
 		if at > l.to {
 			l.endRun()
 		}
-	case kind == private:
+	case kind == privateWord:
 		l.endRun()
 		if n := len(l.show); n == 0 || l.show[n-1] != "…" {
 			l.show = append(l.show, "…")
 		}
-	case kind == generic && l.words == 0: // "Error:" at the start has no information
+	case kind == genericWord && l.words == 0: // "Error:" at the start has no information
 		l.show = append(l.show, shown)
 	default:
-		l.special = l.special || kind == name
+		l.hasErrorName = l.hasErrorName || kind == errorName
 		if l.from < 0 || l.words >= 9 {
 			l.endRun()
 			l.from = lo
 		}
 		l.to = hi
-		if kind != generic || l.words > 1 { // "CMake Error" has no information beyond its program
+		if kind != genericWord || l.words > 1 { // "CMake Error" has no information beyond its program
 			l.words++
 		}
 		if !l.public[strings.ToLower(word)] {
@@ -168,9 +169,9 @@ func (l *scanner) token(at, next int) {
 	}
 }
 
-// display returns the message for people: up to the end of the phrase, and further if at most one part of
+// displayText returns the message to show in a lesson. The message ends after the phrase, unless at most one part of
 // the rest is private.
-func display(tokens []string, phrase string) string {
+func displayText(tokens []string, phrase string) string {
 	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
 	if at := strings.Index(text, folded); at >= 0 && folded != "" {
@@ -186,7 +187,7 @@ func display(tokens []string, phrase string) string {
 	return strings.TrimLeft(text, " …") + cut
 }
 
-// tokenLength returns the length of the first word of a text; quoted or bracketed text is one word.
+// tokenLength returns the length, in bytes, of the first word of a text. Text in quotes or brackets is one word.
 func tokenLength(s string) int {
 	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
 	if c, ok := pairs[s[0]]; ok {
@@ -204,7 +205,7 @@ func tokenLength(s string) int {
 	return len(s)
 }
 
-// trimToken takes punctuation off both ends.
+// trimToken returns the range line[lo:hi] without punctuation at both ends.
 func trimToken(line string, lo, hi int) (int, int) {
 	const edges = "'\"`[]<>(){}.,:;!?=*…“”‘’-"
 	for lo < hi && strings.ContainsRune(edges, rune(line[lo])) && line[lo] < 0x80 {
@@ -220,41 +221,42 @@ func trimToken(line string, lo, hi int) (int, int) {
 type wordKind uint8
 
 const (
-	private wordKind = iota // may be private
-	generic                 // reports only that an operation failed
-	plain                   // an ordinary word of messages
-	name                    // the name of a kind of error
+	privateWord wordKind = iota // may be private
+	genericWord                 // reports only that an operation failed
+	plainWord                   // an ordinary word of messages
+	errorName                   // the name of a kind of error
 )
 
-// classifyWord returns the kind of a word in a message. public holds words that are never private.
+// classifyWord returns the kind of a word in a message, without regard to its context. public holds words that are
+// never private.
 func classifyWord(token string, public map[string]bool) wordKind {
 	low := strings.ToLower(token)
 	switch {
 	case token == "":
-		return plain
+		return plainWord
 	case low == "error" || low == "errors" || low == "exception" || low == "fatal" || low == "warning" || low == "failed" || low == "err":
-		return generic
+		return genericWord
 	case isErrorName(token):
-		return name
+		return errorName
 	case public[low] || wordList("vocabulary")[low] || isStandard(low):
-		return plain
+		return plainWord
 	case strings.ContainsAny(token, "-/") && !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "/"):
-		return ordinary(strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }))
+		return compoundKind(strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }))
 	case strings.Contains(low, "_"): // channel_not_found
-		return ordinary(strings.Split(low, "_"))
+		return compoundKind(strings.Split(low, "_"))
 	case strings.HasSuffix(low, "'s") && wordList("vocabulary")[strings.TrimSuffix(low, "'s")]:
-		return plain
+		return plainWord
 	default:
-		return private
+		return privateWord
 	}
 }
 
-// ordinary returns plain if all parts of a word are public, otherwise private.
-func ordinary(parts []string) wordKind {
+// compoundKind returns plainWord if all parts of a compound word are public, and otherwise privateWord.
+func compoundKind(parts []string) wordKind {
 	if slices.ContainsFunc(parts, func(p string) bool { return !wordList("vocabulary")[p] }) {
-		return private
+		return privateWord
 	}
-	return plain
+	return plainWord
 }
 
 // isStandard reports whether a word is the name of a standard: iso-639-1, rfc3339, utf-8.
@@ -267,7 +269,8 @@ func isStandard(low string) bool {
 	return false
 }
 
-// isErrorName reports whether a word is the name of an error: ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339, 403.
+// isErrorName reports whether a word is the name or the code of an error: ValueError, ENOENT, ERR_MODULE_NOT_FOUND,
+// TS2339, 403.
 func isErrorName(t string) bool {
 	letters, digits, upper := 0, 0, 0
 	for _, r := range t {
@@ -303,11 +306,11 @@ func isErrorName(t string) bool {
 	return false
 }
 
-// valueWords returns the short values of a call and the words of these values. A word of an error that repeats
-// one of them is private to the session.
+// valueWords returns the short values in the arguments of a call, and the words of these values. They are private to
+// the session if an error repeats them.
 func valueWords(a *arguments) map[string]bool {
 	out := map[string]bool{}
-	values := a.values()
+	values := a.distinctiveValues()
 	for _, v := range a.object { // values leaves short texts out
 		if t, ok := v.(string); ok {
 			values = append(values, t)
@@ -326,8 +329,8 @@ func valueWords(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords returns the tool's own words in a call: the names of the tool and of its parameters, and the
-// words of these names.
+// publicWords returns the words of a call that belong to the tool. These are the names of the tool, of its parameters
+// and of programs, and the words of these names.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

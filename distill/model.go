@@ -33,11 +33,11 @@ func newModel(o ClientOptions, p Prompts) *model {
 // Name implements Judge.
 func (m *model) Name() string { return "model:" + m.client.o.Model }
 
-// Limits of a session in a prompt, and of the answer.
+// Limits of a question to a model, and of its answer.
 const (
-	maxShown    = 24 << 10 // bytes of a session
-	maxShownOne = 1500     // bytes of one part of a session
-	maxLessons  = 3        // lessons in an answer
+	maxShown    = 24 << 10 // size of a session in bytes
+	maxShownOne = 1500     // size of one part of a session in bytes
+	maxLessons  = 3        // number of lessons in an answer
 )
 
 type object = map[string]any
@@ -69,8 +69,8 @@ func lessonSchema() object {
 	})}})
 }
 
-// Judge implements Judge with up to three questions, in the order of AIP-11: about the injected lessons, about the
-// outcome of the session, and about candidates for lessons.
+// Judge implements Judge with up to three questions, in the order of AIP-11. They are about the injected lessons, the
+// outcome of the session, and candidates for lessons.
 func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + formatSession(s) + "\n</run>"
@@ -118,7 +118,7 @@ func (m *model) Judge(ctx context.Context, s *Session, injected []*lesson.Lesson
 	return j, nil
 }
 
-// headlines returns a list of lessons for a judge, empty for none.
+// headlines returns a list of lessons as text for a judge, "" for an empty list.
 func headlines(heading string, list []*lesson.Lesson) string {
 	if len(list) == 0 {
 		return ""
@@ -142,8 +142,8 @@ type candidate struct {
 	SameAs         string   `json:"same_as"`
 }
 
-// draftsOf returns at most three drafts, or one draft for an unresolved session. A slug is made from the title,
-// because a slug by the model could name another lesson.
+// draftsOf returns the drafts of a model's candidates: at most maxLessons, or one for an unresolved session. The slug
+// of a draft is made from its title, because a slug from the model could name another lesson.
 func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -157,7 +157,7 @@ func draftsOf(list []candidate, outcome string, near []*lesson.Lesson) []Draft {
 	for _, c := range list {
 		d := Draft{
 			Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: lessonOutcome,
-			Errors: triggers(distinctPhrases(c.Errors, 4)), Keywords: triggers(distinctPhrases(c.Keywords, 6)), CounterExample: oneLine(c.CounterExample, 400),
+			Errors: usefulTriggers(distinctPhrases(c.Errors, 4)), Keywords: usefulTriggers(distinctPhrases(c.Keywords, 6)), CounterExample: oneLine(c.CounterExample, 400),
 		}
 		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
 			if a = oneLine(a, 400); a != "" {
@@ -197,12 +197,12 @@ func distinctPhrases(list []string, n int) []string {
 	return out
 }
 
-// triggers returns the phrases that are useful as triggers. A phrase of common words of errors would match
-// everywhere, and a phrase with an id, a path or a host would match in only one session. The bank refuses a draft
-// without a trigger.
-func triggers(list []string) (out []string) {
+// usefulTriggers returns the phrases that are useful as triggers. It drops a phrase of common words, which would match
+// everywhere, and a phrase with data of one session, which would match only this session. The bank refuses a draft
+// without triggers.
+func usefulTriggers(list []string) (out []string) {
 	for _, p := range list {
-		general := wordList("vague").coverWords(p) || wordList("bland").coverWords(p)
+		general := wordList("vague").containsAllWords(p) || wordList("bland").containsAllWords(p)
 		foreign := strings.ContainsFunc(p, func(r rune) bool { return r >= 0x80 }) // the lists are English
 		if general && !foreign && strings.ContainsAny(p, letters) || isSessionSpecific(p) {
 			continue
@@ -215,14 +215,14 @@ func triggers(list []string) (out []string) {
 // isSessionSpecific reports whether a phrase contains data of one session: a person, a host, an absolute path,
 // or an id.
 func isSessionSpecific(phrase string) bool {
-	plain := lesson.Plain(phrase)
-	return len(personsIn(phrase, false)) > 0 || address(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
+	plainWord := lesson.Plain(phrase)
+	return len(personsIn(phrase, false)) > 0 || addressReason(plainWord) != "" || slices.ContainsFunc(strings.Fields(plainWord), func(w string) bool {
 		w = strings.Trim(w, "`'\"()[]{}<>,;:")
 		return isID(w) || isPrivateHost(w) || len(w) > 2 && (w[0] == '/' || strings.HasPrefix(w, "~/") || w[1] == ':' && w[2] == '\\')
 	})
 }
 
-// cutMiddle removes the middle of a text of more than n bytes.
+// cutMiddle returns a text. If the text has more than n bytes, its middle is removed.
 func cutMiddle(s string, n int) string {
 	if len(s) <= n {
 		return s

@@ -167,7 +167,7 @@ func TestJudgedLessonHasTheSectionsOfAIP11(t *testing.T) {
 		if _, _, err := runJudge(t, b, s); err != nil {
 			t.Fatal(err)
 		}
-		l := b.lesson("warm-the-cache-before-you-measure")
+		l := b.toLesson("warm-the-cache-before-you-measure")
 		equal(t, "body", l.Body, "\n# Warm the cache before you measure.\n\n## When this applies\n\nA benchmark is run.\n\n## What to do (or avoid)\n\n- Run once and throw the first result away.\n"+want)
 		equal(t, "advice", l.Advice, "- Run once and throw the first result away.")
 	}
@@ -443,7 +443,7 @@ func TestSimilarLessonsWithDifferentTriggersStayApart(t *testing.T) {
 		}
 	}
 	equal(t, "lessons", b.slugs(), []string{"warm-the-disk-cache-before-you-measure", "warm-the-query-cache-before-you-measure"})
-	equal(t, "evidence of the merged lesson", len(b.lesson("warm-the-query-cache-before-you-measure").Evidence), 2)
+	equal(t, "evidence of the merged lesson", len(b.toLesson("warm-the-query-cache-before-you-measure").Evidence), 2)
 	n := 0
 	if err := b.store.EachNote(t.Context(), "default", "apart|", func(string, []byte) error { n++; return nil }); err != nil || n == 0 {
 		t.Errorf("got %d notes that the two lessons are different and error %v, want at least 1 note and no error", n, err)
@@ -591,11 +591,11 @@ func TestJudgeNamesAnExistingLesson(t *testing.T) {
 		t.Fatal(err)
 	}
 	const slug = "mend-the-rows-target-before-you-build"
-	b.lesson(slug)
+	b.toLesson(slug)
 	b.session("two", user("Build the rows once more."), ran("make rows", "make: rows target failed badly", 2))
 	lessons = `{"lessons":[{"title":"","applies_when":"","advice":[],"error_patterns":[],"keywords":[],"counter_example":"","same_as":"` + slug + `"}]}`
 	sum, _, err := runJudge(t, b, s)
-	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.lesson(slug).Evidence) != 2 {
+	if err != nil || sum.Merged != 1 || len(b.slugs()) != 1 || len(b.toLesson(slug).Evidence) != 2 {
 		t.Errorf("run: got summary %+v, error %v, the lessons are %v; want one merged draft, and one lesson with evidence of two sessions", sum, err, b.slugs())
 	}
 	if last := s.requests[len(s.requests)-1].User; !strings.Contains(last, "- ["+slug+"]") {

@@ -19,8 +19,8 @@ import (
 // maxNear is the maximum number of similar existing lessons in a question to the judge.
 const maxNear = 8
 
-// similarLessons returns the lessons of the tenant with the largest share of words that also occur in a session. A
-// judge can name one of these lessons instead of proposing the lesson again.
+// similarLessons returns the lessons of the tenant that are most similar to a session, measured by the share of their
+// words that occur in the session. A judge can name one of these lessons instead of proposing the same lesson again.
 func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 	words := map[string]bool{}
 	for _, p := range s.parts() {
@@ -60,12 +60,12 @@ func (w *work) similarLessons(s *Session) []*lesson.Lesson {
 	return out
 }
 
-// minCommon is the minimum number of words that a similar lesson has in common with a session.
+// minCommon is the minimum number of words that a similar lesson shares with the session.
 const minCommon = 2
 
-// captured holds the words of the user and the errors of one captured session. Triggers of a model are tested on
-// captured sessions.
-type captured struct {
+// capturedSession holds the words of the user and the errors of one stored session. The triggers that a model proposes
+// are tested on captured sessions.
+type capturedSession struct {
 	id     session.ID
 	user   []string
 	errors []lesson.ErrorText
@@ -73,13 +73,13 @@ type captured struct {
 
 // Limits of the captured sessions on which the triggers of a model are tested.
 const (
-	maxTraffic   = 400 // sessions
-	minTraffic   = 20  // minimum number of sessions for the decision that a trigger is too broad
-	minTriage    = 40  // minimum number of sessions for triage, the choice of sessions with trouble; without triage, a judge reads all
-	maxFireShare = 0.2 // a trigger that matches a larger share of the sessions is too broad
+	maxTraffic    = 400 // maximum number of captured sessions
+	minTraffic    = 20  // number of captured sessions that are needed to decide that a trigger is too broad
+	minTriage     = 40  // number of captured sessions that are needed for triage (Selection.Triage)
+	maxMatchShare = 0.2 // a trigger that matches a larger share of the sessions is too broad
 )
 
-// readTraffic reads captured sessions of the tenant for testing the triggers of a model.
+// readTraffic reads the captured sessions of the tenant on which the triggers of a model are tested.
 func (w *work) readTraffic(ctx context.Context) error {
 	if w.Distiller.o.Judge == nil {
 		return nil
@@ -88,7 +88,7 @@ func (w *work) readTraffic(ctx context.Context) error {
 		if len(w.traffic) >= maxTraffic {
 			return errStopWalk
 		}
-		w.traffic = append(w.traffic, captured{id: r.ID})
+		w.traffic = append(w.traffic, capturedSession{id: r.ID})
 		return nil
 	})
 	if err != nil && !errors.Is(err, errStopWalk) {
@@ -99,13 +99,13 @@ func (w *work) readTraffic(ctx context.Context) error {
 		if s.Content.Exchanges, err = w.Distiller.o.Source.Exchanges(ctx, w.tenant, w.traffic[i].id); err != nil {
 			return fmt.Errorf("distill: read a captured session: %w", err)
 		}
-		w.traffic[i].read(s)
+		w.traffic[i].addEvents(s)
 	}
 	return nil
 }
 
-// read adds the words of the user and the errors of a session.
-func (c *captured) read(s *Session) {
+// addEvents adds the words of the user and the errors of a session.
+func (c *capturedSession) addEvents(s *Session) {
 	for _, e := range s.Content.Events() {
 		text := withoutBlocks(e.Text)
 		switch {
@@ -134,7 +134,7 @@ func (w *work) countMatches(trigger lesson.Trigger) (n int) {
 }
 
 // dropBroadTriggers removes the triggers of a judge's draft that match too many captured sessions. If no trigger is
-// left, it returns the reason for refusing the draft.
+// left, it returns the reason to refuse the draft, and otherwise "".
 func (w *work) dropBroadTriggers(d *Draft) (why string) {
 	if len(w.traffic) < minTraffic {
 		return ""
@@ -142,7 +142,7 @@ func (w *work) dropBroadTriggers(d *Draft) (why string) {
 	test := func(list []string, trigger func(string) lesson.Trigger) []string {
 		return slices.DeleteFunc(list, func(p string) bool {
 			n := w.countMatches(trigger(p))
-			broad := float64(n) > maxFireShare*float64(len(w.traffic))
+			broad := float64(n) > maxMatchShare*float64(len(w.traffic))
 			if broad {
 				why = fmt.Sprintf("the trigger %q fires in %d of %d captured sessions", p, n, len(w.traffic))
 			}

@@ -11,16 +11,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// opinionNotes begins the keys of the notes with the sums of opinions. There is one note for each text of a lesson. A
-// report reads these sums, because it cannot read the opinions in the marks of a million sessions.
+// opinionNotes is the prefix of the keys of the notes that store the sums of opinions. There is one note for each text
+// of a lesson. A report reads these sums, because the marks of a million sessions would take too long to read.
 const opinionNotes = "opinion|"
 
-// textNames maps the slug of a lesson to the name of the text that the session got (report.TextOf). A lesson has
-// another text after each edit.
+// textNames holds the names of the texts that a session got (report.TextOf), by the slug of the lesson. A lesson gets a
+// new text with each edit.
 type textNames map[string]string
 
-// textOf returns the name of the text that a session got. If arm is only a slug and does not name a text, textOf
-// returns the name of the present text of the lesson.
+// textOf returns the name of the text that a session got. If arm is only a slug, and so does not name a text, the
+// result is the name of the current text of the lesson.
 func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.Arm()
@@ -33,7 +33,8 @@ type NoteReader interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 }
 
-// ReadOpinions reads the judges' opinions of a tenant's lessons, summed by text (report.TextOf).
+// ReadOpinions returns the sums of the judges' opinions about the lessons of a tenant, by the name of the text
+// (report.TextOf).
 func ReadOpinions(ctx context.Context, from NoteReader, tenant string) (map[string]report.Opinions, error) {
 	all := map[string]report.Opinions{}
 	err := from.EachNote(ctx, tenant, opinionNotes, func(key string, data []byte) error {
@@ -52,11 +53,11 @@ func ReadOpinions(ctx context.Context, from NoteReader, tenant string) (map[stri
 // opinionSums holds the sums of the opinions about the lessons of a tenant, by the name of the text.
 type opinionSums struct {
 	all     map[string]report.Opinions
-	changed map[string]bool // since the last write
+	changed map[string]bool // names of the texts whose sums changed since the last write
 }
 
-// recount subtracts the opinions of the previous reading of a session and adds the opinions of the new reading, so
-// that a session that continues counts once.
+// recount replaces the opinions of the last mark of a session by the opinions of the next mark, so that a session that
+// continues counts only once.
 func (s *opinionSums) recount(last, next *mark) {
 	s.count(last, -1)
 	s.count(next, 1)
@@ -79,7 +80,7 @@ func (s *opinionSums) count(m *mark, n int64) {
 	}
 }
 
-// write adds the changed sums to the notes.
+// write adds the changed sums to the notes that are to be stored.
 func (s *opinionSums) write(notes map[string][]byte) error {
 	for text := range s.changed {
 		data, err := json.Marshal(s.all[text])

@@ -20,7 +20,7 @@ func lessonText(t *testing.T, tenants int, message string) string {
 	for i := 1; i < tenants; i++ {
 		b.tenantSession(fmt.Sprint("tenant-", i), "other", nil, user("Hello."))
 	}
-	b.session("one", user("Ship the change."), refused("ship_change", `{"change":"C"}`, message), accepted("ship_change", `{"change":"C","window":"next"}`))
+	b.session("one", user("Ship the change."), refused("ship_change", `{"change":"C"}`, message), acceptedCommand("ship_change", `{"change":"C","window":"next"}`))
 	b.distil()
 	text := ""
 	for _, l := range b.lessons() {
@@ -68,7 +68,7 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 // A lesson has no secret, name of a person, id, host, path or order to a model from an error message, even in a store
 // with one tenant.
 func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
-	for _, c := range []struct{ message, private string }{
+	for _, c := range []struct{ message, privateWord string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
 		{"the release train is locked by maria", "maria"},
 		{"the release train is held by Marlo Tern since today", "Marlo Tern"},
@@ -101,8 +101,8 @@ func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 		{"card 4111 1111 1111 1111 is not allowed in a change window", "4111"},
 	} {
 		for tenants := range 2 {
-			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.private) {
-				t.Errorf("the lesson of message %q has %q, want no private text:\n%s", c.message, c.private, text)
+			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.privateWord) {
+				t.Errorf("the lesson of message %q has %q, want no private text:\n%s", c.message, c.privateWord, text)
 			}
 		}
 	}
@@ -123,10 +123,10 @@ func TestWordOfOneSessionStaysOutOfALesson(t *testing.T) {
 	} {
 		b := newBench(t)
 		for i, system := range c.systems {
-			b.session(fmt.Sprint("s", i), user("Ship it."), refused("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), accepted("ship_change", `{"change":"C","window":"next"}`))
+			b.session(fmt.Sprint("s", i), user("Ship it."), refused("ship_change", `{"change":"C"}`, "the "+system+" pipeline is frozen"), acceptedCommand("ship_change", `{"change":"C","window":"next"}`))
 		}
 		b.distil()
-		if l := b.lesson("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
+		if l := b.toLesson("give-window-to-ship-change"); !strings.Contains(strings.ReplaceAll(l.Body, "“", "“the … "), c.holds) && !strings.Contains(l.Body, c.holds) {
 			t.Errorf("sessions with %v: the body of the lesson is\n%s\nwant words %q", c.systems, l.Body, c.holds)
 		}
 	}
@@ -173,12 +173,12 @@ func TestLessonsOfASingleTenantNameItsPrograms(t *testing.T) {
 // run proposes has public words only.
 func TestASecondTenantBringsPublicWordsBack(t *testing.T) {
 	b := newBench(t)
-	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), accepted("ship_change", `{"change":"C","window":"next"}`)}
+	event := []event{user("Ship it."), refused("ship_change", `{"change":"C"}`, "change is not found in the train"), acceptedCommand("ship_change", `{"change":"C","window":"next"}`)}
 	b.session("one", event...)
 	b.distil(func(o *distill.Options) { o.Bank = fullBank{b.bank} })
 	b.tenantSession("another", "two", nil, user("Hello."))
 	b.distil()
-	if l := b.lesson("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
+	if l := b.toLesson("give-window-to-ship-change"); strings.Contains(l.Raw, "train") {
 		t.Errorf("the lesson has the word train of the organisation, want public words only:\n%s", l.Raw)
 	}
 }
@@ -194,9 +194,9 @@ func (fullBank) Propose(context.Context, bank.Proposal) (bank.Result, error) {
 func TestLessonsHoldNoValuesOfTheCall(t *testing.T) {
 	b := newBench(t)
 	b.session("one", user("Find it."), refused("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}}}`, "unknown service zorvex_video, gloomy titles need a region"),
-		accepted("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
+		acceptedCommand("find_titles", `{"services":["zorvex_video"],"filter":{"by":{"mood":"gloomy"}},"region":"here"}`))
 	b.distil()
-	l := b.lesson("give-region-to-find-titles")
+	l := b.toLesson("give-region-to-find-titles")
 	if strings.Contains(l.Raw, "zorvex") || strings.Contains(l.Raw, "gloomy") || !strings.Contains(l.Body, "titles need a region") {
 		t.Errorf("the lesson is\n%s\nwant the words \"titles need a region\" and neither zorvex nor gloomy", l.Raw)
 	}
@@ -208,7 +208,7 @@ func TestErrorOffersAValueInsideOfAList(t *testing.T) {
 	pay := func(amount string) string { return `{"methods":[{"id":"card-a","amount":` + amount + `}]}` }
 	for next, slug := range map[string]string{"1327": "[take-what-the-error-of-pay-order-offers]", "1400": "[]"} {
 		b := newBench(t)
-		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), accepted("pay_order", pay(next)))
+		b.session("one", user("Pay it."), refused("pay_order", pay("1250"), "payment amount does not add up, total price is 1327, but paid 1250"), acceptedCommand("pay_order", pay(next)))
 		b.distil()
 		equal(t, "lessons after the amount "+next, b.slugs(), slug)
 	}
@@ -220,7 +220,7 @@ func TestKnownFailureHasEachWordingOfTheSessions(t *testing.T) {
 	b.session("one", user("News."), refused("news", `{"q":"rows"}`, "API key is required"))
 	b.session("two", user("More news."), refused("news", `{"q":"quays"}`, "Authentication required"))
 	b.distil()
-	got := b.lesson("report-missing-access-instead-of-retrying").Trigger.ErrorPatterns
+	got := b.toLesson("report-missing-access-instead-of-retrying").Trigger.ErrorPatterns
 	slices.Sort(got)
 	equal(t, "error patterns", got, []string{"API key is required", "Authentication required"})
 }

@@ -10,15 +10,15 @@ import (
 	"precept/internal/sample"
 )
 
-// Advice is dictated if the words of one of its sentences occur together in tool output before the agent or
-// a person uses the words. Words are compared by their first letters, and letters that look alike are equal.
-// A single word does not decide, because a long file has most words of the language.
+// Advice is dictated if the words of one of its sentences occur close together in tool output before the agent or a
+// person uses these words. Words are compared by their first letters, and letters that look alike are equal. A single
+// word does not count, because a long file contains most words of the language.
 
-// Limits of isDictated. A word is foreign if neither the agent nor a person used the word before.
+// Limits of isDictated. A word is foreign if neither the agent nor a person used it before.
 const (
-	reachOfWords      = 24 // words of tool output in which the words of a sentence occur together
-	minForeignWords   = 3  // number of foreign words of a sentence that coincidence does not explain
-	minForeignInOrder = 2  // sufficient number next to an order ("always", "must"), or if most words of the sentence are foreign
+	reachOfWords      = 24 // number of successive words of tool output in which foreign words of a sentence are counted
+	minForeignWords   = 3  // number of foreign words that coincidence does not explain
+	minForeignInOrder = 2  // sufficient number close to an order ("always"), or if it is most of the sentence
 	keyLetters        = 5  // number of letters that are compared, so that connect equals connection
 )
 
@@ -32,7 +32,7 @@ func isDictated(advice []string, s *Session) bool {
 			}
 		}
 		if one := readSentence(lesson.Plain(text)); len(one.names) > 0 {
-			all = append(all, sentence{names: one.names}) // from the whole text, because names may contain dots
+			all = append(all, sentence{names: one.names}) // read from the whole text, because a name may contain dots
 		}
 	}
 	own := map[string]bool{}
@@ -85,14 +85,14 @@ func readSentence(text string) sentence {
 	return s
 }
 
-// contentWord is a word that carries meaning, or the mark of an order.
+// contentWord is a word that carries meaning, or a word of an order.
 type contentWord struct {
-	key   string // first letters of the word; "" for an order
-	order bool   // always, must, please: the text addresses its reader
+	key   string // wordKey of the word; "" for a word of an order
+	order bool   // a word such as always, must or please, which addresses the reader
 }
 
-// contentOf returns the words of a plain text that carry meaning. In scripts without blanks between words, each
-// pair of neighbouring letters counts as a word.
+// contentOf returns the words of a text that carry meaning, and the words of orders. In scripts without blanks between
+// words, each pair of neighbouring letters counts as a word.
 func contentOf(text string) (out []contentWord) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '\'' }) {
 		letters := []rune(w)
@@ -111,7 +111,7 @@ func contentOf(text string) (out []contentWord) {
 	return out
 }
 
-// wordKey returns the first letters of a word. Letters that look alike are replaced by one of them.
+// wordKey returns the first keyLetters letters of a word. Letters that look alike are replaced by one of them.
 func wordKey(w string) string {
 	if key := lesson.Skeleton(w); key != "" {
 		w = key
@@ -123,7 +123,7 @@ func wordKey(w string) string {
 	return string(letters[:min(len(letters), keyLetters)])
 }
 
-// namesIn returns the names of things in a plain text: words with a digit, or with punctuation inside.
+// namesIn returns the names of things in a text, which are words with a digit or with punctuation inside.
 func namesIn(text string) (out []string) {
 	for w := range strings.FieldsFuncSeq(text, func(r rune) bool {
 		return unicode.IsSpace(r) || strings.ContainsRune("`'\"“”‘’()[]{}<>,;!?|=*", r)
@@ -137,8 +137,8 @@ func namesIn(text string) (out []string) {
 	return out
 }
 
-// dictatesAny reports whether a tool output dictates one of the sentences. own holds the words that the agent
-// and persons used before.
+// dictatesAny reports whether a tool output dictates one of the sentences. own holds the words and the names that the
+// agent and persons used before.
 func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	for i := range all {
 		if slices.ContainsFunc(all[i].names, func(n string) bool { return !own[n] && strings.Contains(output, n) }) {
@@ -154,7 +154,8 @@ func dictatesAny(output string, all []sentence, own map[string]bool) bool {
 	return false
 }
 
-// occursIn reports whether enough foreign words of the sentence occur close to each other.
+// occursIn reports whether enough foreign words of the sentence occur close together in words. own holds the words that
+// are not foreign.
 func (s *sentence) occursIn(words []contentWord, own map[string]bool) bool {
 	if len(s.keys) == 0 {
 		return false

@@ -15,9 +15,9 @@ const (
 	fixOption    = "option"    // a person named the option of a command
 )
 
-// personOccurrences returns the rejections and corrections by people. The words of a person are private; only
-// commands are named.
-func (r *reading) personOccurrences() []*occurrence {
+// personOccurrences returns the rejections and corrections by people. Their lessons name only commands, because the
+// words of a person are private.
+func (r *parsedSession) personOccurrences() []*occurrence {
 	var out []*occurrence
 	add := func(c Case, f Fix) {
 		m := r.newOccurrence(c, seenError{})
@@ -30,9 +30,9 @@ func (r *reading) personOccurrences() []*occurrence {
 		if s.verdict.Outcome != detect.Refusal || s.verdict.By != detect.Person || s.shell == nil {
 			continue
 		}
-		if c := s.shell.main(); c.mayName() && (c.subcommand() != "" || !isProgram(c.program)) {
+		if c := s.shell.mainCommand(); c.mayName() && (c.subcommand() != "" || !isProgram(c.program)) {
 			name := c.nameWithForce()
-			f := Fix{Kind: fixRefused, Param: name, Other: r.accepted(i, name)}
+			f := Fix{Kind: fixRefused, Param: name, Other: r.acceptedCommand(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
 		}
 	}
@@ -47,8 +47,8 @@ func (r *reading) personOccurrences() []*occurrence {
 	return out
 }
 
-// forcingOption returns an option that makes the command act without a check, such as --force; "" for none. A
-// person most likely rejected the command because of this option.
+// forcingOption returns an option that makes the command skip a check, such as --force, and "" for none. It is the most
+// likely reason for a rejection of the command.
 func (c *command) forcingOption() string {
 	for _, f := range c.args {
 		if wordList("forcing options")[f] {
@@ -58,8 +58,7 @@ func (c *command) forcingOption() string {
 	return ""
 }
 
-// nameWithForce returns the name of the command, followed by the forcing option if the command has one:
-// "rm -f".
+// nameWithForce returns the name of the command and its forcing option, if it has one: "rm -f".
 func (c *command) nameWithForce() string {
 	if flag := c.forcingOption(); flag != "" {
 		return c.name() + " " + flag
@@ -67,13 +66,13 @@ func (c *command) nameWithForce() string {
 	return c.name()
 }
 
-// accepted returns the name of a command of the same program that succeeded within three steps after
-// the rejected command in step i; "" for none. Commands that only show a state do not count.
-func (r *reading) accepted(i int, refused string) string {
+// acceptedCommand returns the name of a command of the same program that succeeded within three steps after the
+// rejected command in step i, "" for none. Commands that only show a state do not count.
+func (r *parsedSession) acceptedCommand(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
 		if t := &r.steps[j]; t.shell != nil && t.succeeded() {
-			if c := t.shell.main(); c.program == program && c.nameWithForce() != refused && c.subcommand() != "" && !wordList("looking")[c.subcommand()] {
+			if c := t.shell.mainCommand(); c.program == program && c.nameWithForce() != refused && c.subcommand() != "" && !wordList("looking")[c.subcommand()] {
 				return c.nameWithForce()
 			}
 		}
@@ -81,9 +80,9 @@ func (r *reading) accepted(i int, refused string) string {
 	return ""
 }
 
-// readCorrection compares the commands before and after a person's correction. A correction like "we use
-// pnpm here, not npm" names both programs.
-func (r *reading) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
+// readCorrection returns the case and the fix of a person's correction. It compares the commands before and after the
+// message. ok is false if they do not show a correction.
+func (r *parsedSession) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")
@@ -101,17 +100,17 @@ func (r *reading) readCorrection(t userMessage) (c Case, f Fix, ok bool) {
 			}
 			switch {
 			case before.program != after.program && after.runsTask() && !after.isRequested(before, words):
-				// the name of the task may be private to the project
+				// no lesson, because the name of the task may be private
 			case before.program != after.program && namesReplacement(t.words, before.program, after.program):
-				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
+				return Case{Key: "corrected|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: commandTriggers(before)},
 					Fix{Kind: fixCorrected, Param: before.program, Other: after.program}, true
 			case j == t.before && before.program != after.program && after.isRequested(before, words):
 				name := after.program + " " + after.args[0]
 				return Case{Key: "corrected|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
 					Fix{Kind: fixCorrected, Param: before.program + " " + before.args[0], Other: name}, true
 			case opposed && before.name() == after.name():
-				if flag := after.namedIn(words, before); flag != "" {
-					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: r.wordsOf(after)},
+				if flag := after.requestedOption(words, before); flag != "" {
+					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: r.optionTriggers(after)},
 						Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
 				}
 			}
@@ -150,8 +149,8 @@ func (c *command) runsTask() bool {
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
-// isRequested reports whether a person asked for the command in place of the command before, as in "please
-// use make test". Both commands must have the same first argument.
+// isRequested reports whether a person asked for this command instead of the previous command, as in "please use make
+// test". Both commands must have the same first argument. words are the words of the person.
 func (c *command) isRequested(before *command, words []string) bool {
 	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
 		return false
@@ -160,9 +159,9 @@ func (c *command) isRequested(before *command, words []string) bool {
 	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
-// namedIn returns the first option that the words name and that the previous command did not have; "" for
+// requestedOption returns the first option of the command that the words name and the previous command lacks, "" for
 // none.
-func (c *command) namedIn(words []string, before *command) string {
+func (c *command) requestedOption(words []string, before *command) string {
 	had, _ := before.flags()
 	has, _ := c.flags()
 	named := ""
@@ -170,7 +169,7 @@ func (c *command) namedIn(words []string, before *command) string {
 		if flag = c.option(flag); slices.Contains(had, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
 			continue
 		}
-		if c.takesValue(flag, before) || risky(flag) { // one use in one session does not justify a lesson
+		if c.takesValue(flag, before) || isRiskyOption(flag) { // one use in one session does not justify a lesson
 			return ""
 		}
 		named = cmp.Or(named, flag)
@@ -178,15 +177,15 @@ func (c *command) namedIn(words []string, before *command) string {
 	return named
 }
 
-// takesValue reports whether a word that the previous command did not have follows the option. Such a word is a
-// value of the option. The value is private, and the option makes no sense without it.
+// takesValue reports whether the option has a value: a word follows the option that the previous command lacks. The
+// value is private, and the option makes no sense without it.
 func (c *command) takesValue(flag string, before *command) bool {
 	at := slices.Index(c.args, flag)
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
 }
 
-// option returns an option as given. The value of the option is included if the value is a number or a truth
-// value, which are not private.
+// option returns an option with its value, if the value is a short number, true or false. Other values may be private
+// and are left out.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
@@ -201,27 +200,27 @@ func (s *step) command() *command {
 	if s.shell == nil {
 		return nil
 	}
-	if c := s.shell.main(); c.mayName() {
+	if c := s.shell.mainCommand(); c.mayName() {
 		return c
 	}
 	return nil
 }
 
-// triggersOf returns the phrases in a task that announce the use of a command.
-func triggersOf(c *command) []string {
+// commandTriggers returns the phrases in a request of a person that make the use of a command likely.
+func commandTriggers(c *command) []string {
 	if c.subcommand() != "" {
 		return []string{c.name(), c.program}
 	}
 	return []string{c.program}
 }
 
-// wordsOf returns the phrases in a task that announce the use of a command with an option. The name of the
-// program alone occurs in too many tasks. The subcommand alone is a phrase only if a person named the
-// subcommand.
-func (r *reading) wordsOf(c *command) []string {
+// optionTriggers returns the phrases in a request of a person that make the use of a command with an option likely. The
+// name of a program with subcommands is no such phrase, because it occurs in too many requests. A subcommand is a
+// phrase of its own only if a person named it.
+func (r *parsedSession) optionTriggers(c *command) []string {
 	sub := c.subcommand()
 	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {
-		return triggersOf(c)
+		return commandTriggers(c)
 	}
 	for _, t := range r.messages {
 		if namesParameter(strings.ToLower(t.words), sub) {

@@ -12,13 +12,13 @@ import (
 
 // Limits of the question for phrases, and of its answer.
 const (
-	maxPhrases       = 10
-	maxSentences     = 40
+	maxPhrases       = 10 // phrases in the answer
+	maxSentences     = 40 // sentences, and phrases of one kind, in the question
 	maxSentenceBytes = 300
 )
 
-// AskPhrases asks a model for further phrases that trigger a lesson. sentences come from captured sessions and
-// resemble the lesson. AskPhrases drops phrases that are already triggers, consist of common words, or have an id, a
+// AskPhrases asks a model for further phrases that trigger a lesson. sentences are taken from captured sessions and
+// resemble the lesson. Phrases are dropped if they are already triggers, consist of common words, or contain an id, a
 // path or a host. The caller tests the phrases on captured sessions, and a person accepts them.
 func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesson, sentences []string) ([]string, Usage, error) {
 	var got struct {
@@ -37,7 +37,7 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 		known[lesson.Plain(phrase)] = true
 	}
 	var out []string
-	for _, phrase := range triggers(distinctPhrases(got.Phrases, maxPhrases)) {
+	for _, phrase := range usefulTriggers(distinctPhrases(got.Phrases, maxPhrases)) {
 		phrase = strings.ToLower(redacted(phrase))
 		if n := len(strings.Fields(phrase)); n < 2 || n > 6 || known[lesson.Plain(phrase)] || strings.Contains(phrase, "[redacted:") {
 			continue
@@ -47,8 +47,8 @@ func AskPhrases(ctx context.Context, o ClientOptions, p Prompts, l *lesson.Lesso
 	return slices.Compact(out), used, nil
 }
 
-// phraseQuestion returns the lesson and the sentences as text for a judge. Captured text was redacted before it was
-// stored. The text is redacted again because of the lesson, and of text that an older version of precept stored.
+// phraseQuestion returns the question to the model, with the lesson and the sentences. Captured text was redacted
+// before it was stored. It is redacted once more, because the lesson was not, and because older versions redacted less.
 func phraseQuestion(l *lesson.Lesson, sentences []string) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "<lesson>\n%s\n%s\n", l.Headline(), oneLine(l.Trigger.Description, 600))

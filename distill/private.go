@@ -11,16 +11,16 @@ import (
 	"precept/internal/sample"
 )
 
-// wordScope says which words a lesson may contain in addition to public words.
+// wordScope selects the words that a lesson may contain in addition to public words.
 type wordScope uint8
 
 const (
 	publicWordsOnly wordScope = iota
 	termsToo                  // the terms of the organisation
-	namesToo                  // also words with a capital, which are names of products, customers and places
+	namesToo                  // also names, which are words with a capital for products, customers and places
 )
 
-// isTerm reports whether a word is written like a term, and not like a name: frozen, SLA, ReleaseTrain.
+// isTerm reports whether a word is spelled like a term (frozen, SLA, ReleaseTrain) and not like a name.
 func isTerm(word string) bool {
 	const maxShortForm, minPart = 5, 3
 	if strings.ToLower(word) == word || strings.ToUpper(word) == word && len(word) <= maxShortForm {
@@ -40,9 +40,9 @@ func isTerm(word string) bool {
 	return parts >= 2 && length >= minPart && !strings.ContainsAny(word, "-/_.")
 }
 
-// isOrganisationWord reports whether a word of an error may be quoted in a lesson for the organisation of
-// the session: a word of letters that is no host, no path from a root, no random text and no order to a
-// model. Words with digits are ids, versions and times, and change from run to run.
+// isOrganisationWord reports whether a lesson for the organisation of the session may quote a word of an error. The
+// word must consist of letters, and must not be a host, an absolute path, random text or an order to a model. Words
+// with digits are ids, versions and times, and change from run to run.
 func isOrganisationWord(word string) bool {
 	low := strings.ToLower(word)
 	switch {
@@ -56,20 +56,20 @@ func isOrganisationWord(word string) bool {
 		return false
 	}
 	if file, extension, ok := strings.Cut(low, "."); ok && slices.Contains([]string{"sh", "py", "rs", "pl", "md", "so", "cc", "mk", "ps"}, extension) {
-		low = file // these extensions of files are also domains of countries
+		low = file // these file extensions are also top-level domains
 	}
 	return !isHost(low, false) && !isRandom(word)
 }
 
-// isOrganisationName reports whether the name of a program, package or script may be named in a lesson for
-// the organisation of the session. A name may end with digits: relctl2.
+// isOrganisationName reports whether a lesson for the organisation of the session may name a program, package or
+// script. A name may end with digits: relctl2.
 func isOrganisationName(name string) bool {
 	base := strings.TrimPrefix(strings.TrimRight(name, digits), "./")
 	return len(name)-len(base) <= 4 && isOrganisationWord(base) && !wordList("given names")[strings.ToLower(base)]
 }
 
-// isRandom reports whether a word of letters looks like a key: seven consonants in a row, or capitals
-// scattered over the word.
+// isRandom reports whether a word looks like a random key, because it has seven consonants in a row, or capitals all
+// over the word.
 func isRandom(word string) bool {
 	const maxRun, minHump = 6, 3
 	consonants, humps, letters := 0, 0, 0
@@ -95,10 +95,10 @@ func isRandom(word string) bool {
 	return humps >= 3 && letters < minHump*(humps+1)
 }
 
-// isKnownWord reports whether a word in lower case is a word of messages, commands or products, and so is
-// not the name of a person.
+// isKnownWord reports whether a word in lower case is a known word of messages, commands or products, and so not the
+// name of a person.
 func isKnownWord(low string) bool {
-	for _, list := range []words{wordList("vocabulary"), wordList("common"), wordList("programs"), wordList("products"), wordList("orders"), wordList("bland"), wordList("instructions"), wordList("before persons")} {
+	for _, list := range []wordSet{wordList("vocabulary"), wordList("common"), wordList("programs"), wordList("products"), wordList("orders"), wordList("bland"), wordList("instructions"), wordList("before persons")} {
 		if list[low] || list[strings.TrimSuffix(low, "s")] {
 			return true
 		}
@@ -106,7 +106,7 @@ func isKnownWord(low string) bool {
 	return isErrorName(strings.ToUpper(low)) && len(low) < 4
 }
 
-// isNameShaped reports whether a word is written like the name of a person: Ada, O'Neill, Jean-Luc.
+// isNameShaped reports whether a word is spelled like the name of a person: Ada, O'Neill, Jean-Luc.
 func isNameShaped(word string) bool {
 	first, lower := true, 0
 	for _, r := range word {
@@ -123,16 +123,16 @@ func isNameShaped(word string) bool {
 	return lower > 0
 }
 
-// personsIn returns the words of a text, in lower case, that name persons: given names, the words after
-// them, and unknown words with a capital after words such as "ask" or "assigned to". With strict, personsIn
-// also returns login names, the words after "by" and "of", two unknown words with capitals, and unknown words
-// after "password". strict is for the error of a tool, which can lose a doubtful word at no cost.
+// personsIn returns the words of a text, in lower case, that name persons. These are given names, the words after them,
+// and unknown words with a capital after words such as "ask" or "assigned to". If strict is true, the result also has
+// login names, the words after "by" and "of", pairs of unknown words with capitals, and unknown words after "password".
+// strict is for the error of a tool, from which a doubtful word can be removed at no cost.
 func personsIn(text string, strict bool) map[string]bool {
 	out := map[string]bool{}
 	words := rawWords(strings.Fields(text))
 	afterName := false
 	for i := range words {
-		word := words.plain(i)
+		word := words.plainWord(i)
 		low := strings.ToLower(word)
 		isPerson := wordList("given names")[low] && (strict || isNameShaped(word))
 		if !isPerson && len(word) > 1 && !isKnownWord(low) && !strings.ContainsAny(word, "/=$%") {
@@ -149,8 +149,8 @@ func personsIn(text string, strict bool) map[string]bool {
 // rawWords are the words of a text with their punctuation.
 type rawWords []string
 
-// plain returns a word without its punctuation, empty outside of the text.
-func (w rawWords) plain(i int) string {
+// plain returns word i without its punctuation, "" if i is out of range.
+func (w rawWords) plainWord(i int) string {
 	if i < 0 || i >= len(w) {
 		return ""
 	}
@@ -158,49 +158,48 @@ func (w rawWords) plain(i int) string {
 	return strings.TrimSuffix(strings.TrimSuffix(word, "'s"), "’s")
 }
 
-// endsWith reports whether a word ends with one of the signs. The places before and after the text end with any
-// sign.
+// endsWith reports whether word i ends with one of the signs. The result is true if i is out of range.
 func (w rawWords) endsWith(i int, signs string) bool {
 	return i < 0 || i >= len(w) || strings.ContainsAny(w[i][len(w[i])-1:], signs)
 }
 
-// before returns the two words before a word in its sentence, in lower case and without "is" and "was".
-func (w rawWords) before(i int) (last, earlier string) {
+// precedingWords returns the two words before word i in its sentence, in lower case. It skips "is" and "was".
+func (w rawWords) precedingWords(i int) (last, earlier string) {
 	if w.endsWith(i-1, ".!?") {
 		return "", ""
 	}
-	last, earlier = strings.ToLower(w.plain(i-1)), strings.ToLower(w.plain(i-2))
+	last, earlier = strings.ToLower(w.plainWord(i-1)), strings.ToLower(w.plainWord(i-2))
 	if last == "is" || last == "was" || last == "" || last == "=" {
 		return earlier, ""
 	}
 	return last, earlier
 }
 
-// followsPersonCue reports whether a word with a capital follows "ask", "customer" or "assigned to".
+// followsPersonCue reports whether word i has a capital and follows words such as "ask", "customer" or "assigned to".
 func (w rawWords) followsPersonCue(i int) bool {
-	last, earlier := w.before(i)
-	next := w.plain(i + 1)
-	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // a title with capitals: Ask Reviewers Before Merging
+	last, earlier := w.precedingWords(i)
+	next := w.plainWord(i + 1)
+	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // the text is a title: Ask Reviewers Before Merging
 		return false
 	}
-	return isNameShaped(w.plain(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
+	return isNameShaped(w.plainWord(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
 }
 
-// mayBePerson reports whether an unknown word is one of two words with capitals, the object of "by" or "of", a
-// login name, or a secret.
+// mayBePerson reports whether the unknown word i is one of two words with capitals, the object of "by" or "of", a login
+// name, or a secret.
 func (w rawWords) mayBePerson(i int) bool {
-	last, _ := w.before(i)
-	next := strings.ToLower(w.plain(i + 1))
-	shaped := isNameShaped(w.plain(i))
-	unknown := func(j int) bool { return isNameShaped(w.plain(j)) && !isKnownWord(strings.ToLower(w.plain(j))) }
+	last, _ := w.precedingWords(i)
+	next := strings.ToLower(w.plainWord(i + 1))
+	shaped := isNameShaped(w.plainWord(i))
+	unknown := func(j int) bool { return isNameShaped(w.plainWord(j)) && !isKnownWord(strings.ToLower(w.plainWord(j))) }
 	pair := shaped && (unknown(i+1) && !w.endsWith(i, ".!?") || unknown(i-1) && !w.endsWith(i-1, ".!?"))
 	clauseEnds := w.endsWith(i, ".!?,;:") || next == "" || wordList("common")[next]
 	object := clauseEnds && (last == "by" || shaped && (last == "of" || last == "from"))
 	return pair || object || wordList("before logins")[last] || wordList("before secrets")[last]
 }
 
-// persons returns the names of persons, as words in lower case, in fields of the calls and results of a session
-// and in the headers of commits.
+// persons returns the names of persons that a session contains in fields of calls and results, and in the headers of
+// commits, as words in lower case.
 func (s *Session) persons() map[string]bool {
 	out := map[string]bool{}
 	add := func(value string) {
@@ -230,7 +229,7 @@ func (s *Session) persons() map[string]bool {
 	return out
 }
 
-// eachPersonField calls do with the values of fields that name persons, down to a depth.
+// eachPersonField calls do with the value of each field that names a person, at most depth levels deep.
 func eachPersonField(v any, depth int, do func(value string)) {
 	if depth == 0 {
 		return
@@ -251,10 +250,10 @@ func eachPersonField(v any, depth int, do func(value string)) {
 	}
 }
 
-// ofOneSession returns the reason why the words of a model's draft belong to one session: the name of a
-// person, an id, a commit, a path of one machine, or a host of a private network. The reason is empty if the
-// draft has no such word. The gate leaves other hosts and URLs to a person.
-func (d *Draft) ofOneSession(s *Session) string {
+// sessionSpecificReason returns the reason why a model's draft is refused for data of one session, "" for none. Such
+// data is the name of a person, an id, a commit, a path of one machine, or a host of a private network. For other hosts
+// and URLs, the gate asks a person.
+func (d *Draft) sessionSpecificReason(s *Session) string {
 	list := slices.Concat([]string{d.Title, d.Applies, d.CounterExample}, d.Advice, d.Keywords, d.Errors)
 	persons := s.persons()
 	for _, text := range list {
@@ -284,8 +283,8 @@ func (d *Draft) ofOneSession(s *Session) string {
 	return ""
 }
 
-// isID reports whether a word in lower case is an id: a commit, a number of six digits, or letters and
-// digits as in inc0012345 and cus_nf8k2lmq.
+// isID reports whether a word in lower case is an id. An id is a commit, a number of at least six digits, or a mix of
+// letters and digits such as inc0012345 or cus_nf8k2lmq.
 func isID(w string) bool {
 	letters, numbers, changes, run, longest := 0, 0, 0, 0, 0
 	wasDigit := false
@@ -324,8 +323,8 @@ func isID(w string) bool {
 	return len(w) >= 10 && changes >= 4
 }
 
-// isPathOfMachine reports whether a word in lower case is a path in a home directory, on a drive, or in a
-// working directory.
+// isPathOfMachine reports whether a word in lower case is a path that only one machine has, such as a path in a home
+// directory, on a drive, or in a working directory.
 func isPathOfMachine(w string) bool {
 	if strings.HasPrefix(w, "~/") && len(w) > 2 || len(w) > 2 && w[1] == ':' && w[2] == '\\' {
 		return true
@@ -338,8 +337,8 @@ func isPathOfMachine(w string) bool {
 	return false
 }
 
-// isPrivateHost reports whether a word in lower case is an address other than one of the machine itself, a
-// name of a private network, or a numbered machine: prod-db-01.
+// isPrivateHost reports whether a word in lower case is an IP address other than a loopback address, a name of a
+// private network, or the name of a numbered machine (prod-db-01).
 func isPrivateHost(w string) bool {
 	host, _, _ := strings.Cut(w, "/")
 	if name, port, ok := strings.Cut(host, ":"); ok && consistsOf(port, digits) {

@@ -113,5 +113,5 @@ func TestTriggerWithAPersonIsDropped(t *testing.T) {
 	if err != nil || sum.Proposed != 1 {
 		t.Fatalf("run: got summary %+v, error %v, want one proposed draft", sum, err)
 	}
-	equal(t, "keywords", b.lesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
+	equal(t, "keywords", b.toLesson("warm-the-cache-before-you-measure").Trigger.Keywords, []string{"run the benchmark"})
 }

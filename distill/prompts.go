@@ -15,7 +15,7 @@ import (
 //go:embed prompts/*.md
 var defaultPrompts embed.FS
 
-// Prompts holds the prompts of a judge, by question.
+// Prompts holds the prompts for a judge, one for each question.
 type Prompts struct{ Evaluate, Outcome, Success, Failure, Phrases string }
 
 // files returns the field for each prompt file, by the name of the file.
@@ -26,8 +26,8 @@ func (p *Prompts) files() map[string]*string {
 // maxPrompt is the maximum number of bytes of a prompt file.
 const maxPrompt = 64 << 10
 
-// LoadPrompts reads the prompts of a directory. The default prompt replaces a missing file, and an empty dir gives all
-// default prompts.
+// LoadPrompts reads the prompts from a directory. It uses the default prompt for a missing file, and all default
+// prompts if dir is empty.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, to := range p.files() {
@@ -57,7 +57,8 @@ func LoadPrompts(dir string) (Prompts, error) {
 	return p, nil
 }
 
-// PrintPrompts writes the default prompts into a directory for editing. An existing file stays.
+// PrintPrompts writes the default prompts into a directory, where a person can edit them. Existing files stay
+// unchanged.
 func PrintPrompts(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err

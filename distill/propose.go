@@ -12,15 +12,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// shortKey returns a short hash of a key. One note can hold a hundred such hashes.
+// shortKey returns a hash of a key that is short enough for a note with a hundred such hashes.
 func shortKey(key string) string {
 	sum := sha256.Sum256([]byte(key))
 	return hex.EncodeToString(sum[:5])
 }
 
-// testTriggers removes the error kinds and patterns of the draft that match too many errors of other cases. It
-// also removes the patterns that match no error of the draft's cases, unless the pattern is another wording of a
-// known failure. testTriggers reports whether the draft still has a trigger.
+// testTriggers removes the error kinds and error patterns of the draft that match too many errors of other cases. It
+// also removes the patterns that match no error of the draft's own cases, unless the draft is about a known failure,
+// which has several wordings. The result is false if the draft has no usable trigger left.
 func (w *work) testTriggers(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
@@ -28,32 +28,32 @@ func (w *work) testTriggers(d *Draft) bool {
 	}
 	matched := false
 	d.Kinds = slices.DeleteFunc(d.Kinds, func(kind string) bool {
-		_, broad := w.matches(d, lesson.Trigger{ErrorKinds: []string{kind}}, own)
+		_, broad := w.testTrigger(d, lesson.Trigger{ErrorKinds: []string{kind}}, own)
 		return broad
 	})
 	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool {
-		hit, broad := w.matches(d, lesson.Trigger{ErrorPatterns: []string{p}}, own)
+		hit, broad := w.testTrigger(d, lesson.Trigger{ErrorPatterns: []string{p}}, own)
 		matched = matched || hit
 		return broad || !hit && !d.isKnownFailure()
 	})
 	return matched && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
-// Limits of the errors of other cases that a trigger may match; the larger of both applies.
+// Limits of the errors of other cases that a trigger may match. The larger of the two limits applies.
 const (
-	otherShare = 0.03 // share of the errors
-	otherFree  = 3    // number of errors
+	maxOtherShare  = 0.03 // share of the errors
+	maxOtherErrors = 3    // number of errors
 )
 
-// matches tests a trigger on the errors of this run. hit reports whether the trigger matches an error of the
-// draft's cases, and is true if there is no such error. broad reports whether the trigger matches too many errors
-// of other cases. own holds the keys of the draft's cases.
-func (w *work) matches(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
+// testTrigger tests a trigger on the errors of this run. hit is true if the trigger matches an error of the draft's
+// cases, or if there is no such error. broad is true if the trigger matches too many errors of other cases. own holds
+// the keys of the draft's cases.
+func (w *work) testTrigger(d *Draft, trigger lesson.Trigger, own map[string]bool) (hit, broad bool) {
 	trigger.Tools = d.Tools
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: trigger}
 	book := lesson.NewBook([]*lesson.Lesson{l})
 	tried, matched := map[bool]int{}, map[bool]int{} // numbers of errors; the key true is for errors of the draft's cases
-	for key, texts := range w.errors {
+	for key, texts := range w.errorsByCase {
 		tool := ""
 		if c := w.cases[key]; c != nil && !c.Shell {
 			tool = c.Tool
@@ -63,16 +63,16 @@ func (w *work) matches(d *Draft, trigger lesson.Trigger, own map[string]bool) (h
 			matched[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: e.text, Kinds: e.kinds}}, Now: w.Distiller.o.Now()}))
 		}
 	}
-	return tried[true] == 0 || matched[true] > 0, float64(matched[false]) > max(otherFree, otherShare*float64(tried[false]))
+	return tried[true] == 0 || matched[true] > 0, float64(matched[false]) > max(maxOtherErrors, maxOtherShare*float64(tried[false]))
 }
 
-// errFull reports that the bank is at its limit. A later run repeats the proposal.
+// errFull is the error for a bank at its limit. A later run repeats the proposal.
 var errFull = errors.New("the bank accepts no more lessons for now")
 
 // propose proposes a draft to the bank. If the bank has an equal lesson, propose adds the evidence of the draft to
 // this lesson.
 func (w *work) propose(ctx context.Context, d *Draft) error {
-	l := d.lesson(w.tenant)
+	l := d.toLesson(w.tenant)
 	for _, old := range w.archived {
 		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
 			w.summary.refuse(d, "", "an equal lesson is archived")
@@ -96,7 +96,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 			w.summary.refuse(d, "", "an equal lesson is archived, superseded or expired")
 			return nil
 		}
-		return w.cite(ctx, d, old)
+		return w.addEvidence(ctx, d, old)
 	}
 	if against := w.book.Contradicts(l); len(against) > 0 {
 		d.Contradicts = against[0].Slug
@@ -104,7 +104,7 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 	}
 	if w.Distiller.o.DryRun {
 		w.summary.add(d, string(lesson.Quarantined))
-		w.replace(l)
+		w.putInBook(l)
 		return nil
 	}
 	return w.write(ctx, d, l)
@@ -120,7 +120,7 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 		return err
 	}
 	res, err := w.Distiller.o.Bank.Propose(ctx, bank.Proposal{
-		Lesson: l, Source: source, By: "distill:" + w.judgeName(), Scope: lesson.Scope{Tenant: w.tenant},
+		Lesson: l, Source: lessonSource, By: "distill:" + w.judgeName(), Scope: lesson.Scope{Tenant: w.tenant},
 	})
 	var refused *bank.Refused
 	switch {
@@ -136,13 +136,13 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 			return err
 		}
 		w.summary.add(d, string(res.Lesson.State))
-		w.replace(res.Lesson)
+		w.putInBook(res.Lesson)
 	}
 	return nil
 }
 
-// cite adds the sessions of a draft to the evidence of an existing lesson.
-func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
+// addEvidence adds the sessions of a draft to the evidence of an existing lesson that is equal to the draft.
+func (w *work) addEvidence(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	var fresh []lesson.Evidence
 	for _, e := range evidence(d.Refs) {
 		if !slices.ContainsFunc(old.Evidence, func(o lesson.Evidence) bool { return o.Kind == e.Kind && o.Ref == e.Ref }) {
@@ -154,7 +154,7 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if w.Distiller.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
-	var seen []Ref // sessions that support this advice, and not other advice with a similar slug
+	var seen []Ref // the sessions, if the draft has the lesson's advice and not only a similar slug
 	if d.repeatsAdvice(old) {
 		seen = d.Refs
 	}
@@ -179,12 +179,12 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if l, err = w.admit(ctx, d, l, refs); err != nil {
 		return err
 	}
-	w.replace(l)
+	w.putInBook(l)
 	return nil
 }
 
-// replace adds a lesson to the book, or replaces the lesson with its slug.
-func (w *work) replace(l *lesson.Lesson) {
+// putInBook adds a lesson to the book, or replaces the lesson with its slug.
+func (w *work) putInBook(l *lesson.Lesson) {
 	if _, known := w.book.Get(l.Slug); !known {
 		w.book = w.book.And(l)
 		return
@@ -192,9 +192,9 @@ func (w *work) replace(l *lesson.Lesson) {
 	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// addSightings adds sessions to the note with the sightings of a lesson, which are the sessions that support the
-// lesson, and returns all sightings. The note holds the run and the callers of each session, which show whether
-// two sessions are independent. The lesson's file holds only the ids.
+// addSightings adds sessions to the stored sightings of a lesson, and returns all sightings. The note of the sightings
+// holds the run and the callers of each session, which show whether two sessions are independent. The file of the
+// lesson holds only the ids.
 func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -214,9 +214,9 @@ func (w *work) addSightings(ctx context.Context, slug string, refs []Ref) ([]Ref
 	return list, w.Distiller.o.Notes.WriteNotes(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// compareWith compares two lessons. It stores the decision to keep two lessons separate in a note, so that a
-// later change of the wording does not merge the two lessons.
-func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (match, error) {
+// compareWith returns the relation between two lessons. It stores the decision to keep two lessons separate in a note,
+// so that a later change of the wording does not merge them.
+func (w *work) compareWith(ctx context.Context, l, old *lesson.Lesson) (relation, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {
 		return kind, nil

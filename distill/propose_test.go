@@ -63,7 +63,7 @@ func TestDuplicateNeedsSimilarNameAndTrigger(t *testing.T) {
 		}
 		if c.merged {
 			equal(t, c.name+": merged into", sum.MergedInto, []string{first.Slug})
-			if n := len(b.lesson(first.Slug).Evidence); n != 2 {
+			if n := len(b.toLesson(first.Slug).Evidence); n != 2 {
 				t.Errorf("%s: the merged lesson has evidence of %d sessions, want 2", c.name, n)
 			}
 		}
@@ -160,7 +160,7 @@ func TestRetiredLessonIsNotProposedAgain(t *testing.T) {
 		b.session("again", user("Once more."))
 		sum := b.distil(func(o *distill.Options) { o.Judge = judgeByWords{"Once more.": {Drafts: []distill.Draft{d}}} })
 		if c.refused == "" {
-			if equal(t, name+": merged drafts and evidence", []int{sum.Merged, len(b.lesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
+			if equal(t, name+": merged drafts and evidence", []int{sum.Merged, len(b.toLesson(d.Slug).Evidence)}, []int{1, 2}); len(sum.Refused) > 0 {
 				t.Errorf("%s: the refusals are %v, want none", name, sum.Refused)
 			}
 			continue
@@ -214,9 +214,9 @@ func TestSessionsOfTwoCallersStartATrial(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	paused := b.lesson("warm-the-cache").State
+	paused := b.toLesson("warm-the-cache").State
 	proposeDrafts(b, drafts, auto)
-	equal(t, "state of the lesson that a person paused", b.lesson("warm-the-cache").State, paused)
+	equal(t, "state of the lesson that a person paused", b.toLesson("warm-the-cache").State, paused)
 }
 
 // A trigger is dropped if it matches the errors of many programs. A draft without any other trigger is not proposed.
@@ -250,7 +250,7 @@ func TestDryRunReportsDraftsAndWritesNothing(t *testing.T) {
 	answers.Drafts = append(answers.Drafts, answers.Drafts[5])
 	sum := b.distil(func(o *distill.Options) { o.DryRun, o.Judge = true, judgeByWords{"All of it.": answers} })
 	equal(t, "candidates, proposed, merged and listed drafts", []int{sum.Candidates, sum.Proposed, sum.Merged, len(sum.Drafts)}, []int{503, 501, 2, 500})
-	if len(b.slugs()) != 1 || len(b.lesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || b.log() != log {
+	if len(b.slugs()) != 1 || len(b.toLesson("warm-the-cache").Evidence) != 1 || len(store.sessionNotes) != notes || b.log() != log {
 		t.Errorf("after a dry run the lessons are %v, the log is %s, and there are %d session notes; want the lesson warm-the-cache with evidence of 1 session, log %s and %d notes", b.slugs(), b.log(), len(store.sessionNotes), log, notes)
 	}
 }

@@ -10,15 +10,15 @@ import (
 const (
 	fixForm    = "form"    // same tool, one parameter in another form
 	fixOffered = "offered" // a value that the error offered
-	fixNarrow  = "narrow"  // fewer words
-	fixFewer   = "fewer"   // fewer values
+	fixNarrow  = "narrow"  // a query with fewer words
+	fixFewer   = "fewer"   // a list with fewer values
 	fixAdded   = "added"   // one more parameter
 	fixRemoved = "removed" // one parameter fewer
 	fixLookup  = "lookup"  // a value that another tool returned before
 	fixAsked   = "asked"   // a value that a person gave
 	fixTool    = "tool"    // another tool
-	fixCheck   = "check"   // no fix; a status call showed the reason
-	fixFirst   = "first"   // same call, after another call
+	fixCheck   = "check"   // a lookup showed the reason, and nothing fixed the call
+	fixFirst   = "first"   // same call after another call
 	fixFlags   = "flags"   // same command with another option
 	fixProgram = "program" // another program
 	fixInstall = "install" // same command after installing a package
@@ -35,40 +35,40 @@ type Fix struct {
 	How   string `json:"how,omitempty"`   // variant of the kind: the form, unlinked, part, without, or the replaced option
 }
 
-// key identifies the fix.
+// key returns a string that identifies the fix.
 func (f Fix) key() string { return f.Kind + "|" + f.Param + "|" + f.Other + "|" + f.How }
 
-// twoNames joins the names of two parameters.
+// twoNames separates the names of two parameters in Fix.Param.
 const twoNames = "` and `"
 
-// unlinked marks a fix whose two calls have no value in common: one session alone does not show
-// that the first call helped.
+// unlinked is the Fix.How of a fix whose two calls have no value in common. One session alone does not show that the
+// first call helped.
 const unlinked = "unlinked"
 
-// reach is the number of calls after a failure that are searched for a fix.
-const reach = 10
+// repairWindow is the number of calls after a failure that are searched for a fix.
+const repairWindow = 10
 
-// repair returns the fix of the failed step i.
-func (r *reading) repair(i int) (Fix, bool) {
+// findFix returns the fix after the failure in step i.
+func (r *parsedSession) findFix(i int) (Fix, bool) {
 	s := &r.steps[i]
 	if s.shell != nil {
-		return r.repairShell(i)
+		return r.findShellFix(i)
 	}
 	var lookups []int
-	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		if t := &r.steps[j]; t.succeeded() && t.tool == s.tool && sameArguments(&s.args, &t.args) {
-			return r.repeatedCall(i, j)
+			return r.fixOfRepeatedCall(i, j)
 		}
 	}
-	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		t := &r.steps[j]
 		switch {
 		case !t.succeeded() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
-			return r.changedCall(s, t, lookups, i, j)
+			return r.fixOfChangedCall(s, t, lookups, i, j)
 		case t.shell == nil && !toolDoes(t.tool, "looks") && shareValue(&s.args, &t.args) && !toolDoes(t.tool, "gives"):
 			return Fix{Kind: fixTool, Other: t.tool}, true
-		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && commonStem(s.tool, t.tool) >= 2:
+		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && countCommonLeadingWords(s.tool, t.tool) >= 2:
 			return Fix{Kind: fixTool, Other: t.tool}, true
 		case toolDoes(t.tool, "looks"):
 			lookups = append(lookups, j)
@@ -82,9 +82,9 @@ func (r *reading) repair(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// repeatedCall returns the fix if the call of step i worked unchanged in step j. The fix is another call
-// between the two steps.
-func (r *reading) repeatedCall(i, j int) (Fix, bool) {
+// fixOfRepeatedCall returns the fix if the call of step i failed and worked unchanged in step j. The fix is another
+// call between the two steps.
+func (r *parsedSession) fixOfRepeatedCall(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
 		t := &r.steps[k]
@@ -102,40 +102,41 @@ func (r *reading) repeatedCall(i, j int) (Fix, bool) {
 	return Fix{Kind: fixFirst, Other: between[0], How: unlinked}, true
 }
 
-// changedCall returns the change after which call t worked and without which call s of the same tool failed.
-func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
+// fixOfChangedCall returns the difference between the failed call s in step i and the call t of the same tool in step j
+// as a fix. lookups holds the indices of the lookups between the two steps.
+func (r *parsedSession) fixOfChangedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 	if s.args.object == nil || t.args.object == nil {
 		return Fix{}, false
 	}
-	d := differ(&s.args, &t.args)
+	d := diffArguments(&s.args, &t.args)
 	errorText := strings.ToLower(s.text)
-	if wordList("passing").within(errorText) {
+	if wordList("passing").containedIn(errorText) {
 		return Fix{}, false
 	}
-	drop := func(list []string) []string {
+	withoutChatter := func(list []string) []string {
 		return slices.DeleteFunc(list, func(k string) bool {
 			return wordList("chatter")[strings.ToLower(k)] && !namesParameter(errorText, strings.ToLower(k))
 		})
 	}
-	d.added, d.removed, d.changed = drop(d.added), drop(d.removed), drop(d.changed)
-	if slices.ContainsFunc(slices.Concat(d.added, d.removed), risky) {
+	d.added, d.removed, d.changed = withoutChatter(d.added), withoutChatter(d.removed), withoutChatter(d.changed)
+	if slices.ContainsFunc(slices.Concat(d.added, d.removed), isRiskyOption) {
 		return Fix{}, false
 	}
-	blamed := d.changed // of several changed parameters, the one that the error names
+	blamed := d.changed // if several parameters changed, those that the error names
 	if len(blamed) > 1 {
 		blamed = slices.DeleteFunc(slices.Clone(blamed), func(k string) bool { return !namesParameter(errorText, k) })
 	}
 	switch {
 	case len(blamed) == 1 && d.size() <= 3:
 		p := blamed[0]
-		if f, ok := r.changedParameter(s, p, s.args.object[p], t.args.object[p], lookups, i, j); ok {
+		if f, ok := r.fixOfChangedParameter(s, p, s.args.object[p], t.args.object[p], lookups, i, j); ok {
 			f.Param = p
 			return f, true
 		}
 	case len(d.added) == 2 && d.size() == 2 && !mayBePrivateName(d.added[0]+d.added[1]) && asksForBoth(errorText, d.added[0], d.added[1]):
 		return Fix{Kind: fixAdded, Param: d.added[0] + twoNames + d.added[1]}, true
 	case len(d.added) == 1 && !mayBePrivateName(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(errorText, d.added[0])):
-		if f, ok := r.lookedUp(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.How == "" {
+		if f, ok := r.lookupFix(d.added[0], nil, t.args.object[d.added[0]], lookups); ok && f.How == "" {
 			return f, true
 		}
 		return Fix{Kind: fixAdded, Param: d.added[0]}, true
@@ -143,20 +144,20 @@ func (r *reading) changedCall(s, t *step, lookups []int, i, j int) (Fix, bool) {
 		return Fix{Kind: fixRemoved, Param: d.removed[0]}, true
 	}
 	for _, p := range d.changed {
-		if f, ok := r.lookedUp(p, s.args.object[p], t.args.object[p], lookups); ok && d.size() <= 3 {
+		if f, ok := r.lookupFix(p, s.args.object[p], t.args.object[p], lookups); ok && d.size() <= 3 {
 			return f, true
 		}
 	}
 	return Fix{}, false
 }
 
-// offersPart reports whether to, a list or an object, has exactly one value that from lacks, and the error
-// contains this value.
+// offersPart reports whether the list or object to has exactly one value that from lacks, and the error contains this
+// value.
 func offersPart(errorText string, from, to any) bool {
 	old := arguments{object: map[string]any{"": from}}
-	had := strings.ToLower(strings.Join(old.values(), "\n"))
+	had := strings.ToLower(strings.Join(old.distinctiveValues(), "\n"))
 	next := arguments{object: map[string]any{"": to}}
-	added := slices.DeleteFunc(next.values(), func(v string) bool { return strings.Contains(had, strings.ToLower(v)) })
+	added := slices.DeleteFunc(next.distinctiveValues(), func(v string) bool { return strings.Contains(had, strings.ToLower(v)) })
 	switch to.(type) {
 	case []any, map[string]any:
 		return len(added) == 1 && containsPhrase(errorText, strings.ToLower(added[0]), true)
@@ -164,22 +165,22 @@ func offersPart(errorText string, from, to any) bool {
 	return false
 }
 
-// asksForBoth reports whether an error demands two parameters: the error contains both names, or
-// calls one of them required or missing.
+// asksForBoth reports whether an error demands two parameters. It must contain both names, or one of them and the word
+// required or missing.
 func asksForBoth(errorText, a, b string) bool {
 	return strings.Contains(errorText, strings.ToLower(a)) && strings.Contains(errorText, strings.ToLower(b)) ||
 		(strings.Contains(errorText, "required") || strings.Contains(errorText, "missing")) && (namesParameter(errorText, a) || namesParameter(errorText, b))
 }
 
-// changedParameter returns the fix that consists of the change of one parameter.
-func (r *reading) changedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
+// fixOfChangedParameter returns the fix that consists of the change of one parameter.
+func (r *parsedSession) fixOfChangedParameter(s *step, param string, from, to any, lookups []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
 	if form := formOf(from, to); form != "" {
 		return Fix{Kind: fixForm, How: form}, true
 	}
 	body := strings.ToLower(s.text)
 	switch {
-	case isQuantity(from) && isQuantity(to) && wordList("bounds").within(body) && namesParameter(body, strings.ToLower(param)):
+	case isQuantity(from) && isQuantity(to) && wordList("bounds").containedIn(body) && namesParameter(body, strings.ToLower(param)):
 		return Fix{Kind: fixOffered}, true
 	case !isQuantity(to) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(withoutEcho(body, strings.ToLower(a)), strings.ToLower(b)):
 		return Fix{Kind: fixOffered}, true
@@ -190,7 +191,7 @@ func (r *reading) changedParameter(s *step, param string, from, to any, lookups 
 	case isShorterList(from, to):
 		return Fix{Kind: fixFewer}, true
 	}
-	if f, ok := r.lookedUp(param, from, to, lookups); ok {
+	if f, ok := r.lookupFix(param, from, to, lookups); ok {
 		return f, true
 	}
 	if len(b) >= 4 && r.namedBetween(b, i, j) {
@@ -200,15 +201,14 @@ func (r *reading) changedParameter(s *step, param string, from, to any, lookups 
 }
 
 // showableWords returns the words of an error that a lesson may show.
-func (r *reading) showableWords(s *step) string {
+func (r *parsedSession) showableWords(s *step) string {
 	if r.orgWords {
 		return organisationMessage(s.text, publicWords(s), s.callWords(), termsToo).show
 	}
 	return message(s.text, publicWords(s), s.callWords()).show
 }
 
-// describesValue reports whether an error describes the required value in words that a lesson may repeat
-// completely. A part of the description is not enough.
+// describesValue reports whether an error describes the required value, and the lesson may show the whole description.
 func describesValue(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {
@@ -219,7 +219,7 @@ func describesValue(show string) bool {
 	return false
 }
 
-// withoutEcho returns the error without the first repetition of the value that the call sent.
+// withoutEcho returns the error without its first copy of the value that the call sent.
 func withoutEcho(body, sent string) string {
 	if len(sent) < 3 {
 		return body
@@ -227,9 +227,9 @@ func withoutEcho(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// lookedUp returns a fix of the kind fixLookup if the result of a lookup contains the value, or every new part of
-// the value.
-func (r *reading) lookedUp(param string, from, value any, lookups []int) (Fix, bool) {
+// lookupFix returns a fix of the kind fixLookup if the result of a lookup contains the value, or contains every word of
+// the value that the previous value from lacks.
+func (r *parsedSession) lookupFix(param string, from, value any, lookups []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) > 200 || len(v) < 4 && !isCode(v) {
 		return Fix{}, false
@@ -269,12 +269,12 @@ func containsValue(text, v string) bool {
 	return slices.Contains(strings.FieldsFunc(text, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) }), v)
 }
 
-// maxLookedUp is the maximum length in bytes of a result whose words are compared one by one: a
-// longer text contains any word by chance.
+// maxLookedUp is the maximum length, in bytes, of a result in which single words of a value are searched. A longer text
+// contains many words by chance.
 const maxLookedUp = 4 << 10
 
-// newParts returns the words of a value that the previous value did not contain; none if a word is
-// too short to be specific.
+// newParts returns the words of the value to that the previous value from does not contain. The result is nil if one of
+// these words is too short to be specific.
 func newParts(from, to string) []string {
 	var out []string
 	for _, p := range strings.FieldsFunc(to, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
@@ -294,29 +294,29 @@ func namesParameter(errorText, name string) bool {
 	return containsPhrase(errorText, strings.ToLower(name), true)
 }
 
-// containsPhrase reports whether a text contains a phrase that does not start within a word: "corporate
-// limit" does not contain "rate limit". With whole, the phrase must not end within a word either.
+// containsPhrase reports whether a text contains a phrase that does not start inside of a word: "corporate limit" does
+// not contain "rate limit". If whole is true, the phrase must not end inside of a word either.
 func containsPhrase(text, phrase string, whole bool) bool {
-	for from := 0; from < len(text); from++ { // a phrase may be empty: a parameter may have any name
+	for from := 0; from < len(text); from++ { // ends for an empty phrase, too, because a parameter may have any name
 		at := strings.Index(text[from:], phrase)
 		if at < 0 {
 			return false
 		}
 		from += at
 		end := from + len(phrase)
-		if !(wordAt(text, from-1) && (whole || wordAt(phrase, 0))) && !(whole && wordAt(text, end)) {
+		if !(isWordByteAt(text, from-1) && (whole || isWordByteAt(phrase, 0))) && !(whole && isWordByteAt(text, end)) {
 			return true
 		}
 	}
 	return false
 }
 
-func wordAt(s string, i int) bool {
+func isWordByteAt(s string, i int) bool {
 	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }
 
-// namedBetween reports whether a person first named the value after step i, and before step j.
-func (r *reading) namedBetween(value string, i, j int) bool {
+// namedBetween reports whether a person named the value for the first time between step i and step j.
+func (r *parsedSession) namedBetween(value string, i, j int) bool {
 	low, named := strings.ToLower(value), false
 	for _, t := range r.messages {
 		if strings.Contains(strings.ToLower(t.words), low) {

@@ -5,12 +5,12 @@ import (
 	"strings"
 )
 
-// repairShell returns the fix of the failed command in step i.
-func (r *reading) repairShell(i int) (Fix, bool) {
+// findShellFix returns the fix after the failure of a command in step i.
+func (r *parsedSession) findShellFix(i int) (Fix, bool) {
 	s := &r.steps[i]
 	broken := s.blamedCommand()
 	installed, hint := "", ""
-	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+	for j := i + 1; j < len(r.steps) && j <= i+repairWindow; j++ {
 		t := &r.steps[j]
 		if t.shell == nil || !t.succeeded() {
 			continue
@@ -22,16 +22,16 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 				continue
 			}
 			if c.program == broken.program && slices.Equal(c.args, broken.args) {
-				return sameCommand(broken, c, installed, hint)
+				return fixOfSameCommand(broken, c, installed, hint)
 			}
-			if by, ok := c.runs(broken); ok {
+			if by, ok := c.wraps(broken); ok {
 				return Fix{Kind: fixProgram, Param: broken.program, Other: by}, true
 			}
 			if name := c.demandedWords(s.text); name != "" && name != broken.name() {
 				hint = name
 				continue
 			}
-			if f, ok := compareCommands(broken, c, s.text); ok {
+			if f, ok := commandFix(broken, c, s.text); ok {
 				return f, true
 			}
 		}
@@ -39,9 +39,9 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// runs reports whether the command is a wrapper that runs the command o: poetry run pytest. by is the wrapper with
-// the program of o.
-func (c *command) runs(o *command) (by string, ok bool) {
+// wraps reports whether the command is the command o with a wrapper: poetry run pytest. by is the wrapper with the
+// program of o.
+func (c *command) wraps(o *command) (by string, ok bool) {
 	at := len(c.args) - len(o.args) - 1
 	if at < 0 || at > 1 || !c.mayName() || !o.mayName() || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
 		return "", false
@@ -56,9 +56,9 @@ func (c *command) runs(o *command) (by string, ok bool) {
 	return "", false
 }
 
-// sameCommand returns the reason why the identical command worked later, as a fix: an installed package, a command
-// that the error demanded, or an environment variable. ok is false if the reason is unknown.
-func sameCommand(from, to *command, installed, hint string) (f Fix, ok bool) {
+// fixOfSameCommand returns the fix if the same command worked later. The fix is an installed package (installed), a
+// command that the error names (hint), or an environment variable. ok is false if the reason is unknown.
+func fixOfSameCommand(from, to *command, installed, hint string) (f Fix, ok bool) {
 	switch {
 	case hint != "":
 		return Fix{Kind: fixHint, Param: from.name(), Other: hint}, true
@@ -70,7 +70,7 @@ func sameCommand(from, to *command, installed, hint string) (f Fix, ok bool) {
 	return Fix{}, false
 }
 
-// demandedWords returns the program and subcommands of the command that an error names. The result is empty if the
+// demandedWords returns the words of the command, program and subcommands, that an error names. The result is "" if the
 // error does not name the command.
 func (c *command) demandedWords(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
@@ -92,7 +92,7 @@ func (c *command) demandedWords(text string) string {
 	return ""
 }
 
-// blamedCommand returns the command of a line that the error names, or the main command of the line.
+// blamedCommand returns the command of the command line that the error names, or else the main command.
 func (s *step) blamedCommand() *command {
 	for line := range strings.SplitSeq(s.text, "\n") {
 		if len(line) > 300 {
@@ -106,18 +106,18 @@ func (s *step) blamedCommand() *command {
 			}
 		}
 	}
-	return s.shell.main()
+	return s.shell.mainCommand()
 }
 
-// optionOf returns the fix if the commands differ in one option. from failed with the options a, and to worked with
-// the options b. values is the number of other words that only to has. A short option with a value gives no fix,
-// because the value is private, and the option makes no sense without the value. An option can replace another
+// optionFix returns the fix if the failed command from, with the options a, and the command to, with the options b,
+// differ in one option. values is the number of other words that only to has. A short option with a value gives no fix,
+// because the value is private, and the option makes no sense without it. An option counts as a replacement of another
 // option only if the error names the replaced option.
-func optionOf(from, to *command, a, b []string, values int, text string) (Fix, bool) {
+func optionFix(from, to *command, a, b []string, values int, text string) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
 	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
 	switch {
-	case slices.ContainsFunc(slices.Concat(added, removed), risky):
+	case slices.ContainsFunc(slices.Concat(added, removed), isRiskyOption):
 		return Fix{}, false
 	case wordList("interpreters")[to.program]: // the option belongs to a script, which may be private
 		return Fix{}, false
@@ -137,22 +137,22 @@ func namesOption(text, option string) bool {
 	return len(option) >= minLen && strings.Contains(text, option)
 }
 
-// risky reports whether an option turns a check off. A lesson must not advise such an option, even if the command
-// then worked.
-func risky(f string) bool {
+// isRiskyOption reports whether an option turns a check off. A lesson must not advise such an option, even if the
+// command worked with it.
+func isRiskyOption(f string) bool {
 	low := strings.ToLower(f)
-	return wordList("risky options")[low] || wordList("risky words").within(low)
+	return wordList("risky options")[low] || wordList("risky words").containedIn(low)
 }
 
-// compareCommands returns the difference between the failed command from and the command to, as a fix. ok is false
-// if the commands do not serve the same purpose. text is the error of from.
-func compareCommands(from, to *command, text string) (f Fix, ok bool) {
+// commandFix returns the difference between the failed command from and the command to as a fix. ok is false if the
+// commands do not serve the same purpose. text is the error of from.
+func commandFix(from, to *command, text string) (f Fix, ok bool) {
 	a, rest := from.flags()
 	b, others := to.flags()
 	both := countCommon(others, rest)
 	switch {
 	case from.program == to.program && from.subcommand() == to.subcommand() && both == len(rest):
-		return optionOf(from, to, a, b, len(others)-both, text)
+		return optionFix(from, to, a, b, len(others)-both, text)
 	case from.program != to.program && isProgram(from.program) && isProgram(to.program) && both > 0 && both == len(rest):
 		if from.subcommand() != "" && to.subcommand() == "" || !sameFamily(from.program, to.program) {
 			return Fix{}, false

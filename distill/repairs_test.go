@@ -99,37 +99,37 @@ func TestTransientErrorsGiveNoLesson(t *testing.T) {
 func TestBorderlineRepairs(t *testing.T) {
 	checkLearned(t, []lessonCase{
 		{"another lookup of the same objects", "use-find-order-by-name-when-find-order-by-id-fails", []event{
-			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), accepted("find_order_by_name", `{"name":"Ada"}`),
+			refused("find_order_by_id", `{"id":"W77812"}`, "an order cannot be found by the id of an item"), acceptedCommand("find_order_by_name", `{"name":"Ada"}`),
 		}},
 		{"a lookup of other objects", "", []event{
-			refused("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), accepted("find_person", `{"name":"Ada"}`),
+			refused("find_ticket", `{"id":"W77812"}`, "a ticket cannot be found by the id of a seat"), acceptedCommand("find_person", `{"name":"Ada"}`),
 		}},
 		{"a call without arguments", "call-open-shift-before-print-rota", []event{
-			refused("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), accepted("open_shift", `{"shop":"W77812"}`), accepted("print_rota", `{}`),
+			refused("print_rota", `{}`, "the rota cannot be printed while the shift is not open"), acceptedCommand("open_shift", `{"shop":"W77812"}`), acceptedCommand("print_rota", `{}`),
 		}},
 		{"two parameters that are required", "give-height-and-width-to-crop-photo", []event{
-			refused("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), accepted("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
+			refused("crop_photo", `{"photo":"W77812"}`, "missing required parameter width"), acceptedCommand("crop_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters of which none is asked for", "", []event{
-			refused("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), accepted("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
+			refused("mirror_photo", `{"photo":"W77812"}`, "missing required parameter photo"), acceptedCommand("mirror_photo", `{"photo":"W77812","width":3,"height":4}`),
 		}},
 		{"two parameters that are named, not asked for", "", []event{
-			refused("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), accepted("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
+			refused("turn_photo", `{"photo":"W77812"}`, "the angle is not valid for this photo"), acceptedCommand("turn_photo", `{"photo":"W77812","angle":3,"height":4}`),
 		}},
 		{"a parameter left out that the error does not name", "", []event{
-			refused("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), accepted("close_ticket", `{"ticket":"W77812"}`),
+			refused("close_ticket", `{"ticket":"W77812","mood":"sad"}`, "the ticket cannot be closed with this value"), acceptedCommand("close_ticket", `{"ticket":"W77812"}`),
 		}},
 		{"a sign and one letter", "", []event{
-			refused("draw_line", `{"from":"a"}`, "from is not in the expected form"), accepted("draw_line", `{"from":"#a"}`),
+			refused("draw_line", `{"from":"a"}`, "from is not in the expected form"), acceptedCommand("draw_line", `{"from":"#a"}`),
 		}},
 		{"a list that became another one", "", []event{
-			refused("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), accepted("get_quotes", `{"codes":["SEK","NOK"]}`),
+			refused("get_quotes", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), acceptedCommand("get_quotes", `{"codes":["SEK","NOK"]}`),
 		}},
 		{"a demand with should", "give-start-to-book-shift-as-its-error-describes", []event{
-			refused("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), accepted("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
+			refused("book_shift", `{"start":"tomorrow"}`, "start should be an ISO 8601 timestamp with offset"), acceptedCommand("book_shift", `{"start":"2031-05-07T15:00:00+02:00"}`),
 		}},
 		{"dates with other signs", "", []event{
-			refused("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), accepted("book_break", `{"on":"2031-05/01"}`),
+			refused("book_break", `{"on":"1 May 2031"}`, "on is not in the expected form"), acceptedCommand("book_break", `{"on":"2031-05/01"}`),
 		}},
 		{"two words of a command's output", "", []event{ran("pulumi up", "fatal: not found", 1), ran("pulumi up --refresh", "ok", 0)}},
 	})
@@ -161,7 +161,7 @@ func TestOnlyAnotherFormGivesALesson(t *testing.T) {
 		}
 		checkLearned(t, []lessonCase{{c.name, slug, []event{
 			refused("set_order", `{"field":`+c.failed+`,"on":"W77812"}`, "the value of this field is not valid for the account"),
-			accepted("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
+			acceptedCommand("set_order", `{"field":`+c.worked+`,"on":"W77812"}`),
 		}}})
 	}
 }
@@ -171,11 +171,11 @@ func TestUnrelatedCallsAreNoRepair(t *testing.T) {
 	const missing = "the order was not found for this customer"
 	checkLearned(t, []lessonCase{
 		{"fewer values in a text, and others", "", []event{
-			refused("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), accepted("get_taxes", `{"codes":"JPY,CAD"}`),
+			refused("get_taxes", `{"codes":"EUR,USD,CHF"}`, "too many codes were given at once"), acceptedCommand("get_taxes", `{"codes":"JPY,CAD"}`),
 		}},
-		{"a call of another tool", "", []event{refused("close_order", `{"order":"W77812"}`, missing), accepted("get_weather", `{"city":"Ghent"}`)}},
+		{"a call of another tool", "", []event{refused("close_order", `{"order":"W77812"}`, missing), acceptedCommand("get_weather", `{"city":"Ghent"}`)}},
 		{"a success after too many calls", "", append(append([]event{refused("find_order", `{"order":"W77812","by":"name"}`, missing)},
-			slices.Repeat([]event{refused("find_nothing", `{}`, "no")}, 10)...), accepted("find_order", `{"order":"W77812"}`))},
-		{"two parameters left out", "", []event{refused("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), accepted("move_order", `{"order":"W77812"}`)}},
+			slices.Repeat([]event{refused("find_nothing", `{}`, "no")}, 10)...), acceptedCommand("find_order", `{"order":"W77812"}`))},
+		{"two parameters left out", "", []event{refused("move_order", `{"order":"W77812","kind":1,"size":2}`, "unknown arguments kind and size"), acceptedCommand("move_order", `{"order":"W77812"}`)}},
 	})
 }

@@ -13,22 +13,22 @@ import (
 	"precept/inject/lesson"
 )
 
-// risk returns the reason why a person must read the advice before any agent gets it; "" if there is no risk. A risk
-// is a URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or
-// turning a check off. A negated verb is a risk as well: a list of verbs cannot parse a sentence, and waiting for a
-// person costs little.
-func risk(advice string) string {
+// riskReason returns the reason why a person must read the advice before any agent gets it, "" for none. A reason is a
+// URL, a host, encoded text, or a verb of fetching, installing, deleting, publishing, changing permissions or turning a
+// check off. A negated verb is a reason as well, because a list of verbs cannot parse a sentence, and a person costs
+// little time.
+func riskReason(advice string) string {
 	text := lesson.Plain(advice)
-	if what := address(text); what != "" {
+	if what := addressReason(text); what != "" {
 		return what
 	}
-	if encoded(text) {
+	if isEncoded(text) {
 		return "the advice holds an encoded text"
 	}
 	for sentence := range strings.FieldsFuncSeq(text, func(r rune) bool { return strings.ContainsRune(";!?\n", r) }) {
 		tokens := commandWords(sentence)
 		for _, kind := range [...]struct {
-			words  words
+			words  wordSet
 			reason string
 		}{
 			{wordList("fetches"), "the advice fetches something or runs a program from elsewhere"},
@@ -59,9 +59,9 @@ func commandWords(sentence string) (out []string) {
 	return out
 }
 
-// names reports whether the tokens contain an entry of the list. An entry is a word, a phrase, or, with a star, the
-// start of a word. Letters that look alike are equal.
-func (w words) names(tokens []string) bool {
+// names reports whether the tokens contain an entry of the list. An entry is a word or a phrase. An entry with a star
+// at its end is the start of a word. Letters that look alike are equal.
+func (w wordSet) names(tokens []string) bool {
 	var letters []string
 	for _, t := range tokens {
 		letters = append(letters, lesson.Skeleton(t))
@@ -81,8 +81,8 @@ func (w words) names(tokens []string) bool {
 	return false
 }
 
-// address returns the reason why a text is refused for a URL or a host; "" if the text has neither.
-func address(text string) string {
+// addressReason returns the reason why a text needs a person because of a URL or a host, "" if the text has neither.
+func addressReason(text string) string {
 	text = bracketedDot().ReplaceAllString(text, ".")
 	text = spacedDot().ReplaceAllString(text, ".$1")
 	if strings.Contains(text, "://") || schemes().MatchString(text) || slashes().MatchString(text) {
@@ -102,10 +102,10 @@ func address(text string) string {
 	return ""
 }
 
-// isHost reports whether a word names a host: a domain with a known or reserved top level, an IP address, a name
-// with a port, or a name after an @. The name of a known file and a call with parentheses are not hosts. spelt says
-// that the text has the dot as a word.
-func isHost(word string, spelt bool) bool {
+// isHost reports whether a word names a host. A host is a domain with a known or reserved top level, an IP address, a
+// name with a port, or a name after an @. The name of a known file and a call with parentheses are no hosts. dotAsWord
+// is true if the text contains the word "dot" instead of the character.
+func isHost(word string, dotAsWord bool) bool {
 	word = strings.TrimRight(strings.TrimLeft(word, "("), ".:)")
 	if strings.HasPrefix(word, "www.") || strings.Contains(word, "xn--") || strings.Contains(word, "localhost") {
 		return true
@@ -125,7 +125,7 @@ func isHost(word string, spelt bool) bool {
 		return true
 	}
 	labels := strings.Split(name, ".")
-	if len(labels) < 2 || slices.Contains(labels, "") || isFile(word) && !spelt && !path {
+	if len(labels) < 2 || slices.Contains(labels, "") || isFile(word) && !dotAsWord && !path {
 		return false
 	}
 	if _, err := netip.ParseAddr(name); err == nil {
@@ -141,26 +141,26 @@ func isHost(word string, spelt bool) bool {
 // isFile reports whether the word is the name of a known file.
 func isFile(word string) bool { return wordList("known files")[word] }
 
-// encoded reports whether a text holds escapes, spaced letters, or a run of base64 or hexadecimal characters. The
-// search for words cannot read such text.
-func encoded(text string) bool {
-	return spaced().MatchString(text) || escapes().MatchString(text) || slices.ContainsFunc(blobs().FindAllString(text, -1), func(run string) bool {
+// isEncoded reports whether a text contains escapes, letters with spaces between them, or a run of base64 or
+// hexadecimal characters. The search for verbs cannot read such text.
+func isEncoded(text string) bool {
+	return spacedLetters().MatchString(text) || escapes().MatchString(text) || slices.ContainsFunc(encodedRuns().FindAllString(text, -1), func(run string) bool {
 		return strings.ContainsAny(run, digits) && !strings.ContainsAny(run, "_-") || len(run) >= 40
 	})
 }
 
-func once(pattern string) func() *regexp.Regexp {
+func lazyRegexp(pattern string) func() *regexp.Regexp {
 	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(pattern) })
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
 var (
-	bracketedDot = once(`\s*[\[({<]\s*(?:\.|dot|punkt|punto|point)\s*[\])}>]\s*`)
-	spaced       = once(`(?:^|\s)(?:\pL\s+){3,}\pL(?:\s|$)`)
-	quotations   = once(`“[^”]*”(?:(?:, | or )“[^”]*”)*`)
-	spacedDot    = once(`\s+\.\s*([\pL\d])`)
-	schemes      = once(`\b(?:h\s*t\s*t\s*p\s*s?|hxxps?|ftps?|sftp|ssh|wss?|git|file|data|javascript|tcp|udp|ldaps?|s3|gs|mailto)\s*:\s*(?:/|\\|\S+@|[a-z]+/[a-z])`)
-	slashes      = once(`(?:^|[\s"'(])(?://|\\\\)[\pL\d]`)
-	escapes      = once(`(?:\\x[0-9a-f]{2}|%[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|\\[0-7]{3}){2}`)
-	blobs        = once(`[a-z0-9+/_-]{24,}={0,2}`)
+	bracketedDot  = lazyRegexp(`\s*[\[({<]\s*(?:\.|dot|punkt|punto|point)\s*[\])}>]\s*`)
+	spacedLetters = lazyRegexp(`(?:^|\s)(?:\pL\s+){3,}\pL(?:\s|$)`)
+	quotations    = lazyRegexp(`“[^”]*”(?:(?:, | or )“[^”]*”)*`)
+	spacedDot     = lazyRegexp(`\s+\.\s*([\pL\d])`)
+	schemes       = lazyRegexp(`\b(?:h\s*t\s*t\s*p\s*s?|hxxps?|ftps?|sftp|ssh|wss?|git|file|data|javascript|tcp|udp|ldaps?|s3|gs|mailto)\s*:\s*(?:/|\\|\S+@|[a-z]+/[a-z])`)
+	slashes       = lazyRegexp(`(?:^|[\s"'(])(?://|\\\\)[\pL\d]`)
+	escapes       = lazyRegexp(`(?:\\x[0-9a-f]{2}|%[0-9a-f]{2}|\\u[0-9a-f]{4}|&#x?[0-9a-f]+;|\\[0-7]{3}){2}`)
+	encodedRuns   = lazyRegexp(`[a-z0-9+/_-]{24,}={0,2}`)
 )

@@ -243,7 +243,7 @@ func (c rule) check(t *testing.T) {
 		return
 	}
 	equal(t, "lessons", b.slugs(), []string{c.slug})
-	l := b.lesson(c.slug)
+	l := b.toLesson(c.slug)
 	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
 		t.Errorf("the lesson has state %s and evidence %v, want quarantined and 1 session; run: got summary %+v, want 1 proposed draft", l.State, l.Evidence, sum)
 	}
@@ -290,7 +290,7 @@ func TestSameErrorInManySessionsIsOneLesson(t *testing.T) {
 			call("Edit", fmt.Sprintf(`{"file_path":"/home/u/f%d.go","old_string":"a","new_string":"b"}`, n), "The file has been updated."))
 		if n == 0 || n == 40 || n == 119 {
 			b.distil()
-			l := b.lesson("read-a-file-before-editing-it")
+			l := b.toLesson("read-a-file-before-editing-it")
 			if hash != "" && l.ContentHash != hash {
 				t.Errorf("after %d sessions the content hash is %s, want hash %s of the unchanged text", n+1, l.ContentHash, hash)
 			}
@@ -298,7 +298,7 @@ func TestSameErrorInManySessionsIsOneLesson(t *testing.T) {
 		}
 	}
 	equal(t, "lessons", b.slugs(), []string{"read-a-file-before-editing-it"})
-	if n := len(b.lesson("read-a-file-before-editing-it").Evidence); n < 2 || n > 50 {
+	if n := len(b.toLesson("read-a-file-before-editing-it").Evidence); n < 2 || n > 50 {
 		t.Errorf("the lesson has %d references, want 2 to 50", n)
 	}
 	second := b.distil()
@@ -335,8 +335,8 @@ func TestDryRunWritesNothingAndRejectedStaysRejected(t *testing.T) {
 	b.session("two", append([]event{user("Something else entirely, in other words")}, stars[1:]...)...)
 	sum := b.distil()
 	equal(t, "refusals", sum.Refused, map[string]int{"an equal lesson was rejected": 1})
-	if b.lesson(slug).State != lesson.Rejected {
-		t.Errorf("the rejected lesson has state %q, want %q", b.lesson(slug).State, lesson.Rejected)
+	if b.toLesson(slug).State != lesson.Rejected {
+		t.Errorf("the rejected lesson has state %q, want %q", b.toLesson(slug).State, lesson.Rejected)
 	}
 }
 
@@ -348,7 +348,7 @@ func TestAutoGateStartsATrialAtTheSecondCaller(t *testing.T) {
 		b.session("of "+caller, user("Find hotels in Bonn."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
 	}
 	auto := func(o *distill.Options) { o.Auto = true }
-	state := func(b *bench) lesson.State { return b.lesson("give-stars-as-a-whole-number-to-find-hotels").State }
+	state := func(b *bench) lesson.State { return b.toLesson("give-stars-as-a-whole-number-to-find-hotels").State }
 	t.Run("in one run", func(t *testing.T) {
 		b := newBench(t)
 		stars(b, "one")

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// Source lists and reads sessions.
+// Source lists and reads the sessions of the store.
 type Source interface {
 	Tenants(ctx context.Context) ([]string, error)
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
@@ -21,7 +21,7 @@ type Source interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// Notes stores the distiller's state: marks of sessions, cases, opinions, support of lessons, and claims.
+// Notes stores the distiller's state, which is marks of sessions, cases, opinions, support of lessons, and claims.
 type Notes interface {
 	SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
@@ -52,23 +52,23 @@ type Options struct {
 	Now      func() time.Time
 	Owner    string // name of this process in claims, unique among processes
 	Budget   Budget
-	Parallel int                             // sessions that a judge reads in parallel; 0 means one
+	Parallel int                             // number of sessions that a judge reads in parallel; 0 means one
 	Progress func(read int)                  // receives the number of further sessions that were read; may be nil
 	Failed   func(session string, err error) // receives the error of one session; may be nil
 }
 
 // Selection selects the sessions that a distiller reads.
 type Selection struct {
-	Tenant  string   // empty: all tenants
+	Tenant  string   // tenant to read; "" means several tenants
 	Tenants []string // tenants to read if Tenant is empty; nil means all tenants
 	Since   time.Time
-	Settled bool // read closed sessions only
+	Settled bool // read only closed sessions
 	Triage  bool // ask a judge only about sessions with a sign of trouble (hasTrouble), or with injected lessons
 }
 
 const (
-	claimFor = 2 * time.Minute // duration of a claim, the lease by which only one process reads a tenant
-	batch    = 64              // number of read sessions after which the notes are written
+	claimDuration = 2 * time.Minute // duration of a claim, which is the lease that lets only one process read a tenant
+	notesBatch    = 64              // number of sessions that are read before the notes are written
 )
 
 // Distiller makes lessons from sessions. A Distiller starts goroutines only within Once, which waits for them.
@@ -82,8 +82,8 @@ func New(o Options) *Distiller {
 	return &Distiller{o: o}
 }
 
-// Once reads the new sessions of every selected tenant, and proposes lessons. An error of one session does not
-// stop the run. An error of the store, the bank, the judge or the context does, and Once returns the error.
+// Once reads the new sessions of every selected tenant, and proposes lessons. An error that concerns one session does
+// not stop the run. An error of the store, the bank, the judge or the context stops the run and is returned.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants, err := d.o.Source.Tenants(ctx)
@@ -98,7 +98,7 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 		tenants = d.o.Select.Tenants
 	}
 	for _, t := range tenants {
-		if err := d.tenant(ctx, t, orgWords, &sum); err != nil {
+		if err := d.distilTenant(ctx, t, orgWords, &sum); err != nil {
 			return sum, err
 		}
 		if sum.Stopped != "" {
@@ -108,13 +108,13 @@ func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	return sum, nil
 }
 
-// tenant distils the sessions of one tenant, unless another process holds the claim. With orgWords, the
-// lessons may use the words of the tenant.
-func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
+// distilTenant reads the sessions of one tenant and proposes lessons, unless another process holds the claim. If
+// orgWords is true, the lessons may use the words of the organisation.
+func (d *Distiller) distilTenant(ctx context.Context, tenant string, orgWords bool, sum *Summary) (err error) {
 	claim := "distill:" + tenant
 	ok := d.o.DryRun
 	if !ok {
-		if ok, err = d.o.Notes.Claim(ctx, claim, d.o.Owner, d.o.Now(), claimFor); err != nil {
+		if ok, err = d.o.Notes.Claim(ctx, claim, d.o.Owner, d.o.Now(), claimDuration); err != nil {
 			return fmt.Errorf("distill: %w", err)
 		}
 	}
@@ -129,7 +129,7 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 			err = errors.Join(err, d.o.Notes.ReleaseClaim(free, claim, d.o.Owner))
 		}()
 	}
-	w := &work{Distiller: d, tenant: tenant, claim: claim, orgWords: orgWords, summary: sum, changed: map[string]*Case{}, errors: map[string][]seenError{}, support: map[string]support{}}
+	w := &work{Distiller: d, tenant: tenant, claim: claim, orgWords: orgWords, summary: sum, changedCases: map[string]*Case{}, errorsByCase: map[string][]seenError{}, support: map[string]support{}}
 	if err := w.readNotes(ctx); err != nil {
 		return err
 	}
@@ -152,5 +152,6 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, orgWords bool, su
 	return w.proposeGrown(ctx)
 }
 
-// errStopWalk ends a walk over sessions early: the budget is spent, the bank is full, or enough sessions are read.
+// errStopWalk ends a walk over sessions early, because the budget is spent, the bank is full, or enough sessions are
+// read.
 var errStopWalk = errors.New("no further session is read")

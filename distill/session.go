@@ -14,13 +14,13 @@ import (
 
 // Ref refers to a session that supports a lesson.
 type Ref struct {
-	Session string   `json:"session"`           // its id
+	Session string   `json:"session"`           // id of the session
 	Run     string   `json:"run,omitempty"`     // run of the session
 	Callers []string `json:"callers,omitempty"` // callers of the session's accepted requests; see sample.Exchange
 }
 
-// independentOf reports whether two sessions support a lesson independently: the sessions differ, are not part of
-// one run, and have no credential in common. A caller can choose names, words and times, but does not have the
+// independentOf reports whether two sessions support a lesson independently. The sessions must not be part of the same
+// run, and must have no credential in common. A caller can choose names, words and times, but does not have the
 // credential of another caller.
 func (r Ref) independentOf(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run || len(r.Callers) == 0 || len(o.Callers) == 0 {
@@ -34,12 +34,12 @@ type Session struct {
 	ID       string
 	Content  sample.Session
 	Injected []string         // slugs of the lessons that were injected
-	arms     []trial.Arm      // arms of these lessons
+	arms     []trial.Arm      // arms of the lessons in Injected, in the same order
 	Near     []*lesson.Lesson // existing lessons about similar words and errors, for a judge
 }
 
-// run returns the name of the session's run.
-func (s *Session) run() string {
+// runName returns the name of the session's run.
+func (s *Session) runName() string {
 	if x := s.Content.Exchanges; len(x) > 0 {
 		return x[0].Run
 	}
@@ -61,7 +61,7 @@ func (s *Session) callers() (out []string) {
 	return out
 }
 
-// hash identifies the content of a session: a new turn changes the hash.
+// hash returns a hash of the content of a session. A new turn or a new rating changes the hash.
 func (s *Session) hash() string {
 	h := sha256.New()
 	for i := range s.Content.Exchanges {
@@ -92,20 +92,20 @@ func (s *step) succeeded() bool      { return s.verdict.Outcome == detect.OK }
 type userMessage struct {
 	words   string
 	opinion detect.Opinion
-	before  int // number of steps before the message
+	before  int // number of the session's steps before the message
 }
 
-// reading is a session in the form that the rules read.
-type reading struct {
+// parsedSession is a session as steps and messages, which is the form that the rules read.
+type parsedSession struct {
 	ref      Ref
 	steps    []step
 	messages []userMessage
 	orgWords bool // a lesson may use the words of the organisation
 }
 
-// prepare returns a session in the form that the rules read. Calls without a result are left out.
-func prepare(s *Session, orgWords bool) *reading {
-	r := &reading{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.run(), Callers: s.callers()}}
+// parseSession returns the steps and messages of a session. Calls without a result are left out.
+func parseSession(s *Session, orgWords bool) *parsedSession {
+	r := &parsedSession{orgWords: orgWords, ref: Ref{Session: s.ID, Run: s.runName(), Callers: s.callers()}}
 	previous := ""
 	for _, e := range s.Content.Events() {
 		switch e.Role {
@@ -115,7 +115,7 @@ func prepare(s *Session, orgWords bool) *reading {
 			}
 			text := withoutBlocks(e.Text)
 			st := step{tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
-			st.shell = shellOf(&st, orgWords)
+			st.shell = parseShellCall(&st, orgWords)
 			if hasKnownFailure(&st) {
 				st.verdict = detect.Judgement{Outcome: detect.Error}
 			}
@@ -135,8 +135,8 @@ func prepare(s *Session, orgWords bool) *reading {
 	return r
 }
 
-// withoutBlocks removes the blocks that precept inserted into a text. The proxy stores no such blocks, but a
-// transcript from elsewhere may contain some.
+// withoutBlocks removes the blocks that precept inserted into a text. The proxy stores no such blocks, but an imported
+// transcript may contain some.
 func withoutBlocks(text string) string {
 	for _, ends := range [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},

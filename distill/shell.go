@@ -7,23 +7,23 @@ import (
 	"precept/internal/shell"
 )
 
-// shellCall is a parsed command line. The rules compare commands and never run any.
+// shellCall is the parsed command line of a tool call. The rules only compare commands, and never run them.
 type shellCall struct{ commands []command }
 
 // command is one program with its arguments.
 type command struct {
 	program  string
 	args     []string
-	env      []string // names of its environment variables
+	env      []string // names of the environment variables that the command line sets for the command
 	orgWords bool     // a lesson may name programs, packages and variables of the organisation
 }
 
-// maxLine is the maximum length of a parsed command line in bytes; a longer line most likely contains a file.
+// maxLine is the maximum length, in bytes, of a command line that is parsed. A longer line most likely contains a file.
 const maxLine = 2000
 
-// shellOf parses the command line of a tool call. The result is nil if the call runs no command. With orgWords,
-// a lesson may name programs of the organisation.
-func shellOf(s *step, orgWords bool) *shellCall {
+// parseShellCall parses the command line of a tool call. The result is nil if the call runs no command. If orgWords is
+// true, a lesson may name programs of the organisation.
+func parseShellCall(s *step, orgWords bool) *shellCall {
 	given := s.args.object["command"]
 	if given == nil {
 		given = s.args.object["cmd"]
@@ -57,7 +57,7 @@ func shellOf(s *step, orgWords bool) *shellCall {
 	return c
 }
 
-// parseShell returns the commands of a line, without the commands of substitutions.
+// parseShell returns the commands of a command line, without those in substitutions.
 func parseShell(line string) *shellCall {
 	c := &shellCall{}
 	for _, parsed := range shell.Parse(line).Commands {
@@ -80,7 +80,7 @@ func commandOf(parsed shell.Command) (c command, ok bool) {
 			if words[0] == "sudo" {
 				for len(words) > 2 && strings.HasPrefix(words[1], "-") {
 					if words[1] == "-u" || words[1] == "-g" {
-						words = words[1:] // a user or a group follows
+						words = words[1:] // skip the user or the group
 					}
 					words = words[1:]
 				}
@@ -103,11 +103,11 @@ func (c *command) mayName() bool {
 
 // maySet reports whether a lesson may name the environment variable.
 func (c *command) maySet(variable string) bool {
-	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !risky(variable)
+	return wordList("variables")[variable] || c.orgWords && consistsOf(variable, letters+"_") && strings.ToUpper(variable) == variable && !isRiskyOption(variable)
 }
 
-// packages returns the packages in the arguments of an install command. The result is empty unless a lesson may
-// name all of them.
+// packages returns the packages in the arguments of an install command, each after a blank. The result is "" unless a
+// lesson may name all of them.
 func (c *command) packages(args []string) string {
 	var out strings.Builder
 	for _, a := range args {
@@ -122,8 +122,8 @@ func (c *command) packages(args []string) string {
 	return out.String()
 }
 
-// installs returns the install command, with its packages if a lesson may name all of them. ok is false for
-// another command.
+// installs returns the words of an install command, with its packages if a lesson may name all of them. ok is false for
+// other commands.
 func (c *command) installs() (install string, ok bool) {
 	if len(c.args) == 0 {
 		return "", false
@@ -146,7 +146,7 @@ func (c *command) installs() (install string, ok bool) {
 	return "", false
 }
 
-// subcommand returns the subcommand of a program: git commit, npm run.
+// subcommand returns the subcommand of a program, such as commit in "git commit -m x", and "" for none.
 func (c *command) subcommand() string {
 	if len(c.args) == 0 {
 		return ""
@@ -162,7 +162,7 @@ func isSubcommand(w string) bool {
 	return w != "" && w[0] != '-' && len(w) < 16 && consistsOf(w, lower+"-")
 }
 
-// name returns the program with its subcommand, for people.
+// name returns the program and its subcommand.
 func (c *command) name() string {
 	if sub := c.subcommand(); sub != "" {
 		return c.program + " " + sub
@@ -183,9 +183,9 @@ func (c *command) flags() (flags, rest []string) {
 	return flags, rest
 }
 
-// main returns the main command of the line: the first command that does more than print or change
-// the directory.
-func (s *shellCall) main() *command {
+// mainCommand returns the first command of the line that does more than print text or change the directory. If there is
+// none, the result is the last command.
+func (s *shellCall) mainCommand() *command {
 	for i := range s.commands {
 		c := &s.commands[i]
 		if !wordList("aside")[c.program] {
@@ -195,9 +195,9 @@ func (s *shellCall) main() *command {
 	return &s.commands[len(s.commands)-1]
 }
 
-// values returns the values of options, which are private. Other words of a command line are left out, because
-// they often belong to the program.
-func (s *shellCall) values() map[string]bool {
+// optionValues returns the values of options in lower case, which are private. Other words of a command line are left
+// out, because they often belong to the program.
+func (s *shellCall) optionValues() map[string]bool {
 	out := map[string]bool{}
 	for i := range s.commands {
 		option := false

@@ -11,7 +11,7 @@ import (
 
 // Summary is the result of one run of the distiller.
 type Summary struct {
-	Read           int            `json:"read"`      // sessions that were checked for new content
+	Read           int            `json:"read"`      // sessions that the walk has reached
 	Unchanged      int            `json:"unchanged"` // sessions without new content
 	Judged         int            `json:"judged"`
 	Untroubled     int            `json:"untroubled,omitempty"` // sessions without a sign of trouble, about which the judge was not asked
@@ -19,7 +19,7 @@ type Summary struct {
 	Candidates     int            `json:"candidates"`           // drafted lessons
 	Proposed       int            `json:"proposed"`
 	Merged         int            `json:"merged"`  // drafts whose sessions became evidence of an equal existing lesson
-	Refused        map[string]int `json:"refused"` // by reason
+	Refused        map[string]int `json:"refused"` // number of refused drafts by reason
 	Contradictions int            `json:"contradictions"`
 	Opinions       int            `json:"opinions"` // opinions about lessons
 	Tokens         int64          `json:"tokens,omitempty"`
@@ -32,14 +32,14 @@ type Summary struct {
 	NotProposed    []NotProposed  `json:"not_proposed,omitempty"`
 }
 
-// NotProposed is a candidate whose advice did not help in the captured sessions.
+// NotProposed is a candidate that was not proposed, because its advice did not help in the captured sessions.
 type NotProposed struct {
 	Slug  string `json:"slug"`
 	Title string `json:"title"`
 	Comparison
 }
 
-// addNotProposed adds a candidate whose advice did not help more than no advice in the captured sessions.
+// addNotProposed adds a candidate that was not proposed.
 func (s *Summary) addNotProposed(d *Draft) {
 	if len(s.NotProposed) < maxDrafts {
 		shown, _ := d.redacted()
@@ -50,7 +50,7 @@ func (s *Summary) addNotProposed(d *Draft) {
 // maxDrafts is the maximum number of drafts in a summary.
 const maxDrafts = 500
 
-// add counts a proposal and adds its draft, without secrets, with the state of the lesson.
+// add counts a proposal, and adds its redacted draft with the state of the lesson.
 func (s *Summary) add(d *Draft, state string) {
 	s.Proposed++
 	shown, _ := d.redacted()
@@ -58,8 +58,8 @@ func (s *Summary) add(d *Draft, state string) {
 	s.addDraft(shown)
 }
 
-// refuse counts a refused draft. If the draft has a secret, the reason names only the kind of the secret, because
-// the message may quote a part of the secret.
+// refuse counts a refused draft. If the draft contains a secret, the reason is replaced by the kind of the secret,
+// because the reason may quote a part of the secret.
 func (s *Summary) refuse(d *Draft, code, why string) {
 	shown, kinds := d.redacted()
 	if len(kinds) > 0 {
@@ -79,9 +79,9 @@ func (s *Summary) addDraft(d Draft) {
 	}
 }
 
-// redacted returns a draft without secrets and personal data, which a model may repeat from a session. A value
-// that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of secrets and
-// personal data in the draft.
+// redacted returns the draft without the secrets and the personal data that a model may have repeated from a session. A
+// value that is recognised as a secret in one text is replaced in all texts. kinds are the kinds of the replaced
+// values.
 func (d *Draft) redacted() (shown Draft, kinds []string) {
 	r := redact.New(true)
 	shown = *d
@@ -110,7 +110,7 @@ func (d *Draft) redacted() (shown Draft, kinds []string) {
 // placeholder matches the text that replaces a secret.
 var placeholder = regexp.MustCompile(`\[REDACTED:[^\]]*\]`) //nolint:gochecknoglobals // immutable
 
-// replacements returns pairs of a replaced value and its placeholder.
+// replacements returns the values that were replaced in text, each followed by its placeholder in clean.
 func replacements(text, clean string) (pairs []string) {
 	names, between := placeholder.FindAllString(clean, -1), placeholder.Split(clean, -1)
 	text = strings.TrimPrefix(text, between[0])
@@ -133,14 +133,13 @@ func replacements(text, clean string) (pairs []string) {
 // redacted returns a text without secrets and personal data.
 func redacted(text string) string { return redact.New(true).Text(text) }
 
-// judgeError is an error that may quote a judge. Error redacts the text.
+// judgeError is an error whose message may quote the answer of a judge. Error redacts the message.
 type judgeError struct{ err error }
 
 func (e *judgeError) Error() string { return redacted(e.err.Error()) }
 func (e *judgeError) Unwrap() error { return e.err }
 
-// addWaiting adds a lesson that the automatic gate leaves to a person, with the reason. A later reason replaces an
-// earlier reason.
+// addWaiting adds a lesson that the automatic gate leaves to a person, or replaces the reason of such a lesson.
 func (s *Summary) addWaiting(slug, why string) {
 	at := slices.IndexFunc(s.Waiting, func(o Waiting) bool { return o.Slug == slug })
 	switch {

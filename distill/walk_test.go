@@ -141,7 +141,7 @@ func TestContinuedSessionCountsOnceForALesson(t *testing.T) {
 		b.distil()
 		events = append(events, user(fmt.Sprint("And more, ", i)))
 	}
-	if l := b.lesson("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
+	if l := b.toLesson("check-with-get-order-first"); len(l.Evidence) != 1 || l.Support() != 1 {
 		t.Errorf("the lesson counts %d sessions and has %d references, want 1 session and 1 reference", l.Support(), len(l.Evidence))
 	}
 }

@@ -9,14 +9,14 @@ import (
 	"precept/internal/sample"
 )
 
-// part is one message, call, result or rating in the text of a session for a judge.
+// part is one message, call, result or rating of a session, as text for a judge.
 type part struct {
 	text    string
 	trouble bool // a failed call, a refusal, or a person's correction
 }
 
-// hasTrouble reports whether a session has a sign of trouble: a failed or refused call, a correction
-// by a person, a bad rating, or a reply that did not end.
+// hasTrouble reports whether a session has a sign of trouble, which is a failed or refused call, a correction by a
+// person, a bad rating, or a reply that did not end.
 func (s *Session) hasTrouble() bool {
 	if slices.ContainsFunc(s.parts(), func(p part) bool { return p.trouble }) {
 		return true
@@ -30,17 +30,16 @@ func (s *Session) hasTrouble() bool {
 // goodRating is the lowest score of a rating that is no sign of trouble.
 const goodRating = 0.5
 
-// parts returns the parts of a session for a judge. The blocks that precept inserted are left out, and the middle of a
-// long text is cut.
+// parts returns the parts of a session, without the blocks that precept inserted. The middle of a long text is removed.
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
-		plain := withoutBlocks(e.Text)
-		text := cutMiddle(strings.ReplaceAll(plain, "</run>", "< /run>"), maxShownOne)
+		plainWord := withoutBlocks(e.Text)
+		text := cutMiddle(strings.ReplaceAll(plainWord, "</run>", "< /run>"), maxShownOne)
 		switch e.Role {
 		case sample.EventUser:
-			_, synthetic := detect.Synthetic(plain)
-			feeling := detect.ReadTurn(e.Text, plain, previous).Feeling
+			_, synthetic := detect.Synthetic(plainWord)
+			feeling := detect.ReadTurn(e.Text, plainWord, previous).Feeling
 			opposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
 			out = append(out, part{"USER: " + text, opposed})
 		case sample.EventAssistant:
@@ -49,11 +48,11 @@ func (s *Session) parts() (out []part) {
 		case sample.EventCall:
 			out = append(out, part{"CALL " + e.Call.Name + ": " + cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2), false})
 			if e.Answered {
-				judged := detect.Classify(e.Call.Name, e.Call.Args, plain, e.IsError)
+				judged := detect.Classify(e.Call.Name, e.Call.Args, plainWord, e.IsError)
 				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {
-				previous = "…" // stands for the calls of an agent that writes no text, so that a following correction counts
+				previous = "…" // stands for the calls of an agent that writes no text, so that a correction counts
 			}
 		}
 	}
@@ -90,9 +89,9 @@ func formatSession(s *Session) string {
 	return strings.Join(out, "\n")
 }
 
-// chooseParts selects parts of a long session within maxShown bytes. It takes the first part and the last three, then
-// the parts around each sign of trouble, the nearest first, and then parts from the beginning. The result holds the
-// indices of the parts.
+// chooseParts returns the indices of the parts of a long session to show, within maxShown bytes. It chooses the first
+// part and the last three, then the parts around each sign of trouble, the nearest first, and then parts from the
+// beginning.
 func chooseParts(parts []part) map[int]bool {
 	const maxDistance = 8 // parts before and after a sign of trouble
 	shown, left := map[int]bool{}, maxShown
@@ -114,7 +113,7 @@ func chooseParts(parts []part) map[int]bool {
 			}
 		}
 	}
-	for i := range parts { // the rest of the space goes to the beginning
+	for i := range parts { // fill the remaining space from the beginning
 		show(i)
 	}
 	return shown

@@ -24,7 +24,7 @@ func joinOr(list []string) string {
 	}
 }
 
-// shorten cuts a text at a word.
+// shorten returns at most n bytes of a text, and an ellipsis if the text was cut at a word.
 func shorten(s string, n int) string {
 	if len(s) <= n {
 		return s
@@ -35,14 +35,15 @@ func shorten(s string, n int) string {
 	return s[:n]
 }
 
-// wording holds the sentences of the lessons about one kind of fix. A name in braces stands for a value of the
-// group: {tool}.
+// wording holds the templates of the lessons about one kind of fix. A name in braces, such as {tool}, is replaced by a
+// value of the group.
 type wording struct{ Title, Advice, Slug string }
 
 //go:embed drafts.json
 var draftsText []byte
 
-// wordings maps a kind of fix to its wording. A key "kind: variant" has the sentences in which the variant differs.
+// wordings holds the wordings by kind of fix. A key "kind: variant" has only the templates in which the variant
+// differs.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[string]wording](draftsText) })
@@ -50,20 +51,20 @@ var wordings = sync.OnceValue(func() map[string]wording { return embedded[map[st
 // embedded decodes an embedded data file.
 func embedded[T any](text []byte) (v T) {
 	if err := json.Unmarshal(text, &v); err != nil {
-		panic("distill: " + err.Error()) // a faulty file fails every test of a rule
+		panic("distill: " + err.Error()) // every test of a rule finds an invalid file
 	}
 	return v
 }
 
-// variant returns the variant of the group's fix in drafts.json, empty for none.
+// variant returns the name of the variant of the group's fix in drafts.json, "" for none.
 func (g *group) variant() string {
 	f, show := &g.fix, strings.ToLower(g.cases[0].Show)
 	switch {
-	case f.Kind == fixForm && strings.HasPrefix(f.How, leading):
+	case f.Kind == fixForm && strings.HasPrefix(f.How, leadingSign):
 		return "sign"
 	case f.Kind == fixForm && strings.HasSuffix(f.How, " case"):
 		return "case"
-	case f.Kind == fixOffered && wordList("bounds").within(show):
+	case f.Kind == fixOffered && wordList("bounds").containedIn(show):
 		return "bounds"
 	case f.Kind == fixRefused && f.Other != "":
 		return "else"
@@ -75,7 +76,7 @@ func (g *group) variant() string {
 	return ""
 }
 
-// draft returns the draft of a group, in the wording of its kind of fix.
+// draft returns the draft of a group in the wording of its kind of fix. The result is false if the draft is not usable.
 func (g *group) draft() (Draft, bool) {
 	f, c := &g.fix, g.cases[0]
 	says, tools := g.quotedErrors(), g.tools()
@@ -86,7 +87,7 @@ func (g *group) draft() (Draft, bool) {
 	usual := wordings()[f.Kind]
 	special := wordings()[f.Kind+": "+g.variant()]
 	say := strings.NewReplacer("{tool}", code(c.Tool), "{tools}", joinOr(quoted[:min(3, len(quoted))]), "{param}", code(f.Param),
-		"{other}", code(f.Other), "{how}", f.How, "{sign}", code(strings.TrimPrefix(f.How, leading)),
+		"{other}", code(f.Other), "{how}", f.How, "{sign}", code(strings.TrimPrefix(f.How, leadingSign)),
 		"{says}", says, "{show}", shorten(c.Show, 80)).Replace
 	name := strings.NewReplacer("{tool}", c.Tool, "{param}", f.Param, "{other}", f.Other, "{how}", f.How, "{phrase}", c.Phrases[0]).Replace
 	d := Draft{
@@ -108,21 +109,21 @@ func (g *group) draft() (Draft, bool) {
 	case fixCheck, fixFirst:
 		d.Title = shorten(d.Title, 190)
 	}
-	return g.finish(d)
+	return g.addTriggers(d)
 }
 
 // maxPatterns is the maximum number of triggers of one lesson.
 const maxPatterns = 12
 
-// finish adds the triggers of the lesson. A phrase of common words is no trigger for a command, because the lesson
-// about a command has no tool as a further condition.
-func (g *group) finish(d Draft) (Draft, bool) {
+// addTriggers adds the triggers of the lesson. A phrase of common words is no trigger for a command, because a lesson
+// about a command has no tool as a further condition. The result is false if the draft is not usable.
+func (g *group) addTriggers(d Draft) (Draft, bool) {
 	for _, c := range g.cases {
 		if len(d.Tools) > 0 && slices.Contains([]string{fixLookup, fixTool, fixNarrow, fixAsked, fixCheck}, g.fix.Kind) {
 			d.Kinds = appendMissing(d.Kinds, c.Kinds...) // the advice also applies to other errors of this kind from these tools
 		}
 		for _, p := range c.Phrases {
-			if len(d.Errors) < maxPatterns && !(c.Shell && wordList("bland").coverWords(p)) {
+			if len(d.Errors) < maxPatterns && !(c.Shell && wordList("bland").containsAllWords(p)) {
 				d.Errors = appendMissing(d.Errors, p)
 			}
 		}

@@ -15,25 +15,25 @@ func TestWordingOfEachKindOfRepair(t *testing.T) {
 	const layout = "the layout engine is missing, nothing was written"
 	b := newBench(t)
 	for i, events := range [][]event{
-		{refused("set_shade", `{"shade":"four"}`, "shade is not in the expected form"), accepted("set_shade", `{"shade":"4"}`)},
-		{refused("check_in", `{"booking":"q1w2e3"}`, "booking was not found"), accepted("check_in", `{"booking":"Q1W2E3"}`)},
-		{refused("get_ticket", `{"ticket_id":"W77812"}`, "ticket_id is not in the expected form"), accepted("get_ticket", `{"ticket_id":"#W77812"}`)},
-		{refused("cancel_trip", `{"reason":"changed mind"}`, "invalid reason, must be one of: 'no longer needed', 'ordered by mistake'"), accepted("cancel_trip", `{"reason":"no longer needed"}`)},
-		{refused("search_mail", `{"query":"rows","limit":500}`, "limit must be between 1 and 100"), accepted("search_mail", `{"query":"rows","limit":100}`)},
-		{refused("search_notes", `{"query":"harbour plans of the northern quay"}`, "no results for this query were found"), accepted("search_notes", `{"query":"harbour plans"}`)},
-		{refused("get_rates", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), accepted("get_rates", `{"codes":["EUR","USD"]}`)},
-		{refused("create_event", `{"start":"tomorrow at 3"}`, "start must be an ISO 8601 timestamp with offset"), accepted("create_event", `{"start":"2031-05-07T15:00:00+02:00"}`)},
-		{refused("place_bid", `{"lot":"W77812"}`, "currency is required"), accepted("place_bid", `{"lot":"W77812","currency":"EUR"}`)},
-		{refused("read_log", `{"path":"/var/W77812.log"}`, "file is too large, use offset and limit to read portions"), accepted("read_log", `{"path":"/var/W77812.log","offset":1,"limit":200}`)},
-		{refused("get_board", `{"board":"W77812","verbose":true}`, "unknown argument verbose"), accepted("get_board", `{"board":"W77812"}`)},
-		{refused("pay_invoice", `{"method":"visa"}`, "payment method not found"), call("get_customer", `{"name":"Ada Byron"}`, `{"methods":["card_55812"]}`), accepted("pay_invoice", `{"method":"card_55812"}`)},
-		{refused("read_file", `{"path":"/home/marlo/notes.md"}`, "access denied, path outside of allowed directories"), call("list_allowed_directories", `{}`, "/srv/w77812"), accepted("read_file", `{"path":"/srv/w77812/notes.md"}`)},
-		{refused("get_parcel", `{"parcel_id":"PX-4411-0"}`, "parcel not found for this customer"), user("Sorry, the parcel is PX-7719-3."), accepted("get_parcel", `{"parcel_id":"PX-7719-3"}`)},
-		{refused("exchange_shipped_items", `{"order_id":"W77812"}`, "non-shipped order cannot be exchanged"), accepted("modify_pending_items", `{"order_id":"W77812"}`)},
+		{refused("set_shade", `{"shade":"four"}`, "shade is not in the expected form"), acceptedCommand("set_shade", `{"shade":"4"}`)},
+		{refused("check_in", `{"booking":"q1w2e3"}`, "booking was not found"), acceptedCommand("check_in", `{"booking":"Q1W2E3"}`)},
+		{refused("get_ticket", `{"ticket_id":"W77812"}`, "ticket_id is not in the expected form"), acceptedCommand("get_ticket", `{"ticket_id":"#W77812"}`)},
+		{refused("cancel_trip", `{"reason":"changed mind"}`, "invalid reason, must be one of: 'no longer needed', 'ordered by mistake'"), acceptedCommand("cancel_trip", `{"reason":"no longer needed"}`)},
+		{refused("search_mail", `{"query":"rows","limit":500}`, "limit must be between 1 and 100"), acceptedCommand("search_mail", `{"query":"rows","limit":100}`)},
+		{refused("search_notes", `{"query":"harbour plans of the northern quay"}`, "no results for this query were found"), acceptedCommand("search_notes", `{"query":"harbour plans"}`)},
+		{refused("get_rates", `{"codes":["EUR","USD","CHF"]}`, "too many codes were given at once"), acceptedCommand("get_rates", `{"codes":["EUR","USD"]}`)},
+		{refused("create_event", `{"start":"tomorrow at 3"}`, "start must be an ISO 8601 timestamp with offset"), acceptedCommand("create_event", `{"start":"2031-05-07T15:00:00+02:00"}`)},
+		{refused("place_bid", `{"lot":"W77812"}`, "currency is required"), acceptedCommand("place_bid", `{"lot":"W77812","currency":"EUR"}`)},
+		{refused("read_log", `{"path":"/var/W77812.log"}`, "file is too large, use offset and limit to read portions"), acceptedCommand("read_log", `{"path":"/var/W77812.log","offset":1,"limit":200}`)},
+		{refused("get_board", `{"board":"W77812","verbose":true}`, "unknown argument verbose"), acceptedCommand("get_board", `{"board":"W77812"}`)},
+		{refused("pay_invoice", `{"method":"visa"}`, "payment method not found"), call("get_customer", `{"name":"Ada Byron"}`, `{"methods":["card_55812"]}`), acceptedCommand("pay_invoice", `{"method":"card_55812"}`)},
+		{refused("read_file", `{"path":"/home/marlo/notes.md"}`, "access denied, path outside of allowed directories"), call("list_allowed_directories", `{}`, "/srv/w77812"), acceptedCommand("read_file", `{"path":"/srv/w77812/notes.md"}`)},
+		{refused("get_parcel", `{"parcel_id":"PX-4411-0"}`, "parcel not found for this customer"), user("Sorry, the parcel is PX-7719-3."), acceptedCommand("get_parcel", `{"parcel_id":"PX-7719-3"}`)},
+		{refused("exchange_shipped_items", `{"order_id":"W77812"}`, "non-shipped order cannot be exchanged"), acceptedCommand("modify_pending_items", `{"order_id":"W77812"}`)},
 		{refused("change_seat", `{"booking":"W77812"}`, "a basic fare cannot be changed"), call("get_booking", `{"booking":"W77812"}`, `{"fare":"basic"}`)},
 		{refused("change_bag", `{"parcel":"W77812"}`, "a sealed parcel cannot be changed"), call("get_parcel_state", `{"parcel":"W77812"}`, `{"sealed":true}`)},
 		{refused("change_box", `{"parcel":"W77813"}`, "a sealed box cannot be changed"), call("get_parcel_state", `{"parcel":"W77813"}`, `{"sealed":true}`)},
-		{refused("close_account", `{"account":"W77812"}`, "account cannot be closed with an unpaid balance"), accepted("settle_account", `{"account":"W77812"}`), accepted("close_account", `{"account":"W77812"}`)},
+		{refused("close_account", `{"account":"W77812"}`, "account cannot be closed with an unpaid balance"), acceptedCommand("settle_account", `{"account":"W77812"}`), acceptedCommand("close_account", `{"account":"W77812"}`)},
 		{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)},
 		{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)},
 		{ran("fd --glob-all rows", "error: unexpected argument '--glob-all' found", 2), ran("fd --glob rows", "ok", 0)},
@@ -51,7 +51,7 @@ func TestWordingOfEachKindOfRepair(t *testing.T) {
 	b.distil()
 	var got strings.Builder
 	for _, slug := range b.slugs() {
-		l := b.lesson(slug)
+		l := b.toLesson(slug)
 		fmt.Fprintf(&got, "%s (%s, %d)\n  %s\n  %s\n  keywords %q, errors %q, tools %q\n", l.Slug, l.Outcome, len(l.Evidence), l.Title, l.Trigger.Description, l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tools)
 		got.WriteString("  " + strings.ReplaceAll(strings.TrimSpace(l.Advice), "\n", "\n  ") + "\n\n")
 	}

@@ -17,36 +17,36 @@ import (
 	"precept/internal/session"
 )
 
-// work is the state of distilling one tenant: the notes of earlier walks, and their changes.
+// work is the state of a run for one tenant. It holds the notes of earlier runs and their changes.
 type work struct {
 	Distiller     *Distiller
 	tenant, claim string
-	orgWords      bool // the store has one tenant: a lesson may use words of the organisation
+	orgWords      bool // a lesson may use words of the organisation, because the store has only one tenant
 	summary       *Summary
 	book          *lesson.Book
 	archived      []*lesson.Lesson // archived and rejected lessons: a rejected lesson is not proposed again
 	cases         map[string]*Case
-	changed       map[string]*Case       // changed since the last write
-	errors        map[string][]seenError // errors by case, for testing the triggers of drafts
+	changedCases  map[string]*Case       // changed since the last write
+	errorsByCase  map[string][]seenError // errors by case, for testing the triggers of drafts
 	marks         map[session.ID][]byte  // encoded marks that are not written yet
 	opinionSums   opinionSums
 	support       map[string]support // changed since the last write, by lesson
 	judging       judging
-	traffic       []captured // captured sessions, for testing the triggers of a model
+	traffic       []capturedSession // captured sessions, for testing the triggers of a model
 }
 
-// judging is the state of the questions to the judge, a model that proposes lessons.
+// judging is the state of the questions to the judge.
 type judging struct {
-	asked     []*question
-	errors    int   // consecutive errors of the judge
-	lastError error // most recent error of the judge
+	openQuestions []*question
+	errorCount    int   // consecutive errors of the judge
+	lastError     error // most recent error of the judge
 }
 
-// mark is the note that one kind of judge stores about a session that it has read.
+// mark is the note about a session that one judge has read.
 type mark struct {
 	Hash     string    `json:"hash"`
 	Row      string    `json:"row,omitempty"`   // rowDigest of the session
-	Cases    []string  `json:"cases,omitempty"` // short keys of what the session added to cases and lessons (addOnce)
+	Counted  []string  `json:"cases,omitempty"` // short keys of what the session added to cases and lessons (addOnce)
 	Opinions Opinions  `json:"said,omitempty"`  // opinions of the judge about the lessons of the session
 	Texts    textNames `json:"texts,omitempty"` // text of each lesson in Opinions
 }
@@ -59,7 +59,7 @@ func (w *work) judgeName() string {
 	return w.Distiller.o.Judge.Name()
 }
 
-// readNotes reads the lessons, the opinions, the traffic and the cases of the tenant.
+// readNotes reads the lessons, the opinions, the captured sessions and the cases of the tenant.
 func (w *work) readNotes(ctx context.Context) error {
 	var err error
 	if w.book, _, err = w.Distiller.o.Bank.List(ctx); err != nil {
@@ -84,9 +84,9 @@ func (w *work) readNotes(ctx context.Context) error {
 	})
 }
 
-// rowDigest returns a digest of what changes in the row of a session when a turn or its settlement is stored. The time
-// of the newest request is not enough: a replica may store the row while the upstream still answers, and the exchange
-// later, with a row that has the reply. The close of the session changes the digest once more.
+// rowDigest returns a digest that changes whenever a turn of a session, or its close, is stored. The time of the newest
+// request alone is not enough, because a replica may store the row while the upstream still answers, and the exchange
+// later, together with a row that has the reply.
 func rowDigest(r *session.Row, a *session.Applied) string {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %d ", r.Seen.UnixMicro(), a.Version)
@@ -95,7 +95,7 @@ func rowDigest(r *session.Row, a *session.Applied) string {
 }
 
 // readSession reads one session, unless its mark shows that the session is unchanged. An error ends the walk over the
-// sessions; a panic in the rules does not.
+// sessions. A panic in the rules does not end the walk.
 func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -128,7 +128,7 @@ func (w *work) readSession(ctx context.Context, r session.Row, a session.Applied
 		w.summary.Unchanged++
 		return nil
 	}
-	next := mark{Hash: hash, Row: digest, Cases: last.Cases, Opinions: last.Opinions, Texts: last.Texts}
+	next := mark{Hash: hash, Row: digest, Counted: last.Counted, Opinions: last.Opinions, Texts: last.Texts}
 	switch {
 	case hash == last.Hash:
 		w.summary.Unchanged++
@@ -151,7 +151,7 @@ func (w *work) writeMarks(ctx context.Context, id session.ID, marks map[string]m
 		return err
 	}
 	w.marks[id] = data
-	if len(w.marks) >= batch || w.Distiller.o.Judge != nil {
+	if len(w.marks) >= notesBatch || w.Distiller.o.Judge != nil {
 		return w.flush(ctx)
 	}
 	return nil
@@ -191,17 +191,17 @@ func (w *work) applyRules(s *Session, m *mark) {
 			w.reportFailure(s, &panicError{v, debug.Stack()})
 		}
 	}()
-	r := prepare(s, w.orgWords)
+	r := parseSession(s, w.orgWords)
 	w.summary.Judged++
 	for _, c := range append(r.failures(), r.personOccurrences()...) {
 		w.addToCase(&c.failure, m)
-		if len(w.errors[c.failure.Key]) < 3 && len(w.errors) < 4096 {
-			w.errors[c.failure.Key] = append(w.errors[c.failure.Key], c.testError)
+		if len(w.errorsByCase[c.failure.Key]) < 3 && len(w.errorsByCase) < 4096 {
+			w.errorsByCase[c.failure.Key] = append(w.errorsByCase[c.failure.Key], c.testError)
 		}
 	}
 }
 
-// addToCase adds an occurrence in a session to its case. The session and each of its fixes count once, even if the
+// addToCase adds an occurrence in a session to its case. The session and each of its fixes count only once, even if the
 // session continues and is read again.
 func (w *work) addToCase(c *Case, m *mark) {
 	first := m.addOnce(c.Key)
@@ -214,7 +214,7 @@ func (w *work) addToCase(c *Case, m *mark) {
 			continue
 		}
 		if m.addOnce(c.Key + "|" + h.fix().key()) {
-			if m.addOnce("lesson|" + c.groupOf(&h)) {
+			if m.addOnce("lesson|" + c.groupKey(&h)) {
 				h.Distinct = 1
 			}
 			fixes = append(fixes, h)
@@ -234,39 +234,39 @@ func (w *work) addToCase(c *Case, m *mark) {
 	switch {
 	case old != nil:
 		old.add(c)
-		w.changed[c.Key] = old
+		w.changedCases[c.Key] = old
 	case len(w.cases) < maxCases:
 		w.cases[c.Key] = c
-		w.changed[c.Key] = c
+		w.changedCases[c.Key] = c
 	}
 }
 
-// maxAdded is the maximum number of additions of one session to cases and lessons.
+// maxAdded is the maximum length of mark.Counted.
 const maxAdded = 128
 
-// addOnce reports whether the session adds key for the first time, and records key. A full list records nothing
-// more, and addOnce returns false.
+// addOnce records key, and reports whether the session adds key for the first time. If the list is full, addOnce
+// records nothing and returns false.
 func (m *mark) addOnce(key string) bool {
 	sum := shortKey(key)
-	if slices.Contains(m.Cases, sum) || len(m.Cases) >= maxAdded {
+	if slices.Contains(m.Counted, sum) || len(m.Counted) >= maxAdded {
 		return false
 	}
-	m.Cases = append(m.Cases, sum)
+	m.Counted = append(m.Counted, sum)
 	return true
 }
 
-// maxCases is the maximum number of cases of a tenant, so that invented failures cannot fill the
-// store.
+// maxCases is the maximum number of cases of a tenant. Without a limit, invented failures could fill the store.
 const maxCases = 5000
 
-// flush writes the notes and renews the claim, the lease by which only one distiller reads a tenant.
+// flush writes the changed marks and notes, and renews the claim on the tenant. It fails if another distiller has the
+// claim.
 func (w *work) flush(ctx context.Context) error {
 	if w.Distiller.o.DryRun {
 		w.marks = map[session.ID][]byte{}
 		return nil
 	}
 	notes := map[string][]byte{}
-	for key, c := range w.changed {
+	for key, c := range w.changedCases {
 		data, err := json.Marshal(c)
 		if err != nil {
 			return err
@@ -286,7 +286,7 @@ func (w *work) flush(ctx context.Context) error {
 	if len(w.marks)+len(notes) == 0 {
 		return nil
 	}
-	ok, err := w.Distiller.o.Notes.Claim(ctx, w.claim, w.Distiller.o.Owner, w.Distiller.o.Now(), claimFor)
+	ok, err := w.Distiller.o.Notes.Claim(ctx, w.claim, w.Distiller.o.Owner, w.Distiller.o.Now(), claimDuration)
 	if err != nil {
 		return fmt.Errorf("distill: %w", err)
 	}
@@ -297,11 +297,11 @@ func (w *work) flush(ctx context.Context) error {
 		return fmt.Errorf("distill: %w", err)
 	}
 	w.marks = map[session.ID][]byte{}
-	w.changed, w.opinionSums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
+	w.changedCases, w.opinionSums.changed, w.support = map[string]*Case{}, nil, map[string]support{}
 	return nil
 }
 
-// proposeGrown proposes the lessons of the cases that have grown since their last proposal.
+// proposeGrown proposes the lessons of the cases that have changed since their last proposal.
 func (w *work) proposeGrown(ctx context.Context) error {
 	if w.Distiller.o.Judge != nil {
 		return nil
@@ -332,7 +332,7 @@ func (w *work) proposeGrown(ctx context.Context) error {
 		for _, drafted := range d.cases {
 			c := w.cases[drafted.Key]
 			c.Open = false
-			w.changed[c.Key] = c
+			w.changedCases[c.Key] = c
 		}
 	}
 	return w.flush(ctx)
