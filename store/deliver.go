@@ -25,6 +25,7 @@ const (
 	minReadBytes  = 1 << 12                // bytes read back for one delivery after deliveries that took too long
 	startBytes    = 1 << 17                // maximum bytes read back for one delivery during a start
 	overtakeBytes = 1 << 20                // maximum bytes read back for one call of overtake
+	raiseAfter    = 8                      // deliveries in time after which the next deliveries may be larger
 	overtakeRows  = 10_000                 // maximum number of rows that one call of overtake examines
 	// safeAge is the time between a delivery to a backend server and the deletion of its rows from the outbox. A
 	// server that dies may lose the writes that it acknowledged in its last seconds.
@@ -58,7 +59,8 @@ type shipper struct {
 
 	undelivered batch // rows that the shipper took from the handoff and has not delivered
 	err         error // error of the last delivery
-	slow        int   // deliveries that took too long, less the deliveries that succeeded since; each divides maxRead by 4
+	slow        int   // divisions of maxRead by 4, because deliveries took too long
+	inTime      int   // deliveries in time since the last change of slow
 	overtakenTo int64 // sequence number up to which overtake has delivered rows; these rows are later delivered again in order
 	due         shipperDue
 	safe        safety
@@ -274,9 +276,11 @@ func (d *shipper) maxRead() int64 { return max(minReadBytes, int64(readBytes)>>(
 func (d *shipper) adjustMaxRead(err error) {
 	switch {
 	case isTimeout(err):
-		d.slow = min(d.slow+1, 5)
-	case err == nil:
-		d.slow = max(d.slow-1, 0)
+		d.slow, d.inTime = min(d.slow+1, 5), 0
+	case err == nil && d.slow > 0:
+		if d.inTime++; d.inTime == raiseAfter {
+			d.slow, d.inTime = d.slow-1, 0
+		}
 	}
 }
 
