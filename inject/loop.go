@@ -27,17 +27,17 @@ type loop struct {
 func (w *work) findLoops() (fresh int64) {
 	state := &w.rec.Lessons.Loops
 	for _, l := range w.detected(state) {
-		if len(state.Warned) >= maxLoops {
+		if len(state.WarnedCalls) >= maxLoops {
 			return fresh
 		}
 		at, warned, ok := w.resultOf(l)
 		if !ok {
 			continue
 		}
-		if state.Warned == nil {
-			state.Warned = make(map[string]bool)
+		if state.WarnedCalls == nil {
+			state.WarnedCalls = make(map[string]bool)
 		}
-		state.Warned[l.CallID], w.rec.State.Dirty = true, true
+		state.WarnedCalls[l.CallID], w.rec.State.Dirty = true, true
 		if warned { // another precept between the agent and this one has inserted the warning
 			continue
 		}
@@ -71,11 +71,11 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 		return c, ok
 	}
 	if !w.input.Request.Delta {
-		state.Delta = nil
-		return w.input.Results.Loops(w.input.Request, state.Warned, recall)
+		state.DeltaState = nil
+		return w.input.Results.Loops(w.input.Request, state.WarnedCalls, recall)
 	}
-	loops, next := detect.LoopsSince(state.Delta, w.input.Request, state.Warned, recall)
-	state.Delta, w.rec.State.Dirty = next, true
+	loops, next := detect.LoopsSince(state.DeltaState, w.input.Request, state.WarnedCalls, recall)
+	state.DeltaState, w.rec.State.Dirty = next, true
 	return loops
 }
 

@@ -259,13 +259,13 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 			w.watch(u, picks, actions)
 			return
 		}
-		given, added := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Spent)
+		given, added := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Picks)
 		w.watch(u, added, actions)
 		picks, u.State.Dirty = append(given, added...), true
 	})
 	for i := range picks {
 		if picks[i].Slug != trial.LoopArm.Slug() {
-			w.rec.Lessons.Spent++
+			w.rec.Lessons.Picks++
 		}
 	}
 	w.plan.Picks = append(w.plan.Picks, picks...)

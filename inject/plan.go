@@ -115,7 +115,7 @@ func (in *Injector) Plan(rec *session.Record, t Input) Plan {
 // inserted. An excluded session keeps its earlier blocks and gets no new lesson.
 func (w *work) idleReason() string {
 	switch {
-	case w.rec.State.Refused:
+	case w.rec.State.PassThrough:
 		return SkipRefused
 	case w.bare() && !w.losesSection():
 		return SkipExcluded
@@ -176,7 +176,7 @@ func (w *work) excluded() (yes bool) {
 // gets no further insertions and stays in the experiment with its arms and reward: only treated
 // sessions can be refused, so leaving them out would bias the comparison (intention to treat).
 func (in *Injector) RecordRefusal(rec *session.Record) {
-	rec.State.Refused, rec.State.Dirty = true, true
+	rec.State.PassThrough, rec.State.Dirty = true, true
 	rec.Assignment.Refused = true
 	rec.Lessons.Blocks = nil
 }
@@ -184,7 +184,7 @@ func (in *Injector) RecordRefusal(rec *session.Record) {
 // RecordRefusedCuts records that the upstream accepted a request without insertions only with all its sections.
 // The session keeps its lessons and its arms, and loses no further section.
 func (in *Injector) RecordRefusedCuts(rec *session.Record) {
-	rec.State.Uncut, rec.State.Dirty = true, true
+	rec.State.NoDeletions, rec.State.Dirty = true, true
 	rec.Assignment.Uncut = true
 }
 
@@ -203,7 +203,7 @@ type work struct {
 // addBlock inserts a block into this request, and adds the block to the record, from which every later request gets the
 // block again.
 func (w *work) addBlock(at spot, b session.Block) {
-	b.Anchor, b.Turn, b.Once = at.anchor, w.rec.Thread.Turns, w.input.Request.Delta
+	b.Anchor, b.Turn, b.KeptByProvider = at.anchor, w.rec.Thread.Turns, w.input.Request.Delta
 	w.rec.Lessons.Blocks = append(w.rec.Lessons.Blocks, b)
 	w.insert(at.item, at.block, &b)
 }

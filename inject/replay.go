@@ -50,7 +50,7 @@ func (w *work) isDue(b *session.Block) bool {
 	if !w.input.Request.Delta {
 		return true
 	}
-	if w.plan.Kind == session.NewTurn || !b.Once {
+	if w.plan.Kind == session.NewTurn || !b.KeptByProvider {
 		return false
 	}
 	switch w.plan.Kind {
@@ -71,7 +71,7 @@ func (w *work) isDue(b *session.Block) bool {
 // position only: a sub-agent with the same session name has another list, and every turn of the
 // sub-agent would search the whole list.
 func (w *work) find(b *session.Block) (item, block int, ok bool) {
-	if b.Gone && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
+	if b.AnchorRemoved && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
 		if i < 0 || i >= w.input.Request.Len() || w.input.Request.Role(i) != b.Anchor.Role || w.input.Request.Hash(i) != b.Anchor.Hash {
 			return 0, 0, false
@@ -85,7 +85,7 @@ func (w *work) find(b *session.Block) (item, block int, ok bool) {
 // too.
 func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
-	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
+	if b.AnchorRemoved || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
 		return 0, 0, false
 	}
 	if i < 0 || i >= min(w.rec.Thread.ItemsBefore, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
@@ -104,8 +104,8 @@ func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 }
 
 func (w *work) setGone(b *session.Block, gone bool) {
-	if b.Gone != gone {
-		b.Gone = gone
+	if b.AnchorRemoved != gone {
+		b.AnchorRemoved = gone
 		w.rec.State.Dirty = true
 	}
 }
@@ -121,22 +121,22 @@ func (w *work) reapply() {
 	}
 	again := 0
 	for i := range w.rec.Lessons.Blocks {
-		if w.rec.Lessons.Blocks[i].Again {
+		if w.rec.Lessons.Blocks[i].Supersedes {
 			again++
 		}
 	}
 	isMissing := func(slug string) bool { return !w.live[slug] }
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
-		if !b.Gone || b.Moved || b.Loop || !slices.ContainsFunc(b.Slugs, isMissing) || again >= maxReapplied {
+		if !b.AnchorRemoved || b.Superseded || b.Loop || !slices.ContainsFunc(b.Slugs, isMissing) || again >= maxReapplied {
 			continue
 		}
 		at, ok := w.wordsSpot()
 		if !ok {
 			return
 		}
-		b.Moved = true
-		w.addBlock(at, session.Block{Text: b.Text, Slugs: b.Slugs, Again: true})
+		b.Superseded = true
+		w.addBlock(at, session.Block{Text: b.Text, Slugs: b.Slugs, Supersedes: true})
 		again++
 	}
 }

@@ -26,7 +26,7 @@ type headSection struct {
 // exactly once is left alone, and so is every section of a head above rules.MaxHead.
 func (w *work) sections() {
 	registry := w.input.Rules
-	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.Uncut {
+	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.NoDeletions {
 		return
 	}
 	found := w.removableSections(registry)

@@ -36,7 +36,7 @@ func (t *turn) decide() {
 		return
 	}
 	view.Book, view.Beliefs, view.Results = t.book, t.p.opts.Beliefs(t.in.identity.tenant), &t.plan.results
-	view.Rules, view.Unlearned = t.p.opts.rules(), !t.query.Learn || rec.OptOut.Asked
+	view.Rules, view.Unlearned = t.p.opts.rules(), !t.query.Learn || rec.OptOut.ByRequest
 	if t.p.opts.Meaning != nil {
 		view.Meaning = t.p.opts.Meaning(rec.Identity.ID)
 	}
@@ -48,7 +48,7 @@ func (t *turn) decide() {
 		rec.Await(t.plan.number) // the recorder searches the turn for paths with an opt-out, and then calls Judged
 	} else {
 		rec.Judged(t.plan.number, true)
-		rec.OptOut.Asked = rec.OptOut.Asked || t.query.Claim.LearnOff
+		rec.OptOut.ByRequest = rec.OptOut.ByRequest || t.query.Claim.LearnOff
 	}
 	t.skip = t.plan.insert.Skip
 	t.p.opts.Consulted.countMatch(t.plan.insert.Matched)
@@ -72,8 +72,8 @@ func (t *turn) replayBlocks() {
 	if side && !(repeatsConversation(why) && rec.ContinuesUnderSystemText(t.in.req)) {
 		return
 	}
-	if !rec.State.Beyond {
-		rec.State.Beyond, rec.State.Dirty = true, true
+	if !rec.State.OverLimit {
+		rec.State.OverLimit, rec.State.Dirty = true, true
 		limit := "limits.inspect_bytes"
 		if t.in.body.exceeds == label.UninspectedItems {
 			limit = "limits.items"

@@ -43,10 +43,10 @@ func (m mailbox) setOwed(request string, owed bool) {
 	}
 	m.ses.Record.Mutex.Lock()
 	defer m.ses.Record.Mutex.Unlock()
-	m.ses.Record.Mailbox.Owed = slices.DeleteFunc(m.ses.Record.Mailbox.Owed, func(id string) bool { return id == request })
+	m.ses.Record.Mailbox.Pending = slices.DeleteFunc(m.ses.Record.Mailbox.Pending, func(id string) bool { return id == request })
 	if owed {
-		m.ses.Record.Mailbox.Owed = append(m.ses.Record.Mailbox.Owed, request)
-		m.ses.Record.Mailbox.Owed = m.ses.Record.Mailbox.Owed[max(0, len(m.ses.Record.Mailbox.Owed)-maxOwed):]
+		m.ses.Record.Mailbox.Pending = append(m.ses.Record.Mailbox.Pending, request)
+		m.ses.Record.Mailbox.Pending = m.ses.Record.Mailbox.Pending[max(0, len(m.ses.Record.Mailbox.Pending)-maxOwed):]
 	}
 	m.ses.Record.State.Dirty = true
 }
@@ -56,7 +56,7 @@ func (m mailbox) setOwed(request string, owed bool) {
 func (m mailbox) collect(ctx context.Context) {
 	busy := m.pending.get(m.ses.Record.Identity.ID)
 	m.ses.Record.Mutex.Lock()
-	owed := slices.Clone(m.ses.Record.Mailbox.Owed)
+	owed := slices.Clone(m.ses.Record.Mailbox.Pending)
 	m.ses.Record.Mutex.Unlock()
 	if busy == nil && len(owed) == 0 {
 		return
@@ -77,10 +77,10 @@ func (m mailbox) collect(ctx context.Context) {
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // an empty text has no answers
 		m.ses.Record.Mutex.Lock()
-		if box := &m.ses.Record.Mailbox; slices.Contains(box.Owed, request) { // otherwise a parallel turn has the answers
-			box.Owed = slices.DeleteFunc(box.Owed, func(id string) bool { return id == request })
+		if box := &m.ses.Record.Mailbox; slices.Contains(box.Pending, request) { // otherwise a parallel turn has the answers
+			box.Pending = slices.DeleteFunc(box.Pending, func(id string) bool { return id == request })
 			if len(list) == 0 && late != "" {
-				box.Owed = append(box.Owed, late)
+				box.Pending = append(box.Pending, late)
 			}
 			deliver(m.ses.Record, list)
 		}

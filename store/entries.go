@@ -124,7 +124,7 @@ func insertionIndex(b *session.Block, list []Entry, newestUser int) int {
 
 // blockEntry returns the entry of a block. A loop warning quotes a call of the agent, and is redacted.
 func blockEntry(b *session.Block, r *redact.Redactor) Entry {
-	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Again: b.Again}
+	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Again: b.Supersedes}
 	if b.Loop {
 		r.Reset()
 		e.Text = r.Text(b.Text)

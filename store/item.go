@@ -149,7 +149,7 @@ func (s *itemBuilder) itemOfRecord(ctx context.Context, l *session.Listed, rec *
 		ID: l.Row.ID.String(), Name: rec.Identity.Name, Tenant: l.Row.Tenant, Agent: rec.Identity.Agent, Model: rec.Identity.Model, Dialect: rec.Identity.Dialect.String(), Method: string(rec.Identity.Method),
 		Started: l.Row.Started, Seen: l.Row.Seen, Closed: l.Row.Closed || l.Applied.Version > 0, Turns: rec.Thread.Turns, Loops: rec.Lessons.Loops.Count,
 		Matched: append([]string{}, rec.Lessons.Matched...), Injected: []string{}, Withheld: []string{},
-		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, ExcludedFor: rec.Assignment.ExcludedFor, Refused: rec.State.Refused,
+		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, ExcludedFor: rec.Assignment.ExcludedFor, Refused: rec.State.PassThrough,
 		Input: rec.Thread.Used.Input, Cached: rec.Thread.Used.Cached, Verdict: StillOpen,
 	}
 	s.archive.addFacts(&x, rec)

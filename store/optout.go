@@ -54,7 +54,7 @@ func (o *optOutFilter) recordJudgement(ses *Session, x *sample.Exchange, out boo
 		x.New, x.NewFrom, x.Repeated = x.New[n:], x.NewFrom+n, 0
 	}
 	ses.Record.Judged(x.Turn, out)
-	ses.Record.OptOut.Asked = ses.Record.OptOut.Asked || out
+	ses.Record.OptOut.ByRequest = ses.Record.OptOut.ByRequest || out
 	if !out {
 		o.queueUnitRow(ses)
 	}
@@ -75,7 +75,7 @@ func (o *optOutFilter) isSilent(ctx context.Context, tenant string, id session.I
 	look := func() (silent, open bool) {
 		ses.Record.Mutex.Lock()
 		defer ses.Record.Mutex.Unlock()
-		return ses.Record.Identity.Tenant == tenant && ses.Record.Silent(), !ses.Record.Visible() && len(ses.Record.OptOut.Unjudged) > 0
+		return ses.Record.Identity.Tenant == tenant && ses.Record.Silent(), !ses.Record.Visible() && len(ses.Record.OptOut.PendingTurns) > 0
 	}
 	silent, open := look()
 	for i := 0; open && i < maxTries && ctx.Err() == nil; i++ {
@@ -103,8 +103,8 @@ func (o *optOutFilter) queueUnitRow(ses *Session) {
 	}
 	defer unit.pins.Add(-1)
 	unit.Record.Mutex.Lock()
-	first := unit.Record.Unit.IsRun && !unit.Record.OptOut.Kept
-	unit.Record.OptOut.Kept = unit.Record.OptOut.Kept || first
+	first := unit.Record.Unit.IsRun && !unit.Record.OptOut.HasStorableSession
+	unit.Record.OptOut.HasStorableSession = unit.Record.OptOut.HasStorableSession || first
 	unit.Record.Mutex.Unlock()
 	if !first {
 		return

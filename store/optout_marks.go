@@ -108,7 +108,7 @@ func (h *optOutMarks) apply(rec *session.Record) {
 		return
 	}
 	rec.Hide(session.OptOutMark{Turns: int(v.Turns), Items: int(v.Items)})
-	rec.OptOut.Asked = true
+	rec.OptOut.ByRequest = true
 }
 
 // save writes new marks to the outbox.

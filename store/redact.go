@@ -35,7 +35,7 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 		ses.numbers = redact.NewNumbers(nil)
 	}
 	ses.Record.Mutex.Lock()
-	ses.numbers.Raise(ses.Record.State.Placeholders)
+	ses.numbers.Raise(ses.Record.State.LastPlaceholder)
 	ses.Record.Mutex.Unlock()
 	r.Continue(ses.numbers)
 	o.redact(r, x)
@@ -47,8 +47,8 @@ func (o *optOutFilter) redactTurn(r *redact.Redactor, x *sample.Exchange) {
 	}
 	highest := ses.numbers.Highest()
 	ses.Record.Mutex.Lock()
-	changed := !maps.Equal(ses.Record.State.Placeholders, highest)
-	ses.Record.State.Placeholders = highest
+	changed := !maps.Equal(ses.Record.State.LastPlaceholder, highest)
+	ses.Record.State.LastPlaceholder = highest
 	ses.Record.Mutex.Unlock()
 	if changed {
 		o.changes.requeueRow(ses)
@@ -115,16 +115,16 @@ func (o *optOutFilter) row(r *redact.Redactor, ses *Session) (session.Row, bool)
 	if ses.forgotten.Load() {
 		return session.Row{}, false
 	}
-	ses.unjudged.Store(len(ses.Record.OptOut.Unjudged) > 0)
-	if ses.Record.Unit.IsRun && !ses.Record.OptOut.Kept { // all turns so far opted out, or are not judged
+	ses.unjudged.Store(len(ses.Record.OptOut.PendingTurns) > 0)
+	if ses.Record.Unit.IsRun && !ses.Record.OptOut.HasStorableSession { // all turns so far opted out, or are not judged
 		ses.silent.Store(true)
 		return session.Row{}, false
 	}
 	silent := ses.Record.Silent()
-	if m, ok := ses.Record.OptOutMark(); ok && ses.Record.OptOut.Asked && ses.Record.Identity.Method != session.ByNew && ses.Record.Identity.Method != session.ByEcho {
+	if m, ok := ses.Record.OptOutMark(); ok && ses.Record.OptOut.ByRequest && ses.Record.Identity.Method != session.ByNew && ses.Record.Identity.Method != session.ByEcho {
 		o.marks.announceLater(ses.Record.Identity.ID, m)
 	}
-	isMarked := ses.Record.OptOut.Asked && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)
+	isMarked := ses.Record.OptOut.ByRequest && o.marks.add(ses.Record.Identity.ID, ses.Record.Thread.Turns, ses.Record.Thread.Items)
 	ses.silent.Store(silent && !isMarked)
 	if silent || !ses.Record.Visible() {
 		return session.Row{}, false

@@ -85,8 +85,8 @@ func (s *sessions) acquireInMemory(id session.ID) *Session { return s.live.get(i
 
 func (s *sessions) add(rec *session.Record) *Session {
 	s.marks.apply(rec)
-	ses := s.live.add(rec, !rec.State.StandIn && !rec.Unit.IsRun, s.now(), s.state.progress())
-	if ses != nil && ses.Record == rec && rec.State.StandIn {
+	ses := s.live.add(rec, !rec.State.Provisional && !rec.Unit.IsRun, s.now(), s.state.progress())
+	if ses != nil && ses.Record == rec && rec.State.Provisional {
 		ses.unsure.Store(true)
 	}
 	return ses
@@ -166,11 +166,11 @@ func (s *sessions) refresh(ctx context.Context, ses *Session) {
 	defer ses.Record.Mutex.Unlock()
 	ses.unsure.Store(false)
 	switch {
-	case ses.Record.State.StandIn && !rec.State.StandIn:
+	case ses.Record.State.Provisional && !rec.State.Provisional:
 		ses.Record.Adopt(rec)
 		ses.Record.Assignment.Exclude(trial.ExcludedLate)
 		ses.Record.State.Dirty = true
-	case rec.State.StandIn && !ses.Record.State.StandIn:
+	case rec.State.Provisional && !ses.Record.State.Provisional:
 	case rec.Thread.Turns > ses.Record.Thread.Turns || rec.Thread.Turns == ses.Record.Thread.Turns && rec.Identity.Seen.After(ses.Record.Identity.Seen):
 		ses.Record.Adopt(rec)
 	}
@@ -194,10 +194,10 @@ func (s *sessions) rejoin(ctx context.Context, unit *Session) {
 	unit.Record.Mutex.Lock()
 	defer unit.Record.Mutex.Unlock()
 	unit.unsure.Store(false)
-	if unit.Record.State.StandIn && !rec.State.StandIn {
+	if unit.Record.State.Provisional && !rec.State.Provisional {
 		unit.Record.Adopt(rec)
 		unit.Record.Assignment.Exclude(trial.ExcludedLate)
-		unit.Record.State.Dirty, unit.Record.OptOut.Kept = true, true
+		unit.Record.State.Dirty, unit.Record.OptOut.HasStorableSession = true, true
 		return
 	}
 	unit.Record.Join(rec)
@@ -223,7 +223,7 @@ func (s *sessions) applyOptOut(ctx context.Context, rec *session.Record, items i
 		rec.Hide(assumed)
 	case ok:
 		rec.Hide(m)
-		rec.OptOut.Asked = true
+		rec.OptOut.ByRequest = true
 	}
 }
 
@@ -258,7 +258,7 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 		ses.Record.Mutex.Unlock()
 		ses.pins.Add(-1)
 	}
-	if inMemory != nil && !inMemory.State.StandIn && !s.hasFleet() { // no other process can have written a newer row
+	if inMemory != nil && !inMemory.State.Provisional && !s.hasFleet() { // no other process can have written a newer row
 		return inMemory
 	}
 	stored := &session.Record{Identity: session.Identity{ID: row.ID, Tenant: row.Tenant}}
@@ -270,10 +270,10 @@ func (s *sessions) newest(row *session.Row) *session.Record {
 			s.failed(label.StepDecode, err)
 		}
 	}
-	if inMemory == nil || stored.Thread.Turns > inMemory.Thread.Turns || inMemory.State.StandIn && !stored.State.StandIn {
+	if inMemory == nil || stored.Thread.Turns > inMemory.Thread.Turns || inMemory.State.Provisional && !stored.State.Provisional {
 		return stored
 	}
-	if inMemory.Shared() && inMemory.State.StandIn == stored.State.StandIn && len(row.Data) > 0 {
+	if inMemory.Shared() && inMemory.State.Provisional == stored.State.Provisional && len(row.Data) > 0 {
 		inMemory.Join(stored)
 	}
 	return inMemory

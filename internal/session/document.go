@@ -75,7 +75,7 @@ func Decode(id ID, data []byte) (*Record, error) {
 		return fail(err)
 	}
 	r := d.record()
-	r.Identity.ID, r.OptOut.Kept = id, r.Unit.IsRun
+	r.Identity.ID, r.OptOut.HasStorableSession = id, r.Unit.IsRun
 	return r, nil
 }
 
@@ -111,7 +111,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 		return Row{}, err
 	}
 	identity := &r.Identity
-	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StandIn: r.State.StandIn, Unit: r.Shared(), Data: data}, nil
+	return Row{Tenant: identity.Tenant, ID: identity.ID, Started: identity.Started, Seen: identity.Seen, Closed: r.State.Closed, StandIn: r.State.Provisional, Unit: r.Shared(), Data: data}, nil
 }
 
 // removeHidden removes from a document all data that is derived from the text of hidden turns: hashes of
@@ -126,7 +126,7 @@ func (r *Record) removeHidden(d *document) {
 	if r.Hidden(1) {
 		d.Thread.FirstWords, d.Facts.Task = 0, ""
 	}
-	if len(r.OptOut.Turns)+len(r.OptOut.Unjudged) > 0 {
+	if len(r.OptOut.Turns)+len(r.OptOut.PendingTurns) > 0 {
 		d.Lessons.Blocks = slices.DeleteFunc(slices.Clone(d.Lessons.Blocks), func(b Block) bool { return r.Hidden(b.Turn) })
 		d.Thread.Work = slices.DeleteFunc(slices.Clone(d.Thread.Work), func(w Work) bool { return r.Hidden(w.Turn) })
 	}

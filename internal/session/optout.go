@@ -10,8 +10,8 @@ const maxHidden = 4096
 // opt-out in the text of the turn. Until then, a row contains no content of the turn. The caller locks
 // the record.
 func (r *Record) Await(turn int) {
-	if turn > 0 && !slices.Contains(r.OptOut.Unjudged, turn) {
-		r.OptOut.Unjudged = newestTurns(append(r.OptOut.Unjudged, turn))
+	if turn > 0 && !slices.Contains(r.OptOut.PendingTurns, turn) {
+		r.OptOut.PendingTurns = newestTurns(append(r.OptOut.PendingTurns, turn))
 	}
 }
 
@@ -19,7 +19,7 @@ func (r *Record) Await(turn int) {
 // turn, even if a later turn repeats the text. An opt-out is final, also for a retry of the turn.
 // The caller locks the record.
 func (r *Record) Judged(turn int, optedOut bool) {
-	r.OptOut.Unjudged = slices.DeleteFunc(r.OptOut.Unjudged, func(t int) bool { return t == turn })
+	r.OptOut.PendingTurns = slices.DeleteFunc(r.OptOut.PendingTurns, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptOut.Turns, turn) {
 		r.OptOut.Turns = newestTurns(append(r.OptOut.Turns, turn))
 	}
@@ -27,7 +27,7 @@ func (r *Record) Judged(turn int, optedOut bool) {
 
 // Hidden reports whether the turn opted out or is not judged yet. The caller locks the record.
 func (r *Record) Hidden(turn int) bool {
-	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.Unjudged, turn)
+	return slices.Contains(r.OptOut.Turns, turn) || slices.Contains(r.OptOut.PendingTurns, turn)
 }
 
 // Silent reports whether the session has turns and all turns opted out. No data of a silent session

@@ -84,8 +84,8 @@ type Agents struct {
 	SystemHash uint64   `json:"system_hash,omitempty"` // system prompt of the current agent
 	ToolsHash  uint64   `json:"tools_hash,omitempty"`  // tool names of the current agent
 	ToolNames  []uint32 `json:"tool_names,omitempty"`  // short hashes of the names, sorted; they recognise an agent that adds a tool
-	Toolless   []uint64 `json:"toolless,omitempty"`    // system prompts of agents without tools that continued the conversation
-	Former     []uint64 `json:"former,omitempty"`      // system prompts of agents with tools that passed the conversation to another agent
+	PromptsWithoutTools   []uint64 `json:"toolless,omitempty"`    // system prompts of agents without tools that continued the conversation
+	PreviousPrompts     []uint64 `json:"former,omitempty"`      // system prompts of agents with tools that passed the conversation to another agent
 }
 
 // Lessons are the matches of a session and the inserted text. inject sets the fields. Every turn
@@ -95,7 +95,7 @@ type Lessons struct {
 	Matched    []string  `json:"matched,omitempty"`     // slugs that matched, in order; a lesson matches once per session
 	Blocks     []Block   `json:"blocks,omitempty"`      // inserted text
 	BlockBytes int       `json:"block_bytes,omitempty"` // inserted and withheld bytes; withheld bytes count, so that withholding a lesson leaves no room for another lesson
-	Spent      int       `json:"picks_spent,omitempty"` // picks of this session, with the withheld picks; each member of a unit has at most 2 * inject.k picks
+	Picks      int       `json:"picks_spent,omitempty"` // picks of this session, with the withheld picks; each member of a unit has at most 2 * inject.k picks
 	Loops      LoopState `json:"loops,omitzero"`
 }
 
@@ -104,35 +104,35 @@ type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // no content of the session may be stored; set at its start
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; the text of such a turn is never part of a row
 
-	Asked    bool  `json:"-"` // the client or a path opted out, so the store writes a mark for other replicas; false if only the configuration opted out
-	Unjudged []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Await; a row contains none of their content
-	Kept     bool  `json:"-"` // for a run: at least one session of the run may be stored; otherwise the run gets no row
+	ByRequest    bool  `json:"-"` // the client or a path opted out, so the store writes a mark for other replicas; false if only the configuration opted out
+	PendingTurns []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Await; a row contains none of their content
+	HasStorableSession     bool  `json:"-"` // for a run: at least one session of the run may be stored; otherwise the run gets no row
 }
 
 // Mailbox holds the answers to /lesson commands of the agent. proxy adds answers, inject delivers
 // them with the next turn.
 type Mailbox struct {
 	Answers []string `json:"answers,omitempty"` // answers that wait for the next turn
-	Owed    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits briefly for the answers
+	Pending    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits briefly for the answers
 	Offered bool     `json:"offered,omitempty"` // a request contained the information about /lesson commands
 }
 
 // State holds the flags of a session. The flags are independent of each other.
 type State struct {
 	Closed  bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count the session again
-	Refused bool `json:"refused,omitempty"`  // the upstream refused a request with insertions and accepted the unchanged request; set by Injector.RecordRefusal; stops all insertions
-	Uncut   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
+	PassThrough bool `json:"refused,omitempty"`  // the upstream refused a request with insertions and accepted the unchanged request; set by Injector.RecordRefusal; stops all insertions
+	NoDeletions   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
 	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; the session gets lessons, and no report counts the session
-	StandIn bool `json:"stand_in,omitempty"` // the session began while the store did not answer; set by proxy; the row of the stored session replaces this row
+	Provisional bool `json:"stand_in,omitempty"` // the session began while the store did not answer; set by proxy; the row of the stored session replaces this row
 	// Answered is set by AddReply: an upstream answered a main request with success. A session with
 	// failed requests only is not evidence about a lesson.
 	Answered bool `json:"answered,omitempty"`
 
-	Beyond bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first such request
+	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first such request
 
 	// Placeholders maps each kind of redacted value to the highest number of its placeholders in stored exchanges.
 	// Numbering continues from there after a restart and at another replica.
-	Placeholders map[string]int `json:"placeholders,omitempty"`
+	LastPlaceholder map[string]int `json:"placeholders,omitempty"`
 
 	Dirty bool `json:"-"` // changed since the record was last written to a row
 }
@@ -145,27 +145,27 @@ type Block struct {
 	Turn   int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
 	Slugs  []string    `json:"slugs,omitempty"`
 	Loop   bool        `json:"loop,omitempty"`  // a loop warning
-	Once   bool        `json:"once,omitempty"`  // inserted in a request without history, which the provider adds: a second insertion would repeat the text
-	Gone   bool        `json:"gone,omitempty"`  // compaction removed the anchor
-	Moved  bool        `json:"moved,omitempty"` // a later block repeats the lessons of this block, which is gone
-	Again  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
+	KeptByProvider   bool        `json:"once,omitempty"`  // inserted in a request without history, which the provider adds: a second insertion would repeat the text
+	AnchorRemoved   bool        `json:"gone,omitempty"`  // compaction removed the anchor
+	Superseded  bool        `json:"moved,omitempty"` // a later block repeats the lessons of this block, which is gone
+	Supersedes  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
 }
 
 // LastTurn is the new content of the newest main request, and hashes of its reply. SetLastTurn sets the
 // fields of the request. A block is inserted only before new content: an item that got no block in its
 // first turn never gets a block in a later turn.
 type LastTurn struct {
-	From     int      `json:"from"`               // index of the first new item
+	FirstNew     int      `json:"from"`               // index of the first new item
 	Items    []uint64 `json:"items,omitempty"`    // hashes of the new items
-	Answered []uint64 `json:"answered,omitempty"` // hashes of the ids of the calls that the items answer
+	AnsweredCalls []uint64 `json:"answered,omitempty"` // hashes of the ids of the calls that the items answer
 	Reply    []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by AddReply
 }
 
 // LoopState is the memory of the loop detector. inject sets the fields.
 type LoopState struct {
-	Warned map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; a call gets at most one
+	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; a call gets at most one
 	Count  int             `json:"count,omitempty"`  // loops found
-	Delta  []byte          `json:"delta,omitempty"`  // state of the detector for delta requests, which lack the history
+	DeltaState  []byte          `json:"delta,omitempty"`  // state of the detector for delta requests, which lack the history
 }
 
 // Snapshot returns a copy of the numbers of a session: identity, unit, turns, tokens and assignment,

@@ -34,7 +34,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	r.Lessons.Blocks = []Block{{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Slugs: []string{"s"}, Turn: 1}}
 	r.Lessons.Matched = []string{"s"}
 	r.Assignment = trial.Assignment{Decided: true, Category: "c", Picks: []trial.Pick{{Slug: "s", Injected: true}}}
-	r.Lessons.Loops.Warned = map[string]bool{"call_1": true}
+	r.Lessons.Loops.WarnedCalls = map[string]bool{"call_1": true}
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: "{}"}}})
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {

@@ -50,17 +50,17 @@ func (r *Record) Adopt(n *Record) {
 	r.OptOut.NoLearn, r.OptOut.Turns = n.OptOut.NoLearn, n.OptOut.Turns
 	r.State.Closed = r.State.Closed || n.State.Closed
 	r.State.Doubted = r.State.Doubted || n.State.Doubted
-	r.State.Beyond = r.State.Beyond || n.State.Beyond
+	r.State.OverLimit = r.State.OverLimit || n.State.OverLimit
 	r.State.Answered = r.State.Answered || n.State.Answered
-	highest := maps.Clone(r.State.Placeholders)
-	for kind, number := range n.State.Placeholders {
+	highest := maps.Clone(r.State.LastPlaceholder)
+	for kind, number := range n.State.LastPlaceholder {
 		if highest == nil {
 			highest = make(map[string]int)
 		}
 		highest[kind] = max(highest[kind], number)
 	}
-	r.State.Placeholders = highest
-	r.State.Refused, r.State.Uncut, r.State.StandIn = n.State.Refused, n.State.Uncut, n.State.StandIn
+	r.State.LastPlaceholder = highest
+	r.State.PassThrough, r.State.NoDeletions, r.State.Provisional = n.State.PassThrough, n.State.NoDeletions, n.State.Provisional
 	if r.State.Doubted {
 		r.Assignment.Exclude(trial.ExcludedTwin)
 	}
@@ -105,7 +105,7 @@ func (r *Record) Join(n *Record) {
 	}
 	r.Thread.Turns = max(r.Thread.Turns, n.Thread.Turns)
 	r.Thread.joinCounts(&n.Thread)
-	r.State.Closed, r.OptOut.Kept = r.State.Closed || n.State.Closed, true
+	r.State.Closed, r.OptOut.HasStorableSession = r.State.Closed || n.State.Closed, true
 }
 
 // Merged returns the row to write in place of old, if a replica writes row without having read old.

@@ -49,7 +49,7 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 // text of one of its agents. Such a request contains the anchors of the blocks. The caller locks the
 // record.
 func (r *Record) ContinuesUnderSystemText(req *wire.Request) bool {
-	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.Former, req.SystemHash)
+	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
 	return known && !req.Delta && r.continues(req)
 }
 
@@ -57,7 +57,7 @@ func (r *Record) ContinuesUnderSystemText(req *wire.Request) bool {
 // indices.
 func (r *Record) continues(req *wire.Request) bool {
 	for i, k := range r.Thread.LastTurn.Items {
-		if at := r.Thread.LastTurn.From + i; at >= req.Len() || itemKey(req, at) != k {
+		if at := r.Thread.LastTurn.FirstNew + i; at >= req.Len() || itemKey(req, at) != k {
 			return false
 		}
 	}

@@ -36,7 +36,7 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 		return "", false
 	}
 	if len(req.Tools) == 0 {
-		if r.Agents.HasTools && slices.Contains(r.Agents.Toolless, req.SystemHash) && r.continues(req) {
+		if r.Agents.HasTools && slices.Contains(r.Agents.PromptsWithoutTools, req.SystemHash) && r.continues(req) {
 			return "", false // the conversation passed to the agent without tools
 		}
 		if r.Agents.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
@@ -72,7 +72,7 @@ func (r *Record) addAgent(req *wire.Request) {
 	case len(req.Tools) > 0 && !isKnown:
 		r.addTools(req)
 	case len(req.Tools) == 0 && r.Agents.HasTools && req.SystemHash != r.Agents.SystemHash:
-		r.Agents.Toolless = addAgentHash(r.Agents.Toolless, req.SystemHash)
+		r.Agents.PromptsWithoutTools = addAgentHash(r.Agents.PromptsWithoutTools, req.SystemHash)
 	}
 }
 
@@ -85,7 +85,7 @@ func (r *Record) addTools(req *wire.Request) {
 		r.Agents.SystemHash = req.SystemHash
 	case r.answers(req) || r.returnsToFormerAgent(req):
 		if req.SystemHash != r.Agents.SystemHash {
-			r.Agents.Former = addAgentHash(r.Agents.Former, r.Agents.SystemHash) // the conversation may return to the former agent
+			r.Agents.PreviousPrompts = addAgentHash(r.Agents.PreviousPrompts, r.Agents.SystemHash) // the conversation may return to the former agent
 		}
 		r.Agents.SystemHash = req.SystemHash
 	case len(names) < len(r.Agents.ToolNames):
@@ -104,7 +104,7 @@ func addAgentHash(list []uint64, system uint64) []uint64 {
 
 // returnsToFormerAgent reports whether a former agent continues the conversation.
 func (r *Record) returnsToFormerAgent(req *wire.Request) bool {
-	return req.SystemHash != r.Agents.SystemHash && slices.Contains(r.Agents.Former, req.SystemHash) && r.continues(req)
+	return req.SystemHash != r.Agents.SystemHash && slices.Contains(r.Agents.PreviousPrompts, req.SystemHash) && r.continues(req)
 }
 
 // maxToolNames bounds the stored names of a tool list.

@@ -141,7 +141,7 @@ func (r *Record) IsNewItem(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
 	}
-	at := i - r.Thread.LastTurn.From
+	at := i - r.Thread.LastTurn.FirstNew
 	if r.Thread.Turns <= 1 || at < 0 || at >= len(r.Thread.LastTurn.Items) {
 		return true
 	}
@@ -155,10 +155,10 @@ func (r *Record) IsNewResult(req *wire.Request, i int, callID string) bool {
 	if i < from {
 		return false
 	}
-	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.From+len(r.Thread.LastTurn.Items) {
+	if r.Thread.Turns <= 1 || from >= r.Thread.LastTurn.FirstNew+len(r.Thread.LastTurn.Items) {
 		return true // a reply came in between; a server with counted calls may repeat the id
 	}
-	return len(r.Thread.LastTurn.Answered) < maxNew && !slices.Contains(r.Thread.LastTurn.Answered, hashText(callID)) // unknown beyond maxNew
+	return len(r.Thread.LastTurn.AnsweredCalls) < maxNew && !slices.Contains(r.Thread.LastTurn.AnsweredCalls, hashText(callID)) // unknown beyond maxNew
 }
 
 // maxNew bounds the items of LastTurn. A first request may carry a long history without a reply.
@@ -168,12 +168,12 @@ const maxNew = 64
 func (r *Record) SetLastTurn(req *wire.Request) {
 	end := req.End()
 	from := max(min(req.New(), end), end-maxNew)
-	r.Thread.LastTurn = LastTurn{From: from, Items: make([]uint64, 0, end-from)}
+	r.Thread.LastTurn = LastTurn{FirstNew: from, Items: make([]uint64, 0, end-from)}
 	for i := from; i < end; i++ {
 		r.Thread.LastTurn.Items = append(r.Thread.LastTurn.Items, itemKey(req, i))
 		for _, res := range req.Item(i).Results {
-			if len(r.Thread.LastTurn.Answered) < maxNew {
-				r.Thread.LastTurn.Answered = append(r.Thread.LastTurn.Answered, hashText(res.CallID))
+			if len(r.Thread.LastTurn.AnsweredCalls) < maxNew {
+				r.Thread.LastTurn.AnsweredCalls = append(r.Thread.LastTurn.AnsweredCalls, hashText(res.CallID))
 			}
 		}
 	}

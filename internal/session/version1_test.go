@@ -21,15 +21,15 @@ func everyField() *Record {
 	return &Record{
 		Identity: Identity{ID: ID{7}, Tenant: "acme", Agent: "coder", Name: "ci-42", Method: ByHeader, Started: at, Seen: at.Add(time.Minute), Model: "gpt-x", Dialect: wire.Chat},
 		Unit:     Unit{ID: "000102030405060708090a0b0c0d0e0f", RunName: "nightly", MemberNo: 2, Members: 3, IsRun: true},
-		Thread:   Thread{Turns: 5, ListHash: 1<<63 + 1, Items: 9, ItemsBefore: 6, LastTurn: LastTurn{From: 7, Items: []uint64{11, 12}, Answered: []uint64{13}, Reply: []uint64{14, 15}}, Replied: true, Used: trial.Usage{Input: 41, Cached: 42}, Calls: map[string]wire.Call{"call_1": {ID: "call_1", Name: "bash", Args: `{"cmd":"ls"}`}}, CallOrder: []string{"call_1"}, FirstWords: 1<<64 - 2},
-		Agents:   Agents{HasTools: true, SystemHash: 21, ToolsHash: 22, ToolNames: []uint32{23, 24}, Toolless: []uint64{25}, Former: []uint64{26}},
+		Thread:   Thread{Turns: 5, ListHash: 1<<63 + 1, Items: 9, ItemsBefore: 6, LastTurn: LastTurn{FirstNew: 7, Items: []uint64{11, 12}, AnsweredCalls: []uint64{13}, Reply: []uint64{14, 15}}, Replied: true, Used: trial.Usage{Input: 41, Cached: 42}, Calls: map[string]wire.Call{"call_1": {ID: "call_1", Name: "bash", Args: `{"cmd":"ls"}`}}, CallOrder: []string{"call_1"}, FirstWords: 1<<64 - 2},
+		Agents:   Agents{HasTools: true, SystemHash: 21, ToolsHash: 22, ToolNames: []uint32{23, 24}, PromptsWithoutTools: []uint64{25}, PreviousPrompts: []uint64{26}},
 		Lessons: Lessons{Matched: []string{"a", "b"}, Blocks: []Block{
-			{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Turn: 1, Slugs: []string{"a"}, Gone: true, Moved: true},
-			{Anchor: wire.Anchor{CallID: "call_1"}, Text: "y\n\n", Turn: 4, Loop: true, Once: true, Again: true},
-		}, BlockBytes: 51, Loops: LoopState{Warned: map[string]bool{"call_1": true}, Count: 2, Delta: []byte("state")}, Spent: 4},
-		OptOut:  OptOut{NoLearn: true, Turns: []int{2, 3}, Kept: true},
-		Mailbox: Mailbox{Answers: []string{"noted"}, Owed: []string{"req_1"}, Offered: true},
-		State:   State{Refused: true, Closed: true, Doubted: true, StandIn: true},
+			{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Turn: 1, Slugs: []string{"a"}, AnchorRemoved: true, Superseded: true},
+			{Anchor: wire.Anchor{CallID: "call_1"}, Text: "y\n\n", Turn: 4, Loop: true, KeptByProvider: true, Supersedes: true},
+		}, BlockBytes: 51, Loops: LoopState{WarnedCalls: map[string]bool{"call_1": true}, Count: 2, DeltaState: []byte("state")}, Picks: 4},
+		OptOut:  OptOut{NoLearn: true, Turns: []int{2, 3}, HasStorableSession: true},
+		Mailbox: Mailbox{Answers: []string{"noted"}, Pending: []string{"req_1"}, Offered: true},
+		State:   State{PassThrough: true, Closed: true, Doubted: true, Provisional: true},
 		Assignment: trial.Assignment{
 			Category: "fix", Base: 0.5, Decided: true, ControlP: 0.2, Matched: []trial.Match{{Arm: "a", Del: 0.1}},
 			Picks: []trial.Pick{{Slug: "a", Arm: "a", Eps: 0.25, Injected: true}}, At: 31, Day: 32, Excluded: true,
@@ -120,7 +120,7 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 			t.Fatal(err)
 		}
 		// Encode omits the fields that belong to this process, and Decode sets Kept for a run.
-		want.OptOut.Asked, want.OptOut.Unjudged, want.OptOut.Kept, want.State.Dirty = false, nil, want.Unit.IsRun, false
+		want.OptOut.ByRequest, want.OptOut.PendingTurns, want.OptOut.HasStorableSession, want.State.Dirty = false, nil, want.Unit.IsRun, false
 		want.Unit.Replica = ""
 		if !reflect.DeepEqual(got, want) {
 			t.Errorf("Decode returns\n%+v\nwant\n%+v\nfrom %s", got, want, data)

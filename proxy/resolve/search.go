@@ -73,7 +73,7 @@ func (s *search) catchUp() {
 func (s *search) findLost() bool {
 	standIn := s.res.Session
 	standIn.Record.Mutex.Lock()
-	lost := standIn.Record.State.StandIn && standIn.Record.Identity.Method == session.ByNew
+	lost := standIn.Record.State.Provisional && standIn.Record.Identity.Method == session.ByNew
 	standIn.Record.Mutex.Unlock()
 	if !lost {
 		return false
@@ -171,7 +171,7 @@ func (s *search) begin() bool {
 	if why := s.exclusion(uncertain); why != "" {
 		s.exclude(rec, why)
 	}
-	rec.State.StandIn = uncertain
+	rec.State.Provisional = uncertain
 	rec.OptOut.NoLearn = !s.q.Learn
 	if !s.joinNew(rec) {
 		return false

@@ -115,7 +115,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	if why := s.exclusion(uncertain); why != "" {
 		rec.Assignment.Exclude(trial.ExclusionReason(why)) // the metric counts sessions only
 	}
-	rec.State.StandIn = uncertain
+	rec.State.Provisional = uncertain
 	res.Unit = st.Add(rec)
 	return res.Unit != nil
 }
