@@ -436,7 +436,7 @@ func TestTallyCountsTheSessionsOfARunWithoutTheRun(t *testing.T) {
 		r := newRig(t, nil)
 		id := session.RunKey(tenantA, "nightly")
 		nightly := session.NewRun(tenantA, session.Claim{Agent: "coder"}, "nightly", id, r.clk.now())
-		nightly.OptOut.Kept = true // as after the first turn of a session
+		nightly.OptOut.HasStorableSession = true // as after the first turn of a session
 		run := r.Add(nightly)
 		for i, member := range []string{"one", "two"} {
 			rec := &session.Record{

@@ -344,7 +344,7 @@ func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
 	if ses == nil {
 		rec := &session.Record{
 			Identity: session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clock.now()},
-			State:    session.State{StandIn: late},
+			State:    session.State{Provisional: late},
 		}
 		rec.Assignment.Excluded = late
 		ses = r.store.Add(rec)
@@ -388,14 +388,14 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		be.hangs = true
 		for range 3 {
 			rec := other.playTurnOn(id, "s")
-			same(t, "StandIn and Excluded of the record", fmt.Sprint(rec.State.StandIn, rec.Assignment.Excluded), "true true")
+			same(t, "Provisional and Excluded of the record", fmt.Sprint(rec.State.Provisional, rec.Assignment.Excluded), "true true")
 			kept := record()
-			same(t, "StandIn, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.StandIn, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
+			same(t, "Provisional, Excluded and number of picks of the stored record", fmt.Sprint(kept.State.Provisional, kept.Assignment.Excluded, len(kept.Assignment.Picks)), "false false 1")
 		}
 		same(t, "turns in the first replica", home.playTurnOn(id, "s").Thread.Turns, 2)
 		be.hangs = false
 		rec := other.playTurnOn(id, "s")
-		same(t, "StandIn and number of picks of the adopted record", fmt.Sprint(rec.State.StandIn, len(rec.Assignment.Picks)), "false 1")
+		same(t, "Provisional and number of picks of the adopted record", fmt.Sprint(rec.State.Provisional, len(rec.Assignment.Picks)), "false 1")
 		same(t, "the adopted record is excluded from the experiment", fmt.Sprint(rec.Assignment.Excluded, " for ", rec.Assignment.ExcludedFor), "true for late")
 		same(t, "turns of the adopted record", rec.Thread.Turns, 3)
 		same(t, "turns in the stored row", record().Thread.Turns, 3)
@@ -403,7 +403,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 		// Without a record, the stand-in becomes the record, and there is no further look-up.
 		be.hangs = true
 		fresh := idOf("fresh")
-		same(t, "the record is a stand-in", other.playTurnOn(fresh, "fresh").State.StandIn, true)
+		same(t, "the record is a stand-in", other.playTurnOn(fresh, "fresh").State.Provisional, true)
 		be.hangs = false
 		other.playTurnOn(fresh, "fresh")
 		other.backend.takeCalls()
@@ -422,7 +422,7 @@ func TestStandInOfARunYieldsToTheRun(t *testing.T) {
 	id := session.RunKey(tenantA, "nightly")
 	run := func(standIn bool) *session.Record {
 		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, r.clock.now())
-		rec.State.StandIn = standIn
+		rec.State.Provisional = standIn
 		return rec
 	}
 	stored := run(false)
@@ -437,7 +437,7 @@ func TestStandInOfARunYieldsToTheRun(t *testing.T) {
 	}
 	r.store.Rejoin(t.Context(), unit)
 	got := unit.Record
-	same(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.StandIn, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
+	same(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.Provisional, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
 // unclosed is the backend of another rig, which closes the backend.

@@ -39,9 +39,9 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses := c.r.store.AcquireInMemory(c.id)
 	ses.Record.Mutex.Lock()
 	ses.Record.Thread.Turns, ses.Record.Thread.ListHash, ses.Record.Thread.Items = n, uint64(1000+n), 2*n
-	ses.Record.Thread.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
+	ses.Record.Thread.LastTurn = session.LastTurn{FirstNew: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
 	ses.Record.Lessons.Blocks = append(ses.Record.Lessons.Blocks, session.Block{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: uint64(3000 + n)}, Text: "x", Turn: n})
-	ses.Record.Lessons.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
+	ses.Record.Lessons.Loops.WarnedCalls = map[string]bool{fmt.Sprint("call-", n): true}
 	ses.Record.Await(n)
 	ses.Record.Mutex.Unlock()
 	x := exchange(tenantA, c.name, n, c.r.clock.now())
@@ -198,7 +198,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 	}
 	r := newRig(t, withSecret("a"))
 	c := r.newConversation(markerWord)
-	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.Asked = session.ByHeader, true })
+	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.ByRequest = session.ByHeader, true })
 	for turn := 1; turn <= 3; turn++ {
 		c.turn(turn, readEnvFile)
 	}

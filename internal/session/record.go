@@ -80,11 +80,11 @@ type Thread struct {
 // title, a summary, a sub-agent) with the same session name. Record.Begin sets the fields. A helper's
 // request gets no lessons.
 type Agents struct {
-	HasTools   bool     `json:"has_tools,omitempty"`   // a request had tools
-	SystemHash uint64   `json:"system_hash,omitempty"` // system prompt of the current agent
-	ToolsHash  uint64   `json:"tools_hash,omitempty"`  // tool names of the current agent
-	ToolNames  []uint32 `json:"tool_names,omitempty"`  // short hashes of the names, sorted; they recognise an agent that adds a tool
-	PromptsWithoutTools   []uint64 `json:"toolless,omitempty"`    // system prompts of agents without tools that continued the conversation
+	HasTools            bool     `json:"has_tools,omitempty"`   // a request had tools
+	SystemHash          uint64   `json:"system_hash,omitempty"` // system prompt of the current agent
+	ToolsHash           uint64   `json:"tools_hash,omitempty"`  // tool names of the current agent
+	ToolNames           []uint32 `json:"tool_names,omitempty"`  // short hashes of the names, sorted; they recognise an agent that adds a tool
+	PromptsWithoutTools []uint64 `json:"toolless,omitempty"`    // system prompts of agents without tools that continued the conversation
 	PreviousPrompts     []uint64 `json:"former,omitempty"`      // system prompts of agents with tools that passed the conversation to another agent
 }
 
@@ -104,25 +104,25 @@ type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // no content of the session may be stored; set at its start
 	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; the text of such a turn is never part of a row
 
-	ByRequest    bool  `json:"-"` // the client or a path opted out, so the store writes a mark for other replicas; false if only the configuration opted out
-	PendingTurns []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Await; a row contains none of their content
-	HasStorableSession     bool  `json:"-"` // for a run: at least one session of the run may be stored; otherwise the run gets no row
+	ByRequest          bool  `json:"-"` // the client or a path opted out, so the store writes a mark for other replicas; false if only the configuration opted out
+	PendingTurns       []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Await; a row contains none of their content
+	HasStorableSession bool  `json:"-"` // for a run: at least one session of the run may be stored; otherwise the run gets no row
 }
 
 // Mailbox holds the answers to /lesson commands of the agent. proxy adds answers, inject delivers
 // them with the next turn.
 type Mailbox struct {
 	Answers []string `json:"answers,omitempty"` // answers that wait for the next turn
-	Pending    []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits briefly for the answers
+	Pending []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits briefly for the answers
 	Offered bool     `json:"offered,omitempty"` // a request contained the information about /lesson commands
 }
 
 // State holds the flags of a session. The flags are independent of each other.
 type State struct {
-	Closed  bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count the session again
+	Closed      bool `json:"closed,omitempty"`   // the counters include the session; set from the row, so that a second close does not count the session again
 	PassThrough bool `json:"refused,omitempty"`  // the upstream refused a request with insertions and accepted the unchanged request; set by Injector.RecordRefusal; stops all insertions
-	NoDeletions   bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
-	Doubted bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; the session gets lessons, and no report counts the session
+	NoDeletions bool `json:"uncut,omitempty"`    // the upstream refused a request from which precept had deleted sections of rules files; set by Injector.RecordRefusedCuts; stops all deletions
+	Doubted     bool `json:"doubted,omitempty"`  // the requests may belong to another session; set by proxy; the session gets lessons, and no report counts the session
 	Provisional bool `json:"stand_in,omitempty"` // the session began while the store did not answer; set by proxy; the row of the stored session replaces this row
 	// Answered is set by AddReply: an upstream answered a main request with success. A session with
 	// failed requests only is not evidence about a lesson.
@@ -140,31 +140,31 @@ type State struct {
 // Block is inserted text with its anchor. Every turn replays the block byte for byte while the
 // request contains the anchor.
 type Block struct {
-	Anchor wire.Anchor `json:"anchor"`
-	Text   string      `json:"text"`
-	Turn   int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
-	Slugs  []string    `json:"slugs,omitempty"`
-	Loop   bool        `json:"loop,omitempty"`  // a loop warning
-	KeptByProvider   bool        `json:"once,omitempty"`  // inserted in a request without history, which the provider adds: a second insertion would repeat the text
-	AnchorRemoved   bool        `json:"gone,omitempty"`  // compaction removed the anchor
-	Superseded  bool        `json:"moved,omitempty"` // a later block repeats the lessons of this block, which is gone
-	Supersedes  bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
+	Anchor         wire.Anchor `json:"anchor"`
+	Text           string      `json:"text"`
+	Turn           int         `json:"turn"` // turn of the insertion; if the turn opted out, no row contains the block
+	Slugs          []string    `json:"slugs,omitempty"`
+	Loop           bool        `json:"loop,omitempty"`  // a loop warning
+	KeptByProvider bool        `json:"once,omitempty"`  // inserted in a request without history, which the provider adds: a second insertion would repeat the text
+	AnchorRemoved  bool        `json:"gone,omitempty"`  // compaction removed the anchor
+	Superseded     bool        `json:"moved,omitempty"` // a later block repeats the lessons of this block, which is gone
+	Supersedes     bool        `json:"again,omitempty"` // this block repeats the lessons of a block that is gone
 }
 
 // LastTurn is the new content of the newest main request, and hashes of its reply. SetLastTurn sets the
 // fields of the request. A block is inserted only before new content: an item that got no block in its
 // first turn never gets a block in a later turn.
 type LastTurn struct {
-	FirstNew     int      `json:"from"`               // index of the first new item
-	Items    []uint64 `json:"items,omitempty"`    // hashes of the new items
+	FirstNew      int      `json:"from"`               // index of the first new item
+	Items         []uint64 `json:"items,omitempty"`    // hashes of the new items
 	AnsweredCalls []uint64 `json:"answered,omitempty"` // hashes of the ids of the calls that the items answer
-	Reply    []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by AddReply
+	Reply         []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by AddReply
 }
 
 // LoopState is the memory of the loop detector. inject sets the fields.
 type LoopState struct {
 	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; a call gets at most one
-	Count  int             `json:"count,omitempty"`  // loops found
+	Count       int             `json:"count,omitempty"`  // loops found
 	DeltaState  []byte          `json:"delta,omitempty"`  // state of the detector for delta requests, which lack the history
 }
 

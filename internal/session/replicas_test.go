@@ -73,7 +73,7 @@ func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
 // A field that Adopt omits would be lost when a session moves to another replica. The list own names the fields that
 // belong to one process, which Adopt keeps.
 func TestAdoptCopiesEveryField(t *testing.T) {
-	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.Asked", "OptOut.Unjudged", "OptOut.Kept", "State.Dirty", "Unit.Replica"}
+	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.ByRequest", "OptOut.PendingTurns", "OptOut.HasStorableSession", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
 	fill(reflect.ValueOf(from).Elem())
 	to.Adopt(from)

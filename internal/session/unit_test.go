@@ -88,7 +88,7 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 // returns the record, in any order.
 func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	stored, standIn := runOf("ci-1", testStart.Add(time.Hour)), runOf("ci-1", testStart)
-	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.StandIn = 2, 9, true
+	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.Provisional = 2, 9, true
 	a, _ := rowOf(t, stored)
 	b, _ := rowOf(t, standIn)
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {

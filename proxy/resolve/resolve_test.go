@@ -210,8 +210,8 @@ func TestLateBackendExcludesTheSession(t *testing.T) {
 	c := newClient(t)
 	c.store.away = true
 	res := c.turn(first, firstAnswer, "Precept-Session", "mine")
-	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.StandIn || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("a session with a late backend is excluded: %v, stand-in: %v, want true for both; the reasons are %v, want %v", res.Session.Record.Assignment.Excluded, res.Session.Record.State.StandIn, res.Excluded, label.ExcludedLate)
+	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.Provisional || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
+		t.Errorf("a session with a late backend is excluded: %v, stand-in: %v, want true for both; the reasons are %v, want %v", res.Session.Record.Assignment.Excluded, res.Session.Record.State.Provisional, res.Excluded, label.ExcludedLate)
 	}
 }
 

@@ -59,7 +59,7 @@ func fullBatch() session.Batch {
 	run := session.Record{
 		Identity: session.Identity{ID: sid(3), Tenant: ourTenant, Name: "r", Started: atSecond(3), Seen: atSecond(3)},
 		Unit:     session.Unit{IsRun: true},
-		OptOut:   session.OptOut{Kept: true},
+		OptOut:   session.OptOut{HasStorableSession: true},
 	}
 	unit, err := run.Row(func(text string) (string, bool) { return text, true })
 	if err != nil || !unit.Unit {

@@ -344,9 +344,9 @@ func TestReplicasAnswerWhileRedisIsFrozen(t *testing.T) {
 		return strings.Count(model.last("nameless"), lesson) == 1
 	})
 	rec := waitForTurn(t, db, session.KeyOf("default", session.SpaceName, "moved"), 2)
-	if rec.State.StandIn || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
+	if rec.State.Provisional || !rec.Assignment.Excluded || rec.Assignment.ExcludedFor != trial.ExcludedLate || len(rec.Lessons.Blocks) != 1 {
 		t.Errorf("the session that moved: stand-in %v, want false; excluded %v for %q, want true for %q; %d blocks, want 1",
-			rec.State.StandIn, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
+			rec.State.Provisional, rec.Assignment.Excluded, rec.Assignment.ExcludedFor, trial.ExcludedLate, len(rec.Lessons.Blocks))
 	}
 	late := func() (n int) {
 		rows, err := db.Due(t.Context(), time.Now().Add(time.Hour), session.Row{}, 100)
