@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// deniedCommand finds the command in the error of a command outside of a script.
+// deniedCommand finds the denied command in the server's error, if the command was not in a script.
 var deniedCommand = regexp.MustCompile(`no permissions to run the '([^']+)' command`)
 
 var (
-	// scriptLine finds the line of the script in the error of a script.
+	// scriptLine finds the number of the failed line in the error of a script.
 	scriptLine = regexp.MustCompile(`@user_script: ?(\d+)`)
 	// scriptDigest finds the digest of the script in the error of a script.
 	scriptDigest = regexp.MustCompile(`[0-9a-f]{40}`)
@@ -21,19 +21,19 @@ var (
 	scriptCall = regexp.MustCompile(`call\('([A-Z]+)'`)
 )
 
-// withRemedy adds the remedy to an error of a refused command or certificate.
+// withRemedy adds a remedy to err if the server refused a command or the client's certificate.
 func (s *Store) withRemedy(err error) error {
 	switch {
 	case errors.Is(err, ErrACL):
-		return s.nameRule(err)
+		return s.addACLRule(err)
 	case errors.Is(err, ErrDown) && s.tlsParams.isRefusedClient(err):
 		return fmt.Errorf("%w: %w; %s", ErrTLS, err, clientRemedy)
 	}
 	return err
 }
 
-// nameRule adds the missing rule of the ACL to an error of a refused command.
-func (s *Store) nameRule(err error) error {
+// addACLRule adds to err, the error of a refused command, the command that sets the missing ACL rule.
+func (s *Store) addACLRule(err error) error {
 	text, rule := err.Error(), "~"+s.prefix+":*"
 	if found := deniedCommand.FindStringSubmatch(text); found != nil {
 		rule = "+" + found[1]
@@ -45,8 +45,8 @@ func (s *Store) nameRule(err error) error {
 	return fmt.Errorf("%w; run ACL SETUSER %s %s", err, s.user, rule)
 }
 
-// scriptCommand returns the command in the line of the script that an error names; "" means the error names
-// no line. The server names the line and not the command.
+// scriptCommand returns the Redis command that failed in a script; "" means unknown. The server's error names the line
+// of the script, not the command.
 func (s *Store) scriptCommand(text string) string {
 	at, sha := scriptLine.FindStringSubmatch(text), scriptDigest.FindString(text)
 	if at == nil || sha == "" {

@@ -15,11 +15,11 @@ import (
 	"precept/internal/session"
 )
 
-// Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is
-// published to the subscribed replicas. Other replicas find the change at the next poll.
+// Bank holds the lessons of a fleet: LESSON.md texts by name, in one set for all replicas. Replicas that have
+// subscribed are notified of a change. The other replicas find the change at their next poll.
 type Bank struct{ s *Store }
 
-// OpenBank returns a bank, without a call to Redis.
+// OpenBank returns a bank, and does not call Redis.
 func OpenBank(o Options) (*Bank, error) {
 	s, err := Open(o)
 	if err != nil {
@@ -31,8 +31,8 @@ func OpenBank(o Options) (*Bank, error) {
 // Close closes the bank.
 func (b *Bank) Close() error { return b.s.Close() }
 
-// Texts returns all lessons with the version of the set, which is the number of changes; "" means no
-// lesson was ever stored.
+// Texts returns all texts of the set, and the version of the set, which is the number of changes; "" means no lesson
+// was ever stored.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.s.do(ctx, "lessons", func(c client) error {
 		// One transaction, so that version and texts match.
@@ -50,13 +50,13 @@ func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version stri
 	return texts, version, err
 }
 
-// Version returns the version of the set, without the texts.
+// Version returns the version of the set, as Texts does.
 func (b *Bank) Version(ctx context.Context) (string, error) {
 	return ask(ctx, b.s, "lessons", func(c client) (string, error) { return c.Get(ctx, b.s.commonKey("lessons-version")).Result() })
 }
 
-// lessonFits returns an error for a name or a text that no replica accepts.
-func lessonFits(name string, text []byte) error {
+// checkLesson returns an error for an invalid name, and for a text that is too long.
+func checkLesson(name string, text []byte) error {
 	switch {
 	case !bank.IsName(name):
 		return fmt.Errorf("redis: push lessons: %w: %q is not a name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", session.ErrInvalid, name)
@@ -66,8 +66,9 @@ func lessonFits(name string, text []byte) error {
 	return nil
 }
 
-// change runs lessons.lua and returns its answer: the new version, "noted" or "changed".
-func (b *Bank) change(ctx context.Context, args []any) (string, error) {
+// runLessonsScript runs lessons.lua. The result is the new version, "noted" if the call only appends to the audit
+// log, or "changed" if the lessons are not as the call expects.
+func (b *Bank) runLessonsScript(ctx context.Context, args []any) (string, error) {
 	return ask(ctx, b.s, "push lessons", func(c client) (string, error) {
 		return b.s.script(ctx, c, "lessons", location{}, args...).Text()
 	})
@@ -78,28 +79,27 @@ func (b *Bank) channel() string { return b.s.commonKey("lessons") }
 const (
 	// pollEvery is the time between two polls of a Watcher. A poll finds a change whose message was lost.
 	pollEvery = 2 * time.Second
-	// resubscribeEvery is the time after which a silent subscription is checked.
+	// resubscribeEvery is the time without a message after which a subscription is checked.
 	resubscribeEvery = 5 * time.Second
 )
 
-// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. Run starts and stops
-// all work.
+// Watcher loads the lessons of a bank, as lesson.Watcher does for a directory. It works only while Run runs.
 type Watcher struct {
 	Poll time.Duration // time between two polls of the bank; 0 means two seconds
 	// Panicked is called after a panic in a poll; nil means not called. The active book stays.
 	Panicked func(value any)
 
-	bank     *Bank
-	texts    *lesson.Texts
-	onBook   func(*lesson.Book, []lesson.Problem)
-	version  string
-	hasRead  bool   // the texts were read at least once
-	reported string // last reported fault of the bank; "" if none
+	bank          *Bank
+	texts         *lesson.Texts
+	onBook        func(*lesson.Book, []lesson.Problem)
+	version       string
+	hasRead       bool   // the texts were read at least once
+	reportedFault string // fault of the bank that was reported and has not ended; "" means none
 }
 
-// Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and the
-// problems of the book. While the bank cannot be reached, or has lost data, the active book stays.
-// The watcher shares the parsed texts with other readers.
+// Watch returns a watcher that calls onBook, in the goroutine of Run, with each new book and its problems. While the
+// bank cannot be reached, or has lost data, the active book stays. parsed caches the parsed texts for all readers of
+// the bank.
 func (b *Bank) Watch(parsed *lesson.Parsed, onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
 	return &Watcher{Poll: pollEvery, bank: b, texts: lesson.NewTexts(b.Name(), secrets...).Share(parsed), onBook: onBook}
 }
@@ -119,8 +119,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 		}
 	}()
 	for {
-		// The next poll finds a change before the subscription.
-		if reached := w.guarded(ctx); reached && sub == nil {
+		// A change that happens before the subscription is found by the next poll.
+		if reached := w.reloadSafely(ctx); reached && sub == nil {
 			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
 			changes = sub.Channel(goredis.WithChannelHealthCheckInterval(resubscribeEvery))
 		}
@@ -133,9 +133,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// guarded calls reload and recovers from panics. A set of texts at which reload panics is not read
-// again.
-func (w *Watcher) guarded(ctx context.Context) (reached bool) {
+// reloadSafely calls reload and recovers from panics. After a panic, reload does not read the same set of texts again.
+func (w *Watcher) reloadSafely(ctx context.Context) (reached bool) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
 			w.Panicked(v)
@@ -160,32 +159,30 @@ func (w *Watcher) reload(ctx context.Context) bool {
 	case texts != nil:
 		w.hasRead, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)
-		if changed || w.reported != "" {
-			w.reported = ""
+		if changed || w.reportedFault != "" {
+			w.reportedFault = ""
 			w.onBook(book, problems)
 		}
-	case w.reported != "": // Redis answers again with unchanged texts
-		w.reported = ""
+	case w.reportedFault != "": // Redis answers again with unchanged texts
+		w.reportedFault = ""
 		w.onBook(w.texts.Current())
 	}
 	return err == nil
 }
 
-// reportFault passes the active book and a fault of the bank to onBook. A repeated fault is not
-// reported.
+// reportFault passes the active book and a fault of the bank to onBook. A fault that continues is reported once.
 func (w *Watcher) reportFault(fault string) {
-	if fault == w.reported {
+	if fault == w.reportedFault {
 		return
 	}
-	w.reported = fault
+	w.reportedFault = fault
 	book, problems := w.texts.Current()
 	w.onBook(book, append(slices.Clip(problems), lesson.Problem{
 		Path: "redis", Place: true, Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
 	}))
 }
 
-// Name returns the name of the bank for messages. The name does not contain the address, because
-// the address may contain a password.
+// Name returns the name of the bank for messages. The name is not the address, which may contain a password.
 func (b *Bank) Name() string { return "redis" }
 
 // Read implements bank.Place.
@@ -199,13 +196,13 @@ func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
 	return bank.Reading{Texts: texts, Version: version}, err
 }
 
-// Commit implements bank.Place. One script compares the old texts and writes the new texts, so that no
-// other change happens in between.
+// Commit implements bank.Place. The comparison with the old texts and the writes are one script, so that no other
+// change can come between them.
 func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 	args := []any{b.channel(), "at", c.Version}
 	var writes []any
 	for _, e := range c.Edits {
-		if err := lessonFits(e.Name, e.New); err != nil {
+		if err := checkLesson(e.Name, e.New); err != nil {
 			return err
 		}
 		if e.Old == nil {
@@ -235,7 +232,7 @@ func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 		}
 		writes = append(writes, "log", string(line))
 	}
-	reply, err := b.change(ctx, append(args, writes...))
+	reply, err := b.runLessonsScript(ctx, append(args, writes...))
 	if err == nil && reply == "changed" {
 		err = bank.ErrChanged
 	}
@@ -261,7 +258,7 @@ func (b *Bank) Tail(ctx context.Context, n int) (events []lesson.Event, err erro
 	return events, err
 }
 
-// Sections returns the registered sections of rules files, nil if none was ever registered.
+// Sections returns the registered sections of rules files; nil means none was ever registered.
 func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 	text, ok, err := b.s.value(ctx, "sections", location{}, "lessons", rules.RegistryName)
 	if err != nil || !ok {
@@ -270,18 +267,19 @@ func (b *Bank) Sections(ctx context.Context) ([]byte, error) {
 	return text, nil
 }
 
-// Now returns the time of the server.
+// Now returns the time of the Redis server.
 func (b *Bank) Now(ctx context.Context) (time.Time, error) {
 	return ask(ctx, b.s, "time", func(c client) (time.Time, error) { return c.Time(ctx).Result() })
 }
 
-// ReplaceSections replaces the registered sections, or returns bank.ErrChanged if they are not old.
+// ReplaceSections replaces the registered sections by changed. It returns bank.ErrChanged if the stored sections are
+// not old.
 func (b *Bank) ReplaceSections(ctx context.Context, old, changed []byte) error {
 	args := []any{b.channel(), "not", rules.RegistryName}
 	if old != nil {
 		args = []any{b.channel(), "was", rules.RegistryName, string(old)}
 	}
-	reply, err := b.change(ctx, append(args, "set", rules.RegistryName, string(changed)))
+	reply, err := b.runLessonsScript(ctx, append(args, "set", rules.RegistryName, string(changed)))
 	if err == nil && reply == "changed" {
 		err = bank.ErrChanged
 	}

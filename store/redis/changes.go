@@ -13,24 +13,24 @@ import (
 )
 
 // A replica adds the settlements of other replicas to its own counters instead of reading all counters
-// again. Each shard keeps a log of its last settlements (settle.lua). Moved reads the new entries of the
-// logs, and Changes returns the entries.
+// again. Each shard has a log of its last settlements (settle.lua). Moved reads the new entries of the
+// logs, and Changes returns the deltas in these entries.
 
-// maxPendingBytes bounds the bytes of the deltas that wait for Changes. Beyond the bound, all counters are
-// read completely.
+// maxPendingBytes is the largest size of the deltas that wait for Changes. Beyond this size the deltas of a tenant are
+// dropped, and its counters must be read completely.
 const maxPendingBytes = 32 << 20
 
-// logEntry is an entry of the log of a shard.
+// logEntry is an entry of the log of a shard. Each call of settle.lua that applies a step appends one entry.
 type logEntry struct {
 	shard  int
-	number int64 // number of the call that settled, in the shard
-	deltas string
+	number int64  // number of the call; each shard counts its own calls
+	deltas string // deltas of the applied steps, as packDeltas encodes them
 }
 
-// Changes returns the deltas of the settlements that Moved has read since the last Counters or Changes for
-// the tenant. The deltas omit the steps that Settle of this Store has reported as applied, and include a
-// step whose answer was lost. ok is false if the deltas are incomplete: call Counters instead. Changes must
-// not run during a Settle of the same Store.
+// Changes returns the deltas of the settlements of a tenant that Moved has read since the last call of Counters or
+// Changes for the tenant. Left out are the steps that Settle of this Store has reported as applied, because the caller
+// knows them. A step whose answer was lost is included. ok is false if the deltas are incomplete, and the caller must
+// call Counters instead. Changes must not run during a Settle of the same Store.
 func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -41,17 +41,17 @@ func (s *Store) Changes(tenant string) (deltas []trial.Delta, ok bool) {
 	for _, e := range tp.pending {
 		list, err := unpackDeltas(e.deltas)
 		if err != nil {
-			s.progress.drop(tp)
+			s.progress.invalidate(tp)
 			return nil, false
 		}
 		deltas = append(deltas, list...)
 	}
-	s.progress.omit(tp, func(logEntry) bool { return true })
+	s.progress.deletePending(tp, func(logEntry) bool { return true })
 	return deltas, true
 }
 
-// omit deletes pending deltas. The caller holds mu.
-func (pr *progress) omit(tp *tenantProgress, isOmitted func(e logEntry) bool) {
+// deletePending deletes the pending deltas for which isOmitted returns true. The caller holds mu.
+func (pr *progress) deletePending(tp *tenantProgress, isOmitted func(e logEntry) bool) {
 	tp.pending = slices.DeleteFunc(tp.pending, func(e logEntry) bool {
 		omitted := isOmitted(e)
 		if omitted {
@@ -64,33 +64,34 @@ func (pr *progress) omit(tp *tenantProgress, isOmitted func(e logEntry) bool) {
 	}
 }
 
-// drop notes that the deltas of a tenant are incomplete. The caller holds mu.
-func (pr *progress) drop(tp *tenantProgress) {
+// invalidate records that the pending deltas of a tenant are incomplete, and deletes them. The caller holds mu.
+func (pr *progress) invalidate(tp *tenantProgress) {
 	tp.counted = nil
-	pr.omit(tp, func(logEntry) bool { return true })
+	pr.deletePending(tp, func(logEntry) bool { return true })
 }
 
-// forget notes that Redis may have lost settlements. The caller holds mu.
-func (pr *progress) forget() {
+// invalidateAll records that Redis may have lost settlements, so that the counters of all tenants must be read again.
+// The caller holds mu.
+func (pr *progress) invalidateAll() {
 	for i := range pr.own {
 		pr.own[i] = nil
 	}
 	for _, tp := range pr.tenants {
-		pr.drop(tp)
-		pr.change(tp)
+		pr.invalidate(tp)
+		pr.countChange(tp)
 	}
 }
 
-// forgetCounted calls progress.forget.
-func (s *Store) forgetCounted() {
+// invalidateProgress locks the progress, and invalidates the counters of all tenants.
+func (s *Store) invalidateProgress() {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
-	s.progress.forget()
+	s.progress.invalidateAll()
 }
 
-// noteCounters notes that the counters of a tenant were read. upTo holds the number of the last settlement
-// in the counters of each shard; nil means the numbers are unknown.
-func (s *Store) noteCounters(tenant string, upTo []int64) {
+// recordCounters records that the counters of a tenant were read. upTo holds, for each shard, the number of the last
+// settlement that the counters contain; nil means the numbers are unknown.
+func (s *Store) recordCounters(tenant string, upTo []int64) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
 	tp := s.progress.tenant(tenant)
@@ -98,36 +99,37 @@ func (s *Store) noteCounters(tenant string, upTo []int64) {
 		return
 	}
 	for shard, n := range upTo {
-		if s.progress.read[shard].settled > n && tp.counted == nil { // entries after n were read and not kept
+		if s.progress.shardPositions[shard].settled > n && tp.counted == nil { // Moved has read entries after n, and has not kept them
 			upTo = nil
 			break
 		}
 	}
 	if upTo == nil {
-		s.progress.drop(tp)
+		s.progress.invalidate(tp)
 		return
 	}
 	tp.counted = upTo
-	s.progress.omit(tp, func(e logEntry) bool { return e.number <= upTo[e.shard] })
+	s.progress.deletePending(tp, func(e logEntry) bool { return e.number <= upTo[e.shard] })
 }
 
-// settled returns, for each shard, the number of the last settlement that Moved has read.
-func (pr *progress) settled(shards int) []int64 {
+// lastRead returns the number of the last settlement that Moved has read in each shard.
+func (pr *progress) lastRead(shards int) []int64 {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
 	out := make([]int64, shards)
-	for i := range pr.read {
-		out[i] = pr.read[i].settled
+	for i := range pr.shardPositions {
+		out[i] = pr.shardPositions[i].settled
 	}
 	return out
 }
 
-// noteAnswers stores the numbers of the answered settlements of a plan, because the caller has the deltas
-// of these settlements. A call without an answer may run later, and its deltas are read from the log.
-func (pr *progress) noteAnswers(p *plan, shards int) {
+// recordOwnSettlements records the numbers of the calls of a plan that Redis has answered. The caller of Settle knows
+// their deltas, which must not be returned by Changes again. A call without an answer may still have been executed,
+// and its deltas are read from the log.
+func (pr *progress) recordOwnSettlements(p *plan, shards int) {
 	pr.mu.Lock()
 	defer pr.mu.Unlock()
-	if pr.read == nil {
+	if pr.shardPositions == nil {
 		return
 	}
 	for _, k := range p.calls {
@@ -138,23 +140,23 @@ func (pr *progress) noteAnswers(p *plan, shards int) {
 		if number == 0 {
 			continue
 		}
-		if number > pr.read[shard].settled {
+		if number > pr.shardPositions[shard].settled {
 			if pr.own[shard] == nil {
 				pr.own[shard] = map[int64]struct{}{}
 			}
 			pr.own[shard][number] = struct{}{}
 		} else if tp := pr.tenants[loc.tenant]; tp != nil { // Moved has read the entry before the answer came
-			pr.omit(tp, func(e logEntry) bool { return e.shard == shard && e.number == number })
+			pr.deletePending(tp, func(e logEntry) bool { return e.shard == shard && e.number == number })
 		}
 	}
 }
 
-// readLogs reads the settlements of the changed shards, and keeps those of other replicas for tenants with
-// known counters. gaps has the indices of the changes whose log has lost entries. The caller holds
+// readLogs reads the log entries of the changed shards. Entries of other replicas become pending deltas, if the
+// counters of their tenant are known. gaps[i] reports that the log of shardChanges[i] lacks entries. The caller holds
 // s.progress.mu.
 func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardChanges []shardChange) (gaps map[int]bool, err error) {
 	logs, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.XMessageSliceCmd {
-		return p.XRange(ctx, all[l.shard].lists+"log", strconv.FormatInt(l.from.settled+1, 10), strconv.FormatInt(l.to.settled, 10))
+		return p.XRange(ctx, all[l.shard].listPrefix+"log", strconv.FormatInt(l.from.settled+1, 10), strconv.FormatInt(l.to.settled, 10))
 	})
 	if err != nil {
 		return nil, err
@@ -166,7 +168,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 		for _, m := range logs[i].Val() {
 			number, _, _ := strings.Cut(m.ID, "-")
 			n, _ := strconv.ParseInt(number, 10, 64)
-			if n > next { // the log has lost entries
+			if n > next { // the log, which has only the last entries, lacks an entry
 				break
 			}
 			next = n + 1
@@ -179,7 +181,7 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 			}
 			if pr.bytes += len(deltas); !hasDeltas || pr.bytes > maxPendingBytes {
 				pr.bytes -= len(deltas)
-				pr.drop(tp)
+				pr.invalidate(tp)
 				continue
 			}
 			tp.pending = append(tp.pending, logEntry{l.shard, n, deltas})
@@ -194,7 +196,8 @@ func (s *Store) readLogs(ctx context.Context, c client, all []keyspace, shardCha
 	return gaps, nil
 }
 
-// packDeltas encodes deltas: scope, field, day and value of each. A scope that repeats is one byte.
+// packDeltas encodes the scope, field, day and value of each delta. A scope that equals the previous one is one zero
+// byte.
 func packDeltas(deltas []trial.Delta) string {
 	var b []byte
 	scope := ""
@@ -214,7 +217,7 @@ func packDeltas(deltas []trial.Delta) string {
 
 func unpackDeltas(text string) (deltas []trial.Delta, err error) {
 	b, scope := []byte(text), ""
-	size := func() uint64 {
+	readSize := func() uint64 {
 		n, length := binary.Uvarint(b)
 		if length <= 0 {
 			err = ErrCorrupt
@@ -223,7 +226,7 @@ func unpackDeltas(text string) (deltas []trial.Delta, err error) {
 		b = b[length:]
 		return n
 	}
-	cut := func(n uint64) (out string) {
+	readText := func(n uint64) (out string) {
 		if n > uint64(len(b)) {
 			err = ErrCorrupt
 			return ""
@@ -231,7 +234,7 @@ func unpackDeltas(text string) (deltas []trial.Delta, err error) {
 		out, b = string(b[:n]), b[n:]
 		return out
 	}
-	number := func() int64 {
+	readNumber := func() int64 {
 		n, length := binary.Varint(b)
 		if length <= 0 {
 			err = ErrCorrupt
@@ -241,11 +244,11 @@ func unpackDeltas(text string) (deltas []trial.Delta, err error) {
 		return n
 	}
 	for len(b) > 0 && err == nil {
-		if n := size(); n > 0 {
-			scope = cut(n - 1)
+		if n := readSize(); n > 0 {
+			scope = readText(n - 1)
 		}
-		d := trial.Delta{Key: trial.Key{Scope: scope, Field: cut(size())}}
-		d.Key.Day, d.Value = int32(number()), number() //nolint:gosec // as packed
+		d := trial.Delta{Key: trial.Key{Scope: scope, Field: readText(readSize())}}
+		d.Key.Day, d.Value = int32(readNumber()), readNumber() //nolint:gosec // as packed
 		deltas = append(deltas, d)
 	}
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// Consult adds to the counts of consulted lessons and sets the times of the last consultation. A
-// caller that got no answer repeats the call with the same batch name: Redis counts a batch once
-// within an hour.
+// Consult adds to the counts of consulted lessons, by slug, and sets the time of the last consultation of each. batch
+// is the name of the call. A caller that got no answer repeats the call with the same name, because Redis counts a
+// batch only once within an hour.
 func (s *Store) Consult(ctx context.Context, batch string, consultations map[string]bank.Consultation) error {
 	args := []any{batch}
 	for slug, m := range consultations {
@@ -23,7 +23,7 @@ func (s *Store) Consult(ctx context.Context, batch string, consultations map[str
 	return s.do(ctx, "consult", func(c client) error { return s.script(ctx, c, "consult", location{}, args...).Err() })
 }
 
-// Consultations returns the counts of lessons. Lessons without a consultation are left out.
+// Consultations returns the consultations of lessons by slug. Lessons without a consultation are left out.
 func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
 	out := make(map[string]bank.Consultation, len(slugs))
 	if len(slugs) == 0 {
@@ -60,12 +60,12 @@ func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]ba
 	return b.s.Consultations(ctx, slugs)
 }
 
-// PutAnswer stores a text for the replica that serves the next turn of the session. The text is deleted
-// with the session. Without such a session, PutAnswer does nothing.
+// PutAnswer stores a text of a session under a name, for the replica that serves the next turn. The text is deleted
+// with the session. If the session does not exist, PutAnswer does nothing.
 func (s *Store) PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error {
 	p := newPlan("notes")
 	p.add(sessionLocation(tenant, id), "s", string(id[:]), "l:"+name, text)
-	return s.commit(ctx, "put answer", p, tenant)
+	return s.writePlan(ctx, "put answer", p, tenant)
 }
 
 // Answer returns the text that PutAnswer stored under the name.

@@ -12,47 +12,46 @@ import (
 )
 
 const (
-	// coolStep is the number of sessions that one step checks, in some milliseconds of the server's
-	// time.
+	// coolStep is the number of sessions that one script call checks. Such a call takes the server some milliseconds.
 	coolStep = 200
-	// maxCoolKeyspaces is the number of keyspaces in which one pipeline searches old sessions.
+	// maxCoolKeyspaces is the number of keyspaces in which one pipeline searches for old sessions.
 	maxCoolKeyspaces = 512
-	// coolWaiting is the maximum number of keyspaces whose position a Cooler remembers, some 200 bytes each.
-	coolWaiting = 1 << 16
+	// maxWaiting is the maximum number of entries in Cooler.waiting, which take some 200 bytes each.
+	maxWaiting = 1 << 16
 )
 
-// Cooler deletes the exchanges of old sessions whose samples a consumer group has acknowledged. Of all
-// Coolers of a group in the fleet, only the holder of a lease works. A Cooler is for one goroutine.
+// Cooler deletes the exchanges of old sessions whose samples a consumer group has acknowledged. Each replica may have a
+// Cooler for a group, and only the one that holds the group's lease works. A Cooler is not safe for concurrent use.
 type Cooler struct {
 	store *Store
 	group string
 	owner string // owner of the lease
 
-	// The Cooler has checked all sessions that were last seen before from, except in the keyspaces of waiting.
-	from    string
-	waiting map[string]string // by the prefix of the keys: the time of the oldest session that waits for the group
-	ends    time.Time         // time after which the Cooler checks all sessions again
+	// Times of sessions are scores, as the function score returns them. The Cooler has checked all sessions that were
+	// last seen before from, except in the keyspaces of waiting.
+	from      string
+	waiting   map[string]string // by key prefix of a keyspace: last use of its oldest session whose exchanges could not be deleted yet
+	recheckAt time.Time         // time after which the Cooler checks all sessions again
 }
 
-// recheckAfter is the time after which a Cooler checks all sessions again, also the sessions whose exchanges stayed.
+// recheckAfter is the time after which a Cooler checks all sessions again, including those that it has checked.
 const recheckAfter = 24 * time.Hour
 
-// NewCooler returns a Cooler for a group. No other Cooler has the same owner.
+// NewCooler returns a Cooler for a group. owner is the name of the Cooler in the lease, and must be unique.
 func (s *Store) NewCooler(group, owner string) *Cooler {
 	return &Cooler{store: s, group: group, owner: owner}
 }
 
-// Cool deletes the exchanges of closed sessions that were last seen before a time, and returns their
-// number. ok is false if old sessions exist and no stream of their samples has the group. Sessions,
-// samples and counters stay. The Cooler holds the lease for the duration lease. Cool does nothing while
-// another Cooler holds the lease.
+// Cool deletes the exchanges of closed sessions that were last seen before a time, and returns the number of deleted
+// exchanges. Sessions, samples and counters stay. ok is false if old sessions exist and no stream of their samples has
+// the group. Cool acquires the lease for the given duration, and does nothing while another Cooler holds the lease.
 func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration) (exchanges int, ok bool, err error) {
 	s := k.store
 	if isOwner, err := k.claim(ctx, lease); !isOwner || err != nil {
 		return 0, true, err
 	}
-	if now := s.opt.Now(); now.After(k.ends) {
-		k.from, k.waiting, k.ends = "-inf", map[string]string{}, now.Add(recheckAfter)
+	if now := s.opt.Now(); now.After(k.recheckAt) {
+		k.from, k.waiting, k.recheckAt = "-inf", map[string]string{}, now.Add(recheckAfter)
 	}
 	keyspaces, err := ask(ctx, s, "cool", func(c client) ([]keyspace, error) { return s.allKeyspaces(ctx, c) })
 	if err != nil {
@@ -69,29 +68,29 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 			}
 			renewed = now
 		}
-		old, places, found, err := k.findOld(ctx, chunk, before)
+		old, positions, found, err := k.findOld(ctx, chunk, before)
 		if err != nil {
 			return exchanges, true, err
 		}
 		streams += found
 		for _, ks := range old {
-			place, hasGroup := places[ks.base+"samples"]
+			position, hasGroup := positions[ks.base+"samples"]
 			oldest := k.position(ks)
 			if hasGroup {
 				groups++
 			}
-			if hasGroup && place != streamStart {
+			if hasGroup && position != streamStart {
 				var n int
-				n, oldest, err = k.coolKeyspace(ctx, ks, place, before)
+				n, oldest, err = k.coolKeyspace(ctx, ks, position, before)
 				if exchanges += n; err != nil {
 					return exchanges, true, err
 				}
 			}
 			switch {
 			case oldest == "":
-			case len(waiting) < coolWaiting:
+			case len(waiting) < maxWaiting:
 				waiting[ks.base] = oldest
-			default: // the next call checks all keyspaces from the oldest of these times on
+			default: // waiting is full, so the next call must check all keyspaces from this time on
 				from = earlier(from, oldest)
 			}
 		}
@@ -100,7 +99,7 @@ func (k *Cooler) Cool(ctx context.Context, before time.Time, lease time.Duration
 	return exchanges, groups > 0 || streams == 0, nil
 }
 
-// Release ends the lease, so that another Cooler of the group works at once.
+// Release ends the lease, so that another Cooler of the group can work at once.
 func (k *Cooler) Release(ctx context.Context) error {
 	return k.store.ReleaseClaim(ctx, k.leaseName(), k.owner)
 }
@@ -112,7 +111,7 @@ func (k *Cooler) claim(ctx context.Context, lease time.Duration) (bool, error) {
 	return k.store.Claim(ctx, k.leaseName(), k.owner, k.store.opt.Now(), lease)
 }
 
-// position returns the time of the first sessions of a keyspace that the Cooler has not checked.
+// position returns the time from which the sessions of a keyspace must be checked.
 func (k *Cooler) position(ks keyspace) string { return cmp.Or(k.waiting[ks.base], k.from) }
 
 // earlier returns the earlier of two scores.
@@ -120,12 +119,12 @@ func earlier(a, b string) string {
 	if a == "-inf" || b == "-inf" {
 		return "-inf"
 	}
-	return strconv.FormatInt(min(integer(a), integer(b)), 10)
+	return strconv.FormatInt(min(parseInt(a), parseInt(b)), 10)
 }
 
-// findOld returns the keyspaces with sessions that the Cooler has not checked, the places of the group in
-// the streams of these keyspaces, and the number of their streams.
-func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (old []keyspace, places map[string]string, streams int, err error) {
+// findOld returns the keyspaces with old sessions that the Cooler has not checked. positions holds the group's position in
+// each of their streams that has the group, and streams is the number of their streams.
+func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (old []keyspace, positions map[string]string, streams int, err error) {
 	err = k.store.do(ctx, "cool", func(c client) error {
 		first, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
 			return p.ZRangeByScore(ctx, ks.base+"seen", &goredis.ZRangeBy{Min: k.position(ks), Max: "(" + score(before), Count: 1})
@@ -139,18 +138,19 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 				old, keys = append(old, keyspaces[i]), append(keys, keyspaces[i].base+"samples")
 			}
 		}
-		places, streams, err = groupPlacesOf(ctx, c, keys, k.group)
+		positions, streams, err = readGroupPositions(ctx, c, keys, k.group)
 		return err
 	})
-	return old, places, streams, err
+	return old, positions, streams, err
 }
 
-// coolKeyspace deletes the exchanges of the old sessions of a keyspace. The group acknowledges a stream in order, so
-// all entries up to its place have been exported. Some sessions wait for the group or for a settlement; no session
-// before the time waits does. waits is "" if no session waits.
-func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, place string, before time.Time) (exchanges int, waits string, err error) {
-	ms, seq, _ := strings.Cut(place, "-")
-	from, last, same := k.position(ks), "", int64(0) // same: number of sessions that were seen at the time from, up to the session last
+// coolKeyspace deletes the exchanges of the old sessions of a keyspace. position is the group's position in the stream of
+// samples: the group acknowledges a stream in order, so that all entries up to position have been exported. The exchanges
+// of a session stay while the session waits for the group or for a settlement. waits is a time before which no session
+// waits; "" means no session waits.
+func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string, before time.Time) (exchanges int, waits string, err error) {
+	ms, seq, _ := strings.Cut(position, "-")
+	from, last, same := k.position(ks), "", int64(0) // same is the number of sessions that were last seen at the time from, up to the session last
 	for {
 		if err := ctx.Err(); err != nil {
 			return exchanges, waits, err
@@ -173,7 +173,7 @@ func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, place string, be
 		if len(list) == 0 && same <= 1 {
 			return exchanges, waits, nil
 		}
-		if same > 0 && (len(list) == 0 || list[0].Member != last) { // a session before last has left the list: read this time again
+		if same > 0 && (len(list) == 0 || list[0].Member != last) { // the list has changed before the session last, so the sessions of this time are read again
 			same = 0
 			continue
 		}
@@ -189,8 +189,8 @@ func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, place string, be
 	}
 }
 
-// nextPage returns the time of the last session of a page, and the number of sessions of this time up to
-// the last session. The page begins at the time from, with the last of same sessions.
+// nextPage returns the time of the last session of a page, and the number of sessions of this time up to that session.
+// from and same are the results for the previous page.
 func nextPage(list []goredis.Z, from string, same int64) (string, int64) {
 	end := list[len(list)-1].Score
 	if formatScore(end) == from {

@@ -14,26 +14,27 @@ import (
 )
 
 const (
-	// counterReads is the maximum number of reads of counters that other replicas change meanwhile.
+	// counterReads is the maximum number of times that the counters of a shard are read because other replicas change
+	// them meanwhile.
 	counterReads = 4
-	// counterGroup is the number of shards whose rows are in memory at once: with 2,000 lessons a shard has
-	// 2,000 rows or more.
+	// counterGroup is the number of shards whose rows are in memory at once. The number limits the memory, because with
+	// 2,000 lessons a shard has 2,000 rows or more.
 	counterGroup = 16
 )
 
-// counterRow is a row of counters of one shard.
+// counterRow holds the counters of one scope and day in one shard, by field.
 type counterRow struct {
 	name   string
 	fields map[string]string
 }
 
-// Counters returns the non-zero counters of a tenant, sorted by scope, field and day: the sums over
-// all shards. The rows of a shard are read one after the other, and all again after a concurrent
-// settlement. If settlements never pause, the last sessions may be counted in some rows only.
+// Counters returns the non-zero counters of a tenant, summed over all shards, and sorted by scope, field and day. The
+// rows of a shard are not read in one step. If a session is settled meanwhile, all rows of the shard are read again, up
+// to counterReads times. If settlements never pause, only some rows may contain the last sessions.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c client) error {
 		keyspaces := s.keyspacesOf(tenant)
-		upTo := s.progress.settled(len(keyspaces)) // a shard without counters keeps this number
+		upTo := s.progress.lastRead(len(keyspaces)) // correct for shards without counters, and replaced for the others
 		used, err := s.shardsWithCounters(ctx, c, keyspaces)
 		if err != nil {
 			return err
@@ -41,7 +42,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 		sums, exact := newRowSums(), true
 		groups := (len(used) + counterGroup - 1) / counterGroup
 		for g := range groups {
-			var group []int // shards from all nodes of a Cluster: neighbouring shards are on the same node
+			var group []int // not neighbouring shards, which are on one node of a Cluster, so that all nodes share the work
 			for i := g; i < len(used); i += groups {
 				group = append(group, used[i])
 			}
@@ -54,13 +55,13 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta
 			}
 			exact = exact && ok
 			for i, number := range numbers {
-				upTo[i] = integer(number)
+				upTo[i] = parseInt(number)
 			}
 		}
 		if !exact {
 			upTo = nil
 		}
-		s.noteCounters(tenant, upTo)
+		s.recordCounters(tenant, upTo)
 		list, err = sums.deltas()
 		return err
 	})
@@ -78,19 +79,19 @@ func (s *Store) shardsWithCounters(ctx context.Context, c client, keyspaces []ke
 	return shards, err
 }
 
-// readGroup reads the rows of some shards, and the number of the last settlement in each shard. exact
-// reports that the rows contain the settlements up to the numbers, and no others.
+// readGroup reads the rows of some shards, and the number of the last settlement in each of them. exact reports that
+// the rows contain exactly the settlements up to these numbers.
 func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, shards []int) (rows map[int][]counterRow, numbers map[int]string, exact bool, err error) {
 	rows = map[int][]counterRow{}
 	pending := slices.Clone(shards)
-	numbers, err = s.positions(ctx, c, keyspaces, pending)
+	numbers, err = s.lastSettlements(ctx, c, keyspaces, pending)
 	for range counterReads {
 		if err == nil {
 			err = s.readCounters(ctx, c, keyspaces, pending, rows)
 		}
 		var latest map[int]string
 		if err == nil {
-			latest, err = s.positions(ctx, c, keyspaces, pending)
+			latest, err = s.lastSettlements(ctx, c, keyspaces, pending)
 		}
 		if err != nil {
 			return nil, nil, false, err
@@ -103,17 +104,17 @@ func (s *Store) readGroup(ctx context.Context, c client, keyspaces []keyspace, s
 	return rows, numbers, false, nil
 }
 
-// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows, and all rows
-// hold the same few dozen fields, so a row is a list with an element for each field.
+// rowSums holds the sums of counter rows over shards. A tenant may have hundreds of thousands of rows, all with the
+// same few dozen fields. To save memory, a row is a list with an element for each field instead of a map.
 type rowSums struct {
-	fields []string       // in the order of the elements
-	places map[string]int // index of each field in fields
-	rows   map[string][]int64
+	fields  []string       // names of the elements of a row
+	indexes map[string]int // index of each field in fields
+	rows    map[string][]int64
 }
 
-func newRowSums() *rowSums { return &rowSums{places: map[string]int{}, rows: map[string][]int64{}} }
+func newRowSums() *rowSums { return &rowSums{indexes: map[string]int{}, rows: map[string][]int64{}} }
 
-// add adds the rows of shards.
+// add adds rows, by shard, to the sums.
 func (r *rowSums) add(rows map[int][]counterRow) error {
 	for _, list := range rows {
 		for _, row := range list {
@@ -123,16 +124,16 @@ func (r *rowSums) add(rows map[int][]counterRow) error {
 				if err != nil {
 					return fmt.Errorf("%w: counter %s of %q is %q", ErrCorrupt, field, row.name, text)
 				}
-				place, ok := r.places[field]
+				index, ok := r.indexes[field]
 				if !ok {
-					place = len(r.fields)
-					r.places[field] = place
+					index = len(r.fields)
+					r.indexes[field] = index
 					r.fields = append(r.fields, field)
 				}
-				if n := place + 1 - len(sum); n > 0 {
+				if n := index + 1 - len(sum); n > 0 {
 					sum = append(slices.Grow(sum, max(n, len(row.fields))), make([]int64, n)...)
 				}
-				sum[place] += v
+				sum[index] += v
 			}
 			r.rows[row.name] = sum
 		}
@@ -148,7 +149,7 @@ func (r *rowSums) deltas() (list []trial.Delta, err error) {
 	}
 	byScope := map[string][]row{}
 	for name, sums := range r.rows {
-		key, err := fromRowName(name)
+		key, err := parseRowName(name)
 		if err != nil {
 			return nil, err
 		}
@@ -157,9 +158,9 @@ func (r *rowSums) deltas() (list []trial.Delta, err error) {
 	for _, scope := range slices.Sorted(maps.Keys(byScope)) {
 		from := len(list)
 		for _, row := range byScope[scope] {
-			for place, v := range row.sums {
+			for index, v := range row.sums {
 				if v != 0 {
-					row.key.Field = r.fields[place]
+					row.key.Field = r.fields[index]
 					list = append(list, trial.Delta{Key: row.key, Value: v})
 				}
 			}
@@ -169,10 +170,10 @@ func (r *rowSums) deltas() (list []trial.Delta, err error) {
 	return list, nil
 }
 
-// positions returns the number of the last settlement in each of some shards.
-func (s *Store) positions(ctx context.Context, c client, keyspaces []keyspace, shards []int) (map[int]string, error) {
+// lastSettlements returns the number of the last settlement in each of some shards.
+func (s *Store) lastSettlements(ctx context.Context, c client, keyspaces []keyspace, shards []int) (map[int]string, error) {
 	cmds, err := piped(ctx, c, shards, func(p goredis.Pipeliner, i int) *goredis.StringCmd {
-		return p.HGet(ctx, keyspaces[i].lists+"t", "moved")
+		return p.HGet(ctx, keyspaces[i].listPrefix+"t", "moved")
 	})
 	out := map[int]string{}
 	for n, cmd := range cmds {
@@ -181,9 +182,9 @@ func (s *Store) positions(ctx context.Context, c client, keyspaces []keyspace, s
 	return out, err
 }
 
-// readCounters reads the counters of some shards into rows, many rows in one round trip.
+// readCounters reads the counter rows of some shards into rows, by shard. Many rows share a round trip.
 func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace, shards []int, rows map[int][]counterRow) error {
-	type question struct {
+	type counterHash struct {
 		shard     int
 		key, name string
 	}
@@ -193,15 +194,15 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 	if err != nil {
 		return err
 	}
-	var questions []question
+	var hashes []counterHash
 	for n, index := range indexes {
 		rows[shards[n]] = nil
 		for k, name := range index.Val() {
-			questions = append(questions, question{shards[n], k, name})
+			hashes = append(hashes, counterHash{shards[n], k, name})
 		}
 	}
-	for chunk := range slices.Chunk(questions, 1000) {
-		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q question) *goredis.MapStringStringCmd {
+	for chunk := range slices.Chunk(hashes, 1000) {
+		cmds, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q counterHash) *goredis.MapStringStringCmd {
 			return p.HGetAll(ctx, keyspaces[q.shard].base+"c:"+q.key)
 		})
 		if err != nil {
@@ -214,14 +215,14 @@ func (s *Store) readCounters(ctx context.Context, c client, keyspaces []keyspace
 	return nil
 }
 
-// Raise sets each maximum of a tenant to the given value if the given value is greater. Calls may
-// be repeated and reordered.
+// Raise sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls have
+// the same result.
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	p := newPlan("raise")
 	for _, m := range maxima {
 		p.add(tenantLocation(tenant), rowName(m.Key.Scope, m.Key.Day)+"\x00"+m.Key.Field, ordered(m.Value))
 	}
-	return s.commit(ctx, "raise", p, tenant)
+	return s.writePlan(ctx, "raise", p, tenant)
 }
 
 // Maxima returns the values that Raise has set, sorted by scope, field and day.
@@ -234,7 +235,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 		if i < 0 || len(v) != 8 {
 			return nil, fmt.Errorf("redis: %w: the maximum %q", ErrCorrupt, name)
 		}
-		k, err := fromRowName(name[:i])
+		k, err := parseRowName(name[:i])
 		if err != nil {
 			return nil, fmt.Errorf("redis: maxima: %w", err)
 		}
@@ -245,7 +246,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, 
 	return list, err
 }
 
-// Priors returns the newest priors and the version of the priors; 0 if none.
+// Priors returns the newest priors of a tenant and their version; 0 means there are none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	v, err := ask(ctx, s, "priors", func(c client) ([]any, error) {
 		return c.HMGet(ctx, s.key(tenantLocation(tenant), "priors"), "v", "d").Result()
@@ -260,21 +261,22 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 	return version, []byte(text), nil
 }
 
-// PutPriors publishes priors as version from+1, if from is still the current version.
+// PutPriors stores priors as version from+1, and reports whether it did. It does nothing if from is not the current
+// version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
-	err = s.change(ctx, "put priors", []string{tenant}, func(c client) error {
+	err = s.withTenants(ctx, "put priors", []string{tenant}, func(c client) error {
 		ok, err = s.script(ctx, c, "priors", tenantLocation(tenant), from, from+1, data).Bool()
 		return err
 	})
 	return err == nil && ok, err
 }
 
-// Meta returns one of precept's own values.
+// Meta returns a value that all replicas share, such as the salt of the coins.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
 	return s.value(ctx, "meta", location{}, "values", key)
 }
 
-// value returns a field of a hash.
+// value returns a field of the hash at a location and key.
 func (s *Store) value(ctx context.Context, op string, loc location, key, field string) (value []byte, ok bool, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		text, err := c.HGet(ctx, s.key(loc, key), field).Result()
@@ -286,8 +288,8 @@ func (s *Store) value(ctx context.Context, op string, loc location, key, field s
 	return value, ok, err
 }
 
-// InitMeta sets a value that all replicas share, such as the salt of the coins, unless another
-// replica has set the value. InitMeta returns the active value.
+// InitMeta sets a value that all replicas share, unless another replica has set it before. InitMeta returns the value
+// that is then stored.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	return ask(ctx, s, "init meta", func(c client) ([]byte, error) {
 		if err := c.HSetNX(ctx, s.commonKey("values"), key, value).Err(); err != nil {

@@ -14,12 +14,15 @@ import (
 	"precept/internal/session"
 )
 
-// asideHead is the size of the head of a mark: one byte for whether the session is set aside, and six digits
-// for the number of times.
-const asideHead = 7
+// A session or an exchange at which a step panicked is set aside: it gets a mark (a session.DeadLetter) in the hash
+// 'aside'. The field of a mark is the id of the session and the id of the exchange, which is "" for a session.
 
-// SetAside marks sessions and exchanges at which a step panicked. Such a session is neither due nor
-// unsettled until Readmit or a settlement.
+// deadLetterHeader is the size of the header of a mark. The header is one byte, "1" while the session is set aside,
+// and six digits with the number of times that it was set aside. The rest is the DeadLetter in JSON.
+const deadLetterHeader = 7
+
+// SetAside marks sessions and exchanges at which a step panicked. Due and Unsettled leave out such a session until
+// Readmit or a settlement.
 func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	p, names := newPlan("aside"), []string{}
 	for i := range list {
@@ -31,18 +34,18 @@ func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 		p.add(sessionLocation(a.Tenant, a.ID), "out", string(a.ID[:]), a.Exchange, string(doc), score(a.At))
 		names = append(names, a.Tenant)
 	}
-	return s.commit(ctx, "set aside", p, names...)
+	return s.writePlan(ctx, "set aside", p, names...)
 }
 
-// Readmit makes two kinds of sessions due again: sessions that were set aside fewer than maxTries times, and
-// sessions that an earlier release closed without a settlement. Readmit returns the number of sessions.
+// Readmit makes two kinds of sessions due again: sessions that were set aside fewer than maxTries times, and sessions
+// that an earlier release closed without a settlement. Readmit returns the number of sessions that became due.
 func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if n, err = s.reopenAll(ctx); err != nil {
 		return n, err
 	}
 	p := newPlan("aside")
-	err = s.eachAside(ctx, "readmit", func(tenant, field, value string) error {
-		if tries, _ := strconv.Atoi(value[1:asideHead]); strings.HasPrefix(value, "1") && tries < maxTries {
+	err = s.eachDeadLetter(ctx, "readmit", func(tenant, field, value string) error {
+		if tries, _ := strconv.Atoi(value[1:deadLetterHeader]); strings.HasPrefix(value, "1") && tries < maxTries {
 			p.add(sessionLocation(tenant, toID(field)), "in", field[:len(session.ID{})], strconv.Itoa(maxTries))
 		}
 		return nil
@@ -50,22 +53,22 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	if err != nil || len(p.items) == 0 {
 		return n, err
 	}
-	err = s.do(ctx, "readmit", func(c client) error { return s.run(ctx, c, p) })
-	for _, readmitted := range p.answers() {
+	err = s.do(ctx, "readmit", func(c client) error { return s.runPlan(ctx, c, p) })
+	for _, readmitted := range p.results() {
 		n += int(readmitted)
 	}
 	return n, err
 }
 
-// eachAside calls fn with all marks. A field is the id of a session and the id of an exchange.
-func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
+// eachDeadLetter calls fn with the tenant, the field and the value of each mark.
+func (s *Store) eachDeadLetter(ctx context.Context, op string, fn func(tenant, field, value string) error) error {
 	all := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
-		return p.HGetAll(ctx, ks.lists+"aside")
+		return p.HGetAll(ctx, ks.listPrefix+"aside")
 	}
-	return askAll(ctx, s, op, s.lists, all, func(ks keyspace, marks *goredis.MapStringStringCmd) error {
+	return askAll(ctx, s, op, s.shardKeyspaces, all, func(ks keyspace, marks *goredis.MapStringStringCmd) error {
 		const size = len(session.ID{})
 		for field, value := range marks.Val() {
-			if len(field) < size || len(value) < asideHead {
+			if len(field) < size || len(value) < deadLetterHeader {
 				return fmt.Errorf("%w: the mark of a session that is set aside is truncated", ErrCorrupt)
 			}
 			exchange, tenant, _ := strings.Cut(field[size:], "\x00")
@@ -77,9 +80,9 @@ func (s *Store) eachAside(ctx context.Context, op string, fn func(tenant, field,
 	})
 }
 
-// DeadLetters returns the newest marks, at most limit, and the number of all marks.
+// DeadLetters returns the newest marks, at most limit of them, and the number of all marks.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
-	err = s.eachAside(ctx, "aside", func(tenant, field, value string) error {
+	err = s.eachDeadLetter(ctx, "aside", func(tenant, field, value string) error {
 		a, err := decodeDeadLetter(tenant, field, value)
 		list = append(list, a)
 		return err
@@ -94,27 +97,28 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 func decodeDeadLetter(tenant, field, value string) (session.DeadLetter, error) {
 	const size = len(session.ID{})
 	var a session.DeadLetter
-	if err := json.Unmarshal([]byte(value[asideHead:]), &a); err != nil {
+	if err := json.Unmarshal([]byte(value[deadLetterHeader:]), &a); err != nil {
 		return a, fmt.Errorf("%w: the mark of a session or an exchange that is set aside does not parse: %w", ErrCorrupt, err)
 	}
 	a.Tenant, a.ID, a.Exchange = tenant, toID(field), field[size:]
-	a.Tries, _ = strconv.Atoi(value[1:asideHead])
+	a.Tries, _ = strconv.Atoi(value[1:deadLetterHeader])
 	return a, nil
 }
 
-// Unsampled returns the number of exchanges without a sample in settled sessions and in sessions
-// that are set aside.
+// Unsampled returns the number of exchanges without a sample in sessions that are settled or set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
-	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd { return p.HGet(ctx, ks.lists+"t", "late") }
-	err = askAll(ctx, s, "unsampled", s.lists, late, func(_ keyspace, cmd *goredis.StringCmd) error {
-		n += integer(cmd.Val())
+	late := func(p goredis.Pipeliner, ks keyspace) *goredis.StringCmd {
+		return p.HGet(ctx, ks.listPrefix+"t", "late")
+	}
+	err = askAll(ctx, s, "unsampled", s.shardKeyspaces, late, func(_ keyspace, cmd *goredis.StringCmd) error {
+		n += parseInt(cmd.Val())
 		return nil
 	})
 	if err != nil {
 		return 0, err
 	}
 	var asideSessions []sessionRef
-	err = s.eachAside(ctx, "unsampled", func(tenant, field, value string) error {
+	err = s.eachDeadLetter(ctx, "unsampled", func(tenant, field, value string) error {
 		if strings.HasPrefix(value, "1") {
 			asideSessions = append(asideSessions, sessionRef{tenant: tenant, id: toID(field)})
 		}
@@ -127,7 +131,7 @@ func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	return n + unsettled, err
 }
 
-// unsettledExchanges returns the number of exchanges of the sessions that were never settled.
+// unsettledExchanges returns the number of exchanges of those of the given sessions that were never settled.
 func (s *Store) unsettledExchanges(ctx context.Context, c client, sessions []sessionRef) (n int64, err error) {
 	settled, err := piped(ctx, c, sessions, func(p goredis.Pipeliner, w sessionRef) *goredis.BoolCmd {
 		return p.HExists(ctx, s.sessionKey(w.tenant, w.id), "a")

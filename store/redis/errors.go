@@ -11,21 +11,22 @@ import (
 	"precept/internal/session"
 )
 
-// Errors of a Store, in addition to session.ErrInvalid (permanent) and session.ErrParkingFull. An
-// error that wraps session.ErrUnavailable is temporary.
+// The errors of a Store, in addition to session.ErrInvalid, which is permanent, and session.ErrParkingFull. An error
+// that wraps session.ErrUnavailable is temporary.
 var (
 	// ErrDown reports that Redis cannot be reached or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrBusy reports that Redis accepts no writes now, because Redis loads its data, fails over, or
 	// is a replica.
 	ErrBusy = fmt.Errorf("Redis rejects writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrFull reports that maxmemory is reached.
+	// ErrFull reports that Redis has reached its maxmemory.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrAuth reports that the user or the password is refused.
+	// ErrAuth reports that Redis refuses the user or the password.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrTLS reports a failed TLS handshake, such as an untrusted certificate, of the server or of precept.
+	// ErrTLS reports a failed TLS handshake, for example because the certificate of the server or of precept is not
+	// trusted.
 	ErrTLS = fmt.Errorf("the TLS handshake with Redis fails: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrACL reports that the user lacks a permission.
+	// ErrACL reports that the Redis user lacks a permission.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrCorrupt reports that a value in Redis was not written by precept.
 	ErrCorrupt = fmt.Errorf("a value in Redis was not written by precept: %w", session.ErrDamaged)
@@ -35,10 +36,10 @@ var (
 	ErrURL = errors.New("cannot be used as an address of Redis")
 )
 
-// explain wraps an error of the server or the network in the sentinel error on which callers act. No text
-// of these errors holds the password.
+// explain wraps an error of the server or the network in one of the errors above. The text of the result never contains
+// the password.
 func explain(ctx context.Context, err error) error {
-	if err == nil || absent(err) {
+	if err == nil || isAbsent(err) {
 		return err
 	}
 	var reply goredis.Error
@@ -60,9 +61,9 @@ func explain(ctx context.Context, err error) error {
 	return fmt.Errorf("%w: %w", ErrDown, err)
 }
 
-// absent reports whether the server answered that a value does not exist. If a value does not exist, the library
-// returns an unwrapped goredis.Nil. A wrapped goredis.Nil means that a Sentinel does not know the master name.
-func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
+// isAbsent reports whether the server answered that a value does not exist. The library then returns an unwrapped
+// goredis.Nil. A wrapped goredis.Nil means that a Sentinel does not know the master name.
+func isAbsent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
 // isClassified reports whether err already wraps an error of this package or of package session.
 func isClassified(err error) bool {
@@ -74,8 +75,8 @@ func isClassified(err error) bool {
 	return false
 }
 
-// classifyReply wraps an error reply of the server. In an error inside a script, the script's name precedes or follows
-// the error code, so classifyReply also searches for the code inside the text.
+// classifyReply wraps an error reply of the server in one of the errors above, by the error code in text. If the error
+// occurred in a script, the code is not at the beginning of text, so that classifyReply also searches inside the text.
 func classifyReply(err error, text string) error {
 	has := func(words ...string) bool {
 		for _, w := range words {

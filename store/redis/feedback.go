@@ -18,7 +18,8 @@ import (
 	"precept/internal/session"
 )
 
-// packEntry encodes an entry as its rank and its JSON. Scripts compare the ranks.
+// packEntry encodes an entry as its rank and its JSON. Of two versions of an entry, scripts keep the one with the
+// greater rank.
 func packEntry(e *feedback.Entry) (string, error) {
 	data, err := e.Encode()
 	if err != nil {
@@ -37,10 +38,11 @@ func unpackEntry(v string) (e feedback.Entry, err error) {
 	return e, nil
 }
 
-// AddFeedback adds entries to the feedback of sessions, a set for each session, and returns the number
-// of entries that changed each set: new ids, and later versions of known ids. Sessions without a change
-// are left out. Every order of arrival results in the same set. The error is a session.FeedbackFull if a
-// set has no room. After any other error some entries may have been added: repeat the call.
+// AddFeedback adds entries to the feedback of sessions, and returns the number of entries that changed the feedback of
+// each session. An entry with a new id is added, and a later version of an entry replaces the earlier version. Sessions
+// without a change are left out. Every order of arrival has the same result. The error is a session.FeedbackFull if a
+// session has reached its feedback limit. After any other error some entries may have been added, and the caller
+// repeats the call.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan("feedback")
 	var ids []session.ID
@@ -54,16 +56,17 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 			ids = append(ids, id)
 		}
 	}
-	if err := s.commit(ctx, "add feedback", p, tenant); err != nil {
+	if err := s.writePlan(ctx, "add feedback", p, tenant); err != nil {
 		return nil, err
 	}
-	return tally(p, ids)
+	return sumAdded(p, ids)
 }
 
-// tally adds up the entries that changed each set. Numbers below 0 count entries without room.
-func tally(p *plan, ids []session.ID) (map[session.ID]int, error) {
+// sumAdded returns the number of entries of p that changed the feedback of each session. ids holds the session of each
+// item of p. A result of the script below 0 counts entries that were rejected at the feedback limit.
+func sumAdded(p *plan, ids []session.ID) (map[session.ID]int, error) {
 	added, full := map[session.ID]int{}, session.FeedbackFull(0)
-	for i, n := range p.answers() {
+	for i, n := range p.results() {
 		if n > 0 {
 			added[ids[i]] += int(n)
 		} else {
@@ -76,7 +79,7 @@ func tally(p *plan, ids []session.ID) (map[session.ID]int, error) {
 	return added, nil
 }
 
-// Feedback returns the set of a session, by time and id.
+// Feedback returns the feedback of a session, ordered by time and id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	list, _, err := s.SessionFeedback(ctx, tenant, id)
 	return list, err
@@ -87,12 +90,12 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return s.feedbackEntry(ctx, func() string { return s.key(sessionLocation(tenant, id), "f:"+id.String()) }, entry)
 }
 
-// feedbackEntry returns the entry with the given id in the hash that key names. ok is false if the hash has
-// no such entry, and for an entry that is unreadable or has another id with an equal digest.
+// feedbackEntry returns the entry with the given id from the hash at key. ok is false if the hash has no such entry. ok
+// is also false if the entry does not decode, or has another id with an equal digest.
 func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string) (e feedback.Entry, ok bool, err error) {
 	text, err := ask(ctx, s, "entry of feedback", func(c client) (string, error) {
 		text, err := c.HGet(ctx, key(), digest(id)).Result()
-		if absent(err) {
+		if isAbsent(err) {
 			err = nil
 		}
 		return text, err
@@ -109,34 +112,34 @@ func (s *Store) feedbackEntry(ctx context.Context, key func() string, id string)
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, state int64, err error) {
 	err = s.do(ctx, "feedback", func(c client) error {
 		pipe := c.Pipeline()
-		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // read first: feedback that arrives between the two reads stays unsettled
+		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // must be read first, so that feedback that arrives between the two reads stays unsettled
 		values := pipe.HVals(ctx, s.key(sessionLocation(tenant, id), "f:"+id.String()))
 		if err := readPipeline(ctx, pipe); err != nil {
 			return err
 		}
-		state = integer(n.Val())
+		state = parseInt(n.Val())
 		list, err = unpackEntries(values.Val())
 		return err
 	})
 	return list, state, err
 }
 
-// Unsettled returns closed sessions with feedback or exchanges after their settlement, at most limit,
-// in a random order and from all shards: replicas that share the work take different sessions.
+// Unsettled returns closed sessions that got feedback or exchanges after their settlement, at most limit. The sessions
+// are from all shards, in a random order, so that replicas that share the work take different sessions.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
 	const size = len(session.ID{})
 	found, total := map[keyspace][]string{}, 0
 	err = s.do(ctx, "unsettled", func(c client) error {
-		keyspaces, err := s.lists(ctx, c)
+		keyspaces, err := s.shardKeyspaces(ctx, c)
 		for share := 0; err == nil && len(keyspaces) > 0 && total < limit; {
 			share += (limit - total + len(keyspaces) - 1) / len(keyspaces)
 			members, failed := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
-				return p.SRandMemberN(ctx, ks.lists+"unsettled", int64(share))
+				return p.SRandMemberN(ctx, ks.listPrefix+"unsettled", int64(share))
 			})
 			if failed != nil {
 				return failed
 			}
-			var more []keyspace // keyspaces that may have further sessions are read again, with a larger share
+			var more []keyspace // keyspaces that may have further sessions, which are read again with a larger share
 			for i, ks := range keyspaces {
 				if total += len(members[i].Val()) - len(found[ks]); len(members[i].Val()) == share {
 					more = append(more, ks)
@@ -147,7 +150,7 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 		}
 		return err
 	})
-	for remaining := true; remaining && len(list) < limit; { // one of each keyspace at a time, the keyspaces in the random order of the map
+	for remaining := true; remaining && len(list) < limit; { // one session of each keyspace in each round, in the random order of the map
 		remaining = false
 		for ks, members := range found {
 			if len(members) == 0 || len(list) >= limit {
@@ -174,27 +177,27 @@ func unpackEntries(values []string) (list []feedback.Entry, err error) {
 	return list, nil
 }
 
-// OpenFeedback returns open sessions of a tenant with feedback, at most limit, and all feedback of each session.
-// after is the result last of the previous call, or "" at the first call. The sessions of a shard are in the order of
-// their newest feedback, oldest first. Each shard has an equal share of the limit.
+// OpenFeedback returns open sessions of a tenant that have feedback, at most limit, and all feedback of each session.
+// after is the result last of the previous call, or "" for the first call. The sessions of a shard are ordered by their
+// newest feedback, oldest first. All shards have equal shares of the limit.
 func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error) {
 	err = s.do(ctx, "feedback of open sessions", func(c client) error {
-		keyspaces, places := s.keyspacesOf(tenant), parsePlaces(after)
+		keyspaces, sequences := s.keyspacesOf(tenant), parseSequences(after)
 		latest, err := s.newestFeedback(ctx, c, keyspaces)
 		if err != nil {
 			return err
 		}
-		for shard, place := range places {
-			if latest[shard] < place { // the server has lost data and gives lower places again: read the whole shard
-				delete(places, shard)
+		for shard, sequence := range sequences {
+			if latest[shard] < sequence { // the server has lost data and assigns lower numbers again, so the whole shard is read
+				delete(sequences, shard)
 			}
 		}
-		shards := slices.DeleteFunc(slices.Collect(maps.Keys(latest)), func(shard int) bool { return latest[shard] == places[shard] })
+		shards := slices.DeleteFunc(slices.Collect(maps.Keys(latest)), func(shard int) bool { return latest[shard] == sequences[shard] })
 		slices.Sort(shards)
 		shards = shards[:min(len(shards), limit)]
 		share := limit / max(len(shards), 1)
 		pages, err := piped(ctx, c, shards, func(p goredis.Pipeliner, shard int) *goredis.ZSliceCmd {
-			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(places[shard], 10), Max: "+inf", Count: int64(share)}
+			by := &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(sequences[shard], 10), Max: "+inf", Count: int64(share)}
 			return p.ZRangeByScoreWithScores(ctx, keyspaces[shard].base+"told", by)
 		})
 		if err != nil {
@@ -204,32 +207,32 @@ func (s *Store) OpenFeedback(ctx context.Context, tenant, after string, limit in
 		for i, shard := range shards {
 			page := pages[i].Val()
 			list = append(list, page...)
-			places[shard] = latest[shard] // after the last page: sessions with later places have left the list
+			sequences[shard] = latest[shard] // if this is the last page; sessions with later numbers have left the list
 			if len(page) == share {
-				places[shard] = int64(page[len(page)-1].Score)
+				sequences[shard] = int64(page[len(page)-1].Score)
 			}
 		}
-		last = formatPlaces(places)
-		rows, entries, err = s.openFeedback(ctx, c, tenant, list)
+		last = formatSequences(sequences)
+		rows, entries, err = s.feedbackOfOpenSessions(ctx, c, tenant, list)
 		return err
 	})
 	return rows, entries, last, err
 }
 
-// newestFeedback returns, by shard, the place of the newest feedback on an open session of the tenant. A place is
-// a number in the order of the writes of a shard. Shards without feedback are left out.
+// newestFeedback returns, by shard, the sequence number of the newest feedback on any open session of the tenant. Each
+// shard numbers its writes in order. Shards without feedback are left out.
 func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspace) (map[int]int64, error) {
 	latest := map[int]int64{}
 	cmds, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) goredis.Cmder {
-		if ks.head == "" {
-			return p.HGet(ctx, ks.lists+"t", "told")
+		if ks.tenantArg == "" {
+			return p.HGet(ctx, ks.listPrefix+"t", "told")
 		}
-		return p.ZScore(ctx, ks.lists+"told", ks.tenant)
+		return p.ZScore(ctx, ks.listPrefix+"told", ks.tenant)
 	})
 	for i, cmd := range cmds {
 		switch cmd := cmd.(type) {
 		case *goredis.StringCmd:
-			latest[i] = integer(cmd.Val())
+			latest[i] = parseInt(cmd.Val())
 		case *goredis.FloatCmd:
 			latest[i] = int64(cmd.Val())
 		}
@@ -240,53 +243,53 @@ func (s *Store) newestFeedback(ctx context.Context, c client, keyspaces []keyspa
 	return latest, err
 }
 
-// formatPlaces writes a place in each shard as text: shard, colon and place, by shard.
-func formatPlaces(places map[int]int64) string {
+// formatSequences formats sequence numbers as SHARD:NUMBER pairs in the order of the shards.
+func formatSequences(sequences map[int]int64) string {
 	var list []string
-	for _, shard := range slices.Sorted(maps.Keys(places)) {
-		list = append(list, fmt.Sprintf("%d:%d", shard, places[shard]))
+	for _, shard := range slices.Sorted(maps.Keys(sequences)) {
+		list = append(list, fmt.Sprintf("%d:%d", shard, sequences[shard]))
 	}
 	return strings.Join(list, " ")
 }
 
-func parsePlaces(text string) map[int]int64 {
-	places := map[int]int64{}
+func parseSequences(text string) map[int]int64 {
+	sequences := map[int]int64{}
 	for pair := range strings.FieldsSeq(text) {
 		var shard int
-		var place int64
-		if _, err := fmt.Sscanf(pair, "%d:%d", &shard, &place); err == nil {
-			places[shard] = place
+		var sequence int64
+		if _, err := fmt.Sscanf(pair, "%d:%d", &shard, &sequence); err == nil {
+			sequences[shard] = sequence
 		}
 	}
-	return places
+	return sequences
 }
 
-// openFeedback returns the rows and the feedback of sessions. Sessions without a row are left out,
-// as are sessions with unreadable feedback: the closing reports unreadable feedback, and other
-// sessions must not wait.
-func (s *Store) openFeedback(ctx context.Context, c client, tenant string, list []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
-	ids := make([]session.ID, len(list))
-	heads := make([]*goredis.SliceCmd, len(list))
-	values := make([]*goredis.StringSliceCmd, len(list))
+// feedbackOfOpenSessions returns the rows and the feedback of sessions. Sessions without a row are left out. Sessions
+// whose feedback does not decode are also left out, so that they do not block other sessions. The error is reported
+// when such a session closes.
+func (s *Store) feedbackOfOpenSessions(ctx context.Context, c client, tenant string, members []goredis.Z) (rows []session.Row, entries [][]feedback.Entry, err error) {
+	ids := make([]session.ID, len(members))
+	rowCommands := make([]*goredis.SliceCmd, len(members))
+	entryCommands := make([]*goredis.StringSliceCmd, len(members))
 	pipe := c.Pipeline()
-	for i, z := range list {
+	for i, z := range members {
 		member, _ := z.Member.(string)
 		ids[i] = toID(member)
-		heads[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
-		values[i] = pipe.HVals(ctx, s.key(sessionLocation(tenant, ids[i]), "f:"+ids[i].String()))
+		rowCommands[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
+		entryCommands[i] = pipe.HVals(ctx, s.key(sessionLocation(tenant, ids[i]), "f:"+ids[i].String()))
 	}
-	if len(list) == 0 {
+	if len(members) == 0 {
 		return nil, nil, nil
 	}
 	if err := readPipeline(ctx, pipe); err != nil {
 		return nil, nil, err
 	}
 	for i, id := range ids {
-		r, ok := toRow(tenant, id, heads[i].Val())
+		r, ok := decodeRow(tenant, id, rowCommands[i].Val())
 		if !ok {
 			continue
 		}
-		if set, err := unpackEntries(values[i].Val()); err == nil {
+		if set, err := unpackEntries(entryCommands[i].Val()); err == nil {
 			rows, entries = append(rows, r), append(entries, set)
 		}
 	}
@@ -313,15 +316,16 @@ func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([
 	return out, err
 }
 
-// Park stores feedback until the key occurs. Versions of one entry merge as in AddFeedback. The key
-// may occur between the caller's look-up and Park: look the key up again afterwards.
+// Park stores feedback under an echo key until a session with the key is stored. A later version of an entry replaces
+// the earlier version, as in AddFeedback. A session with the key may be stored between the caller's look-up and Park,
+// so the caller looks the key up again afterwards.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(&e)
 	if err != nil {
 		return fmt.Errorf("redis: park: %w", err)
 	}
 	k, n := echoBytes(key), 0
-	err = s.change(ctx, "park", []string{tenant}, func(c client) error {
+	err = s.withTenants(ctx, "park", []string{tenant}, func(c client) error {
 		n, err = s.script(ctx, c, "park", tenantLocation(tenant), s.opt.MaxParked, s.opt.MaxFeedback, k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v).Int()
 		return err
 	})
@@ -338,8 +342,8 @@ func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.Echo
 }
 
 // Join moves the feedback that is parked under each key to the key's session, and returns the number of added or
-// changed entries of each session, as AddFeedback does. The entries are added to the sessions first, and deleted from
-// the parked feedback afterwards. Join is idempotent.
+// changed entries of each session, as AddFeedback does. The entries are deleted from the parked feedback after they are
+// added to the sessions, so that a crash loses none. Join may be repeated.
 func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if len(sessions) == 0 {
 		return map[session.ID]int{}, ctx.Err()
@@ -349,7 +353,7 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 	err := s.do(ctx, "join feedback", func(c client) error {
 		location := tenantLocation(tenant)
 		waiting, err := c.ZCard(ctx, s.key(location, "parked")).Result()
-		if err != nil || waiting == 0 { // the usual case
+		if err != nil || waiting == 0 { // usually no feedback is parked
 			return err
 		}
 		keys := slices.Sorted(maps.Keys(sessions))
@@ -371,15 +375,15 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 				ids = append(ids, id)
 			}
 		}
-		if err := s.run(ctx, c, additions); err != nil {
+		if err := s.runPlan(ctx, c, additions); err != nil {
 			return err
 		}
-		return s.run(ctx, c, deletions)
+		return s.runPlan(ctx, c, deletions)
 	})
 	if err != nil {
 		return nil, err
 	}
-	return tally(additions, ids)
+	return sumAdded(additions, ids)
 }
 
 // PurgeParked deletes the feedback that was parked before a time, and returns the number of deleted entries.
@@ -396,7 +400,7 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 		return 0, err
 	}
 	for _, name := range tenants {
-		deleted, err := s.purge(ctx, name, "("+score(before))
+		deleted, err := s.purgeTenant(ctx, name, "("+score(before))
 		n += deleted
 		if err != nil {
 			return n, err
@@ -405,8 +409,9 @@ func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err e
 	return n, nil
 }
 
-// purge deletes parked feedback of a tenant up to a bound in the syntax of Redis scores, in batches of callItems.
-func (s *Store) purge(ctx context.Context, tenant, bound string) (n int, err error) {
+// purgeTenant deletes the parked feedback of a tenant with scores up to bound, in batches of callItems. bound has the
+// syntax of ZRANGEBYSCORE.
+func (s *Store) purgeTenant(ctx context.Context, tenant, bound string) (n int, err error) {
 	for deleted := callItems; deleted == callItems; n += deleted {
 		deleted, err = ask(ctx, s, "purge parked feedback", func(c client) (int, error) {
 			return s.script(ctx, c, "purge", tenantLocation(tenant), bound, callItems).Int()

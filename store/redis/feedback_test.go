@@ -23,15 +23,15 @@ func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) 
 	}
 }
 
-// openFeedback returns a page of OpenFeedback as text ("2: a e, 1: b" are the entries a and e of session 2 and the
+// feedbackOfOpenSessions returns a page of OpenFeedback as text ("2: a e, 1: b" are the entries a and e of session 2 and the
 // entry b of session 1), and the position after the page.
-func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
+func feedbackOfOpenSessions(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
 	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
 		t.Fatalf("OpenFeedback: got %d rows and entries of %d sessions, error %v, want equal numbers and no error", len(rows), len(entries), err)
 	}
-	var list []string
+	var members []string
 	for i, r := range rows {
 		line := "?:"
 		for n := range 10 {
@@ -42,9 +42,9 @@ func openFeedback(t *testing.T, s *redis.Store, after string, limit int) (string
 		for _, e := range entries[i] {
 			line += " " + e.ID
 		}
-		list = append(list, line)
+		members = append(members, line)
 	}
-	return strings.Join(list, ", "), last
+	return strings.Join(members, ", "), last
 }
 
 // OpenFeedback returns the feedback on open sessions in the order of arrival, from any position. Closed and forgotten
@@ -59,7 +59,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	}
 	check := func(moment, after string, limit int, want string) string {
 		t.Helper()
-		got, last := openFeedback(t, s, after, limit)
+		got, last := feedbackOfOpenSessions(t, s, after, limit)
 		if got != want {
 			t.Errorf("%s: got page %q, want %q", moment, got, want)
 		}

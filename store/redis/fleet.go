@@ -15,16 +15,15 @@ import (
 	"precept/internal/session"
 )
 
-// Epoch returns the epoch of the data, which changes when data may be lost: a server was restarted
-// or replaced by its replica, or the data was flushed. A writer with a copy of its last writes then
-// writes them again.
+// Epoch returns the epoch of the data, which changes when data may be lost, because a server was restarted or replaced
+// by its replica, or the data was flushed. A writer with a copy of its last writes then writes them again.
 func (s *Store) Epoch(ctx context.Context) (string, error) {
 	epoch, err := ask(ctx, s, "epoch", func(c client) (string, error) {
 		now, err := c.Time(ctx).Result()
 		if err != nil {
 			return "", err
 		}
-		// The first replica stores a mark in an empty Redis: the time of the server. A Redis that lost its data gets
+		// The first replica stores a mark in an empty Redis, the time of the server. If Redis loses its data, it gets
 		// another mark.
 		key := s.commonKey("epoch")
 		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
@@ -39,27 +38,28 @@ func (s *Store) Epoch(ctx context.Context) (string, error) {
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
-			s.suspect() // the list of tenants may be lost as well
-			s.forgetCounted()
+			s.markUncertain() // the list of tenants may be lost as well
+			s.invalidateProgress()
 		}
 	}
 	return epoch, err
 }
 
-// joinEpoch hashes the mark in the data and the run ids of the servers, in any order.
+// joinEpoch returns a hash of the mark in the data and of the run ids of the servers. The order of the run ids does not
+// matter.
 func joinEpoch(mark string, runs []string) string {
 	slices.Sort(runs)
 	sum := sha256.Sum256([]byte(mark + " " + strings.Join(runs, " ")))
 	return hex.EncodeToString(sum[:12])
 }
 
-// erasureAge is the age at which an erasure leaves the list. A replica that was down for longer
-// must not have rows in its outbox.
+// erasureAge is the age at which an erasure leaves the list. A replica that was down for a longer time, and has rows in
+// its outbox, could store an erased session again.
 const erasureAge = 24 * time.Hour
 
-// Announce adds an erasure to the list of all replicas, so that no replica writes the sessions
-// again. Announce returns the place in the list.
-func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, err error) {
+// Announce appends an erasure to the list that all replicas read, so that no replica writes the sessions again.
+// Announce returns the position of the erasure in the list.
+func (s *Store) Announce(ctx context.Context, e session.Erasure) (position string, err error) {
 	var ids strings.Builder
 	for i := range e.IDs {
 		ids.Write(e.IDs[i][:])
@@ -72,7 +72,7 @@ func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, 
 	})
 }
 
-// Erasures returns some erasures after a place; "" means from the first on.
+// Erasures returns up to 200 erasures after a position in the list; "" means from the first one.
 func (s *Store) Erasures(ctx context.Context, after string) (list []session.Erasure, err error) {
 	const count = 200
 	from := "-"
@@ -83,13 +83,13 @@ func (s *Store) Erasures(ctx context.Context, after string) (list []session.Eras
 		return c.XRangeN(ctx, s.commonKey("erasures"), from, "+", count).Result()
 	})
 	for _, m := range entries {
-		list = append(list, erasure(m))
+		list = append(list, decodeErasure(m))
 	}
 	return list, err
 }
 
-// erasure decodes an erasure. An erasure that does not decode has no tenant and is skipped.
-func erasure(m goredis.XMessage) session.Erasure {
+// decodeErasure decodes an erasure. If this fails, the result has no tenant, and callers skip it.
+func decodeErasure(m goredis.XMessage) session.Erasure {
 	text := func(field string) string {
 		v, _ := m.Values[field].(string)
 		return v
@@ -101,33 +101,33 @@ func erasure(m goredis.XMessage) session.Erasure {
 	for ; len(ids) >= len(session.ID{}); ids = ids[len(session.ID{}):] {
 		e.IDs = append(e.IDs, session.ID([]byte(ids[:len(session.ID{})])))
 	}
-	if ids != "" { // an incomplete id: the entry is skipped, because an erasure without ids would delete the whole tenant
+	if ids != "" { // an id is incomplete; the entry must be skipped, because an erasure without ids would delete the whole tenant
 		e.Tenant, e.IDs = "", nil
 	}
 	return e
 }
 
-// optOutFor is the time for which the mark of an opted-out session stays after the session's last turn.
+// optOutFor is the time for which the mark of an opted-out session is kept after it was last written.
 const optOutFor = 30 * 24 * time.Hour
 
-// optOutName returns the name of a mark, a hash of the session's id.
+// optOutName returns the name of a session's opt-out mark, a hash of the session's id.
 func optOutName(id session.ID) string {
 	sum := sha256.Sum256(append([]byte("precept opted out\x00"), id[:]...))
 	return string(sum[:16])
 }
 
-// KeepOptOuts stores marks of opted-out sessions for all replicas. Of two marks of a session, the
-// mark with more items stays, so that a late mark does not make hidden items visible.
+// KeepOptOuts stores marks of opted-out sessions for all replicas. Of two marks of a session, the mark with more items
+// is kept, so that a mark that arrives late does not make hidden items visible.
 func (s *Store) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
 	p := newPlan("optout")
 	for id, m := range marks {
 		name := optOutName(id)
 		p.add(location{kind: shardKeys, hash: name[0]}, name, strconv.Itoa(m.Turns), strconv.Itoa(m.Items), millis(optOutFor))
 	}
-	return s.commit(ctx, "opt out", p)
+	return s.writePlan(ctx, "opt out", p)
 }
 
-// OptOutOf returns the mark of a session.
+// OptOutOf returns the opt-out mark of a session; ok is false if there is none.
 func (s *Store) OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error) {
 	err = s.lookUp(ctx, "opt out", func(c client) error {
 		name := optOutName(id)

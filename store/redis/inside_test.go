@@ -20,12 +20,12 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	now := time.Unix(1000, 0)
 	b := breaker{period: time.Second}
 	for range 3 {
-		if !b.allow(now) || b.open(now) {
+		if !b.allow(now) || b.isOpen(now) {
 			t.Fatal("a closed breaker refused a call, want each call permitted")
 		}
 	}
-	b.note(now, true)
-	if b.allow(now.Add(999*time.Millisecond)) || !b.open(now) {
+	b.record(now, true)
+	if b.allow(now.Add(999*time.Millisecond)) || !b.isOpen(now) {
 		t.Error("an open breaker permits a call before the end of its period, want the call refused")
 	}
 	now = now.Add(time.Second)
@@ -35,7 +35,7 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	if b.allow(now) || b.allow(now.Add(999*time.Millisecond)) {
 		t.Error("the breaker permits two probes in a period, want one")
 	}
-	b.note(now, true)
+	b.record(now, true)
 	if b.allow(now.Add(time.Millisecond)) {
 		t.Error("the breaker permits a call after a failed probe, want the call refused")
 	}
@@ -43,7 +43,7 @@ func TestBreakerAllowsOneProbeAPeriod(t *testing.T) {
 	if !b.allow(now) {
 		t.Error("the breaker permits no probe after the second period, want one")
 	}
-	b.note(now, false)
+	b.record(now, false)
 	for range 2 {
 		if !b.allow(now) {
 			t.Error("the breaker refuses a call after a successful probe, want the call permitted")
@@ -112,7 +112,7 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 		}
 	}
 	for _, v := range []string{"", "1", "x y", "1 short"} {
-		if _, err := toApplied(v); !errors.Is(err, ErrCorrupt) {
+		if _, err := decodeApplied(v); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("applied state %q: got error %v, want ErrCorrupt", v, err)
 		}
 	}
@@ -153,13 +153,13 @@ func TestWalkMergesManyParts(t *testing.T) {
 			list := lists[k.in.base]
 			n := min(len(list), limit)
 			for _, place := range list[:n] {
-				k.refs = append(k.refs, ref{place: at(place)})
+				k.refs = append(k.refs, ref{position: at(place)})
 			}
 			lists[k.in.base] = list[n:]
 		}
 		return nil
 	}}
-	m := newMerge(all)
+	m := newMerger(all)
 	var got []int64
 	for {
 		if err := w.readMore(t.Context(), nil, m); err != nil {
@@ -169,7 +169,7 @@ func TestWalkMergesManyParts(t *testing.T) {
 		if !ok {
 			break
 		}
-		got = append(got, r.place.major)
+		got = append(got, r.position.major)
 	}
 	if !slices.Equal(got, want) {
 		t.Errorf("the walk returned %d references, ordered = %v, want %d in the order of their places", len(got), slices.IsSorted(got), len(want))
@@ -180,4 +180,4 @@ func TestWalkMergesManyParts(t *testing.T) {
 }
 
 // at returns the place of item n.
-func at(n int64) place { return place{n, -1} }
+func at(n int64) position { return position{n, -1} }

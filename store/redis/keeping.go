@@ -15,15 +15,14 @@ import (
 	"precept/internal/session"
 )
 
-// sweepStep is the number of sessions that one step of a sweep deletes, in some milliseconds of the
-// server's time.
+// sweepStep is the number of sessions that one step of a sweep deletes. Such a step takes the server some milliseconds.
 const sweepStep = 32
 
-// Forget deletes a session with row, echoes, exchanges, samples, feedback and settlement, and
-// reports whether the session existed. The counters keep the session's sums, which name no person.
+// Forget deletes a session with its row, echo keys, exchanges, samples, feedback and settlement, and reports whether
+// the session existed. The counters keep the contribution of the session, which identifies no person.
 //
-// The server's append-only file holds the old values until the next rewrite (BGREWRITEAOF), and the
-// last snapshot until the next snapshot.
+// The server's append-only file contains the old values until it is rewritten (BGREWRITEAOF), and the last snapshot
+// contains them until the next snapshot.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	n, err := ask(ctx, s, "forget", func(c client) (int, error) {
 		return s.forget(ctx, c, s.keyspace(sessionLocation(tenant, id)), "", string(id[:]))
@@ -31,8 +30,8 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return n > 0, err
 }
 
-// forget deletes sessions of one keyspace that were last seen before a time ("" means at any time), in one step.
-// Then forget deletes the index entries of the sessions, which are in other shards.
+// forget deletes those of the given sessions of a keyspace that were last seen before a time ("" means at any time), in
+// one step. Then forget deletes the index entries of these sessions, which are in other shards.
 func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string, ids ...string) (int, error) {
 	n, err := s.runScript(ctx, c, "forget", ks, append([]any{before}, anys(ids)...)...).Int()
 	if err != nil {
@@ -40,9 +39,9 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	}
 	members := make([]string, len(ids))
 	for i, id := range ids {
-		members[i] = id + strings.TrimPrefix(ks.head, "+")
+		members[i] = id + strings.TrimPrefix(ks.tenantArg, "+")
 	}
-	values, err := c.HMGet(ctx, ks.lists+"gone", members...).Result()
+	values, err := c.HMGet(ctx, ks.listPrefix+"gone", members...).Result()
 	if err != nil {
 		return n, err
 	}
@@ -55,8 +54,8 @@ func (s *Store) forget(ctx context.Context, c client, ks keyspace, before string
 	return n, s.unindex(ctx, c, ks, trails)
 }
 
-// unindex deletes the index entries of deleted sessions of one keyspace, and then the lists of the
-// entries. trails holds these lists by the members of the hash 'gone'.
+// unindex completes deletions of sessions: it deletes the index entries of deleted sessions, and then the lists of the
+// index entries. The lists are in the hash 'gone' of the keyspace, and trails holds them by field.
 func (s *Store) unindex(ctx context.Context, c client, ks keyspace, trails map[string]string) error {
 	const size, entry = len(session.ID{}), 9
 	p := newPlan("unindex")
@@ -68,20 +67,20 @@ func (s *Store) unindex(ctx context.Context, c client, ks keyspace, trails map[s
 	if len(trails) == 0 {
 		return nil
 	}
-	if err := s.run(ctx, c, p); err != nil {
+	if err := s.runPlan(ctx, c, p); err != nil {
 		return err
 	}
-	return s.discard(ctx, c, keyspace{base: ks.lists}, "gone", slices.Collect(maps.Keys(trails))...)
+	return s.discard(ctx, c, keyspace{base: ks.listPrefix}, "gone", slices.Collect(maps.Keys(trails))...)
 }
 
-// unindexAll ends deletions that stopped before the index entries were deleted.
+// unindexAll completes all deletions that stopped before their index entries were deleted.
 func (s *Store) unindexAll(ctx context.Context) error {
 	lists := func(ctx context.Context, c client) (pending []keyspace, err error) {
-		all, err := s.lists(ctx, c)
+		all, err := s.shardKeyspaces(ctx, c)
 		if err != nil {
 			return nil, err
 		}
-		sizes, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.lists+"gone") })
+		sizes, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.IntCmd { return p.HLen(ctx, ks.listPrefix+"gone") })
 		for i := range sizes {
 			if sizes[i].Val() > 0 {
 				pending = append(pending, all[i])
@@ -90,16 +89,16 @@ func (s *Store) unindexAll(ctx context.Context) error {
 		return pending, err
 	}
 	trails := func(p goredis.Pipeliner, ks keyspace) *goredis.MapStringStringCmd {
-		return p.HGetAll(ctx, ks.lists+"gone")
+		return p.HGetAll(ctx, ks.listPrefix+"gone")
 	}
 	return askAll(ctx, s, "retain", lists, trails, func(ks keyspace, cmd *goredis.MapStringStringCmd) error {
 		return s.unindex(ctx, s.client, ks, cmd.Val())
 	})
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, and the tenant's parked feedback.
-// ForgetTenant returns the number of sessions. The tenant's name and its counters stay. After an
-// error the rest is still there: repeat the call.
+// ForgetTenant deletes all sessions of a tenant, as Forget does, with the tenant's notes and parked feedback, and
+// returns the number of sessions. The tenant's name and its counters stay. After an error the caller repeats the call,
+// which deletes the rest.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	all := func(context.Context, client) ([]keyspace, error) { return s.keyspacesOf(tenant), nil }
 	sessions, err = s.sweep(ctx, "forget tenant", all, "")
@@ -110,7 +109,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 		})
 	}
 	if err == nil {
-		_, err = s.purge(ctx, tenant, "+inf")
+		_, err = s.purgeTenant(ctx, tenant, "+inf")
 	}
 	if err == nil {
 		err = s.unindexAll(ctx)
@@ -118,9 +117,9 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return sessions, err
 }
 
-// Retain deletes the sessions that were last seen before a time, as Forget does, and returns their
-// number. Retain works in steps of some milliseconds, at least one, and returns the error of ctx if
-// sessions are left.
+// Retain deletes the sessions that were last seen before a time, as Forget does, and returns their number. Retain takes
+// at least one step of some milliseconds, and stops between two steps when ctx ends. If sessions are left, Retain
+// returns the error of ctx.
 func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
 	n, err := s.sweep(ctx, "retain", s.allKeyspaces, score(before))
 	if err == nil {
@@ -129,8 +128,8 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (int, error) {
 	return n, err
 }
 
-// sweep deletes the sessions that were last seen before a time ("" means all sessions) in the keyspaces of list, in
-// steps. The context is checked between the steps.
+// sweep deletes the sessions that were last seen before a time ("" means all sessions) in the keyspaces that list
+// returns. It works in steps, and stops between two steps when ctx ends.
 func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Context, c client) ([]keyspace, error), before string) (n int, err error) {
 	until := "+inf"
 	if before != "" {
@@ -171,10 +170,12 @@ func (s *Store) sweep(ctx context.Context, op string, list func(ctx context.Cont
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	names := []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "sessions"}
 	m := map[string]int64{}
-	totals := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd { return p.HMGet(ctx, ks.lists+"t", names...) }
-	err := askAll(ctx, s, "stats", s.lists, totals, func(_ keyspace, cmd *goredis.SliceCmd) error {
+	totals := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
+		return p.HMGet(ctx, ks.listPrefix+"t", names...)
+	}
+	err := askAll(ctx, s, "stats", s.shardKeyspaces, totals, func(_ keyspace, cmd *goredis.SliceCmd) error {
 		for i, v := range cmd.Val() {
-			m[names[i]] += integer(v)
+			m[names[i]] += parseInt(v)
 		}
 		return nil
 	})
@@ -202,12 +203,12 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 		m[name] += 0
 	}
 	for _, bytes := range used {
-		m["bytes"] += integer(bytes)
+		m["bytes"] += parseInt(bytes)
 	}
 	return m, err
 }
 
-// infos returns a field of INFO from every server with data, in any order.
+// infos returns the value of a field of INFO from every server with data, in any order.
 func (s *Store) infos(ctx context.Context, c client, section, field string) (values []string, err error) {
 	var mu sync.Mutex // the servers of a Cluster are asked in parallel
 	readNode := func(ctx context.Context, n *goredis.Client) error {
@@ -228,8 +229,8 @@ func (s *Store) infos(ctx context.Context, c client, section, field string) (val
 	return values, err
 }
 
-// Sync reports whether Redis answers. The configuration of Redis decides when an answered write is
-// on the disk (appendfsync); Epoch changes when a write may be lost.
+// Sync returns nil if Redis answers. Sync does not write anything to the disk: the appendfsync setting of Redis decides
+// when a write is on the disk, and Epoch changes when a write may be lost.
 func (s *Store) Sync(ctx context.Context) error {
 	return s.do(ctx, "sync", func(c client) error { return c.Ping(ctx).Err() })
 }

@@ -10,29 +10,29 @@ import (
 	"precept/internal/session"
 )
 
-// common is the tag of keys that belong to no tenant.
+// common is the hash tag of keys that belong to no tenant.
 const common = "precept"
 
 // commonKey returns a key that belongs to no tenant.
 func (s *Store) commonKey(name string) string { return s.prefix + ":{" + common + "}:" + name }
 
-// digest returns the 8 bytes by which a text id is stored: 64 bits of SHA-256 do not collide by
-// accident within one session.
+// digest returns the 8 bytes under which a value with a text id is stored. They are bits of SHA-256, and two ids of one
+// session do not have equal digests by accident.
 func digest(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return string(sum[:8])
 }
 
-// bucket returns the name of the hash that holds a small value of a tenant. The scripts compute
-// the same name (common.lua).
+// bucket returns the key of the hash that holds the small value with a given kind and key. Many small values share a
+// hash, which Redis stores compactly. The scripts compute the same key (common.lua).
 func (p keyspace) bucket(kind, key string) string {
-	if p.head == "" {
+	if p.tenantArg == "" {
 		return fmt.Sprintf("%s%s:%04x", p.base, kind, (int(key[6])<<8|int(key[7]))%16384)
 	}
 	return fmt.Sprintf("%s%s:%02x", p.base, kind, key[6]%64)
 }
 
-// ordered encodes n in eight bytes that compare like n.
+// ordered encodes n in eight bytes whose byte order is the order of numbers.
 func ordered(n int64) string {
 	var b [8]byte
 	binary.BigEndian.PutUint64(b[:], uint64(n)^1<<63)
@@ -47,11 +47,11 @@ func echoBytes(k session.EchoKey) string {
 	return string(b[:])
 }
 
-// micros and fromMicros convert between a time and the stored value, also for the zero time.
+// micros and fromMicros convert between a time and the stored number of microseconds, also for the zero time.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 
-// score returns a time as the score of a sorted set.
+// score formats a time as the score of a sorted set.
 func score(t time.Time) string { return strconv.FormatInt(micros(t), 10) }
 
 func toID(b string) (id session.ID) {

@@ -14,15 +14,14 @@ import (
 )
 
 const (
-	listedScan  = 20_000 // entries that one page looks at
-	listedBatch = 500    // entries that one call reads
+	listedScan  = 20_000 // maximum number of entries that are examined for one page
+	listedBatch = 500    // number of entries that one call reads from a store in the old layout
 )
 
-// Newest returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst
-// is set.
-// Only the heads of sessions outside of the time range are read.
+// Newest returns a page of a tenant's sessions in the order of their first write, newest first unless OldestFirst is
+// set. Of sessions outside of the time range only the start is read.
 func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
-	return newest(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
+	return readPage(ctx, s, "list sessions", within, 1, s.readListed, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
 		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.ZSliceCmd {
 			if within.OldestFirst {
@@ -41,7 +40,7 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 		}
 		compare := newestFirst
 		if within.OldestFirst {
-			compare = comparePlaces
+			compare = comparePositions
 		}
 		refs := mergeLists(lists, count, compare)
 		return refs, s.readStarts(ctx, c, refs)
@@ -50,7 +49,7 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 
 // NewestSamples returns a page of a tenant's samples in the order of their first write, newest first.
 func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
-	return newest(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, after string, count int) ([]ref, error) {
+	return readPage(ctx, s, "list samples", within, 2, s.sampleDocs, func(c client, after string, count int) ([]ref, error) {
 		keyspaces := s.keyspacesOf(tenant)
 		pages, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.XMessageSliceCmd {
 			return p.XRevRangeN(ctx, ks.base+"samples", cmp.Or(after, "+"), "-", int64(count))
@@ -63,31 +62,31 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, within session
 	})
 }
 
-// newestFirst compares places for a list from new to old.
-func newestFirst(a, b place) int { return comparePlaces(b, a) }
+// newestFirst compares positions for a list that begins with the newest value.
+func newestFirst(a, b position) int { return comparePositions(b, a) }
 
-// mergeLists merges lists that have the order of compare. A list with count references may have further references,
-// so the result ends at the first of the last references of such lists. A result with fewer than count references is
-// complete.
-func mergeLists(lists [][]ref, count int, compare func(a, b place) int) (refs []ref) {
-	var end *place
+// mergeLists merges lists that are ordered by compare. A list with count references may continue beyond its last
+// reference. The result therefore ends at the earliest last reference of such lists. A result with fewer than count
+// references is complete.
+func mergeLists(lists [][]ref, count int, compare func(a, b position) int) (refs []ref) {
+	var end *position
 	for _, list := range lists {
 		refs = append(refs, list...)
-		if len(list) == count && (end == nil || compare(list[count-1].place, *end) < 0) {
-			end = &list[count-1].place
+		if len(list) == count && (end == nil || compare(list[count-1].position, *end) < 0) {
+			end = &list[count-1].position
 		}
 	}
-	slices.SortStableFunc(refs, func(a, b ref) int { return compare(a.place, b.place) })
+	slices.SortStableFunc(refs, func(a, b ref) int { return compare(a.position, b.position) })
 	if end == nil {
 		return refs
 	}
-	return slices.DeleteFunc(refs, func(r ref) bool { return compare(r.place, *end) > 0 })
+	return slices.DeleteFunc(refs, func(r ref) bool { return compare(r.position, *end) > 0 })
 }
 
-// newest returns a page of a list. numbers is the number of integers of a place in the list.
-// refsAfter returns at most count references that follow a place in the list ("" means the first references); fewer
-// than count mean that no further reference exists. load returns the values of references.
-func newest[T any](ctx context.Context, s *Store, op string, within session.ListRange, numbers int,
+// readPage returns a page of a list. A position in the list is written as integers, and numbers is their number.
+// refsAfter returns at most count references that follow a position; "" means the first references. If it returns
+// fewer than count, no further reference exists. load returns the values of references.
+func readPage[T any](ctx context.Context, s *Store, op string, within session.ListRange, numbers int,
 	load func(ctx context.Context, c client, refs []ref) ([]T, error), refsAfter func(c client, after string, count int) ([]ref, error),
 ) (p session.Page[T], err error) {
 	after := ""
@@ -100,10 +99,10 @@ func newest[T any](ctx context.Context, s *Store, op string, within session.List
 		}
 		after = "(" + within.After
 	}
-	l := newList(within)
-	count := 4 // entries of each shard: the first page needs few, and a narrow time range needs many
+	l := newPageBuilder(within)
+	count := 4 // number of references from each shard, which grows, because a narrow time range needs many
 	err = s.do(ctx, op, func(c client) error {
-		for !l.done() {
+		for !l.isDone() {
 			if s.shards.Load() == 1 {
 				count = listedBatch
 			}
@@ -124,29 +123,32 @@ func newest[T any](ctx context.Context, s *Store, op string, within session.List
 	return p, err
 }
 
-// list collects the references of a page.
-type list struct {
+// pageBuilder collects the references of a page, those in the time range from <= at < to.
+type pageBuilder struct {
 	from, to int64
 	limit    int
 	chosen   []ref
-	last     place // position of the last entry
-	scanned  int
-	more     bool // more entries may follow last
-	atEnd    bool
+	last     position // position of the last examined reference
+	scanned  int      // number of examined references
+	more     bool     // more references may follow last
+	atEnd    bool     // all references were examined
 }
 
-func newList(within session.ListRange) *list {
-	l := &list{limit: min(max(within.Limit, 1), pageRefs), more: true}
+func newPageBuilder(within session.ListRange) *pageBuilder {
+	l := &pageBuilder{limit: min(max(within.Limit, 1), pageRefs), more: true}
 	l.from, l.to = bounds(within.Since, within.Until)
 	return l
 }
 
-func (l *list) done() bool { return l.atEnd || len(l.chosen) == l.limit || l.scanned >= listedScan }
+func (l *pageBuilder) isDone() bool {
+	return l.atEnd || len(l.chosen) == l.limit || l.scanned >= listedScan
+}
 
-// add adds the references that are in the time range. complete reports that no references follow.
-func (l *list) add(refs []ref, complete bool) {
+// add adds the references that are in the time range, until the page is full. complete reports that no references
+// follow.
+func (l *pageBuilder) add(refs []ref, complete bool) {
 	for i, r := range refs {
-		l.last = r.place
+		l.last = r.position
 		l.scanned++
 		if r.at >= l.from && r.at < l.to {
 			l.chosen = append(l.chosen, r)

@@ -13,40 +13,39 @@ import (
 	"golang.org/x/sync/errgroup"
 )
 
-// A migration moves a store from the old layout, one shard for each tenant, to shards, while replicas
-// serve:
+// A migration moves a store from the old layout, which has one shard for each tenant, to the present layout, while
+// replicas serve:
 //
-//  1. Each tenant is marked ('moving'): scripts then mark the tenant as changed ('touched'), and note the
-//     sessions that they may change ('dirty').
-//  2. The sessions and the values that a tenant has once are copied into the shards. No replica reads the
-//     copies.
-//  3. The sessions and values of changed tenants are copied again, until few are left.
+//  1. Each tenant is marked with the key 'moving'. Scripts that write then set the key 'touched' of the tenant, and
+//     add the sessions that they may change to 'dirty'.
+//  2. The sessions, and the values that a tenant has once, are copied into the shards. No replica reads the copies yet.
+//  3. The changed sessions and the values of changed tenants are copied again, until few changes are left.
 //  4. All tenants are frozen: scripts refuse to write, and the writes of replicas wait in their outboxes.
-//     The last changed tenants are copied.
-//  5. The number of shards is stored. Each replica reads the number before each call in the old layout,
-//     and continues in the shards.
+//     The tenants that have changed since step 3 are copied.
+//  5. The number of shards is stored. Replicas read this number before each call in the old layout, and use the shards
+//     from then on.
 //  6. After a pause the old keys are deleted.
 //
-// Until step 5 the old layout is complete, and a migration that is killed loses nothing: a further call
-// continues. A freeze ends by itself.
+// Until step 5 the old layout is complete. A migration that is killed loses nothing, because the next call of Migrate
+// continues, and a freeze ends by itself.
 
 const (
-	migrateLease   = 15 * time.Second
-	migrateFreeze  = 15 * time.Second
-	migrateChunk   = 64  // sessions that one step copies
-	migrateFew     = 200 // changed sessions that may be left at the freeze
-	migrateRounds  = 20  // passes over changed sessions before the freeze
-	migrateFreezes = 3   // attempts to freeze the store and to switch to the shards
-	migrateWorkers = 8   // tenants that are copied at once
-	migratePage    = 500 // entries of a list that one call reads
+	migrateLease   = 15 * time.Second // duration of the lease of a migration
+	migrateFreeze  = 15 * time.Second // time after which a freeze ends, unless it is extended
+	migrateChunk   = 64               // number of sessions that one step copies
+	migrateFew     = 200              // number of changed sessions in a round below which the store is frozen
+	migrateRounds  = 20               // maximum number of rounds over changed tenants before the freeze
+	migrateFreezes = 3                // maximum number of attempts to freeze the store and to switch to the shards
+	migrateWorkers = 8                // number of tenants that are copied at once
+	migratePage    = 500              // number of list entries that one call reads
 )
 
-// ErrMoving reports that the store has moved to shards during a call: repeat the call.
+// ErrMoving reports that the store has moved to shards during a call, and that the caller must repeat the call.
 var ErrMoving = fmt.Errorf("the store moves to shards, so the call must be repeated: %w", ErrBusy)
 
 // Migration holds the options of Migrate.
 type Migration struct {
-	// Owner is the name in the lease of the migration. Each process needs a different name.
+	// Owner is the name of this process in the lease of the migration. It must be unique.
 	Owner string
 	// Shards is the number of shards; 0 means 256.
 	Shards int
@@ -59,20 +58,20 @@ type Migration struct {
 
 // Migrated is the result of a migration.
 type Migrated struct {
-	Tenants, Sessions int           // copied tenants and sessions; a changed session counts once for each copy
+	Tenants, Sessions int           // numbers of copied tenants and sessions; a session that is copied again counts again
 	Frozen            time.Duration // time during which no replica could write
 }
 
 // migrator is a running migration.
 type migrator struct {
-	s        *Store
-	o        Migration
+	store    *Store
+	options  Migration
 	sessions atomic.Int64
 
 	mu      sync.Mutex
 	claimed time.Time         // last renewal of the lease
-	frozen  []string          // tenants whose freeze is extended with the lease
-	copied  map[string]string // tenants that this process has copied, with the positions of their consumer groups in the streams of samples
+	frozen  []string          // frozen tenants, whose freeze is extended with the lease
+	copied  map[string]string // by tenant that this process has copied: positions of consumer groups in its stream of samples (groupsText)
 
 	progress sync.Mutex // held while Progress runs
 }
@@ -81,7 +80,7 @@ type migrator struct {
 type Layout struct {
 	Old    bool     // the store has one shard for each tenant
 	Moving bool     // a migration has begun and has not ended
-	Stray  []string // tenants with sessions that a release without shards has written beside the shards
+	Stray  []string // tenants with sessions in the old layout, which an earlier release has written after the migration
 }
 
 // Layout returns the layout of a store.
@@ -114,14 +113,14 @@ func (s *Store) Layout(ctx context.Context) (l Layout, err error) {
 	return l, err
 }
 
-// Migrate moves a store of an earlier release to shards while replicas of this release serve. Replicas
-// of earlier releases must be stopped. After an error, a call on any machine continues. Migrate
-// returns the zero Migrated for a store with shards.
+// Migrate moves a store of an earlier release to shards, while replicas of this release serve. Replicas of earlier
+// releases must be stopped. After an error, another call, from any machine, continues the migration. For a store that
+// already has shards, Migrate does nothing and returns the zero Migrated.
 func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err error) {
 	if o.Shards == 0 {
 		o.Shards = maxShards
 	}
-	m := &migrator{s: s, o: o, copied: map[string]string{}}
+	m := &migrator{store: s, options: o, copied: map[string]string{}}
 	if err := s.do(ctx, "migrate", func(client) error { return nil }); err != nil { // reads the number of shards
 		return done, err
 	}
@@ -129,12 +128,12 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	if err != nil || s.shards.Load() > 1 && state == "" {
 		return done, err
 	}
-	defer func() { _ = s.ReleaseClaim(context.WithoutCancel(ctx), "migrate", m.o.Owner) }()
+	defer func() { _ = s.ReleaseClaim(context.WithoutCancel(ctx), "migrate", m.options.Owner) }()
 	if err := m.claim(ctx); err != nil {
 		return done, err
 	}
 	if s.shards.Load() == 1 {
-		if done.Tenants, done.Frozen, err = m.move(ctx); err != nil {
+		if done.Tenants, done.Frozen, err = m.copyAndSwitch(ctx); err != nil {
 			return done, fmt.Errorf("migrate: %w", err)
 		}
 	}
@@ -145,29 +144,32 @@ func (s *Store) Migrate(ctx context.Context, o Migration) (done Migrated, err er
 	return done, nil
 }
 
-// movingKey returns the key that exists during a migration and the deletion of the old keys.
-func (m *migrator) movingKey() string { return m.s.commonKey("moving") }
+// movingKey returns the key that exists from the start of a migration until the old keys are deleted.
+func (m *migrator) movingKey() string { return m.store.commonKey("moving") }
 
 // oldKeys returns the keys of a tenant in the old layout.
-func (m *migrator) oldKeys(tenant string) keyspace { return m.s.keyspaceOf(1, tenantLocation(tenant)) }
+func (m *migrator) oldKeys(tenant string) keyspace {
+	return m.store.keyspaceOf(1, tenantLocation(tenant))
+}
 
 // newKeys returns the keys of a location in the shards.
-func (m *migrator) newKeys(loc location) keyspace { return m.s.keyspaceOf(m.o.Shards, loc) }
+func (m *migrator) newKeys(loc location) keyspace { return m.store.keyspaceOf(m.options.Shards, loc) }
 
-// claim acquires or renews the lease, and extends the freeze of the tenants.
+// claim acquires or renews the lease, and extends the freeze of the frozen tenants. It does nothing if the lease is new
+// enough.
 func (m *migrator) claim(ctx context.Context) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	now := m.s.opt.Now()
+	now := m.store.opt.Now()
 	if now.Sub(m.claimed) < migrateLease/4 {
 		return nil
 	}
-	isOwner, err := m.s.Claim(ctx, "migrate", m.o.Owner, now, migrateLease)
+	isOwner, err := m.store.Claim(ctx, "migrate", m.options.Owner, now, migrateLease)
 	if err == nil && !isOwner {
 		err = fmt.Errorf("%w: another process migrates the store; wait for its end, or %v after its crash", ErrBusy, migrateLease)
 	}
 	if err == nil && len(m.frozen) > 0 {
-		err = m.s.do(ctx, "migrate", func(c client) error { return m.stillFrozen(ctx, c, m.frozen...) })
+		err = m.store.do(ctx, "migrate", func(c client) error { return m.extendFreeze(ctx, c, m.frozen...) })
 	}
 	if err == nil {
 		m.claimed = now
@@ -175,8 +177,8 @@ func (m *migrator) claim(ctx context.Context) error {
 	return err
 }
 
-// each calls fn for each tenant, for up to migrateWorkers tenants at once.
-func (m *migrator) each(ctx context.Context, tenants []string, fn func(ctx context.Context, c client, tenant string) error) error {
+// eachTenant calls fn for each tenant, with up to migrateWorkers calls at once.
+func (m *migrator) eachTenant(ctx context.Context, tenants []string, fn func(ctx context.Context, c client, tenant string) error) error {
 	g, ctx := errgroup.WithContext(ctx)
 	g.SetLimit(migrateWorkers)
 	for _, tenant := range tenants {
@@ -184,17 +186,17 @@ func (m *migrator) each(ctx context.Context, tenants []string, fn func(ctx conte
 			if err := m.claim(ctx); err != nil {
 				return err
 			}
-			return m.s.do(ctx, "migrate", func(c client) error { return fn(ctx, c, tenant) })
+			return m.store.do(ctx, "migrate", func(c client) error { return fn(ctx, c, tenant) })
 		})
 	}
 	return g.Wait()
 }
 
-// move copies the store and switches to the shards.
-func (m *migrator) move(ctx context.Context) (tenants int, frozen time.Duration, err error) {
-	err = m.s.do(ctx, "migrate", func(c client) error { return c.Set(ctx, m.movingKey(), "1", 0).Err() })
+// copyAndSwitch copies the store and switches to the shards.
+func (m *migrator) copyAndSwitch(ctx context.Context) (tenants int, frozen time.Duration, err error) {
+	err = m.store.do(ctx, "migrate", func(c client) error { return c.Set(ctx, m.movingKey(), "1", 0).Err() })
 	if err == nil {
-		err = m.s.do(ctx, "migrate", func(c client) error { return m.copyOptOuts(ctx, c) })
+		err = m.store.do(ctx, "migrate", func(c client) error { return m.copyOptOuts(ctx, c) })
 	}
 	for round := 0; err == nil && round < migrateRounds; round++ {
 		before := m.sessions.Load()
@@ -207,23 +209,23 @@ func (m *migrator) move(ctx context.Context) (tenants int, frozen time.Duration,
 	}
 	for range migrateFreezes {
 		var names []string
-		started := m.s.opt.Now()
+		started := m.store.opt.Now()
 		if names, err = m.freeze(ctx); err == nil {
 			m.frozen = names
-			err = m.finish(ctx, names)
+			err = m.switchToShards(ctx, names)
 		}
 		m.frozen = nil
-		tenants, frozen = len(names), frozen+m.s.opt.Now().Sub(started)
-		if !errors.Is(err, errThawed) {
+		tenants, frozen = len(names), frozen+m.store.opt.Now().Sub(started)
+		if !errors.Is(err, errFreezeEnded) {
 			break
 		}
 	}
 	return tenants, frozen, err
 }
 
-// copyChangedTenants copies the tenants that are new or have changed since their last copy.
+// copyChangedTenants copies the tenants that this process has not copied, or that have changed since.
 func (m *migrator) copyChangedTenants(ctx context.Context) error {
-	names, err := m.s.Tenants(ctx)
+	names, err := m.store.Tenants(ctx)
 	if err != nil {
 		return err
 	}
@@ -231,12 +233,13 @@ func (m *migrator) copyChangedTenants(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return m.each(ctx, changed, m.copyTenant)
+	return m.eachTenant(ctx, changed, m.copyTenant)
 }
 
-// changedTenants returns the tenants that this process has not copied, and the tenants with one of some keys.
+// changedTenants returns the tenants that this process has not copied, and the tenants that have one of the given keys
+// in the old layout.
 func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...string) (changed []string, err error) {
-	err = m.s.do(ctx, "migrate", func(c client) error {
+	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, migratePage) {
 			found, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.IntCmd {
 				all := make([]string, len(keys))
@@ -249,7 +252,7 @@ func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...s
 				return err
 			}
 			for i, tenant := range chunk {
-				if _, isCopied := m.placesOf(tenant); found[i].Val() > 0 || !isCopied {
+				if _, isCopied := m.copiedPositions(tenant); found[i].Val() > 0 || !isCopied {
 					changed = append(changed, tenant)
 				}
 			}
@@ -259,17 +262,17 @@ func (m *migrator) changedTenants(ctx context.Context, names []string, keys ...s
 	return changed, err
 }
 
-// placesOf returns the positions of the consumer groups of a tenant at its last copy, and whether this process has
-// copied the tenant.
-func (m *migrator) placesOf(tenant string) (places string, isCopied bool) {
+// copiedPositions returns the positions that the consumer groups of a tenant had when it was last copied. isCopied
+// reports whether this process has copied the tenant.
+func (m *migrator) copiedPositions(tenant string) (positions string, isCopied bool) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	places, isCopied = m.copied[tenant]
-	return places, isCopied
+	positions, isCopied = m.copied[tenant]
+	return positions, isCopied
 }
 
-// copyTenant copies a tenant. The mark of a change is deleted before the copy, so that a change during the copy sets
-// the mark again. A tenant whose copy fails stays among the changed tenants.
+// copyTenant copies a tenant. The key 'touched' is deleted before the copy, so that a change during the copy sets the
+// key again. If the copy fails, the tenant counts as not copied.
 func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) error {
 	m.mu.Lock()
 	delete(m.copied, tenant)
@@ -286,10 +289,10 @@ func (m *migrator) copyTenant(ctx context.Context, c client, tenant string) erro
 	if err := m.copyValues(ctx, c, tenant); err != nil {
 		return err
 	}
-	places, err := m.copyGroups(ctx, c, tenant)
+	positions, err := m.copyGroups(ctx, c, tenant)
 	if err == nil {
 		m.mu.Lock()
-		m.copied[tenant] = places
+		m.copied[tenant] = positions
 		m.mu.Unlock()
 	}
 	return err

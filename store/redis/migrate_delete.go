@@ -12,7 +12,7 @@ import (
 
 // deleteOld deletes the keys of the old layout, which no replica uses any more.
 func (m *migrator) deleteOld(ctx context.Context) error {
-	names, err := m.s.Tenants(ctx)
+	names, err := m.store.Tenants(ctx)
 	if err != nil {
 		return err
 	}
@@ -20,10 +20,10 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 		if err := m.claim(ctx); err != nil {
 			return err
 		}
-		// A replica that was paused for a long time must not write into the old layout, so this freeze has no end.
-		err := m.s.do(ctx, "migrate", func(c client) error {
+		// This freeze has no end, because a replica that was paused for a long time must not write into the old layout.
+		err := m.store.do(ctx, "migrate", func(c client) error {
 			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
-				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.o.Owner, 0)
+				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, 0)
 			})
 			return err
 		})
@@ -31,16 +31,16 @@ func (m *migrator) deleteOld(ctx context.Context) error {
 			return err
 		}
 	}
-	for remaining := m.o.Pause; remaining > 0; remaining -= time.Second {
+	for remaining := m.options.Pause; remaining > 0; remaining -= time.Second {
 		if err := errors.Join(m.claim(ctx), wait(ctx, min(time.Second, remaining))); err != nil {
 			return err
 		}
 	}
-	if err := m.each(ctx, names, m.deleteTenant); err != nil {
+	if err := m.eachTenant(ctx, names, m.deleteTenant); err != nil {
 		return err
 	}
-	return m.s.do(ctx, "migrate", func(c client) error {
-		return c.Del(ctx, m.s.commonKey("frozen"), m.s.commonKey("dirty"), m.s.commonKey("taken"), m.movingKey()).Err()
+	return m.store.do(ctx, "migrate", func(c client) error {
+		return c.Del(ctx, m.store.commonKey("frozen"), m.store.commonKey("dirty"), m.store.commonKey("taken"), m.movingKey()).Err()
 	})
 }
 
@@ -54,9 +54,8 @@ func wait(ctx context.Context, d time.Duration) error {
 	}
 }
 
-// movedMark replaces the hash of the totals of a tenant that has moved. movedMark is a string, so that
-// most calls of a release without shards fail with WRONGTYPE. Calls of this release fail because of the
-// key 'frozen'.
+// movedMark replaces the hash with the totals of a tenant that has moved. The hash is replaced by a string, so that
+// most calls of a release without shards fail with WRONGTYPE. Calls of this release fail because of the key 'frozen'.
 const movedMark = "the tenant has moved to shards"
 
 // deleteTenant deletes the keys of a tenant in the old layout.
@@ -82,7 +81,7 @@ func (m *migrator) deleteTenant(ctx context.Context, c client, tenant string) er
 	}
 	pipe := c.Pipeline()
 	pipe.Set(ctx, base+"t", movedMark, 0)
-	home := m.s.keyspaceOf(m.o.Shards, tenantLocation(tenant)).base
+	home := m.store.keyspaceOf(m.options.Shards, tenantLocation(tenant)).base
 	pipe.Del(ctx, home+"movingsums")
 	pipe.Del(ctx, home+"movingaside")
 	_, err = pipe.Exec(ctx)
@@ -107,7 +106,7 @@ func (m *migrator) deleteSessions(ctx context.Context, c client, tenant string) 
 			return err
 		}
 		var keys []string
-		starts := map[string]bool{} // the keys of immigrate.lua in the shards of the sessions
+		starts := map[string]bool{} // keys that immigrate.lua has set in the shards of the sessions
 		for i, id := range ids {
 			starts[m.newKeys(sessionLocation(tenant, toID(id))).base+"moving"] = true
 			for _, kind := range kinds {

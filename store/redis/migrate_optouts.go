@@ -13,7 +13,7 @@ import (
 
 // copyOptOuts copies the marks of opted-out sessions.
 func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
-	prefix := m.s.commonKey("optout:")
+	prefix := m.store.commonKey("optout:")
 	copyNode := func(ctx context.Context, c *goredis.Client) error {
 		it := c.Scan(ctx, 0, globEscape(prefix)+"*", 1000).Iterator()
 		var names []string
@@ -23,7 +23,7 @@ func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
 		if err := it.Err(); err != nil {
 			return err
 		}
-		return m.copyMarks(ctx, m.s.client, names)
+		return m.copyMarks(ctx, m.store.client, names)
 	}
 	switch c := c.(type) {
 	case *goredis.ClusterClient:
@@ -34,7 +34,7 @@ func (m *migrator) copyOptOuts(ctx context.Context, c client) error {
 	return nil
 }
 
-// globEscape escapes the special characters of a pattern of SCAN.
+// globEscape escapes the special characters in text for a SCAN pattern.
 func globEscape(text string) string {
 	return strings.NewReplacer(`\`, `\\`, "*", `\*`, "?", `\?`, "[", `\[`, "]", `\]`).Replace(text)
 }
@@ -43,9 +43,9 @@ func globEscape(text string) string {
 func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 	var ids []string
 	for {
-		args := append([]any{migratePage, m.s.commonKey("")}, anys(ids)...)
+		args := append([]any{migratePage, m.store.commonKey("")}, anys(ids)...)
 		var err error
-		if ids, err = m.s.runScript(ctx, c, "changed", keyspace{base: m.s.commonKey("moving:")}, args...).StringSlice(); err != nil || len(ids) == 0 {
+		if ids, err = m.store.runScript(ctx, c, "changed", keyspace{base: m.store.commonKey("moving:")}, args...).StringSlice(); err != nil || len(ids) == 0 {
 			return err
 		}
 		names := make([]string, len(ids))
@@ -58,31 +58,31 @@ func (m *migrator) copyChangedMarks(ctx context.Context, c client) error {
 	}
 }
 
-// copyMarks copies marks of opted-out sessions by the hex of their names.
+// copyMarks copies the opt-out marks with the given names, which are in hex.
 func (m *migrator) copyMarks(ctx context.Context, c client, names []string) error {
 	p := newPlan("optout")
-	p.shards = m.o.Shards
+	p.shards = m.options.Shards
 	for chunk := range slices.Chunk(names, migratePage) {
 		if err := m.claim(ctx); err != nil {
 			return err
 		}
-		key := func(name string) string { return m.s.commonKey("optout:" + name) }
+		key := func(name string) string { return m.store.commonKey("optout:" + name) }
 		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.StringCmd { return p.Get(ctx, key(name)) })
 		if err != nil {
 			return err
 		}
-		lives, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.DurationCmd { return p.PTTL(ctx, key(name)) })
+		ttls, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, name string) *goredis.DurationCmd { return p.PTTL(ctx, key(name)) })
 		if err != nil {
 			return err
 		}
 		for i, name := range chunk {
 			turns, items, ok := strings.Cut(values[i].Val(), " ")
 			raw, err := hex.DecodeString(name)
-			if !ok || err != nil || lives[i].Val() <= 0 || len(raw) != len(session.ID{}) { // the mark has expired
+			if !ok || err != nil || ttls[i].Val() <= 0 || len(raw) != len(session.ID{}) { // the mark has expired
 				continue
 			}
-			p.add(location{kind: shardKeys, hash: raw[0]}, string(raw), turns, items, millis(lives[i].Val()))
+			p.add(location{kind: shardKeys, hash: raw[0]}, string(raw), turns, items, millis(ttls[i].Val()))
 		}
 	}
-	return m.s.run(ctx, c, p)
+	return m.store.runPlan(ctx, c, p)
 }

@@ -11,8 +11,9 @@ import (
 	"precept/internal/session"
 )
 
-// copyAllSessions copies the sessions of a tenant once, in the order of their last use. The position is stored. A
-// session that moves in the list meanwhile is among the changed sessions.
+// copyAllSessions copies all sessions of a tenant, in the order of their last use. The position is stored in the key
+// 'moving', so that a killed migration continues there. A session that moves in the list meanwhile has changed, and is
+// copied again by copyChangedSessions.
 func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	if err := c.SetNX(ctx, base+"moving", "-inf", 0).Err(); err != nil {
@@ -50,12 +51,13 @@ func (m *migrator) copyAllSessions(ctx context.Context, c client, tenant string)
 	return err
 }
 
-// copyChangedSessions copies the sessions that have changed, and the new entries of the stream of samples.
+// copyChangedSessions copies the sessions that have changed since their last copy, then the new entries of the stream
+// of samples.
 func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant string) (err error) {
 	base := m.oldKeys(tenant).base
 	for ids := []string(nil); ; {
 		args := append([]any{migratePage, base}, anys(ids)...)
-		ids, err = m.s.runScript(ctx, c, "changed", keyspace{base: base + "moving:"}, args...).StringSlice()
+		ids, err = m.store.runScript(ctx, c, "changed", keyspace{base: base + "moving:"}, args...).StringSlice()
 		if err == nil && len(ids) == 0 {
 			return m.copyStream(ctx, c, tenant)
 		}
@@ -68,23 +70,24 @@ func (m *migrator) copyChangedSessions(ctx context.Context, c client, tenant str
 	}
 }
 
-// kinds are the first letters of the keys of a session: row, exchanges, samples, feedback, and list of index entries.
+// kinds has the first letter of each key of a session: row, exchanges, samples, feedback, and list of index entries.
 const kinds = "sxmfk"
 
 // oldSession holds the values of a session in the old layout.
 type oldSession struct {
 	id        session.ID
 	dumps     [len(kinds)]*goredis.StringCmd
-	heads     *goredis.SliceCmd // h and w
+	heads     *goredis.SliceCmd // fields h and w of the key s
 	unsettled *goredis.BoolCmd
-	scores    [3]*goredis.FloatCmd // scores in the lists seen, order and told
-	trail     *goredis.StringCmd
-	samples   *goredis.StringSliceCmd // fields of m
-	entries   *goredis.SliceCmd       // entries of the stream in m
-	begun     string                  // start of a due session; "" means the session is not due
+	scores    [3]*goredis.FloatCmd    // scores in the sorted sets seen, order and told
+	trail     *goredis.StringCmd      // list of index entries
+	samples   *goredis.StringSliceCmd // field names of the key m
+	entries   *goredis.SliceCmd       // ids of stream entries in the key m; nil means none
+	begun     string                  // start of a due session, as in the list of due sessions; "" means the session is not due
 }
 
-// copySessions copies sessions with their index entries, and deletes the copies of deleted sessions.
+// copySessions copies sessions with their index entries. If a session was deleted after an earlier copy, the copy is
+// deleted.
 func (m *migrator) copySessions(ctx context.Context, c client, tenant string, ids []string) error {
 	for chunk := range slices.Chunk(ids, migrateChunk) {
 		if err := m.claim(ctx); err != nil {
@@ -100,17 +103,17 @@ func (m *migrator) copySessions(ctx context.Context, c client, tenant string, id
 		if err != nil {
 			return err
 		}
-		m.advance(len(chunk))
+		m.addProgress(len(chunk))
 	}
 	return nil
 }
 
-// advance adds a number of copied sessions to the progress.
-func (m *migrator) advance(sessions int) {
+// addProgress adds to the number of copied sessions, and reports the number to Migration.Progress.
+func (m *migrator) addProgress(sessions int) {
 	m.progress.Lock()
 	defer m.progress.Unlock()
-	if n := m.sessions.Add(int64(sessions)); m.o.Progress != nil {
-		m.o.Progress(n)
+	if n := m.sessions.Add(int64(sessions)); m.options.Progress != nil {
+		m.options.Progress(n)
 	}
 }
 
@@ -164,7 +167,7 @@ func (m *migrator) readSessions(ctx context.Context, c client, tenant string, id
 	return list, nil
 }
 
-// entryFields returns the fields of the samples of a session that hold entries of the stream.
+// entryFields returns the fields of the key m that hold ids of stream entries.
 func entryFields(fields []string) (entries []string) {
 	for _, name := range fields {
 		if strings.HasPrefix(name, ":") {
@@ -174,8 +177,8 @@ func entryFields(fields []string) (entries []string) {
 	return entries
 }
 
-// copyIndex copies the index entries of sessions before the sessions, as Write does. writeSessions deletes
-// the entries of deleted sessions.
+// copyIndex copies the index entries of sessions. Like Write, a migration writes the index entries before the sessions.
+// The index entries of deleted sessions are deleted by writeSessions.
 func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type entry struct {
 		source *oldSession
@@ -191,7 +194,7 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 		}
 	}
 	add := newPlan("write")
-	add.shards = m.o.Shards
+	add.shards = m.options.Shards
 	for chunk := range slices.Chunk(entries, migratePage) {
 		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, e entry) *goredis.StringCmd {
 			if e.kind == "e" {
@@ -217,11 +220,10 @@ func (m *migrator) copyIndex(ctx context.Context, c client, tenant string, list 
 			}
 		}
 	}
-	return m.s.run(ctx, c, add)
+	return m.store.runPlan(ctx, c, add)
 }
 
-// deletedEntries returns the entries of the stream that the copied samples name and the session no longer
-// names.
+// deletedEntries returns the ids of stream entries that an earlier copy of the session has and the session has no more.
 func (r *oldSession) deletedEntries(copied map[string]string) (list []string) {
 	kept := map[string]bool{}
 	if r.entries != nil {
@@ -251,7 +253,7 @@ func (r *oldSession) immigrateArgs() []any {
 	return append(args, r.begun, bit(r.unsettled.Val()))
 }
 
-// writeSessions writes sessions into the shards, and deletes the copies of deleted sessions.
+// writeSessions writes sessions into the shards, and deletes the earlier copies of deleted sessions.
 func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, list []*oldSession) error {
 	type copied struct {
 		trail   *goredis.StringCmd
@@ -267,7 +269,7 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	}
 	pipe = c.Pipeline()
 	lists, unindex := newPlan("immigrate"), newPlan("unindex")
-	lists.shards, unindex.shards = m.o.Shards, m.o.Shards
+	lists.shards, unindex.shards = m.options.Shards, m.options.Shards
 	for i, r := range list {
 		loc := sessionLocation(tenant, r.id)
 		ks, id := m.newKeys(loc), string(r.id[:])
@@ -293,17 +295,18 @@ func (m *migrator) writeSessions(ctx context.Context, c client, tenant string, l
 	if _, err := pipe.Exec(ctx); err != nil {
 		return err
 	}
-	if err := m.s.run(ctx, c, unindex); err != nil {
+	if err := m.store.runPlan(ctx, c, unindex); err != nil {
 		return err
 	}
-	return m.s.run(ctx, c, lists)
+	return m.store.runPlan(ctx, c, lists)
 }
 
-// copyStream copies the entries of the stream of samples after the stored position.
+// copyStream copies the entries of the stream of samples after the position that the key 'moving:stream' holds, and
+// advances the position.
 func (m *migrator) copyStream(ctx context.Context, c client, tenant string) error {
 	base := m.oldKeys(tenant).base
 	position, err := c.Get(ctx, base+"moving:stream").Result()
-	if err != nil && !absent(err) {
+	if err != nil && !isAbsent(err) {
 		return err
 	}
 	for {
@@ -319,7 +322,7 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 			return err
 		}
 		p := newPlan("entries")
-		p.shards = m.o.Shards
+		p.shards = m.options.Shards
 		for _, e := range entries {
 			text := func(name string) string { v, _ := e.Values[name].(string); return v }
 			id, ok := session.ParseID(text("session"))
@@ -330,7 +333,7 @@ func (m *migrator) copyStream(ctx context.Context, c client, tenant string) erro
 			p.add(sessionLocation(tenant, id), string(id[:]), e.ID, ms, text("sample_id"), text("family"), text("tenant"), text("agent"), text("created_at"), text("at"))
 		}
 		position = entries[len(entries)-1].ID
-		if err := m.s.run(ctx, c, p); err != nil {
+		if err := m.store.runPlan(ctx, c, p); err != nil {
 			return err
 		}
 		if err := c.Set(ctx, base+"moving:stream", position, 0).Err(); err != nil {

@@ -8,19 +8,19 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// freeze ends the writes in the old layout for a while, first the registration of tenants, and returns all
-// tenants.
+// freeze stops the writes in the old layout for migrateFreeze, and returns all tenants. The registration of tenants is
+// frozen first, so that no tenant is missing.
 func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
-	err = m.s.do(ctx, "migrate", func(c client) error {
-		if err := c.Set(ctx, m.s.commonKey("frozen"), m.o.Owner, migrateFreeze).Err(); err != nil {
+	err = m.store.do(ctx, "migrate", func(c client) error {
+		if err := c.Set(ctx, m.store.commonKey("frozen"), m.options.Owner, migrateFreeze).Err(); err != nil {
 			return err
 		}
-		if names, err = m.s.tenants(ctx, c); err != nil {
+		if names, err = m.store.tenants(ctx, c); err != nil {
 			return err
 		}
 		for chunk := range slices.Chunk(names, migratePage) {
 			_, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.StatusCmd {
-				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.o.Owner, migrateFreeze)
+				return p.Set(ctx, m.oldKeys(tenant).base+"frozen", m.options.Owner, migrateFreeze)
 			})
 			if err != nil {
 				return err
@@ -31,11 +31,12 @@ func (m *migrator) freeze(ctx context.Context) (names []string, err error) {
 	return names, err
 }
 
-// finish copies the tenants of a frozen store that have changed since their last copy, and switches to the shards.
-func (m *migrator) finish(ctx context.Context, names []string) error {
+// switchToShards copies the tenants of a frozen store that have changed since their last copy, then stores the number
+// of shards, which switches all replicas to the shards.
+func (m *migrator) switchToShards(ctx context.Context, names []string) error {
 	changed, err := m.changedTenants(ctx, names, "touched", "gone")
 	if err == nil {
-		err = m.each(ctx, changed, func(ctx context.Context, c client, tenant string) error {
+		err = m.eachTenant(ctx, changed, func(ctx context.Context, c client, tenant string) error {
 			if err := m.copyTenant(ctx, c, tenant); err != nil {
 				return err
 			}
@@ -46,7 +47,7 @@ func (m *migrator) finish(ctx context.Context, names []string) error {
 		changed, err = m.movedGroups(ctx, names)
 	}
 	if err == nil {
-		err = m.each(ctx, changed, func(ctx context.Context, c client, tenant string) error {
+		err = m.eachTenant(ctx, changed, func(ctx context.Context, c client, tenant string) error {
 			_, err := m.copyGroups(ctx, c, tenant)
 			return err
 		})
@@ -54,7 +55,7 @@ func (m *migrator) finish(ctx context.Context, names []string) error {
 	if err != nil {
 		return err
 	}
-	return m.s.do(ctx, "migrate", func(c client) error {
+	return m.store.do(ctx, "migrate", func(c client) error {
 		if err := m.copyChangedMarks(ctx, c); err != nil {
 			return err
 		}
@@ -62,24 +63,24 @@ func (m *migrator) finish(ctx context.Context, names []string) error {
 		if err != nil {
 			return err
 		}
-		deadline := now.Add(migrateFreeze / 2) // all tenants stay frozen for longer
-		if err := m.stillFrozen(ctx, c, names...); err != nil {
+		deadline := now.Add(migrateFreeze / 2) // before the end of the freeze, which extendFreeze starts again below
+		if err := m.extendFreeze(ctx, c, names...); err != nil {
 			return err
 		}
-		done, err := m.s.runScript(ctx, c, "switch", m.s.keyspaceOf(m.o.Shards, location{}), m.o.Shards, deadline.UnixMilli()).Int()
+		done, err := m.store.runScript(ctx, c, "switch", m.store.keyspaceOf(m.options.Shards, location{}), m.options.Shards, deadline.UnixMilli()).Int()
 		if err == nil && done == 0 {
-			err = errThawed
+			err = errFreezeEnded
 		}
 		return err
 	})
 }
 
-// errThawed reports that a freeze has ended too early.
-var errThawed = fmt.Errorf("a freeze has ended before its tenant was copied: %w", ErrBusy)
+// errFreezeEnded reports that a freeze has ended before the switch to the shards.
+var errFreezeEnded = fmt.Errorf("a freeze has ended before its tenant was copied: %w", ErrBusy)
 
-// stillFrozen extends the freeze of tenants and of the registration, and fails if a freeze has ended.
-func (m *migrator) stillFrozen(ctx context.Context, c client, names ...string) error {
-	keys := []string{m.s.commonKey("frozen")}
+// extendFreeze extends the freeze of tenants and of the registration. If a freeze has ended, it returns errFreezeEnded.
+func (m *migrator) extendFreeze(ctx context.Context, c client, names ...string) error {
+	keys := []string{m.store.commonKey("frozen")}
 	for _, tenant := range names {
 		keys = append(keys, m.oldKeys(tenant).base+"frozen")
 	}
@@ -90,7 +91,7 @@ func (m *migrator) stillFrozen(ctx context.Context, c client, names ...string) e
 		}
 		for _, cmd := range results {
 			if !cmd.Val() {
-				return errThawed
+				return errFreezeEnded
 			}
 		}
 	}

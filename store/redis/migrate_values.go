@@ -12,11 +12,10 @@ import (
 	"precept/internal/session"
 )
 
-// copyValues copies the values that a tenant has once, and the marks of sessions that are set aside.
+// copyValues copies the values that a tenant has once, its totals, and the marks of sessions that are set aside.
 func (m *migrator) copyValues(ctx context.Context, c client, tenant string) error {
 	old, home := m.oldKeys(tenant).base, m.newKeys(tenantLocation(tenant))
-	// The copies of an earlier call that was killed are removed first: rows and parked feedback may have been deleted
-	// since.
+	// Earlier copies are removed first, because counter rows and parked feedback may have been deleted since.
 	for _, set := range []struct {
 		base   string
 		remove bool
@@ -48,7 +47,8 @@ func (m *migrator) copyValues(ctx context.Context, c client, tenant string) erro
 	return m.copyAside(ctx, c, tenant)
 }
 
-// valueKeys returns the keys of the values that a tenant has once, the lists of these keys last.
+// valueKeys returns the keys of the values that a tenant has once. The keys that list other keys are last, so that an
+// interrupted deletion can be repeated.
 func valueKeys(ctx context.Context, c client, base string) (keys []string, err error) {
 	rows, err := c.HKeys(ctx, base+"counters").Result()
 	if err != nil {
@@ -68,7 +68,7 @@ func valueKeys(ctx context.Context, c client, base string) (keys []string, err e
 	return append(slices.Compact(keys), "maxima", "priors", "notes", "jots", "counters", "parked"), nil
 }
 
-// copyKeys copies keys as they are.
+// copyKeys copies the values of keys without a change, from one key prefix to another.
 func (m *migrator) copyKeys(ctx context.Context, c client, from, to string, keys []string) error {
 	dumps, err := piped(ctx, c, keys, func(p goredis.Pipeliner, key string) *goredis.StringCmd { return p.Dump(ctx, from+key) })
 	if err != nil {
@@ -84,24 +84,24 @@ func (m *migrator) copyKeys(ctx context.Context, c client, from, to string, keys
 	return err
 }
 
-// copySums copies the totals of a tenant.
+// copySums copies the totals of a tenant, such as the numbers of its sessions and exchanges.
 func (m *migrator) copySums(ctx context.Context, c client, tenant string) error {
 	old := m.oldKeys(tenant).base
 	sums, err := c.HGetAll(ctx, old+"t").Result()
 	if err != nil {
 		return err
 	}
-	n, err := c.ZCard(ctx, old+"order").Result() // the earliest releases did not count the sessions
+	n, err := c.ZCard(ctx, old+"order").Result() // the first releases had no total of sessions
 	if err != nil {
 		return err
 	}
 	sums["sessions"] = strconv.FormatInt(n, 10)
 	p := newPlan("sums")
-	p.shards = m.o.Shards
+	p.shards = m.options.Shards
 	for _, name := range []string{"exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "late", "sessions"} {
-		p.add(tenantLocation(tenant), name, strconv.FormatInt(integer(sums[name]), 10))
+		p.add(tenantLocation(tenant), name, strconv.FormatInt(parseInt(sums[name]), 10))
 	}
-	return m.s.run(ctx, c, p)
+	return m.store.runPlan(ctx, c, p)
 }
 
 // copyAside copies the marks of sessions that are set aside.
@@ -115,7 +115,7 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	if err != nil || len(earlier)+len(marks) == 0 {
 		return err
 	}
-	lists := func(field string) string { return m.newKeys(sessionLocation(tenant, toID(field))).lists }
+	lists := func(field string) string { return m.newKeys(sessionLocation(tenant, toID(field))).listPrefix }
 	for field := range marks {
 		if err := c.SAdd(ctx, copied, field).Err(); err != nil {
 			return err
@@ -132,8 +132,8 @@ func (m *migrator) copyAside(ctx context.Context, c client, tenant string) error
 	return err
 }
 
-// copyDeletions copies the unfinished deletions of a frozen tenant. A deletion that is copied before the freeze may end
-// in the old layout, and a copy would then delete index entries of a later session with the same id.
+// copyDeletions copies the unfinished deletions of a frozen tenant. Before the freeze this would be wrong: the deletion
+// could end in the old layout, and its copy would later delete index entries of a new session with the same id.
 func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) error {
 	const size = len(session.ID{})
 	deletions, err := c.HGetAll(ctx, m.oldKeys(tenant).base+"gone").Result()
@@ -143,15 +143,16 @@ func (m *migrator) copyDeletions(ctx context.Context, c client, tenant string) e
 	pipe := c.Pipeline()
 	for field, trail := range deletions {
 		if len(field) >= size {
-			pipe.HSet(ctx, m.newKeys(sessionLocation(tenant, toID(field))).lists+"gone", field[:size]+tenant, trail)
+			pipe.HSet(ctx, m.newKeys(sessionLocation(tenant, toID(field))).listPrefix+"gone", field[:size]+tenant, trail)
 		}
 	}
 	_, err = pipe.Exec(ctx)
 	return err
 }
 
-// copyGroups copies the places of consumer groups to the streams of the shards, and returns the places as text.
-func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (places string, err error) {
+// copyGroups copies the positions of a tenant's consumer groups to the streams of the shards, and returns the positions
+// as groupsText does.
+func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (positions string, err error) {
 	groups, err := c.XInfoGroups(ctx, m.oldKeys(tenant).base+"samples").Result()
 	if err != nil && isMissingStream(err) {
 		return "", nil
@@ -159,7 +160,7 @@ func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (pla
 	if err != nil || len(groups) == 0 {
 		return "", err
 	}
-	streams, err := m.streams(ctx, c, tenant)
+	streams, err := m.sampleStreams(ctx, c, tenant)
 	if err != nil {
 		return "", err
 	}
@@ -168,14 +169,14 @@ func (m *migrator) copyGroups(ctx context.Context, c client, tenant string) (pla
 		for _, stream := range streams {
 			to[stream] = g.LastDeliveredID
 		}
-		if err := m.s.ackSamples(ctx, c, g.Name, to); err != nil {
+		if err := m.store.ackSamples(ctx, c, g.Name, to); err != nil {
 			return "", err
 		}
 	}
 	return groupsText(groups), nil
 }
 
-// groupsText returns the names and places of consumer groups as text.
+// groupsText formats the names and positions of consumer groups, one group on each line.
 func groupsText(groups []goredis.XInfoGroup) (text string) {
 	for _, g := range groups {
 		text += g.Name + " " + g.LastDeliveredID + "\n"
@@ -183,15 +184,15 @@ func groupsText(groups []goredis.XInfoGroup) (text string) {
 	return text
 }
 
-// streams returns the streams of a tenant in the shards that may have samples: the shards of the tenant's sessions, or
-// all shards for many sessions.
-func (m *migrator) streams(ctx context.Context, c client, tenant string) ([]string, error) {
-	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.o.Shards) + 1}
+// sampleStreams returns the streams of samples that a tenant may have in the shards. These are the streams in the
+// shards of its sessions or, if the tenant has more sessions than there are shards, the streams in all shards.
+func (m *migrator) sampleStreams(ctx context.Context, c client, tenant string) ([]string, error) {
+	by := &goredis.ZRangeBy{Min: "-inf", Max: "+inf", Count: int64(m.options.Shards) + 1}
 	ids, err := c.ZRangeByScore(ctx, m.oldKeys(tenant).base+"seen", by).Result()
 	keys := map[string]bool{}
-	if len(ids) > m.o.Shards {
-		for shard := range m.o.Shards {
-			keys[m.s.tenantKeyspace(m.o.Shards, tenant, shard).base+"samples"] = true
+	if len(ids) > m.options.Shards {
+		for shard := range m.options.Shards {
+			keys[m.store.tenantKeyspace(m.options.Shards, tenant, shard).base+"samples"] = true
 		}
 		return slices.Collect(maps.Keys(keys)), err
 	}
@@ -201,9 +202,9 @@ func (m *migrator) streams(ctx context.Context, c client, tenant string) ([]stri
 	return slices.Collect(maps.Keys(keys)), err
 }
 
-// movedGroups returns the tenants whose consumer groups have moved since the last copy of the tenant.
+// movedGroups returns the tenants whose consumer groups have another position than at the last copy of the tenant.
 func (m *migrator) movedGroups(ctx context.Context, names []string) (moved []string, err error) {
-	err = m.s.do(ctx, "migrate", func(c client) error {
+	err = m.store.do(ctx, "migrate", func(c client) error {
 		for chunk := range slices.Chunk(names, streamCalls) {
 			cmds := make([]*goredis.XInfoGroupsCmd, 0, len(chunk))
 			_, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, tenant string) *goredis.XInfoGroupsCmd {
@@ -214,7 +215,7 @@ func (m *migrator) movedGroups(ctx context.Context, names []string) (moved []str
 				return err
 			}
 			for i, tenant := range chunk {
-				if places, _ := m.placesOf(tenant); groupsText(cmds[i].Val()) != places {
+				if positions, _ := m.copiedPositions(tenant); groupsText(cmds[i].Val()) != positions {
 					moved = append(moved, tenant)
 				}
 			}

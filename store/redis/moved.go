@@ -11,45 +11,47 @@ import (
 	"precept/internal/session"
 )
 
-// progress holds the positions up to which Moved has read each shard and each tenant, so that Moved
-// reads only the shards that have changed. A settlement is the step that adds the reward of a session to
-// the counters, or corrects the reward.
+// progress holds the positions up to which Moved has read each shard and each tenant, so that Moved reads only the
+// shards that have changed. A settlement is the step that adds the contribution of a session to the counters, or
+// corrects the contribution.
 type progress struct {
-	mu            sync.Mutex
-	read          []shardPosition            // position of each shard; nil means no call of Moved has ended without an error
-	own           []map[int64]struct{}       // by shard: numbers of this Store's settlements after read, whose deltas the caller of Settle has
-	tenants       map[string]*tenantProgress // tenants that the reader follows
-	changes       int64                      // number of changes of the tenants' counters
-	bytes         int                        // size of all pending deltas
-	oldLayoutRead bool                       // Moved of a store in the old layout has ended
+	mu             sync.Mutex
+	shardPositions []shardPosition            // position of each shard; nil means no call of Moved has succeeded
+	own            []map[int64]struct{}       // by shard: numbers of this Store's settlements after read, whose deltas the caller of Settle has
+	tenants        map[string]*tenantProgress // tenants that the caller of Moved follows
+	changes        int64                      // number of changes of counters so far, over all tenants
+	bytes          int                        // size of all pending deltas
+	oldLayoutRead  bool                       // Moved has succeeded for a store in the old layout
 }
 
-// shardPosition is the position up to which a shard was read.
+// shardPosition is the position up to which a shard was read: the number of its last settlement, and the sequence
+// number of its last write.
 type shardPosition struct{ settled, order int64 }
 
-// tenantProgress is the position of a tenant.
+// tenantProgress is the position of a tenant, and the deltas that wait for Changes.
 type tenantProgress struct {
-	settled  int64         // progress.changes at the last change of the counters
-	feedback map[int]int64 // newest place of feedback in each shard; nil means not read
-	places   string        // feedback as text (formatPlaces); "" means to be written
-	counted  []int64       // by shard: number of the last settlement that the reader's counters contain; nil means unknown
-	pending  []logEntry    // settlements of other replicas after counted
+	settled      int64         // progress.changes at the last change of the counters
+	feedback     map[int]int64 // by shard: sequence number of the newest feedback on an open session; nil means not read
+	feedbackText string        // feedback, as formatSequences formats it; "" means not formatted yet
+	counted      []int64       // by shard: number of the last settlement that the caller's counters contain; nil means unknown
+	pending      []logEntry    // settlements of other replicas after counted
 }
 
-// tenant returns the position of a tenant, nil before the first read. The caller holds mu.
+// tenant returns the position of a tenant, and adds the tenant if it is new. The result is nil before the first
+// successful Moved. The caller holds mu.
 func (pr *progress) tenant(name string) *tenantProgress {
-	if pr.read == nil {
+	if pr.shardPositions == nil {
 		return nil
 	}
 	if pr.tenants[name] == nil {
 		pr.tenants[name] = &tenantProgress{}
-		pr.change(pr.tenants[name])
+		pr.countChange(pr.tenants[name])
 	}
 	return pr.tenants[name]
 }
 
-// change gives the counters of a tenant a new position. The caller holds mu.
-func (pr *progress) change(tp *tenantProgress) {
+// countChange gives a tenant a new position, because its counters have changed. The caller holds mu.
+func (pr *progress) countChange(tp *tenantProgress) {
 	pr.changes++
 	tp.settled = pr.changes
 }
@@ -64,16 +66,15 @@ func (pr *progress) keepOnly(names []string) {
 		}
 	}
 	for _, tp := range pr.tenants {
-		pr.drop(tp)
+		pr.invalidate(tp)
 	}
 	pr.tenants = kept
 }
 
-// Moved returns the positions of the counters and of the feedback on open sessions of the tenants that
-// the caller follows. A caller that has read the data of a position need not read the data again. The
-// result also holds the other tenants that have changed since the last call, without a position. The
-// first call returns all tenants with their positions. Moved reads the shards that have changed since
-// the last call.
+// Moved returns the positions of the tenants that the caller follows. A position consists of one value for the counters
+// and one for the feedback on open sessions. While a value is the same, the caller need not read the data again. The
+// result also has the other tenants that have changed since the last call, without a position. The first call returns
+// all tenants with their positions. Moved reads only the shards that have changed since the last call.
 func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.Position, error) {
 	s.progress.mu.Lock()
 	defer s.progress.mu.Unlock()
@@ -82,39 +83,39 @@ func (s *Store) Moved(ctx context.Context, follow []string) (map[string]session.
 		return nil, err
 	}
 	if s.shards.Load() == 1 {
-		return out, s.movedTenants(ctx, follow, out)
+		return out, s.movedInOldLayout(ctx, follow, out)
 	}
-	if s.progress.oldLayoutRead { // the store has moved to shards, where the positions of the old layout mean nothing
+	if s.progress.oldLayoutRead { // the store has moved to shards; 1<<40 makes every new position differ from the positions of the old layout
 		s.progress.oldLayoutRead, s.progress.changes = false, 1<<40
 	}
-	if s.progress.read != nil {
+	if s.progress.shardPositions != nil {
 		s.progress.keepOnly(follow)
 	}
 	err := s.do(ctx, "moved", func(c client) error {
-		all, err := s.lists(ctx, c)
+		all, err := s.shardKeyspaces(ctx, c)
 		if err != nil {
 			return err
 		}
 		if err := s.readProgress(ctx, c, all, out); err != nil {
 			return err
 		}
-		return s.readPlaces(ctx, c, all, follow)
+		return s.readFeedbackSequences(ctx, c, all, follow)
 	})
 	for name, tp := range s.progress.tenants {
-		out[name] = session.Position{Counters: strconv.FormatInt(tp.settled, 10), ProvisionalRewards: tp.places}
+		out[name] = session.Position{Counters: strconv.FormatInt(tp.settled, 10), ProvisionalRewards: tp.feedbackText}
 	}
 	return out, err
 }
 
-// movedTenants does the work of Moved in the old layout, in which each tenant has its own positions. The
-// caller holds s.progress.mu.
-func (s *Store) movedTenants(ctx context.Context, follow []string, out map[string]session.Position) error {
+// movedInOldLayout implements Moved for the old layout, in which each tenant has its own numbers. It adds the
+// positions to out. The caller holds s.progress.mu.
+func (s *Store) movedInOldLayout(ctx context.Context, follow []string, out map[string]session.Position) error {
 	followed := map[string]bool{}
 	for _, name := range follow {
 		followed[name] = true
 	}
 	followedOnly := func(ctx context.Context, c client) (wanted []keyspace, err error) {
-		all, err := s.lists(ctx, c)
+		all, err := s.shardKeyspaces(ctx, c)
 		for _, ks := range all {
 			out[ks.tenant] = session.Position{}
 			if !s.progress.oldLayoutRead || followed[ks.tenant] {
@@ -124,13 +125,13 @@ func (s *Store) movedTenants(ctx context.Context, follow []string, out map[strin
 		return wanted, err
 	}
 	question := func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
-		return p.HMGet(ctx, ks.lists+"t", "moved", "told")
+		return p.HMGet(ctx, ks.listPrefix+"t", "moved", "told")
 	}
 	err := askAll(ctx, s, "moved", followedOnly, question, func(ks keyspace, cmd *goredis.SliceCmd) error {
 		position := session.Position{}
 		position.Counters, _ = cmd.Val()[0].(string)
-		if place := integer(cmd.Val()[1]); place > 0 {
-			position.ProvisionalRewards = formatPlaces(map[int]int64{0: place})
+		if sequence := parseInt(cmd.Val()[1]); sequence > 0 {
+			position.ProvisionalRewards = formatSequences(map[int]int64{0: sequence})
 		}
 		out[ks.tenant] = position
 		return nil
@@ -145,26 +146,26 @@ type shardChange struct {
 	from, to shardPosition
 }
 
-// readProgress reads the tenants that have changed in each shard, and adds their names to changed. The
-// caller holds s.progress.mu.
+// readProgress reads the shards that have changed, and adds the tenants that have changed to changed. The caller holds
+// s.progress.mu.
 func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, changed map[string]session.Position) error {
 	latest, err := piped(ctx, c, all, func(p goredis.Pipeliner, ks keyspace) *goredis.SliceCmd {
-		return p.HMGet(ctx, ks.lists+"t", "moved", "q")
+		return p.HMGet(ctx, ks.listPrefix+"t", "moved", "q")
 	})
 	if err != nil {
 		return err
 	}
 	pr := &s.progress
-	read := pr.read
+	read := pr.shardPositions
 	if read == nil { // no earlier call has ended without an error
 		read, pr.own, pr.tenants = make([]shardPosition, len(all)), make([]map[int64]struct{}, len(all)), map[string]*tenantProgress{}
 	}
 	var shardChanges []shardChange
 	for i := range all {
-		to, from := shardPosition{integer(latest[i].Val()[0]), integer(latest[i].Val()[1])}, read[i]
-		if to.settled < from.settled || to.order < from.order { // the server has lost data: read everything
+		to, from := shardPosition{parseInt(latest[i].Val()[0]), parseInt(latest[i].Val()[1])}, read[i]
+		if to.settled < from.settled || to.order < from.order { // the server has lost data, so everything is read again
 			read[i], from = shardPosition{}, shardPosition{}
-			pr.forget()
+			pr.invalidateAll()
 			for _, tp := range pr.tenants {
 				tp.feedback = nil
 			}
@@ -177,25 +178,25 @@ func (s *Store) readProgress(ctx context.Context, c client, all []keyspace, chan
 		return err
 	}
 	for _, l := range shardChanges {
-		pr.read[l.shard] = l.to
+		pr.shardPositions[l.shard] = l.to
 	}
 	return nil
 }
 
-// readChanges reads the tenants and the settlements of the shards that have changed. The caller holds
+// readChanges reads the changed tenants and the new settlements of the shards that have changed. The caller holds
 // s.progress.mu.
 func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shardChanges []shardChange, changed map[string]session.Position) error {
 	after := func(n int64) *goredis.ZRangeBy {
 		return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(n, 10), Max: "+inf"}
 	}
 	settled, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.ZSliceCmd {
-		return p.ZRangeByScoreWithScores(ctx, all[l.shard].lists+"moved", after(l.from.settled))
+		return p.ZRangeByScoreWithScores(ctx, all[l.shard].listPrefix+"moved", after(l.from.settled))
 	})
 	if err != nil {
 		return err
 	}
 	feedback, err := piped(ctx, c, shardChanges, func(p goredis.Pipeliner, l shardChange) *goredis.ZSliceCmd {
-		return p.ZRangeByScoreWithScores(ctx, all[l.shard].lists+"told", after(l.from.order))
+		return p.ZRangeByScoreWithScores(ctx, all[l.shard].listPrefix+"told", after(l.from.order))
 	})
 	if err != nil {
 		return err
@@ -205,9 +206,9 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 		return err
 	}
 	pr := &s.progress
-	first := pr.read == nil
+	first := pr.shardPositions == nil
 	if first {
-		pr.read = make([]shardPosition, len(all))
+		pr.shardPositions = make([]shardPosition, len(all))
 	}
 	tenant := func(z goredis.Z) *tenantProgress {
 		name, _ := z.Member.(string)
@@ -220,15 +221,15 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 	for i, l := range shardChanges {
 		for _, z := range settled[i].Val() {
 			if tp := tenant(z); tp != nil {
-				pr.change(tp)
+				pr.countChange(tp)
 				if gaps[i] {
-					pr.drop(tp)
+					pr.invalidate(tp)
 				}
 			}
 		}
 		for _, z := range feedback[i].Val() {
 			if tp := tenant(z); tp != nil && (first || tp.feedback != nil) {
-				tp.noteFeedback(l.shard, int64(z.Score))
+				tp.recordFeedback(l.shard, int64(z.Score))
 			}
 		}
 	}
@@ -242,17 +243,18 @@ func (s *Store) readChanges(ctx context.Context, c client, all []keyspace, shard
 	return nil
 }
 
-// noteFeedback stores the place of the newest feedback in a shard.
-func (tp *tenantProgress) noteFeedback(shard int, place int64) {
+// recordFeedback stores the sequence number of the newest feedback in a shard.
+func (tp *tenantProgress) recordFeedback(shard int, sequence int64) {
 	if tp.feedback == nil {
 		tp.feedback = map[int]int64{}
 	}
-	tp.feedback[shard], tp.places = place, ""
+	tp.feedback[shard], tp.feedbackText = sequence, ""
 }
 
-// readPlaces reads the places of feedback of tenants that the reader did not follow at the last call of
-// Moved, and writes changed places as text. The caller holds s.progress.mu.
-func (s *Store) readPlaces(ctx context.Context, c client, all []keyspace, follow []string) error {
+// readFeedbackSequences reads the sequence numbers of the newest feedback for the tenants that the caller did not
+// follow at the last call of Moved. It also formats the sequence numbers that have changed. The caller holds
+// s.progress.mu.
+func (s *Store) readFeedbackSequences(ctx context.Context, c client, all []keyspace, follow []string) error {
 	type question struct {
 		tp    *tenantProgress
 		shard int
@@ -268,14 +270,14 @@ func (s *Store) readPlaces(ctx context.Context, c client, all []keyspace, follow
 	}
 	for chunk := range slices.Chunk(list, 4*len(all)) {
 		scores, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, q question) *goredis.FloatCmd {
-			return p.ZScore(ctx, all[q.shard].lists+"told", q.name)
+			return p.ZScore(ctx, all[q.shard].listPrefix+"told", q.name)
 		})
 		if err != nil {
 			return err
 		}
 		for i, q := range chunk {
-			if place := int64(scores[i].Val()); place > 0 {
-				q.tp.noteFeedback(q.shard, place)
+			if sequence := int64(scores[i].Val()); sequence > 0 {
+				q.tp.recordFeedback(q.shard, sequence)
 			}
 		}
 		for _, q := range chunk {
@@ -285,8 +287,8 @@ func (s *Store) readPlaces(ctx context.Context, c client, all []keyspace, follow
 		}
 	}
 	for _, tp := range s.progress.tenants {
-		if tp.places == "" && len(tp.feedback) > 0 {
-			tp.places = formatPlaces(tp.feedback)
+		if tp.feedbackText == "" && len(tp.feedback) > 0 {
+			tp.feedbackText = formatSequences(tp.feedback)
 		}
 	}
 	return nil

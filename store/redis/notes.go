@@ -35,7 +35,7 @@ func (s *Store) TenantNote(ctx context.Context, tenant, key string) (data []byte
 	return data, err
 }
 
-// scanNotes is the COUNT argument of HSCAN.
+// scanNotes is the approximate number of notes that one HSCAN call reads (the COUNT argument).
 const scanNotes = 500
 
 // EachNote calls fn with each note of a tenant whose key begins with prefix, in the order of the keys.
@@ -62,8 +62,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 }
 
 // WriteNotes writes notes of sessions and of the tenant. A note of a missing session is dropped, and a note of the
-// tenant without data is deleted. One script writes up to callItems notes of at most callBytes: the script stores the
-// notes of sessions under the keys of the tenant, where SessionNote finds the notes. The notes then move to the keys
+// tenant with empty data is deleted. One script call writes up to callItems notes of at most callBytes together. It
+// stores the notes of sessions under the tenant's keys, where SessionNote finds them. The notes then move to the keys
 // of their sessions, which may be in other shards.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	p, home := newPlan("notes"), tenantLocation(tenant)
@@ -76,16 +76,16 @@ func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[se
 	if len(p.items) == 0 {
 		return ctx.Err()
 	}
-	return s.change(ctx, "write notes", []string{tenant}, func(c client) error {
-		if err := s.run(ctx, c, p); err != nil {
+	return s.withTenants(ctx, "write notes", []string{tenant}, func(c client) error {
+		if err := s.runPlan(ctx, c, p); err != nil {
 			return err
 		}
 		return s.moveSessionNotes(ctx, c, tenant)
 	})
 }
 
-// moveSessionNotes moves the notes of sessions from the keys of the tenant to the keys of the sessions,
-// with the notes that an earlier, failed call has not moved.
+// moveSessionNotes moves the notes of sessions from the tenant's keys to the sessions' keys. This includes the notes
+// that an earlier, failed call has left there.
 func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) error {
 	key := s.key(tenantLocation(tenant), "jots")
 	jots, err := c.HGetAll(ctx, key).Result()
@@ -96,21 +96,20 @@ func (s *Store) moveSessionNotes(ctx context.Context, c client, tenant string) e
 	for id, text := range jots {
 		p.add(sessionLocation(tenant, toID(id)), "s", id, "jot", text)
 	}
-	if err := s.run(ctx, c, p); err != nil {
+	if err := s.runPlan(ctx, c, p); err != nil {
 		return err
 	}
 	return s.discard(ctx, c, s.keyspace(tenantLocation(tenant)), "jots", slices.Collect(maps.Keys(jots))...)
 }
 
-// Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the
-// lease. The Redis server measures the time; the unused parameter is the time for stores without a shared
-// clock.
+// Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. The Redis
+// server measures the time. The unused parameter is the present time, for stores without a server.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	n, err := s.lock(ctx, "take", "claim:"+name, owner, millis(ttl))
 	return n > 0, err
 }
 
-// ReleaseClaim ends the lease if owner still holds the lease.
+// ReleaseClaim ends the lease if owner still holds it.
 func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
 	_, err := s.lock(ctx, "free", "claim:"+name, owner)
 	return err

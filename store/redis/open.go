@@ -14,17 +14,17 @@ import (
 	"precept/internal/session"
 )
 
-// Bounds of the client. A look-up that a request waits for has a shorter bound, limits.lookup_timeout
+// The limits of the Redis client. A look-up that a request waits for has a shorter limit, limits.lookup_timeout
 // (45 ms).
 const (
-	dialTimeout = time.Second
-	ioTimeout   = 3 * time.Second
-	poolTimeout = time.Second
-	poolSize    = 16
-	connIdle    = 5 * time.Minute
+	dialTimeout = time.Second     // time to connect
+	ioTimeout   = 3 * time.Second // default of Options.Timeout
+	poolTimeout = time.Second     // wait for a free connection
+	poolSize    = 16              // connections to a server
+	connIdle    = 5 * time.Minute // age at which an idle connection is closed
 
-	retryEvery  = time.Second     // pause between two probes of Store.slow
-	lookupEvery = 5 * time.Second // pause between two probes of Store.quick, unless another operation succeeds meanwhile
+	retryEvery  = time.Second     // pause between two probes of Store.breaker
+	lookupEvery = 5 * time.Second // pause between two probes of Store.lookupBreaker, unless another operation succeeds meanwhile
 )
 
 // Options configure a Store.
@@ -33,19 +33,18 @@ type Options struct {
 	URL string
 	// Now returns the present time.
 	Now func() time.Time
-	// Timeout bounds one command and its reply; 0 means 3 s.
+	// Timeout is the time limit of one command and its reply; 0 means 3 s.
 	Timeout time.Duration
-	// MaxParked bounds the parked feedback of one tenant, in entries; 0 means 100,000.
+	// MaxParked is the maximum number of parked feedback entries of one tenant; 0 means 100,000.
 	MaxParked int
-	// MaxFeedback bounds the feedback of a session, and the parked feedback of a key; 0:
-	// session.MaxFeedback.
+	// MaxFeedback is the maximum number of feedback entries of a session, and of entries that are parked under one key;
+	// 0 means session.MaxFeedback.
 	MaxFeedback int
-	// Shards is the number of shards of a store that is created; 0 means 256. An existing store keeps its
-	// number.
+	// Shards is the number of shards of a new store; 0 means 256. An existing store keeps its number.
 	Shards int
 }
 
-// Store is a store in Redis. Several goroutines and processes may use the same Redis at once.
+// Store is a store in Redis. It is safe for concurrent use, and several processes may use the same Redis.
 type Store struct {
 	opt       Options
 	client    client
@@ -54,23 +53,23 @@ type Store struct {
 	tlsParams tlsParams                  // TLS parameters in the address
 	scripts   map[string]*goredis.Script // by the names of their files
 
-	slow  breaker // breaker for all operations but look-ups
-	quick breaker // breaker for look-ups that a request waits for
+	breaker       breaker // circuit breaker for all operations except look-ups
+	lookupBreaker breaker // circuit breaker for look-ups that a request waits for
 
-	closed   chan struct{}
-	once     sync.Once
-	known    registered
-	epoch    atomic.Pointer[string] // last known epoch
-	shards   atomic.Int64           // number of shards of the store; 1: the old layout, 0 means not read yet
-	tags     [maxShards]string      // hash tags of the shards
-	doubt    atomic.Bool            // Redis may have lost the number of shards
-	progress progress
+	closed          chan struct{}
+	once            sync.Once
+	known           registered
+	epoch           atomic.Pointer[string] // epoch that was last read; nil means not read yet
+	shards          atomic.Int64           // number of shards of the store; 1 means the old layout, 0 means not read yet
+	tags            [maxShards]string      // hash tags of the shards
+	layoutUncertain atomic.Bool            // Redis may have lost the number of shards, which must be read again
+	progress        progress
 }
 
 // client is a connection to one server, a Sentinel group or a Cluster.
 type client = goredis.UniversalClient
 
-// Open returns a store, without a call to Redis. Ping reports whether Redis answers.
+// Open returns a store, and does not call Redis. Ping reports whether Redis answers.
 func Open(o Options) (*Store, error) {
 	a, err := parseURL(o.URL)
 	if err != nil {
@@ -82,20 +81,20 @@ func Open(o Options) (*Store, error) {
 	o.Shards = cmp.Or(o.Shards, maxShards)
 	s := &Store{
 		opt: o, prefix: a.prefix, user: cmp.Or(a.Username, "default"), tlsParams: a.tlsParams, closed: make(chan struct{}), tags: shardTags(),
-		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, maxFailures: 2},
+		breaker: breaker{period: retryEvery}, lookupBreaker: breaker{period: lookupEvery, maxFailures: 2},
 	}
 	if s.scripts, err = loadScripts(); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
 	}
-	s.client = a.connect(o.Timeout, s.suspect)
+	s.client = a.connect(o.Timeout, s.markUncertain)
 	return s, nil
 }
 
-// suspect makes the next write check the list of tenants and the number of shards: a server of a new
-// connection may have lost data.
-func (s *Store) suspect() {
+// markUncertain makes the next write check that Redis has the tenant in its list of tenants, and the number of
+// shards. It is called after events in which Redis may have lost data, such as a new connection.
+func (s *Store) markUncertain() {
 	s.known.clear()
-	s.doubt.Store(true)
+	s.layoutUncertain.Store(true)
 }
 
 // Close closes the store. Close may be called twice.
@@ -108,22 +107,22 @@ func (s *Store) Close() error {
 	return err
 }
 
-// Ping asks once whether Redis accepts precept, without regard to the breaker.
+// Ping reports whether Redis answers and accepts precept. It calls Redis even if the breaker is open.
 func (s *Store) Ping(ctx context.Context) error {
-	return s.endCall("ping", &s.slow, s.withRemedy(explain(ctx, s.client.Ping(ctx).Err())))
+	return s.endCall("ping", &s.breaker, s.withRemedy(explain(ctx, s.client.Ping(ctx).Err())))
 }
 
 // do runs an operation that no request waits for, such as a delivery, a closing or a page.
 func (s *Store) do(ctx context.Context, op string, fn func(c client) error) error {
-	return s.through(ctx, op, &s.slow, fn)
+	return s.through(ctx, op, &s.breaker, fn)
 }
 
 // lookUp runs a look-up that a request waits for.
 func (s *Store) lookUp(ctx context.Context, op string, fn func(c client) error) error {
-	return s.through(ctx, op, &s.quick, fn)
+	return s.through(ctx, op, &s.lookupBreaker, fn)
 }
 
-// ask calls do and returns the result of fn, or the zero value if Redis has no such value.
+// ask calls fn through do and returns its result. The result is the zero value if Redis has no such value.
 func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, error)) (answer T, err error) {
 	err = s.do(ctx, op, func(c client) error {
 		answer, err = fn(c)
@@ -132,7 +131,7 @@ func ask[T any](ctx context.Context, s *Store, op string, fn func(c client) (T, 
 	return answer, err
 }
 
-// through runs an operation behind a breaker. While slow is open, look-ups are refused as well.
+// through calls fn unless a breaker refuses the call. A look-up is also refused while Store.breaker is open.
 func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c client) error) error {
 	select {
 	case <-s.closed:
@@ -143,7 +142,7 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 		return err
 	}
 	now := s.opt.Now()
-	if b == &s.quick && s.slow.open(now) || !b.allow(now) {
+	if b == &s.lookupBreaker && s.breaker.isOpen(now) || !b.allow(now) {
 		return fmt.Errorf("redis: %s: %w (asked again every %v)", op, ErrDown, b.period)
 	}
 	var err error
@@ -160,36 +159,35 @@ func (s *Store) through(ctx context.Context, op string, b *breaker, fn func(c cl
 	return s.endCall(op, b, s.withRemedy(explain(ctx, err)))
 }
 
-// endCall reports the end of a call to the breaker, and wraps the error. A successful call behind slow also
-// closes quick.
+// endCall records the result of a call in its breaker, and wraps the error. Any other operation that succeeds also
+// closes the breaker of look-ups.
 func (s *Store) endCall(op string, b *breaker, err error) error {
-	failed := errors.Is(err, context.DeadlineExceeded) || unreachable(err)
-	if !errors.Is(err, context.Canceled) { // the caller cancelled the call, so the call says nothing about Redis
-		b.note(s.opt.Now(), failed)
-		if b == &s.slow && !failed {
-			s.quick.note(s.opt.Now(), false)
+	failed := errors.Is(err, context.DeadlineExceeded) || isUnreachable(err)
+	if !errors.Is(err, context.Canceled) { // a call that its caller cancelled says nothing about Redis
+		b.record(s.opt.Now(), failed)
+		if b == &s.breaker && !failed {
+			s.lookupBreaker.record(s.opt.Now(), false)
 		}
 	}
-	if err == nil || absent(err) {
+	if err == nil || isAbsent(err) {
 		return nil
 	}
 	return fmt.Errorf("redis: %s: %w", op, err)
 }
 
-// breaker bounds the cost of a Redis that does not answer to one wait in each period. A closed
-// breaker lets every call through. An open breaker lets one call through at the end of each period,
-// as a probe, and refuses all others at once.
+// breaker is a circuit breaker. While Redis does not answer, it limits the cost to one waiting call in each period. A
+// closed breaker lets every call through. An open breaker lets one call through at the end of each period, as a probe,
+// and refuses all others at once.
 type breaker struct {
 	period      time.Duration
-	maxFailures int // failures in a row that leave the breaker closed: on a busy machine a short wait may time out by chance
+	maxFailures int // number of consecutive failures that leave the breaker closed, because a short time limit may pass by chance on a busy machine
 
 	mu     sync.Mutex
 	failed int       // consecutive failures
 	until  time.Time // end of the open period; zero means closed
 }
 
-// allow reports whether a call may go out. During a probe the breaker stays open for all other
-// calls.
+// allow reports whether a call may be sent. If the call is a probe, the breaker stays open for all other calls.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -203,15 +201,15 @@ func (b *breaker) allow(now time.Time) bool {
 	return true
 }
 
-// open reports whether calls are refused now.
-func (b *breaker) open(now time.Time) bool {
+// isOpen reports whether calls are refused now, except for a probe.
+func (b *breaker) isOpen(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return now.Before(b.until)
 }
 
-// note records the end of a call.
-func (b *breaker) note(now time.Time, failed bool) {
+// record records whether a call failed, and opens or closes the breaker.
+func (b *breaker) record(now time.Time, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !failed {
@@ -221,6 +219,6 @@ func (b *breaker) note(now time.Time, failed bool) {
 	}
 }
 
-// unreachable reports whether an error means that Redis does not answer. A Redis that refuses a call at
-// once needs no breaker.
-func unreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }
+// isUnreachable reports whether err means that Redis does not answer. Other errors do not open a breaker, because a
+// Redis that refuses a call does so at once.
+func isUnreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }

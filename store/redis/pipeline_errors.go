@@ -8,9 +8,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// pipelineErrors sets the error of a pipeline that was not sent as the error of each command. If a new connection is
-// refused by the server (a wrong password, a deleted user), go-redis returns the refusal as the error of the pipeline
-// and leaves the commands without an error, so the commands look as if they had succeeded.
+// pipelineErrors is a hook that copies the error of a pipeline to its commands if no command has an error. If the
+// server refuses a new connection, for example because of a wrong password, go-redis returns the error only for the
+// pipeline. Without the hook, the commands would look as if they had succeeded.
 type pipelineErrors struct{}
 
 func (pipelineErrors) DialHook(next goredis.DialHook) goredis.DialHook {

@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// sampleKeys returns the keys of all streams of samples: a tenant has a stream in each shard.
+// sampleKeys returns the keys of all streams of samples. A tenant has a stream in each shard.
 func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err error) {
 	keyspaces, err := s.allKeyspaces(ctx, c)
 	for _, ks := range keyspaces {
@@ -22,11 +22,11 @@ func (s *Store) sampleKeys(ctx context.Context, c client) (keys []string, err er
 	return keys, err
 }
 
-// streamCalls is the number of streams that one pipeline asks.
+// streamCalls is the maximum number of streams in one pipeline.
 const streamCalls = 500
 
-// SampleStreams returns the place of the newest sample of each stream of samples. The name of a
-// stream is its key.
+// SampleStreams returns the position of the newest sample in each stream of samples, by the key of the stream. A
+// position is the id of a stream entry.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	newest := map[string]string{}
 	err := s.do(ctx, "streams of samples", func(c client) error {
@@ -52,8 +52,9 @@ func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
 	return newest, err
 }
 
-// SamplesAfter returns the next samples of a stream after a place ("" means the beginning) up to the
-// place until ("" means the end), and the place of the last of them. If last equals after, no sample follows.
+// SamplesAfter returns the next samples of a stream after the position after ("" means from the beginning), up to the
+// position until ("" means to the end). last is the position of the last of them. If last equals after, no sample
+// follows.
 func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error) {
 	last = after
 	if !strings.HasPrefix(stream, s.prefix+":{") {
@@ -81,7 +82,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 				if last = chunk[i].ID; d.Val() == "" { // deleted meanwhile
 					continue
 				}
-				m, err := toSample(chunk[i].Values, d.Val())
+				m, err := decodeSample(chunk[i].Values, d.Val())
 				if err != nil {
 					return err
 				}
@@ -96,37 +97,37 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return list, last, nil
 }
 
-// SampleGroups returns the streams in which a consumer group has a place after the start.
+// SampleGroups returns the streams in which a consumer group has acknowledged at least one sample.
 func (s *Store) SampleGroups(ctx context.Context, group string) (streams []string, err error) {
-	positions, err := s.groupPlaces(ctx, group)
-	for key, place := range positions {
-		if place != streamStart {
+	positions, err := s.groupPositions(ctx, group)
+	for key, position := range positions {
+		if position != streamStart {
 			streams = append(streams, key)
 		}
 	}
 	return streams, err
 }
 
-// streamStart is the place before the first entry of a stream.
+// streamStart is the position before the first entry of a stream.
 const streamStart = "0-0"
 
-// groupPlaces returns the place of a consumer group in each stream that has the group.
-func (s *Store) groupPlaces(ctx context.Context, group string) (map[string]string, error) {
-	places := map[string]string{}
+// groupPositions returns the position of a consumer group in each stream that has the group.
+func (s *Store) groupPositions(ctx context.Context, group string) (map[string]string, error) {
+	positions := map[string]string{}
 	err := s.do(ctx, "groups of samples", func(c client) error {
 		keys, err := s.sampleKeys(ctx, c)
 		if err == nil {
-			places, _, err = groupPlacesOf(ctx, c, keys, group)
+			positions, _, err = readGroupPositions(ctx, c, keys, group)
 		}
 		return err
 	})
-	return places, err
+	return positions, err
 }
 
-// groupPlacesOf returns the place of a consumer group in each of some streams that has the group, and the
-// number of streams that exist.
-func groupPlacesOf(ctx context.Context, c client, keys []string, group string) (places map[string]string, streams int, err error) {
-	places = map[string]string{}
+// readGroupPositions returns the position of a consumer group in each of the given streams that has the group, and
+// the number of the given streams that exist.
+func readGroupPositions(ctx context.Context, c client, keys []string, group string) (positions map[string]string, streams int, err error) {
+	positions = map[string]string{}
 	for chunk := range slices.Chunk(keys, streamCalls) {
 		var cmds []*goredis.XInfoGroupsCmd
 		missing, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.XInfoGroupsCmd {
@@ -140,29 +141,29 @@ func groupPlacesOf(ctx context.Context, c client, keys []string, group string) (
 		for i, key := range chunk {
 			for _, g := range cmds[i].Val() {
 				if g.Name == group {
-					places[key] = g.LastDeliveredID
+					positions[key] = g.LastDeliveredID
 				}
 			}
 		}
 	}
-	return places, streams, nil
+	return positions, streams, nil
 }
 
-// AckSamples moves a consumer group to a place in each stream, and creates the group in streams without
-// the group. The group holds the durable position of a reader. No entries are pending, because the reader
-// stores its data before the group moves.
-func (s *Store) AckSamples(ctx context.Context, group string, places map[string]string) error {
-	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, places) })
+// AckSamples sets the position of a consumer group in each stream, by the key of the stream, and creates the group
+// where it is missing. The position of the group is the durable position of a reader. The group has no pending
+// entries, because the reader stores its data before it acknowledges the samples.
+func (s *Store) AckSamples(ctx context.Context, group string, positions map[string]string) error {
+	return s.do(ctx, "acknowledge samples", func(c client) error { return s.ackSamples(ctx, c, group, positions) })
 }
 
-func (s *Store) ackSamples(ctx context.Context, c client, group string, places map[string]string) error {
-	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(places)), streamCalls) {
+func (s *Store) ackSamples(ctx context.Context, c client, group string, positions map[string]string) error {
+	for chunk := range slices.Chunk(slices.Sorted(maps.Keys(positions)), streamCalls) {
 		missing, err := pipeEach(ctx, c, chunk, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
-			return p.XGroupSetID(ctx, key, group, places[key])
+			return p.XGroupSetID(ctx, key, group, positions[key])
 		}, isMissingGroup)
 		if err == nil {
 			_, err = pipeEach(ctx, c, missing, func(p goredis.Pipeliner, key string) *goredis.StatusCmd {
-				return p.XGroupCreate(ctx, key, group, places[key])
+				return p.XGroupCreate(ctx, key, group, positions[key])
 			}, isMissingStream)
 		}
 		if err != nil {
@@ -172,7 +173,7 @@ func (s *Store) ackSamples(ctx context.Context, c client, group string, places m
 	return nil
 }
 
-// pipeEach runs a command for each key, and returns the keys whose command failed with an expected
+// pipeEach runs a command for each key in one pipeline, and returns the keys whose command failed with an expected
 // error.
 func pipeEach[C goredis.Cmder](ctx context.Context, c client, keys []string, command func(p goredis.Pipeliner, key string) C, isExpected func(error) bool) (failed []string, err error) {
 	pipe := c.Pipeline()
@@ -201,8 +202,8 @@ func isMissingGroup(err error) bool {
 	return strings.HasPrefix(err.Error(), "NOGROUP") || isMissingStream(err)
 }
 
-// isMissingStream reports whether a command failed because its stream does not exist: Redis lost the
-// stream, or the stream has no sample yet.
+// isMissingStream reports whether a command failed because its stream does not exist. The stream has had no sample yet,
+// or Redis has lost the stream.
 func isMissingStream(err error) bool {
 	return strings.Contains(err.Error(), "no such key") || strings.Contains(err.Error(), "requires the key to exist")
 }

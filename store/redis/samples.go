@@ -12,18 +12,18 @@ import (
 	"precept/internal/session"
 )
 
-// placeSize is the number of bytes before the document of a stored exchange. The bytes hold the position of the
-// exchange in the order of writes.
-const placeSize = 16
+// sequenceSize is the number of bytes before the document of a stored exchange. These bytes are the sequence number
+// of the exchange, in decimal digits.
+const sequenceSize = 16
 
 // Exchanges returns the exchanges of a session, by turn, then in the order of writes.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
 	values, err := ask(ctx, s, "exchanges", func(c client) ([]string, error) {
 		return c.HVals(ctx, s.key(sessionLocation(tenant, id), "x:"+id.String())).Result()
 	})
-	slices.Sort(values) // each value begins with its place
+	slices.Sort(values) // by sequence number, with which each value begins
 	for _, v := range values {
-		e, err := toExchange(v)
+		e, err := decodeExchange(v)
 		if err != nil {
 			return nil, fmt.Errorf("redis: exchanges: %w", err)
 		}
@@ -33,11 +33,11 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (li
 	return list, err
 }
 
-func toExchange(v string) (sample.Exchange, error) {
-	if len(v) < placeSize {
+func decodeExchange(v string) (sample.Exchange, error) {
+	if len(v) < sequenceSize {
 		return sample.Exchange{}, fmt.Errorf("%w: an exchange is truncated", ErrCorrupt)
 	}
-	return unpackExchange(v[placeSize:])
+	return unpackExchange(v[sequenceSize:])
 }
 
 // SampleSession returns the session of a sample.
@@ -49,14 +49,14 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id 
 			return err
 		}
 		id = toID(v)
-		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // a later build of the samples may lack this one
+		ok, err = c.HExists(ctx, s.key(sessionLocation(tenant, id), "m:"+id.String()), sampleID).Result() // the index entry stays if a later build of the session's samples lacks this sample
 		return err
 	})
 	return id, ok && err == nil, err
 }
 
-// toSample joins a sample from its stream entry and its document.
-func toSample(fields map[string]any, doc string) (session.StoredSample, error) {
+// decodeSample decodes a sample from the fields of its stream entry and its document.
+func decodeSample(fields map[string]any, doc string) (session.StoredSample, error) {
 	text := func(name string) string { v, _ := fields[name].(string); return v }
 	m := session.StoredSample{Tenant: text("tenant"), Agent: text("agent")}
 	id, ok := session.ParseID(text("session"))
@@ -70,7 +70,7 @@ func toSample(fields map[string]any, doc string) (session.StoredSample, error) {
 	return m, nil
 }
 
-func integer(v any) int64 {
+func parseInt(v any) int64 {
 	text, _ := v.(string)
 	n, _ := strconv.ParseInt(text, 10, 64)
 	return n

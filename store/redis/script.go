@@ -14,7 +14,7 @@ import (
 //go:embed lua/*.lua
 var sources embed.FS
 
-// loadScripts returns lua/*.lua, each after common.lua.
+// loadScripts returns the scripts of lua/*.lua by name. The text of common.lua precedes each script.
 func loadScripts() (map[string]*goredis.Script, error) {
 	head, err := sources.ReadFile("lua/common.lua")
 	if err != nil {
@@ -32,29 +32,29 @@ func loadScripts() (map[string]*goredis.Script, error) {
 	return scripts, err
 }
 
-// keys returns the keys that a script declares: one key for all keys of the slot, and a key that never
-// exists. While the slot moves to another node, a node refuses a script if the node holds only some of the
-// declared keys, so that no script runs on a part of the data.
+// keys returns the keys that a script declares: one key that selects the slot, and one key that never exists. While the
+// slot moves to another node, a node refuses a script unless it has all declared keys. The missing key makes it refuse
+// every script, so that no script runs on a part of the data.
 func (p keyspace) keys() []string { return []string{p.base + "t", p.base + "none"} }
 
-// script runs a script by its digest, or by its text if the server does not know the digest: a
-// restart or SCRIPT FLUSH deletes all scripts.
+// script runs a script at a location. It sends the digest of the script, and the text if the server does not know the
+// digest, for example after a restart.
 func (s *Store) script(ctx context.Context, c client, name string, loc location, args ...any) *goredis.Cmd {
 	ks := s.keyspace(loc)
 	return s.runScript(ctx, c, name, ks, args...)
 }
 
 func (s *Store) runScript(ctx context.Context, c client, name string, ks keyspace, args ...any) *goredis.Cmd {
-	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.head}, args...)...)
+	return s.scripts[name].Run(ctx, c, ks.keys(), append([]any{ks.tenantArg}, args...)...)
 }
 
-// discard deletes fields of a hash of a keyspace, or the whole hash if no field is given. A script deletes
-// the fields, because a migration notices and stops scripts only.
+// discard deletes fields of a hash of a keyspace, or the whole hash if no field is given. It uses a script, because a
+// migration can detect and stop only scripts.
 func (s *Store) discard(ctx context.Context, c client, ks keyspace, key string, fields ...string) error {
 	return s.runScript(ctx, c, "discard", ks, append([]any{key}, anys(fields)...)...).Err()
 }
 
-// anys returns texts as arguments of a command.
+// anys converts texts to arguments of a command.
 func anys(texts []string) []any {
 	out := make([]any, len(texts))
 	for i, text := range texts {
@@ -64,22 +64,23 @@ func anys(texts []string) []any {
 }
 
 const (
-	callItems = 200     // maximum number of items of one call of a script: a call may block the server for some milliseconds only
+	callItems = 200     // maximum number of items of one script call, which blocks the server and may take only some milliseconds
 	callBytes = 1 << 20 // maximum size of the items of one call, unless a single item is larger
 	pipeCalls = 32      // maximum number of calls in one pipeline
 	pipeBytes = 4 << 20 // maximum size of the calls in one pipeline, unless a single call is larger
 )
 
-// plan is a list of items for one script, at any locations, cut into calls.
+// plan is a list of items that one script processes. The items may be at any locations. cut groups them into calls, one
+// or more for each keyspace.
 type plan struct {
 	script string
-	shards int // number of shards of the keyspaces; 0 means the number of the store
-	items  []planned
+	shards int // number of shards by which locations are resolved; 0 means the number of the store
+	items  []planItem
 	calls  []*call
 }
 
-// planned is an item of a plan.
-type planned struct {
+// planItem is an item of a plan.
+type planItem struct {
 	location location
 	args     []any
 }
@@ -88,18 +89,19 @@ type planned struct {
 type call struct {
 	keyspace keyspace
 	args     []any
-	items    []int // numbers of its items in the plan
+	items    []int // indices of its items in plan.items
 	bytes    int
 	reply    *goredis.Cmd
 }
 
 func newPlan(script string) *plan { return &plan{script: script} }
 
-// add adds an item.
-func (p *plan) add(loc location, args ...any) { p.items = append(p.items, planned{loc, args}) }
+// add adds an item, with the arguments that the script reads for it.
+func (p *plan) add(loc location, args ...any) { p.items = append(p.items, planItem{loc, args}) }
 
-// cut puts each item into the newest call of its keyspace, or into a new call. A call holds whole items.
-func (p *plan) cut(s *Store) {
+// splitCalls groups the items into calls. Each item is added to the last call of its keyspace or, if this call is
+// full, to a new call.
+func (p *plan) splitCalls(s *Store) {
 	p.calls = nil
 	open := map[location]*call{}
 	n := cmp.Or(p.shards, int(s.shards.Load()))
@@ -113,7 +115,7 @@ func (p *plan) cut(s *Store) {
 		k := open[loc]
 		if k == nil || len(k.items) >= callItems || k.bytes+size > callBytes && k.bytes > 0 {
 			k = &call{keyspace: s.keyspaceOf(n, loc)}
-			k.args = append(k.args, k.keyspace.head)
+			k.args = append(k.args, k.keyspace.tenantArg)
 			p.calls = append(p.calls, k)
 			open[loc] = k
 		}
@@ -123,9 +125,9 @@ func (p *plan) cut(s *Store) {
 	}
 }
 
-// answers yields the integers that the script returned, each with the number of its item. An
-// integer beyond the items of a call has the number -1.
-func (p *plan) answers() iter.Seq2[int, int64] {
+// results yields the integers that the script returned, each with the index of its item. An integer beyond the items of
+// a call has the index -1.
+func (p *plan) results() iter.Seq2[int, int64] {
 	return func(yield func(int, int64) bool) {
 		for _, k := range p.calls {
 			list, _ := k.reply.Int64Slice()
@@ -142,11 +144,12 @@ func (p *plan) answers() iter.Seq2[int, int64] {
 	}
 }
 
-// run runs a plan in pipelines, in order, so that many calls cost one round trip. Script.Run cannot
-// repeat a call of a pipeline. Calls whose digest the server does not know are repeated with the text.
-func (s *Store) run(ctx context.Context, c client, p *plan) error {
+// runPlan runs the calls of a plan in order, in pipelines, so that many calls share a round trip. In a pipeline,
+// Script.Run cannot fall back to the text of the script. run therefore repeats a call if the server does not know the
+// digest.
+func (s *Store) runPlan(ctx context.Context, c client, p *plan) error {
 	script := s.scripts[p.script]
-	p.cut(s)
+	p.splitCalls(s)
 	for calls := p.calls; len(calls) > 0; {
 		n, bytes := 0, 0
 		for n < len(calls) && n < pipeCalls && (n == 0 || bytes+calls[n].bytes <= pipeBytes) {
@@ -171,8 +174,8 @@ func (s *Store) run(ctx context.Context, c client, p *plan) error {
 	return nil
 }
 
-// change runs an operation that writes to tenants, after the tenants are registered.
-func (s *Store) change(ctx context.Context, op string, tenants []string, fn func(c client) error) error {
+// withTenants registers tenants, then calls fn, which writes to these tenants.
+func (s *Store) withTenants(ctx context.Context, op string, tenants []string, fn func(c client) error) error {
 	return s.do(ctx, op, func(c client) error {
 		if err := s.register(ctx, c, tenants...); err != nil {
 			return err
@@ -181,10 +184,10 @@ func (s *Store) change(ctx context.Context, op string, tenants []string, fn func
 	})
 }
 
-// commit runs a plan that writes to tenants.
-func (s *Store) commit(ctx context.Context, op string, p *plan, tenants ...string) error {
+// writePlan registers tenants, then runs a plan that writes to these tenants.
+func (s *Store) writePlan(ctx context.Context, op string, p *plan, tenants ...string) error {
 	if len(p.items) == 0 {
 		return ctx.Err()
 	}
-	return s.change(ctx, op, tenants, func(c client) error { return s.run(ctx, c, p) })
+	return s.withTenants(ctx, op, tenants, func(c client) error { return s.runPlan(ctx, c, p) })
 }

@@ -12,9 +12,9 @@ import (
 	"precept/internal/session"
 )
 
-// toRow decodes the head, the data and the stand-in mark of a session; ok is false if the session
-// has no row.
-func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
+// decodeRow decodes a row from v, the values of the fields h (head), d (data) and i (stand-in) of a session; ok is
+// false if the session has no row.
+func decodeRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	if len(v) < 3 {
 		return r, false
 	}
@@ -37,14 +37,14 @@ func (s *Store) sessionKey(tenant string, id session.ID) string {
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r session.Row, ok bool, err error) {
 	err = s.lookUp(ctx, "session", func(c client) error {
 		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d", "i").Result()
-		r, ok = toRow(tenant, id, v)
+		r, ok = decodeRow(tenant, id, v)
 		return err
 	})
 	return r, ok && err == nil, err
 }
 
-// FindEcho returns the sessions of each key, newest first, at most session.MaxEchoSessions. Keys without
-// a session are left out.
+// FindEcho returns the sessions in which each echo key occurred, newest first, at most session.MaxEchoSessions. Keys
+// without a session are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	found := map[session.EchoKey][]session.ID{}
 	if len(keys) == 0 {
@@ -72,30 +72,30 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 	return found, nil
 }
 
-// piped sends one command for each element of a list, in one round trip.
-func piped[T any, C goredis.Cmder](ctx context.Context, c client, list []T, question func(p goredis.Pipeliner, element T) C) ([]C, error) {
+// piped runs one command for each element of a list, in one round trip, and returns the commands with their results.
+func piped[T any, C goredis.Cmder](ctx context.Context, c client, list []T, command func(p goredis.Pipeliner, element T) C) ([]C, error) {
 	if len(list) == 0 {
 		return nil, nil
 	}
 	pipe := c.Pipeline()
-	answers := make([]C, len(list))
+	cmds := make([]C, len(list))
 	for i, element := range list {
-		answers[i] = question(pipe, element)
+		cmds[i] = command(pipe, element)
 	}
 	if err := readPipeline(ctx, pipe); err != nil {
 		return nil, err
 	}
-	return answers, nil
+	return cmds, nil
 }
 
-// readPipeline runs a pipeline of reads. A missing value is not an error.
+// readPipeline runs a pipeline of read commands. A missing value is not an error.
 func readPipeline(ctx context.Context, pipe goredis.Pipeliner) error {
 	cmds, err := pipe.Exec(ctx)
 	if err == nil {
 		return nil
 	}
 	for _, c := range cmds {
-		if err := c.Err(); err != nil && !absent(err) {
+		if err := c.Err(); err != nil && !isAbsent(err) {
 			return err
 		}
 	}
@@ -105,19 +105,18 @@ func readPipeline(ctx context.Context, pipe goredis.Pipeliner) error {
 	return nil
 }
 
-// sessionRef names a session in a list over several tenants.
+// sessionRef identifies a session in a list of sessions of several tenants.
 type sessionRef struct {
 	tenant  string
 	id      session.ID
-	started int64
+	started int64 // in Unix microseconds; 0 means unknown
 }
 
-// Due returns at most limit open sessions that started before a time, oldest first (ties by id,
-// then tenant). The list begins after the row after, the last row of the previous call; the zero Row: with the
-// oldest session.
+// Due returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant). after is
+// the last row of the previous call, after which the list continues; the zero Row means from the oldest session.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	last := sessionRef{after.Tenant, after.ID, micros(after.Started)}
-	// A page may have closed and lost sessions, so several pages are read until limit sessions are found.
+	// Closed and lost sessions are left out, so that several pages may be needed for limit sessions.
 	for more := limit > 0; more && err == nil && len(rows) < limit; {
 		var list []sessionRef
 		var page []session.Row
@@ -134,24 +133,25 @@ func compareRefs(a, b sessionRef) int {
 	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
 }
 
-// dueHead is the size of the start and the id of a due session.
+// dueHead is the size of the start and the id of a session, with which a member of the list of due sessions begins.
 const dueHead = 24
 
-// openAfter returns open sessions that started before a time, after a session, and reports whether
-// more may follow.
+// openAfter returns the sessions of the list of due sessions that follow last and started before a time, and reports
+// whether more may follow.
 func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore time.Time, limit int) (list []sessionRef, more bool, err error) {
 	by := &goredis.ZRangeBy{Max: "(" + ordered(micros(startedBefore))}
-	var end *sessionRef // position up to which all lists were read; nil means to the end
+	var end *sessionRef // last session up to which all lists were read; nil means all lists were read to their ends
 	due := func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
-		// The range of the old layout includes last, because another tenant may have a session with the same id.
+		// In the old layout the members have no tenant. The range includes last, because another tenant may have a
+		// session with the same start and id.
 		by.Min, by.Count = "["+ordered(last.started)+string(last.id[:]), int64(limit)+1
-		if n := s.shards.Load(); n > 1 { // the lists are about equally long
+		if n := s.shards.Load(); n > 1 { // the lists of the shards are about equally long
 			by.Min = "(" + by.Min[1:] + last.tenant
 			by.Count = min(by.Count, 2*int64(limit)/n+16)
 		}
-		return p.ZRangeByLex(ctx, ks.lists+"due", by)
+		return p.ZRangeByLex(ctx, ks.listPrefix+"due", by)
 	}
-	err = askAll(ctx, s, "due", s.lists, due, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
+	err = askAll(ctx, s, "due", s.shardKeyspaces, due, func(ks keyspace, cmd *goredis.StringSliceCmd) error {
 		var w sessionRef
 		for _, m := range cmd.Val() {
 			if len(m) < dueHead {
@@ -168,14 +168,15 @@ func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore ti
 		return nil
 	})
 	slices.SortFunc(list, compareRefs)
-	if end != nil { // the same list may continue before the entries of other lists
+	if end != nil { // a list that was not read to its end may have sessions before later ones of other lists
 		list = slices.DeleteFunc(list, func(w sessionRef) bool { return compareRefs(w, *end) > 0 })
 	}
 	more = len(list) > 0 && (end != nil || len(list) > limit)
 	return list[:min(len(list), limit)], more, err
 }
 
-// rows returns the rows of sessions, in order. Sessions without a row are left out.
+// rows returns the rows of sessions, in order. A session that has exchanges but no row yet gets an empty row. Other
+// sessions without a row are left out.
 func (s *Store) rows(ctx context.Context, c client, list []sessionRef) (rows []session.Row, err error) {
 	for chunk := range slices.Chunk(list, 100) {
 		values, err := piped(ctx, c, chunk, func(p goredis.Pipeliner, w sessionRef) *goredis.SliceCmd {
@@ -186,8 +187,8 @@ func (s *Store) rows(ctx context.Context, c client, list []sessionRef) (rows []s
 		}
 		for i, w := range chunk {
 			v := values[i].Val()
-			r, ok := toRow(w.tenant, w.id, v)
-			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // the session has exchanges, and no row yet
+			r, ok := decodeRow(w.tenant, w.id, v)
+			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // the session has exchanges, but no row yet
 				r, ok = session.Row{Tenant: w.tenant, ID: w.id, Started: fromMicros(w.started), Seen: fromMicros(w.started)}, true
 			}
 			if ok {

@@ -15,14 +15,13 @@ import (
 	"precept/internal/session"
 )
 
-// Applied returns the last settlement of a session. The result is zero for a session that was never
-// settled.
+// Applied returns the last settlement of a session; the zero value means the session was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
 	text, ok, err := s.value(ctx, "applied", sessionLocation(tenant, id), "s:"+id.String(), "a")
 	if !ok {
 		return a, err
 	}
-	return toApplied(string(text))
+	return decodeApplied(string(text))
 }
 
 // packApplied encodes a settlement without its version: rewarded (1 byte), tier (8), reward (8) and the
@@ -34,7 +33,7 @@ func packApplied(a session.Applied) string {
 	return string(append(b, a.Frozen...))
 }
 
-func toApplied(text string) (a session.Applied, err error) {
+func decodeApplied(text string) (a session.Applied, err error) {
 	version, rest, _ := strings.Cut(text, " ")
 	if a.Version, err = strconv.ParseInt(version, 10, 64); err != nil || len(rest) < 17 {
 		return session.Applied{}, fmt.Errorf("%w: a settled session is truncated", ErrCorrupt)
@@ -45,15 +44,15 @@ func toApplied(text string) (a session.Applied, err error) {
 	return a, nil
 }
 
-// Settle applies each step whose session still has version From: the deltas are added to the
-// counters, and To becomes the session's Applied, with version From+1. A step from 0 also closes
-// the session. Settle reports for each step whether it was applied. For the other sessions, read Applied
-// and compute the step again. The steps of a session are applied in order, each as a whole.
+// Settle applies each step whose session still has version From. The deltas of the step are added to the counters,
+// and To becomes the session's Applied, with version From+1. A step from version 0 also closes the session. Settle
+// reports for each step whether it was applied. If a step was not applied, the caller reads Applied and computes the
+// step again. The steps of a session are applied in order, each as a whole.
 //
-// An applied step removes its session from Unsettled, unless the session has feedback that the step
+// An applied step removes its session from Unsettled, unless the session has got feedback or exchanges that the step
 // does not include.
 //
-// After an error some steps may have been applied. The versions make it safe to repeat all of them.
+// After an error some steps may have been applied. All of them can be repeated safely, because of the versions.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	p := newPlan("settle")
@@ -62,17 +61,17 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 		tenants[steps[i].Tenant] = true
 		p.add(sessionLocation(steps[i].Tenant, steps[i].ID), append(stepArgs(&steps[i]), packDeltas(steps[i].Deltas))...)
 	}
-	if err := s.commit(ctx, "settle", p, slices.Collect(maps.Keys(tenants))...); err != nil {
+	if err := s.writePlan(ctx, "settle", p, slices.Collect(maps.Keys(tenants))...); err != nil {
 		return nil, err
 	}
-	for i, n := range p.answers() {
+	for i, n := range p.results() {
 		applied[i] = n > 0
 	}
-	s.progress.noteAnswers(p, int(s.shards.Load()))
+	s.progress.recordOwnSettlements(p, int(s.shards.Load()))
 	return applied, nil
 }
 
-// stepArgs returns a step as settle.lua reads it. The deltas of one counter row are adjacent.
+// stepArgs returns a step as arguments of settle.lua, with the deltas grouped by counter row.
 func stepArgs(st *session.Settlement) []any {
 	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To), strconv.FormatInt(st.FeedbackState, 10)}
 	var order []string
@@ -98,7 +97,7 @@ func stepArgs(st *session.Settlement) []any {
 // rowName returns the name of a counter row: the day, a blank and the scope.
 func rowName(scope string, day int32) string { return strconv.Itoa(int(day)) + " " + scope }
 
-func fromRowName(name string) (trial.Key, error) {
+func parseRowName(name string) (trial.Key, error) {
 	day, scope, ok := strings.Cut(name, " ")
 	n, err := strconv.ParseInt(day, 10, 32)
 	if !ok || err != nil {

@@ -12,12 +12,12 @@ import (
 	"precept/internal/session"
 )
 
-// maxShards is the number of shards of a new store.
+// maxShards is the maximum number of shards of a store, and the default for a new store.
 const maxShards = 256
 
-// shardTags returns the hash tags of 256 shards. The slots of a Cluster form 256 ranges of equal
-// size, and tag r is in range r, so that a Cluster whose nodes have equal numbers of slots
-// gives each node an equal number of shards. A tag is r in two hex digits and two further characters.
+// shardTags returns the hash tags of 256 shards. The slots of a Cluster form 256 ranges of equal size, and tag r is in
+// range r. If the nodes of a Cluster have equal numbers of slots, they therefore have equal numbers of shards. A tag is
+// r in two hex digits and two further characters, which are chosen so that the tag is in its range.
 func shardTags() (tags [maxShards]string) {
 	const more = "0123456789abcdefghijklmnopqrstuvwxyz"
 	for r := range tags {
@@ -31,7 +31,7 @@ func shardTags() (tags [maxShards]string) {
 	return tags
 }
 
-// crc16 is the checksum by which a Cluster assigns a tag to a slot (CRC-16/XMODEM).
+// crc16 returns the checksum by which a Cluster assigns a hash tag to a slot (CRC-16/XMODEM).
 func crc16(text string) (c uint16) {
 	for i := range len(text) {
 		c ^= uint16(text[i]) << 8
@@ -46,8 +46,8 @@ func crc16(text string) (c uint16) {
 	return c
 }
 
-// location identifies the keyspace of a key before the number of shards is known. The shard is the
-// remainder of hash. The zero location has the keys that belong to no tenant.
+// location identifies a keyspace independently of the number of shards. The shard is hash modulo this number. The zero
+// location is that of the keys that belong to no tenant.
 type location struct {
 	kind   locationKind
 	tenant string
@@ -68,7 +68,7 @@ func sessionLocation(tenant string, id session.ID) location {
 	return location{tenantKeys, tenant, sum[0]}
 }
 
-// indexLocation returns the location of an index entry, by the 8 bytes of its key.
+// indexLocation returns the location of an index entry with a key of 8 bytes.
 func indexLocation(tenant, key string) location { return location{tenantKeys, tenant, key[7]} }
 
 // tenantLocation returns the location of values that a tenant has once: maxima, priors, notes and parked
@@ -82,14 +82,14 @@ func tenantLocation(tenant string) location {
 type keyspace struct {
 	tenant string
 	base   string // prefix of the keys of the tenant in the shard
-	// lists is the prefix of the lists of sessions that are due, unsettled or set aside, and of totals:
-	// one list for all tenants of a shard. In the old layout each tenant has its own lists.
-	lists string
-	head  string // first argument of a script: "+" and the tenant; "" in the old layout
+	// lists is the prefix of the lists of sessions that are due, unsettled or set aside, and of the totals. All tenants
+	// of a shard share these lists. In the old layout each tenant has its own lists.
+	listPrefix string
+	tenantArg  string // first argument of a script: "+" and the tenant; "" in the old layout
 }
 
-// keyspace returns the keyspace of a location. Call keyspace inside of do or lookUp, which read the number
-// of shards.
+// keyspace returns the keyspace of a location. It must be called inside of do or lookUp, which read the number of
+// shards.
 func (s *Store) keyspace(loc location) keyspace { return s.keyspaceOf(int(s.shards.Load()), loc) }
 
 // keyspaceOf returns the keyspace of a location in a store of n shards.
@@ -97,24 +97,24 @@ func (s *Store) keyspaceOf(n int, loc location) keyspace {
 	switch {
 	case loc.kind == commonKeys || loc.kind == shardKeys && n == 1:
 		base := s.commonKey("")
-		return keyspace{base: base, lists: base}
+		return keyspace{base: base, listPrefix: base}
 	case loc.kind == shardKeys:
 		base := s.shardLists(n, int(loc.hash)%n)
-		return keyspace{base: base, lists: base}
+		return keyspace{base: base, listPrefix: base}
 	default:
 		return s.tenantKeyspace(n, loc.tenant, int(loc.hash)%n)
 	}
 }
 
-// tenantKeyspace returns the keys of a tenant in a shard of a store of n shards.
+// tenantKeyspace returns the keyspace of a tenant in a shard of a store of n shards.
 func (s *Store) tenantKeyspace(n int, tenant string, shard int) keyspace {
-	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because a name may hold any character
+	sum := sha256.Sum256([]byte("precept tenant\x00" + tenant)) // hashed, because the name of a tenant may contain any character
 	tag := hex.EncodeToString(sum[:8])
 	if n == 1 {
 		base := s.prefix + ":{" + tag + "}:"
-		return keyspace{tenant: tenant, base: base, lists: base}
+		return keyspace{tenant: tenant, base: base, listPrefix: base}
 	}
-	return keyspace{tenant: tenant, base: s.shardBase(n, shard) + tag + ":", lists: s.shardLists(n, shard), head: "+" + tenant}
+	return keyspace{tenant: tenant, base: s.shardBase(n, shard) + tag + ":", listPrefix: s.shardLists(n, shard), tenantArg: "+" + tenant}
 }
 
 func (s *Store) shardBase(n, shard int) string {
@@ -136,25 +136,25 @@ func (s *Store) keyspacesOf(tenant string) []keyspace {
 	return keyspaces
 }
 
-// lists returns the keyspaces with all lists: one for each shard, without a tenant, or in the old layout
-// one for each tenant.
-func (s *Store) lists(ctx context.Context, c client) ([]keyspace, error) {
+// shardKeyspaces returns the keyspaces that together have all lists: one for each shard, with only the prefix of its
+// lists, or in the old layout one for each tenant.
+func (s *Store) shardKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
 	if n := int(s.shards.Load()); n > 1 {
 		keyspaces := make([]keyspace, n)
 		for i := range keyspaces {
-			keyspaces[i] = keyspace{lists: s.shardLists(n, i)}
+			keyspaces[i] = keyspace{listPrefix: s.shardLists(n, i)}
 		}
 		return keyspaces, nil
 	}
-	return s.perTenant(ctx, c, s.keyspacesOf)
+	return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
 }
 
-// parkedKeyspaces returns the keyspaces of the tenants with parked feedback; in the old layout of all tenants.
+// parkedKeyspaces returns the keyspaces of the tenants with parked feedback, or in the old layout of all tenants.
 func (s *Store) parkedKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
-	return s.listedKeyspaces(ctx, c, "parked")
+	return s.keyspacesInList(ctx, c, "parked")
 }
 
-func (s *Store) perTenant(ctx context.Context, c client, keyspacesOf func(tenant string) []keyspace) (keyspaces []keyspace, err error) {
+func (s *Store) keyspacesPerTenant(ctx context.Context, c client, keyspacesOf func(tenant string) []keyspace) (keyspaces []keyspace, err error) {
 	names, err := s.tenants(ctx, c)
 	for _, name := range names {
 		keyspaces = append(keyspaces, keyspacesOf(name)...)
@@ -162,12 +162,13 @@ func (s *Store) perTenant(ctx context.Context, c client, keyspacesOf func(tenant
 	return keyspaces, err
 }
 
-// allKeyspaces returns the keyspaces of all tenants with sessions; in the old layout of all tenants.
+// allKeyspaces returns the keyspaces in which tenants have sessions, or in the old layout the keyspaces of all tenants.
 func (s *Store) allKeyspaces(ctx context.Context, c client) ([]keyspace, error) {
-	return s.listedKeyspaces(ctx, c, "tenants")
+	return s.keyspacesInList(ctx, c, "tenants")
 }
 
-// usedKeyspaces returns the keyspaces in which each of some tenants has sessions; in the old layout all keyspaces.
+// usedKeyspaces returns, for each of the given tenants, the keyspaces in which the tenant has sessions. In the old
+// layout it returns the one keyspace of each tenant.
 func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([][]keyspace, error) {
 	keyspaces := make([][]keyspace, len(names))
 	if s.shards.Load() == 1 {
@@ -176,12 +177,12 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 		}
 		return keyspaces, nil
 	}
-	lists, err := s.lists(ctx, c)
+	lists, err := s.shardKeyspaces(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	used, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.BoolSliceCmd {
-		return p.SMIsMember(ctx, ks.lists+"tenants", anys(names)...)
+		return p.SMIsMember(ctx, ks.listPrefix+"tenants", anys(names)...)
 	})
 	for shard := range used {
 		for i, isUsed := range used[shard].Val() {
@@ -193,18 +194,18 @@ func (s *Store) usedKeyspaces(ctx context.Context, c client, names []string) ([]
 	return keyspaces, err
 }
 
-// listedKeyspaces returns the keyspaces of the tenants in a list that each shard has; in the old layout of all
-// tenants.
-func (s *Store) listedKeyspaces(ctx context.Context, c client, list string) ([]keyspace, error) {
+// keyspacesInList returns the keyspaces of the tenants in a list of tenants that each shard has, such as 'parked'. In
+// the old layout it returns the keyspaces of all tenants.
+func (s *Store) keyspacesInList(ctx context.Context, c client, list string) ([]keyspace, error) {
 	if s.shards.Load() == 1 {
-		return s.perTenant(ctx, c, s.keyspacesOf)
+		return s.keyspacesPerTenant(ctx, c, s.keyspacesOf)
 	}
-	lists, err := s.lists(ctx, c)
+	lists, err := s.shardKeyspaces(ctx, c)
 	if err != nil {
 		return nil, err
 	}
 	names, err := piped(ctx, c, lists, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
-		return p.SMembers(ctx, ks.lists+list)
+		return p.SMembers(ctx, ks.listPrefix+list)
 	})
 	var keyspaces []keyspace
 	for i := range names {
@@ -217,8 +218,8 @@ func (s *Store) listedKeyspaces(ctx context.Context, c client, list string) ([]k
 	return keyspaces, err
 }
 
-// tenantOf returns the tenant of a member of a list. In a list of a shard, the tenant is the rest of the member
-// after the fixed part. In the old layout, each tenant has its own lists.
+// tenantOf returns the tenant of a member of a list. In a list of a shard, the tenant is the rest of the member after
+// the part of fixed size. In the old layout it is the tenant of the keyspace, because each tenant has its own lists.
 func (p keyspace) tenantOf(rest string) string {
 	if p.base == "" {
 		return rest
@@ -226,9 +227,9 @@ func (p keyspace) tenantOf(rest string) string {
 	return p.tenant
 }
 
-// readLayout reads the number of shards, and stores the number in a new store. A store of an earlier
-// release keeps its layout, one shard for each tenant, until Migrate. If Redis has lost the number,
-// readLayout stores the number that this Store has read before.
+// readLayout reads the number of shards. In a new store readLayout stores the number of the options. If Redis has lost
+// the number, it stores the number that this Store has read before. A store of an earlier release keeps its layout, one
+// shard for each tenant, until Migrate.
 func (s *Store) readLayout(ctx context.Context, c client) error {
 	n, err := s.script(ctx, c, "layout", location{}, s.shards.Load(), s.opt.Shards).Int()
 	if err != nil {
@@ -242,6 +243,6 @@ func (s *Store) readLayout(ctx context.Context, c client) error {
 		return fmt.Errorf("%w: the store has %d shards, and had %d before; restore Redis from a backup, or restart precept if Redis was emptied on purpose", ErrCorrupt, n, known)
 	}
 	s.shards.Store(int64(n))
-	s.doubt.Store(false)
+	s.layoutUncertain.Store(false)
 	return nil
 }

@@ -8,27 +8,28 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// maxNames bounds the remembered tenants: with by-credential tenancy every client key is a tenant.
+// maxNames is the maximum number of remembered tenants. There may be many, because with by-credential tenancy every
+// client key is a tenant.
 const maxNames = 4096
 
-// registered remembers the tenants that Redis has. A new connection clears the set, because the
-// server may have restarted with a part of its data.
+// registered remembers tenants that are in the list of tenants in Redis. A new connection clears the set, because the
+// server may have restarted and lost a part of its data.
 type registered struct {
-	mu sync.Mutex
-	m  map[string]bool
+	mu    sync.Mutex
+	names map[string]bool
 }
 
 func (r *registered) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.m = nil
+	r.names = nil
 }
 
 func (r *registered) missing(names []string) (out []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, n := range names {
-		if !r.m[n] {
+		if !r.names[n] {
 			out = append(out, n)
 		}
 	}
@@ -38,18 +39,18 @@ func (r *registered) missing(names []string) (out []string) {
 func (r *registered) add(names []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.m == nil || len(r.m)+len(names) > maxNames {
-		r.m = map[string]bool{}
+	if r.names == nil || len(r.names)+len(names) > maxNames {
+		r.names = map[string]bool{}
 	}
 	for _, n := range names {
-		r.m[n] = true
+		r.names[n] = true
 	}
 }
 
-// register adds tenants to the list of tenants before anything is stored for them. A crash in
-// between leaves a tenant without data, never data without a tenant.
+// register adds tenants to the list of tenants, before anything is stored for them. A crash may thus leave a tenant
+// without data in the list, but never data of a tenant that is not in the list.
 func (s *Store) register(ctx context.Context, c client, names ...string) error {
-	if s.doubt.Load() {
+	if s.layoutUncertain.Load() {
 		if err := s.readLayout(ctx, c); err != nil {
 			return err
 		}
@@ -82,21 +83,21 @@ func (s *Store) tenants(ctx context.Context, c client) ([]string, error) {
 	return names, err
 }
 
-// askAll asks one question about each of the keyspaces that list returns, many in one round trip, and calls answer
+// askAll runs one command for each of the keyspaces that list returns, many of them in one round trip, and calls handle
 // with each result.
-func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), question func(p goredis.Pipeliner, ks keyspace) C, answer func(ks keyspace, cmd C) error) error {
+func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, list func(ctx context.Context, c client) ([]keyspace, error), command func(p goredis.Pipeliner, ks keyspace) C, handle func(ks keyspace, cmd C) error) error {
 	return s.do(ctx, op, func(c client) error {
 		all, err := list(ctx, c)
 		if err != nil {
 			return err
 		}
 		for chunk := range slices.Chunk(all, 500) {
-			cmds, err := piped(ctx, c, chunk, question)
+			cmds, err := piped(ctx, c, chunk, command)
 			if err != nil {
 				return err
 			}
 			for i, ks := range chunk {
-				if err := answer(ks, cmds[i]); err != nil {
+				if err := handle(ks, cmds[i]); err != nil {
 					return err
 				}
 			}
@@ -105,11 +106,11 @@ func askAll[C goredis.Cmder](ctx context.Context, s *Store, op string, list func
 	})
 }
 
-// reopenedField is the field of a tenant's totals that reopen sets at its end.
+// reopenedField is the field of a tenant's totals that reopen sets when it is done.
 const reopenedField = "reopened"
 
-// reopenAll calls reopen for all tenants of a store in the old layout. Releases with shards close no
-// session without a settlement.
+// reopenAll calls reopen for all tenants of a store in the old layout, and returns the number of reopened sessions.
+// Other stores do not need it, because releases with shards close no session without a settlement.
 func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	err = s.do(ctx, "readmit", func(c client) error {
 		if s.shards.Load() > 1 {
@@ -127,14 +128,13 @@ func (s *Store) reopenAll(ctx context.Context) (n int, err error) {
 	return n, err
 }
 
-// reopen finds the sessions of a tenant in the old layout that an earlier release closed without a settlement, so
-// that nothing was learned from them, and makes these sessions due again. reopen runs once for each tenant; a
-// repeated call does no harm.
+// reopen makes the sessions of a tenant due again that an earlier release closed without a settlement, because nothing
+// was learned from them. reopen runs once for each tenant in the old layout, and is idempotent.
 func (s *Store) reopen(ctx context.Context, c client, ks keyspace) (n int, err error) {
 	base := ks.base
 	pipe := c.Pipeline()
 	isReopened := pipe.HExists(ctx, base+"t", reopenedField)
-	pipe.Del(ctx, base+"exchanges") // an unused list of earlier releases
+	pipe.Del(ctx, base+"exchanges") // a list of earlier releases that is no longer used
 	if err := readPipeline(ctx, pipe); err != nil || isReopened.Val() {
 		return 0, err
 	}

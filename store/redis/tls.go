@@ -19,17 +19,17 @@ import (
 type tlsParams struct {
 	enabled    bool
 	skipVerify bool
-	serverName string // name in the certificate; "" means the host of the address
-	caFile     string // trusted authorities, instead of the authorities of the system
-	certFile   string // client certificate
-	keyFile    string
+	serverName string // expected name in the server's certificate; "" means the host of the address
+	caFile     string // file of trusted authorities, which replace those of the system; "" means those of the system
+	certFile   string // file of the client certificate; "" means none
+	keyFile    string // file of its private key
 
-	// certificateAsked is true after a server asked for a client certificate and precept has none.
+	// certificateAsked becomes true when a server asks for a client certificate; nil if precept has one.
 	certificateAsked *atomic.Bool
 }
 
-// config returns the TLS configuration; nil means no TLS. Without serverName, each server must prove the
-// name of the host in the address.
+// config returns the TLS configuration; nil means no TLS. Without serverName, the certificate of each server must be
+// valid for the host in its address.
 func (y *tlsParams) config() (*tls.Config, error) {
 	if !y.enabled {
 		return nil, nil //nolint:nilnil // nil means no TLS for the client
@@ -59,12 +59,12 @@ func (y *tlsParams) config() (*tls.Config, error) {
 	y.certificateAsked = &atomic.Bool{}
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 		y.certificateAsked.Store(true)
-		return &tls.Certificate{}, nil // the server decides
+		return &tls.Certificate{}, nil // without a certificate, the server decides whether it accepts the connection
 	}
 	return c, nil
 }
 
-// explainTLS wraps an error of a TLS handshake with its remedy; nil means err is another error.
+// explainTLS adds a remedy to an error of a TLS handshake; nil means err is not such an error.
 func explainTLS(err error) error {
 	var (
 		authority x509.UnknownAuthorityError
@@ -96,7 +96,7 @@ func explainTLS(err error) error {
 	return fmt.Errorf("%w: %w; %s", ErrTLS, err, remedy)
 }
 
-// clientRemedy is the remedy of a server that refuses the client's certificate.
+// clientRemedy is the remedy if the server refuses the client's certificate.
 const clientRemedy = "Redis refuses the certificate of precept: name a certificate that the tls-ca-cert-file of Redis has signed, with cert_file and key_file in store.url"
 
 // certificateNames returns the names for which a certificate is valid.
@@ -111,8 +111,8 @@ func certificateNames(c *x509.Certificate) string {
 	return strings.Join(names, ", ")
 }
 
-// isRefusedClient reports whether err is the end of a connection to a server that asked for a client
-// certificate, which precept does not have. The alert of the server may be lost with the connection.
+// isRefusedClient reports whether err is the end of a connection to a server that asked for a client certificate while
+// precept has none. Then the likely cause is the missing certificate, even if the server's TLS alert was lost.
 func (y *tlsParams) isRefusedClient(err error) bool {
 	return y.certificateAsked != nil && y.certificateAsked.Load() &&
 		(errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE))

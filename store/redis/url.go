@@ -21,7 +21,7 @@ type address struct {
 	tlsParams tlsParams
 }
 
-// parseURL parses an address:
+// parseURL parses an address in one of these forms:
 //
 //	redis://[user:password@]host[:port][/db]                        one server; rediss:// with TLS
 //	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any of its nodes
@@ -33,8 +33,8 @@ type address struct {
 // sentinel_user and sentinel_password, and addr=HOST:PORT, which may be repeated instead of a list with
 // commas.
 //
-// parseURL parses the hosts without net/url, which refuses lists of hosts since Go 1.26. Errors never
-// quote the address, because the address may hold a password.
+// parseURL does not parse the hosts with net/url, which refuses lists of hosts since Go 1.26. Errors never
+// quote the address, because the address may contain a password.
 func parseURL(text string) (a address, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -135,7 +135,7 @@ func (a *address) check(scheme string) error {
 	return nil
 }
 
-// parseHosts parses the hosts, and loads the TLS files.
+// parseHosts parses the hosts, and reads the files of the TLS parameters.
 func (a *address) parseHosts(list []string) error {
 	port := "6379"
 	if a.MasterName != "" {
@@ -168,22 +168,22 @@ func (a *address) parseHosts(list []string) error {
 	return err
 }
 
-// connect returns a client. Every bound is set: with the library's defaults a call waits ten
-// seconds for a server that has frozen. onConnect is called for every new connection.
+// connect returns a client. It sets every time limit, because with the library's defaults a call waits ten seconds
+// for a server that hangs. onConnect is called for every new connection.
 func (a *address) connect(timeout time.Duration, onConnect func()) client {
 	o := a.UniversalOptions
 	o.OnConnect = func(context.Context, *goredis.Conn) error { onConnect(); return nil }
 
 	o.DialTimeout, o.ReadTimeout, o.WriteTimeout, o.PoolTimeout = dialTimeout, timeout, timeout, poolTimeout
 	o.ContextTimeoutEnabled = true
-	o.MaxRetries = -1 // no retries: the callers repeat failed writes
+	o.MaxRetries = -1 // no retries, because the callers repeat failed writes
 	o.DialerRetries = 1
 	o.PoolSize, o.PipelinePoolSize, o.ConnMaxIdleTime = poolSize, -1, connIdle
 	o.MaxRedirects = 3
 
 	o.DisableIdentity = true
 	o.MaintNotificationsConfig = &maintnotifications.Config{Mode: maintnotifications.ModeDisabled}
-	logging.Disable() // the library logs each failed dial; callers report failures
+	logging.Disable() // the library would log each failed dial, and the callers report failures
 	c := goredis.NewUniversalClient(&o)
 	c.AddHook(pipelineErrors{})
 	return c

@@ -16,24 +16,24 @@ import (
 	"precept/internal/session"
 )
 
-// The page sizes bound the memory of a long export with a slow reader.
+// The limits of one page, which keep the memory of a long export with a slow reader small.
 const (
-	pageRefs = 128 // references of one call, divided among the keyspaces
-	pageDocs = 16  // documents of one call
+	pageRefs = 128 // number of references that one call reads, divided among the keyspaces
+	pageDocs = 16  // number of documents that one call reads
 
 	walkNames     = 256 // maximum number of tenants whose keyspaces one round trip reads
-	walkKeyspaces = 512 // maximum number of keyspaces of one merge, unless a single tenant has more
+	walkKeyspaces = 512 // maximum number of keyspaces in one merge, unless a single tenant has more
 )
 
-// place is a position in the order of writes: one number for a session, the two numbers of the
-// stream entry for a sample.
-type place struct{ major, minor int64 }
+// position is the position of a session or a sample in the order of writes. For a session it is one number, and minor
+// is -1. For a sample it is the two numbers of the id of its stream entry.
+type position struct{ major, minor int64 }
 
-// lowestPlace returns a place before the places of all values.
-func lowestPlace() place { return place{-1, -1} }
+// lowestPosition returns a position before all others.
+func lowestPosition() position { return position{-1, -1} }
 
-// String returns the place as Redis and the pages of lists write it.
-func (p place) String() string {
+// String returns the position in the form that Redis and the pages of lists use.
+func (p position) String() string {
 	text := strconv.FormatInt(p.major, 10)
 	if p.minor >= 0 {
 		text += "-" + strconv.FormatInt(p.minor, 10)
@@ -41,80 +41,81 @@ func (p place) String() string {
 	return text
 }
 
-func comparePlaces(a, b place) int {
+func comparePositions(a, b position) int {
 	return cmp.Or(cmp.Compare(a.major, b.major), cmp.Compare(a.minor, b.minor))
 }
 
-// ref is a reference of a walk to a session or a sample.
+// ref is a reference to a session or a sample whose data is not read yet.
 type ref struct {
-	tenant string
-	place  place
-	at     int64          // start of the session, or creation of the sample; deletedAt for a deleted session
-	fields map[string]any // of a sample: fields of the stream entry
-	id     session.ID
+	tenant   string
+	position position
+	at       int64          // start of the session, or creation of the sample, in Unix microseconds; deletedAt for a deleted session
+	fields   map[string]any // fields of the stream entry of a sample; nil for a session
+	id       session.ID
 }
 
-// walker lists and loads one kind of values.
+// walker reads all sessions or all samples in a time range, in pages. T is the type of the values.
 type walker[T any] struct {
 	s    *Store
 	op   string
-	list func(ctx context.Context, c client, cursors []*cursor, limit int) error // appends references to the cursors
-	load func(ctx context.Context, c client, refs []ref) ([]T, error)            // deleted values are left out
+	list func(ctx context.Context, c client, cursors []*cursor, limit int) error // appends the next references to each cursor, at most limit
+	load func(ctx context.Context, c client, refs []ref) ([]T, error)            // returns the values of references, without deleted ones
 }
 
 // cursor is the progress of a walk within one keyspace.
 type cursor struct {
 	in    keyspace
-	refs  []ref
-	last  place
-	ended bool // the keyspace has no further references
+	refs  []ref    // references that were read and not returned
+	last  position // position of the last reference that was read
+	ended bool     // the keyspace has no further references
 }
 
-// merge merges the cursors of a walk by place. Its cost per reference grows with the logarithm of the
-// number of keyspaces.
-type merge struct {
-	first   byFirst   // heap of the cursors with references
-	few     []*cursor // cursors that have few references left, and may have more to read
-	starved int       // cursors in few without references
-	perCall int       // references that one call reads
+// merger merges the references of several cursors by position. Its cost per reference grows with the logarithm of the
+// number of cursors.
+type merger struct {
+	first      cursorHeap // heap of the cursors with references
+	refillable []*cursor  // cursors that have few references left, and whose keyspaces may have more
+	emptyCount int        // number of cursors in refillable that have no reference left
+	perCall    int        // number of references that one call reads from a keyspace
 }
 
-// byFirst is a heap of cursors by their first reference.
-type byFirst []*cursor
+// cursorHeap is a heap of cursors, ordered by the position of their first reference.
+type cursorHeap []*cursor
 
-func (h byFirst) Len() int { return len(h) }
-func (h byFirst) Less(i, j int) bool {
-	return comparePlaces(h[i].refs[0].place, h[j].refs[0].place) < 0
+func (h cursorHeap) Len() int { return len(h) }
+func (h cursorHeap) Less(i, j int) bool {
+	return comparePositions(h[i].refs[0].position, h[j].refs[0].position) < 0
 }
-func (h byFirst) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h cursorHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
 
 // Push is part of heap.Interface.
-func (h *byFirst) Push(x any) { *h = append(*h, x.(*cursor)) } //nolint:forcetypeassert // the heap holds cursors only
+func (h *cursorHeap) Push(x any) { *h = append(*h, x.(*cursor)) } //nolint:forcetypeassert // the heap holds cursors only
 
 // Pop is part of heap.Interface.
-func (h *byFirst) Pop() any {
+func (h *cursorHeap) Pop() any {
 	last := (*h)[len(*h)-1]
 	*h = (*h)[:len(*h)-1]
 	return last
 }
 
-func newMerge(keyspaces []keyspace) *merge {
-	m := &merge{perCall: max(pageRefs/max(len(keyspaces), 1), 16), starved: len(keyspaces)}
+func newMerger(keyspaces []keyspace) *merger {
+	m := &merger{perCall: max(pageRefs/max(len(keyspaces), 1), 16), emptyCount: len(keyspaces)}
 	for _, ks := range keyspaces {
-		m.few = append(m.few, &cursor{in: ks, last: lowestPlace()})
+		m.refillable = append(m.refillable, &cursor{in: ks, last: lowestPosition()})
 	}
 	return m
 }
 
-// pop removes and returns the oldest reference. Call readMore before, so that each cursor has references.
-func (m *merge) pop() (r ref, ok bool) {
+// pop removes and returns the oldest reference; ok is false if there is none. readMore must be called before, so that
+// no cursor lacks a reference that its keyspace has.
+func (m *merger) pop() (r ref, ok bool) {
 	if len(m.first) == 0 {
 		return ref{}, false
 	}
 	k := m.first[0]
 	r, k.refs = k.refs[0], k.refs[1:]
 	if !k.ended && len(k.refs) == m.perCall/2 {
-		m.few = append(m.few, k)
+		m.refillable = append(m.refillable, k)
 	}
 	if len(k.refs) > 0 {
 		heap.Fix(&m.first, 0)
@@ -122,14 +123,14 @@ func (m *merge) pop() (r ref, ok bool) {
 	}
 	heap.Pop(&m.first)
 	if !k.ended {
-		m.starved++
+		m.emptyCount++
 	}
 	return r, true
 }
 
-// walk calls fn with the values of a tenant ("" means all tenants) in the order of their places. A walk over all
-// tenants reads one group of tenants after another, so that the memory does not grow with the number of tenants. The
-// values are then in the order of their places within each group only.
+// walk calls fn with the values of a tenant ("" means all tenants) in the order of their positions. A walk over all
+// tenants reads one group of tenants after another, so that the memory does not grow with the number of tenants. Then
+// the order holds only within each group.
 func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.Time, fn func(T) error) error {
 	names, err := []string{tenant}, error(nil)
 	if tenant == "" {
@@ -147,7 +148,7 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 		}
 		for _, ofTenant := range keyspaces {
 			if len(group)+len(ofTenant) > walkKeyspaces && len(group) > 0 {
-				if err := w.merge(ctx, group, from, to, fn); err != nil {
+				if err := w.walkGroup(ctx, group, from, to, fn); err != nil {
 					return err
 				}
 				group = nil
@@ -155,12 +156,12 @@ func (w *walker[T]) walk(ctx context.Context, tenant string, since, until time.T
 			group = append(group, ofTenant...)
 		}
 	}
-	return w.merge(ctx, group, from, to, fn)
+	return w.walkGroup(ctx, group, from, to, fn)
 }
 
-// merge merges the lists of some keyspaces by place, oldest first.
-func (w *walker[T]) merge(ctx context.Context, keyspaces []keyspace, from, to int64, fn func(T) error) error {
-	m := newMerge(keyspaces)
+// walkGroup calls fn with the values of some keyspaces, oldest first.
+func (w *walker[T]) walkGroup(ctx context.Context, keyspaces []keyspace, from, to int64, fn func(T) error) error {
+	m := newMerger(keyspaces)
 	for {
 		page, more, err := w.page(ctx, m, from, to)
 		if err != nil {
@@ -177,8 +178,8 @@ func (w *walker[T]) merge(ctx context.Context, keyspaces []keyspace, from, to in
 	}
 }
 
-// page returns the next values. more is false after the last value.
-func (w *walker[T]) page(ctx context.Context, m *merge, from, to int64) (page []T, more bool, err error) {
+// page returns the next values of a merge that are in the time range; more is false if none follow.
+func (w *walker[T]) page(ctx context.Context, m *merger, from, to int64) (page []T, more bool, err error) {
 	var refs []ref
 	err = w.s.do(ctx, w.op, func(c client) error {
 		for more = true; more && len(refs) < pageDocs; {
@@ -199,12 +200,12 @@ func (w *walker[T]) page(ctx context.Context, m *merge, from, to int64) (page []
 	return page, more, err
 }
 
-// readMore reads further references in all keyspaces that have few, as soon as one keyspace has none, so
+// readMore reads further references as soon as a cursor has none left. It reads them for all cursors that have few, so
 // that many keyspaces share a round trip. A keyspace without further references is not read again.
-func (w *walker[T]) readMore(ctx context.Context, c client, m *merge) error {
-	for m.starved > 0 {
-		n := min(len(m.few), 256)
-		cursors := m.few[:n]
+func (w *walker[T]) readMore(ctx context.Context, c client, m *merger) error {
+	for m.emptyCount > 0 {
+		n := min(len(m.refillable), 256)
+		cursors := m.refillable[:n]
 		before := make([]int, n)
 		for i, k := range cursors {
 			before[i] = len(k.refs)
@@ -212,14 +213,14 @@ func (w *walker[T]) readMore(ctx context.Context, c client, m *merge) error {
 		if err := w.list(ctx, c, cursors, m.perCall); err != nil {
 			return err
 		}
-		m.few = m.few[n:]
+		m.refillable = m.refillable[n:]
 		for i, k := range cursors {
 			k.ended = len(k.refs)-before[i] < m.perCall
 			if len(k.refs) > 0 {
-				k.last = k.refs[len(k.refs)-1].place
+				k.last = k.refs[len(k.refs)-1].position
 			}
 			if before[i] == 0 {
-				m.starved--
+				m.emptyCount--
 				if len(k.refs) > 0 {
 					heap.Push(&m.first, k)
 				}
@@ -229,7 +230,8 @@ func (w *walker[T]) readMore(ctx context.Context, c client, m *merge) error {
 	return nil
 }
 
-// bounds returns a time range as stored times: from <= at < to. No range contains deletedAt.
+// bounds converts a time range to stored times, from <= at < to. A zero time means no bound. No range contains
+// deletedAt.
 func bounds(since, until time.Time) (from, to int64) {
 	from, to = deletedAt+1, math.MaxInt64
 	if !since.IsZero() {
@@ -241,19 +243,19 @@ func bounds(since, until time.Time) (from, to int64) {
 	return from, to
 }
 
-// deletedAt is the time of a reference to a deleted session.
+// deletedAt is ref.at of a deleted session.
 const deletedAt = math.MinInt64
 
 // EachSample calls fn with the samples of a tenant ("" means all tenants) with since <= CreatedAt <
 // until (zero means no bound). The samples of each tenant are in the order of their first write. Samples that
-// are written meanwhile may be included. EachSample stops at an error of fn, and returns that error.
+// are written during the call may be included. EachSample stops at the first error of fn, and returns this error.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		s: s, op: "walk over samples", load: s.sampleDocs,
 		list: func(ctx context.Context, c client, cursors []*cursor, count int) error {
 			pages, err := piped(ctx, c, cursors, func(p goredis.Pipeliner, k *cursor) *goredis.XMessageSliceCmd {
 				from := "-"
-				if k.last != lowestPlace() {
+				if k.last != lowestPosition() {
 					from = "(" + k.last.String()
 				}
 				return p.XRangeN(ctx, k.in.base+"samples", from, "+", int64(count))
@@ -272,14 +274,14 @@ func sampleRefs(tenant string, entries []goredis.XMessage) []ref {
 	refs := make([]ref, len(entries))
 	for i, e := range entries {
 		major, minor, _ := strings.Cut(e.ID, "-")
-		refs[i] = ref{tenant: tenant, place: place{integer(major), integer(minor)}, at: integer(e.Values["at"]), fields: e.Values}
+		refs[i] = ref{tenant: tenant, position: position{parseInt(major), parseInt(minor)}, at: parseInt(e.Values["at"]), fields: e.Values}
 		text, _ := e.Values["session"].(string)
 		refs[i].id, _ = session.ParseID(text)
 	}
 	return refs
 }
 
-// sampleDocs returns the samples of references.
+// sampleDocs returns the samples that the references name, without deleted ones.
 func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []session.StoredSample, err error) {
 	docs, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		id, _ := r.fields["session"].(string)
@@ -291,7 +293,7 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 			continue
 		}
 		var m session.StoredSample
-		if m, err = toSample(refs[i].fields, d.Val()); err == nil {
+		if m, err = decodeSample(refs[i].fields, d.Val()); err == nil {
 			list = append(list, m)
 		}
 	}
@@ -299,8 +301,8 @@ func (s *Store) sampleDocs(ctx context.Context, c client, refs []ref) (list []se
 }
 
 // EachSession calls fn with the sessions of a tenant ("" means all tenants) with since <= Started < until (zero means
-// no bound), in the order of their first write, each with its settlement. EachSession stops at an error of fn, and
-// returns that error.
+// no bound), in the order of their first write, each with its last settlement. EachSession stops at the first error of
+// fn, and returns this error.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[session.Listed]{
 		s: s, op: "walk over sessions", load: s.readListed,
@@ -329,17 +331,17 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 	return w.walk(ctx, tenant, since, until, func(l session.Listed) error { return fn(l.Row, l.Applied) })
 }
 
-// orderRefs returns references to entries of the order of writes.
+// orderRefs returns references to the sessions of a page of the sorted set 'order'. Their starts are not read yet.
 func orderRefs(tenant string, list []goredis.Z) []ref {
 	refs := make([]ref, len(list))
 	for i, z := range list {
 		id, _ := z.Member.(string)
-		refs[i] = ref{tenant: tenant, place: place{int64(z.Score), -1}, at: deletedAt, id: toID(id)}
+		refs[i] = ref{tenant: tenant, position: position{int64(z.Score), -1}, at: deletedAt, id: toID(id)}
 	}
 	return refs
 }
 
-// readStarts reads the start of each session. Only the heads of the sessions are read.
+// readStarts sets the start of each session. The data of the sessions is not read.
 func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	heads, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.StringCmd {
 		return p.HGet(ctx, s.sessionKey(r.tenant, r.id), "h")
@@ -352,20 +354,20 @@ func (s *Store) readStarts(ctx context.Context, c client, refs []ref) error {
 	return err
 }
 
-// readListed returns the sessions of references.
+// readListed returns the sessions that the references name, without deleted ones.
 func (s *Store) readListed(ctx context.Context, c client, refs []ref) (list []session.Listed, err error) {
 	values, err := piped(ctx, c, refs, func(p goredis.Pipeliner, r ref) *goredis.SliceCmd {
 		return p.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")
 	})
 	for i, r := range refs[:len(values)] {
-		row, ok := toRow(r.tenant, r.id, values[i].Val())
+		row, ok := decodeRow(r.tenant, r.id, values[i].Val())
 		if !ok {
 			continue
 		}
 		l := session.Listed{Row: row}
 		if text, ok := values[i].Val()[3].(string); ok {
 			var bad error
-			l.Applied, bad = toApplied(text)
+			l.Applied, bad = decodeApplied(text)
 			err = errors.Join(err, bad)
 		}
 		list = append(list, l)

@@ -19,14 +19,13 @@ import (
 // (proto-max-bulk-len).
 const maxDocument = 64 << 20
 
-// Write stores the batch: the index (echo keys and ids of samples) first, then rows, exchanges and samples.
-// The index is first because an entry without a session is harmless, and a session without its entry is
-// never found. Write may be repeated: a row yields to a row with a newer Seen, a known exchange
-// stays, a sample replaces the sample with the same id, and a known echo stays. After an error a part
-// of the batch may be stored: repeat the call.
+// Write stores a batch. It writes the index entries (echo keys and ids of samples) first, then rows, exchanges and
+// samples. An index entry without a session is harmless, but a session without its index entry is never found. Write
+// may be repeated. A stored row with a newer Seen, a stored exchange and a stored echo key are kept. A sample replaces
+// the sample with the same id. After an error a part of the batch may be stored, and the caller repeats the call.
 //
-// With session.ErrInvalid nothing was stored, and one of the values can never be stored: remove the
-// value from the batch.
+// After session.ErrInvalid nothing was stored. One of the values can never be stored, and the caller removes it from
+// the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	b, units := splitUnits(b)
 	w := &batchEncoder{tenants: map[string]bool{}, trails: map[session.Ref]*trail{}}
@@ -38,32 +37,32 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 			return err
 		}
 	}
-	if len(w.items)+len(w.index.items) == 0 {
+	if len(w.operations)+len(w.index.items) == 0 {
 		return ctx.Err()
 	}
-	return s.change(ctx, "write", slices.Collect(maps.Keys(w.tenants)), func(c client) error {
-		if err := s.run(ctx, c, &w.index); err != nil {
+	return s.withTenants(ctx, "write", slices.Collect(maps.Keys(w.tenants)), func(c client) error {
+		if err := s.runPlan(ctx, c, &w.index); err != nil {
 			return err
 		}
-		end, err := s.places(ctx, c, len(w.items))
+		end, err := s.reserveSequences(ctx, c, len(w.operations))
 		if err != nil {
 			return err
 		}
 		p := newPlan("write")
-		for i, it := range w.items {
-			if it.placed {
-				it.args = append(it.args, strconv.FormatInt(end-int64(len(w.items)-i-1), 10))
+		for i, it := range w.operations {
+			if it.sequenced {
+				it.args = append(it.args, strconv.FormatInt(end-int64(len(w.operations)-i-1), 10))
 			}
 			p.add(it.location, it.args...)
 		}
-		return s.run(ctx, c, p)
+		return s.runPlan(ctx, c, p)
 	})
 }
 
-// places reserves n places in the order of writes, which all tenants share, and returns the last place. A new
-// counter starts at the current time in microseconds, so that places rise even after Redis has lost the
-// counter.
-func (s *Store) places(ctx context.Context, c client, n int) (end int64, err error) {
+// reserveSequences reserves n sequence numbers, which order the writes of all tenants, and returns the last of them.
+// A new counter starts at the current time in microseconds, so that the numbers increase even after Redis has lost
+// the counter.
+func (s *Store) reserveSequences(ctx context.Context, c client, n int) (end int64, err error) {
 	end, err = c.IncrBy(ctx, s.commonKey("seq"), int64(n)).Result()
 	if err == nil && end == int64(n) {
 		end, err = c.IncrBy(ctx, s.commonKey("seq"), micros(s.opt.Now())).Result()
@@ -71,7 +70,7 @@ func (s *Store) places(ctx context.Context, c client, n int) (end int64, err err
 	return end, err
 }
 
-// splitUnits separates the rows of units from a batch.
+// splitUnits removes the rows of units (runs and parent sessions) from a batch, and returns both.
 func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.Unit }) {
 		return b, nil
@@ -88,15 +87,16 @@ func splitUnits(b session.Batch) (session.Batch, []session.Row) {
 	return b, units
 }
 
-// unitTries is the number of attempts to merge the row of a unit while other replicas write the row.
+// unitTries is the maximum number of attempts to write the row of a unit while other replicas write it.
 const unitTries = 32
 
-// writeUnit writes the row of a unit for which several replicas may flip coins at once: the row is merged
-// with the stored row, again if another replica writes meanwhile.
+// writeUnit merges the row of a unit with the stored row, and writes the result. Several replicas may flip coins of the
+// unit at once, and none of the coins may be lost. writeUnit therefore starts again if another replica has written the
+// row meanwhile.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
-	return s.change(ctx, "write unit", []string{r.Tenant}, func(c client) error {
+	return s.withTenants(ctx, "write unit", []string{r.Tenant}, func(c client) error {
 		for range unitTries {
-			if done, err := s.tryUnit(ctx, c, r); done || err != nil {
+			if done, err := s.tryWriteUnit(ctx, c, r); done || err != nil {
 				return err
 			}
 		}
@@ -104,14 +104,14 @@ func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	})
 }
 
-// tryUnit merges and writes the row once, and reports whether no other replica wrote meanwhile.
-func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool, err error) {
+// tryWriteUnit merges and writes the row once. done is false if another replica has written the row meanwhile.
+func (s *Store) tryWriteUnit(ctx context.Context, c client, r session.Row) (done bool, err error) {
 	v, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
 	if err != nil {
 		return false, err
 	}
 	oldDigest := ""
-	if old, ok := toRow(r.Tenant, r.ID, v); ok {
+	if old, ok := decodeRow(r.Tenant, r.ID, v); ok {
 		sum := sha1.Sum(old.Data) //nolint:gosec // Lua has SHA-1 only; the digest compares rows
 		oldDigest = hex.EncodeToString(sum[:])
 		if merged, err := session.Merged(old, r); err == nil { // a row that does not decode is replaced
@@ -122,7 +122,7 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	if err != nil {
 		return false, err
 	}
-	place, err := s.places(ctx, c, 1)
+	place, err := s.reserveSequences(ctx, c, 1)
 	if err != nil {
 		return false, err
 	}
@@ -130,23 +130,24 @@ func (s *Store) tryUnit(ctx context.Context, c client, r session.Row) (done bool
 	return s.script(ctx, c, "write", sessionLocation(r.Tenant, r.ID), args...).Bool()
 }
 
-// batchEncoder collects the operations that write a batch.
+// batchEncoder encodes a batch as operations of write.lua.
 type batchEncoder struct {
-	index   plan   // index entries: echo keys, and the session of each sample
-	items   []item // values of sessions
-	tenants map[string]bool
-	trails  map[session.Ref]*trail
+	index      plan        // index entries: echo keys, and the session of each sample
+	operations []operation // values of sessions
+	tenants    map[string]bool
+	trails     map[session.Ref]*trail
 }
 
-// item is one operation of write.lua. The last argument of a placed item is the place in the order
-// of writes.
-type item struct {
-	location location
-	args     []any
-	placed   bool
+// operation is one operation of write.lua. If sequenced is true, a sequence number is appended to args before the
+// write.
+type operation struct {
+	location  location
+	args      []any
+	sequenced bool
 }
 
-// trail lists the index entries of a session, so that they are deleted with the session.
+// trail is the list of a session's new index entries. It is stored with the session, so that the index entries can be
+// deleted with the session.
 type trail struct {
 	at      time.Time
 	entries []byte
@@ -154,10 +155,10 @@ type trail struct {
 
 func (w *batchEncoder) add(tenant string, id session.ID, placed bool, args ...any) {
 	w.tenants[tenant] = true
-	w.items = append(w.items, item{sessionLocation(tenant, id), args, placed})
+	w.operations = append(w.operations, operation{sessionLocation(tenant, id), args, placed})
 }
 
-// addIndex adds an index entry of a session: kind is e for an echo and i for a sample.
+// addIndex adds an index entry of a session. kind is "e" for an echo key and "i" for the id of a sample.
 func (w *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind, key string, more ...any) {
 	w.tenants[tenant] = true
 	w.index.script = "write"
@@ -173,7 +174,7 @@ func (w *batchEncoder) addIndex(tenant string, id session.ID, at time.Time, kind
 	w.trails[ref].entries = append(w.trails[ref].entries, letter+key...)
 }
 
-// encode checks and encodes everything before anything is sent.
+// encode checks and encodes the batch, before anything is sent.
 func (w *batchEncoder) encode(b *session.Batch) error {
 	docs, err := b.Documents()
 	if err != nil {
@@ -214,7 +215,7 @@ func (w *batchEncoder) encode(b *session.Batch) error {
 	return nil
 }
 
-// rowArgs returns a row in the form of write.lua, without the place.
+// rowArgs returns the arguments of write.lua for a row, without the sequence number.
 func rowArgs(r *session.Row) ([]any, error) {
 	return []any{
 		string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data),
@@ -229,8 +230,8 @@ func checkSize(name string, bytes int) error {
 	return nil
 }
 
-// addWhole adds, for each session of b.Whole, the ids of all its samples, so that the script deletes the
-// other samples of the session.
+// addWhole adds an operation for each session of b.Whole, of which the batch has all samples. The operation deletes the
+// stored samples of the session that are not in the batch.
 func (w *batchEncoder) addWhole(b *session.Batch) {
 	names := make(map[session.Ref][]any, len(b.Whole))
 	for i := range b.Samples {
@@ -250,8 +251,7 @@ func bit(b bool) string {
 	return "0"
 }
 
-// packExchange encodes the document of an exchange: the length of the JSON (4 bytes), the JSON
-// without new items, and the list of the new items, byte for byte, or nothing.
+// packExchange encodes an exchange as the length of Data (4 bytes), Data, and Items, which may be empty.
 func packExchange(enc sample.Encoded) string {
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))
 	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // longer documents are refused
