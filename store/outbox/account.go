@@ -14,23 +14,23 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Account counts the exchanges of a data directory since its first use: Admitted = Stored + Spooled
-// + Incomplete + the sum of Dropped. Admitted counts an exchange as soon as the outbox file has the
-// document or the stub of the exchange, or has counted the exchange as dropped.
+// Account counts the exchanges of a data directory since its first use. Admitted equals Stored + Spooled + Incomplete
+// + the sum of Dropped. An exchange is admitted as soon as the outbox file has its document or its stub, or has
+// counted it as dropped.
 type Account struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
 	Spooled    int64            `json:"spooled"`    // in the outbox, but not yet in the store
 	Incomplete int64            `json:"incomplete"` // in progress when precept died; the store has a stub for each
 	Dropped    map[string]int64 `json:"dropped"`
-	// LateFeedback is the posted feedback in the outbox that the store does not have. Feedback is no exchange.
+	// LateFeedback is the number of posted feedback entries that wait in the outbox. They are not exchanges.
 	LateFeedback int64 `json:"late_feedback"`
 }
 
-// DroppedDamaged is the drop reason for exchanges in a damaged part of the outbox file.
+// DroppedDamaged is the reason in Account.Dropped for exchanges that were lost in a damaged outbox file.
 const DroppedDamaged = "damaged"
 
-// counts are the rows of the table account.
+// counts holds the values of the table account.
 type counts struct {
 	Admitted, Stored, Spooled, Incomplete int64
 	Sequence                              int64 // sequence number of the last row
@@ -42,7 +42,7 @@ type counts struct {
 
 const dropPrefix = "dropped:"
 
-func (c *counts) drop(reason string, n int64) {
+func (c *counts) addDropped(reason string, n int64) {
 	if c.dropped == nil {
 		c.dropped = map[string]int64{}
 	}
@@ -55,8 +55,8 @@ func (c *counts) clone() counts {
 	return d
 }
 
-// newer reports whether c was written after other: the numbers of exchanges and rows only grow.
-func (c *counts) newer(other *counts) bool {
+// isNewer reports whether c is newer than other. This follows from the numbers of exchanges and rows, which only grow.
+func (c *counts) isNewer(other *counts) bool {
 	return c.Admitted > other.Admitted || c.Sequence > other.Sequence
 }
 
@@ -74,7 +74,7 @@ func (c *counts) byName() map[string]int64 {
 	return m
 }
 
-// set sets one count from its row in the table.
+// set sets the count with a name in the table.
 func (c *counts) set(name string, n int64) {
 	switch name {
 	case "admitted":
@@ -95,7 +95,7 @@ func (c *counts) set(name string, n int64) {
 		c.Posts = n
 	default:
 		if reason, ok := strings.CutPrefix(name, dropPrefix); ok {
-			c.drop(reason, n)
+			c.addDropped(reason, n)
 		}
 	}
 }
@@ -122,8 +122,8 @@ func writeCounts(c *sqlite.Conn, stored, current *counts) error {
 	return nil
 }
 
-// account returns the Account for these counts. open is the number of turns in progress: they count
-// as spooled while precept runs, else as incomplete.
+// account returns the Account for these counts. open is the number of turns in progress. They count as spooled if
+// running reports that a precept process has the file open, else as incomplete.
 func (c *counts) account(open int64, running bool) Account {
 	a := Account{Admitted: c.Admitted, Stored: c.Stored, Spooled: c.Spooled, Incomplete: c.Incomplete, Dropped: map[string]int64{}, LateFeedback: c.Posts}
 	maps.Copy(a.Dropped, c.dropped)
@@ -142,9 +142,9 @@ func (b *Outbox) Account() Account {
 	return b.counts.account(int64(len(b.openTurns)), true)
 }
 
-// ReadAccount reads the account from an outbox file without changing the file. running reports that
-// a precept has the file open, so turns in progress count as spooled. A missing file, and a file
-// without tables, have a zero account.
+// ReadAccount reads the account from an outbox file without changing the file. running reports that a precept process
+// has the file open. Turns in progress then count as spooled. A missing file, and a file without tables, have a zero
+// account.
 func ReadAccount(path string, running bool) (Account, error) {
 	if _, err := os.Stat(path); errors.Is(err, fs.ErrNotExist) {
 		return Account{Dropped: map[string]int64{}}, nil
@@ -160,8 +160,8 @@ func ReadAccount(path string, running bool) (Account, error) {
 	return a, err
 }
 
-// readAccount reads the account in the file at path. running reports that a process has the file
-// open, so turns in progress count as spooled.
+// readAccount reads the account in the file at path. flags are further parameters of SQLite's file URI. running is as
+// in ReadAccount.
 func readAccount(path, flags string, running bool) (a Account, err error) {
 	a.Dropped = map[string]int64{}
 	path, err = filepath.Abs(path) // a URI with a relative path would name a host
@@ -178,7 +178,7 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 	if err := execute(c, "BEGIN"); err != nil {
 		return a, err
 	}
-	tables, err := number(c, "SELECT count(*) FROM sqlite_master WHERE name = 'account'")
+	tables, err := queryInt(c, "SELECT count(*) FROM sqlite_master WHERE name = 'account'")
 	if err == nil && tables == 0 { // the program was killed before the first commit
 		return a, nil
 	}
@@ -186,7 +186,7 @@ func readAccount(path, flags string, running bool) (a Account, err error) {
 	if err != nil {
 		return a, fmt.Errorf("read the account of the outbox: %w", err)
 	}
-	open, err := number(c, "SELECT count(*) FROM begun")
+	open, err := queryInt(c, "SELECT count(*) FROM begun")
 	if err != nil {
 		return a, fmt.Errorf("read the account of the outbox: %w", err)
 	}

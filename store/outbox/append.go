@@ -9,8 +9,8 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Append writes the rows, stubs and counts of a flush, and returns the sequence number of the newest row. If Append
-// returns ErrQuota or ErrFull, nothing was written.
+// Append writes a flush, and returns the sequence number of the newest row. If Append returns ErrQuota or ErrFull,
+// nothing was written.
 func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -20,7 +20,7 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 	if err := b.checkQuota(f); err != nil {
 		return b.counts.Sequence, err
 	}
-	if err := b.write(func() error { return b.transact(func() error { return b.append(f) }) }); err != nil {
+	if err := b.writeWithRepair(func() error { return b.transact(func() error { return b.applyFlush(f) }) }); err != nil {
 		return b.counts.Sequence, err
 	}
 	for _, t := range f.Stubs {
@@ -30,14 +30,14 @@ func (b *Outbox) Append(f *Flush) (last int64, err error) {
 		delete(b.openTurns, id)
 	}
 	b.shares.add(f.Rows)
-	b.scrub = b.scrub || f.Scrub
+	b.needsScrub = b.needsScrub || f.Scrub
 	return b.counts.Sequence, nil
 }
 
-// write calls change, which writes to the file. If the disk is full, write checkpoints the write-ahead log, so that
-// SQLite reuses the blocks of the log, and calls change again. If the file is damaged, write replaces the file, and
-// calls change again. The caller holds mu.
-func (b *Outbox) write(change func() error) error {
+// writeWithRepair calls change, which writes to the file. If the disk is full, write copies SQLite's write-ahead log
+// into the file, so that SQLite can reuse the space of the log, and calls change again. If the file is damaged, write
+// replaces the file, and calls change again. The caller holds mu.
+func (b *Outbox) writeWithRepair(change func() error) error {
 	err := classify(change())
 	if errors.Is(err, ErrFull) && b.checkpoint("RESTART") == nil {
 		err = classify(change())
@@ -50,8 +50,8 @@ func (b *Outbox) write(change func() error) error {
 	return err
 }
 
-// transact runs fn in a transaction that also writes the counts. If the transaction fails, transact restores the
-// counts in memory. The caller holds mu.
+// transact runs fn in a transaction that also writes the counts, and the turns that CountBypassed has recorded. If the
+// transaction fails, transact restores the counts in memory. The caller holds mu.
 func (b *Outbox) transact(fn func() error) (err error) {
 	before := b.counts.clone()
 	defer func() {
@@ -65,7 +65,7 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	}
 	err = func() (err error) {
 		defer end(&err)
-		if err := errors.Join(b.append(&b.bypassed), fn()); err != nil {
+		if err := errors.Join(b.applyFlush(&b.bypassed), fn()); err != nil {
 			return err
 		}
 		b.counts.Admitted += b.bypassedExchanges
@@ -74,22 +74,22 @@ func (b *Outbox) transact(fn func() error) (err error) {
 	}()
 	if err == nil {
 		b.storedCounts = b.counts.clone()
-		b.posts.Store(b.counts.Posts)
+		b.postCount.Store(b.counts.Posts)
 		for _, id := range b.bypassed.Ended {
 			delete(b.openTurns, id)
 		}
 		b.bypassed, b.bypassedExchanges = Flush{}, 0
-		b.writeHint()
+		b.writeAccountCopy()
 	}
 	return err
 }
 
-// append inserts the rows and stubs of a flush, deletes the stubs of ended turns, and updates the counts in memory. The
-// caller has started a transaction.
-func (b *Outbox) append(f *Flush) error {
+// applyFlush inserts the rows and stubs of a flush, deletes the stubs of ended turns, and updates the counts in
+// memory. The caller has started a transaction.
+func (b *Outbox) applyFlush(f *Flush) error {
 	n := &b.counts
 	for i := range f.Rows {
-		if err := b.insert(&f.Rows[i]); err != nil {
+		if err := b.appendRow(&f.Rows[i]); err != nil {
 			return err
 		}
 		n.Admitted += f.Rows[i].Exchanges
@@ -107,11 +107,11 @@ func (b *Outbox) append(f *Flush) error {
 		if err := execute(b.writer, "DELETE FROM begun WHERE id = ?", id); err != nil {
 			return err
 		}
-		n.Admitted -= int64(b.writer.Changes()) // the exchange of the ended turn is also counted as a row or as a drop
+		n.Admitted -= int64(b.writer.Changes()) // an ended turn is counted again, by its row or as dropped
 	}
 	for reason, lost := range f.Dropped {
 		n.Admitted += lost
-		n.drop(reason, lost)
+		n.addDropped(reason, lost)
 	}
 	for key, value := range f.Notes {
 		if err := b.setMeta(notePrefix+key, value); err != nil {
@@ -124,25 +124,24 @@ func (b *Outbox) append(f *Flush) error {
 		n.Stored += a.Admitted - a.Incomplete
 		for reason, lost := range a.Dropped {
 			n.Stored -= lost
-			n.drop(reason, lost)
+			n.addDropped(reason, lost)
 		}
 	}
 	return nil
 }
 
-// insert writes a row with the next sequence number. The caller has started a transaction.
-func (b *Outbox) insert(r *Row) error {
+// appendRow writes a row with the next sequence number. The caller has started a transaction.
+func (b *Outbox) appendRow(r *Row) error {
 	r.Sequence = b.counts.Sequence + 1
-	if err := put(b.writer, r); err != nil {
+	if err := insertRow(b.writer, r); err != nil {
 		return err
 	}
 	b.counts.Sequence = r.Sequence
 	return nil
 }
 
-// put writes a row under its sequence number. put binds the parameters without sqlitex, which costs more
-// per row.
-func put(c *sqlite.Conn, r *Row) error {
+// insertRow writes a row under its sequence number. It binds the parameters itself, because sqlitex is slower.
+func insertRow(c *sqlite.Conn, r *Row) error {
 	s, err := c.Prepare("INSERT OR REPLACE INTO outbox (sequence, kind, tenant, session, exchanges, sum, document) VALUES (?, ?, ?, ?, ?, ?, ?)")
 	if err != nil {
 		return err
@@ -152,14 +151,14 @@ func put(c *sqlite.Conn, r *Row) error {
 	s.BindText(3, r.Tenant)
 	s.BindBytes(4, r.Session[:])
 	s.BindInt64(5, r.Exchanges)
-	s.BindInt64(6, r.sum())
+	s.BindInt64(6, r.checksum())
 	s.BindBytes(7, r.Document)
 	_, err = s.Step()
 	return errors.Join(err, s.Reset())
 }
 
-// sum returns the checksum of a row.
-func (r *Row) sum() int64 {
+// checksum returns the checksum of a row.
+func (r *Row) checksum() int64 {
 	var head [24]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(r.Sequence))
 	binary.LittleEndian.PutUint64(head[8:], uint64(r.Kind))

@@ -14,27 +14,27 @@ import (
 
 const (
 	asideInfix = ".corrupt-"
-	// salvageLimit is the time after which salvageRows gives up among unreadable rows.
+	// salvageLimit is the time after which salvageRows stops at unreadable rows.
 	salvageLimit = time.Second
-	// salvageTries is the number of consecutive unreadable sequence numbers after which salvageRows gives up.
+	// salvageTries is the number of consecutive unreadable sequence numbers after which salvageRows stops.
 	salvageTries = 50_000
 )
 
-// replace makes a new file from the readable rows of a damaged file, and renames the damaged file.
-// The caller holds mu, and does not hold reading.
+// replace sets a damaged file aside, under another name, and opens a new file with the readable rows of the damaged
+// file. damage is the error that showed the damage. The caller holds mu, and does not hold reading.
 func (b *Outbox) replace(damage error) (err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
-	memory := b.counts // if the file was open, the counts in memory are newer than the counts in the file
-	_ = b.close()      // closing a damaged file may fail
+	inMemory := b.counts // if the file was open, the counts in memory are newer than the counts in the file
+	_ = b.close()        // closing a damaged file may fail
 	replacement := b.path + ".new"
 	for _, suffix := range []string{"", "-wal", "-shm"} {
 		_ = os.Remove(replacement + suffix) // a crash during an earlier replacement leaves these files
 	}
-	if b.writer, err = connect(replacement); err != nil {
+	if b.writer, err = openWriter(replacement); err != nil {
 		return classify(err)
 	}
-	lost, err := b.salvage(b.path, &memory)
+	lost, err := b.salvage(b.path, &inMemory)
 	if err = errors.Join(err, b.close()); err != nil {
 		return classify(err)
 	}
@@ -48,7 +48,7 @@ func (b *Outbox) replace(damage error) (err error) {
 	if err == nil && b.openTurns == nil { // the damage was found at the start
 		err = b.load()
 	} else if err == nil {
-		b.shares.bytes, err = b.shares.sum(b.writer, "true")
+		b.shares.bytes, err = b.shares.bytesByTenant(b.writer, "true")
 	}
 	if err != nil {
 		return classify(errors.Join(damage, err))
@@ -71,7 +71,7 @@ func asideName(path string, now time.Time) string {
 	}
 }
 
-// setAside renames the file, its write-ahead log and its shared-memory file, and returns the new name.
+// setAside renames the file, its write-ahead log and its shared-memory file, and returns the new name of the file.
 func setAside(path string, now time.Time) (string, error) {
 	aside := asideName(path, now)
 	for _, suffix := range []string{"-wal", "-shm", ""} {
@@ -92,19 +92,20 @@ func (l loss) String() string {
 	return fmt.Sprintf("%d exchanges and %d posts of feedback", l.exchanges, l.posts)
 }
 
-// salvage copies the readable rows of a damaged file, and counts the other exchanges as lost.
-func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
+// salvage copies the readable rows of the damaged file at path to the new file, and counts the other exchanges as lost.
+// memory holds the counts in memory, which are zero if the file was never open.
+func (b *Outbox) salvage(path string, inMemory *counts) (lost loss, err error) {
 	old, oldErr := sqlite.OpenConn(path, sqlite.OpenReadWrite)
 	if oldErr == nil {
 		defer func() { _ = old.Close() }()
 	}
-	n := *memory
-	if oldErr == nil && memory.Sequence == 0 {
+	n := *inMemory
+	if oldErr == nil && inMemory.Sequence == 0 {
 		if read, err := readCounts(old); err == nil {
 			n = read
 		}
 	}
-	if hint, ok := b.readHint(); ok && hint.newer(&n) {
+	if hint, ok := b.readAccountCopy(); ok && hint.isNewer(&n) {
 		n = hint
 	}
 	begun := map[string]bool{}
@@ -116,7 +117,7 @@ func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
 			}
 			_ = copyOpenTurns(old, b.writer, begun)
 			_ = copyPosts(old, b.writer) // unreadable posts are lost
-			if err := b.salvageRows(old, func(r *Row) error { return put(b.writer, r) }); err != nil {
+			if err := b.salvageRows(old, func(r *Row) error { return insertRow(b.writer, r) }); err != nil {
 				return err
 			}
 		}
@@ -129,16 +130,16 @@ func (b *Outbox) salvage(path string, memory *counts) (lost loss, err error) {
 	return lost, err
 }
 
-// contents holds the numbers of rows in the file, to compare with the account.
-type contents struct {
+// fileContents describes the rows that are in the file, to be compared with the account.
+type fileContents struct {
 	spooled int64 // exchanges of the rows that the store does not have
 	last    int64 // sequence number of the newest row
-	begun   int64 // turns in progress
-	posts   int64
+	begun   int64 // number of turns in progress
+	posts   int64 // number of posts
 }
 
-// readContents counts the rows of the file. delivered is the last row that the store has.
-func (b *Outbox) readContents(delivered int64) (found contents, err error) {
+// readContents counts the rows of the file. delivered is the sequence number of the last row that the store has.
+func (b *Outbox) readContents(delivered int64) (found fileContents, err error) {
 	for _, q := range []struct {
 		to    *int64
 		query string
@@ -149,15 +150,15 @@ func (b *Outbox) readContents(delivered int64) (found contents, err error) {
 		{&found.begun, "SELECT count(*) FROM begun", nil},
 		{&found.posts, "SELECT count(*) FROM posts WHERE number > 0", nil},
 	} {
-		if *q.to, err = number(b.writer, q.query, q.args...); err != nil {
+		if *q.to, err = queryInt(b.writer, q.query, q.args...); err != nil {
 			return found, err
 		}
 	}
 	return found, nil
 }
 
-// match reports whether the account describes the contents.
-func (found *contents) match(c *counts) bool {
+// matches reports whether the account agrees with the contents of the file.
+func (found *fileContents) matches(c *counts) bool {
 	sum := c.Stored + c.Spooled + c.Incomplete + found.begun
 	for _, dropped := range c.dropped {
 		sum += dropped
@@ -165,8 +166,9 @@ func (found *contents) match(c *counts) bool {
 	return c.Admitted == sum && c.Spooled == found.spooled && c.Sequence >= found.last && c.Posts == found.posts
 }
 
-// reconcile sets the account to target, corrected by the contents of the file. Exchanges that target
-// counts and the file lacks are counted as damaged. The caller has started a transaction.
+// reconcile corrects target, the newest known account, by the contents of the file, and makes it the account.
+// Exchanges that target counts and the file lacks are counted as dropped, with the reason DroppedDamaged. The caller
+// has started a transaction.
 func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 	found, err := b.readContents(target.Delivered)
 	if err != nil {
@@ -181,9 +183,9 @@ func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 	lost = loss{exchanges: max(c.Spooled-found.spooled+open-found.begun, 0), posts: max(c.Posts-found.posts, 0)}
 	c.Spooled, c.Posts = found.spooled, found.posts
 	if lost.exchanges > 0 {
-		c.drop(DroppedDamaged, lost.exchanges)
+		c.addDropped(DroppedDamaged, lost.exchanges)
 	}
-	// Without a readable account, the account follows from the rows.
+	// If no account could be read, target is zero, and Admitted is computed from the rows.
 	c.Admitted = c.Stored + c.Spooled + c.Incomplete + found.begun
 	for _, dropped := range c.dropped {
 		c.Admitted += dropped
@@ -192,8 +194,8 @@ func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 	return lost, nil
 }
 
-// salvageRows calls write for every readable row with a right checksum. After an unreadable row,
-// salvageRows continues at the next sequence number.
+// salvageRows calls write for every readable row with a valid checksum. After an unreadable row it continues at the
+// next sequence number.
 func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	start := b.now()
 	for after, tries := int64(0), 0; tries < salvageTries; {
@@ -210,7 +212,7 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 			if !more {
 				return nil
 			}
-			r, ok := rowOf(s)
+			r, ok := scanRow(s)
 			after, tries = max(r.Sequence, after+1), 0
 			if !ok {
 				continue
@@ -229,7 +231,7 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	return nil
 }
 
-// copyRows copies a table whose columns hold texts and integers.
+// copyRows copies the rows of a table whose columns are texts and integers.
 func copyRows(from, to *sqlite.Conn, table string) error {
 	s, _, err := from.PrepareTransient("SELECT * FROM " + table)
 	if err != nil {
@@ -255,23 +257,22 @@ func copyRows(from, to *sqlite.Conn, table string) error {
 	}
 }
 
-// copyOpenTurns copies the turns in progress, and adds their ids to ids.
+// copyOpenTurns copies the stubs of turns in progress, and adds the ids of the turns to ids.
 func copyOpenTurns(from, to *sqlite.Conn, ids map[string]bool) error {
 	return sqlitex.Execute(from, "SELECT id, tenant, session, document FROM begun", &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
-		id := idOf(s, 2)
+		id := scanID(s, 2)
 		ids[s.ColumnText(0)] = true
-		return execute(to, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", s.ColumnText(0), s.ColumnText(1), id[:], blob(s, 3))
+		return execute(to, "INSERT OR REPLACE INTO begun (id, tenant, session, document) VALUES (?, ?, ?, ?)", s.ColumnText(0), s.ColumnText(1), id[:], scanBlob(s, 3))
 	}})
 }
 
-// asideFiles lists the files that were set aside.
+// asideFiles returns the paths of the files that were set aside.
 func (b *Outbox) asideFiles() []string {
 	names, _ := filepath.Glob(b.path + asideInfix + "*") // the pattern is well-formed
 	return names
 }
 
-// DeleteAside deletes the files that were set aside before the given time, or all such files for the zero
-// time.
+// DeleteAside deletes the files that were set aside and last changed before a time; the zero time means all of them.
 func (b *Outbox) DeleteAside(before time.Time) (err error) {
 	for _, name := range b.asideFiles() {
 		info, e := os.Stat(name)

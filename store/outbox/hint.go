@@ -5,38 +5,39 @@ import (
 	"os"
 )
 
-// The ballast is the file that reserves disk space. Its first bytes hold a copy of the account, which is not
-// synced. If a damaged file or a truncated write-ahead log has lost the newest rows, the file looks like an
-// older, undamaged file. At a start the copy of the account shows this loss.
+// The ballast is the file that reserves disk space. Its first bytes hold a copy of the account, which is written
+// after each transaction. If a damaged file or a truncated write-ahead log has lost the newest rows, the outbox file
+// looks like an older, undamaged file. At the next start the copy of the account shows the loss. The copy is not
+// synced, so that it may be old or missing.
 
-// hintBytes is the room for the copy.
-const hintBytes = 4096
+// accountCopyBytes is the size of the part of the ballast that holds the copy.
+const accountCopyBytes = 4096
 
-// writeHint writes the copy of the account. The caller holds mu.
-func (b *Outbox) writeHint() {
-	if !b.ballast {
+// writeAccountCopy writes the copy of the account to the ballast. The caller holds mu.
+func (b *Outbox) writeAccountCopy() {
+	if !b.hasBallast {
 		return
 	}
 	text, err := json.Marshal(b.storedCounts.byName())
-	if err != nil || len(text) >= hintBytes {
+	if err != nil || len(text) >= accountCopyBytes {
 		return
 	}
 	f, err := os.OpenFile(b.path+BallastSuffix, os.O_WRONLY, 0)
 	if err != nil {
 		return
 	}
-	_, _ = f.WriteAt(append(text, 0), 0) // only a hint; a failed write is harmless
+	_, _ = f.WriteAt(append(text, 0), 0) // a failed write is harmless, because the copy may be old
 	_ = f.Close()
 }
 
-// readHint reads the copy of the account; ok is false if there is no copy.
-func (b *Outbox) readHint() (c counts, ok bool) {
+// readAccountCopy reads the copy of the account from the ballast; ok is false if there is none.
+func (b *Outbox) readAccountCopy() (c counts, ok bool) {
 	f, err := os.Open(b.path + BallastSuffix)
 	if err != nil {
 		return c, false
 	}
 	defer f.Close() //nolint:errcheck // the file was only read
-	text := make([]byte, hintBytes)
+	text := make([]byte, accountCopyBytes)
 	n, _ := f.ReadAt(text, 0)
 	named := map[string]int64{}
 	for i, char := range text[:n] {

@@ -5,14 +5,14 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Mark holds the number of turns and items of a session whose turns all opted out. Name is a hash that
-// does not reveal the session.
+// Mark is the opt-out mark of a session whose turns all opted out, with the numbers of its turns and items. Name is a
+// hash that does not reveal the session.
 type Mark struct {
 	Name         uint64
 	Turns, Items uint32
 }
 
-// Marks returns all marks, the oldest first.
+// Marks returns all marks, oldest first.
 func (b *Outbox) Marks() (list []Mark, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -25,11 +25,11 @@ func (b *Outbox) Marks() (list []Mark, err error) {
 	return list, classify(err)
 }
 
-// KeepMarks writes marks, and deletes the oldest marks beyond the number maxMarks.
+// KeepMarks writes marks. If there are more than maxMarks afterwards, KeepMarks deletes the oldest ones.
 func (b *Outbox) KeepMarks(list []Mark, maxMarks int) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.write(func() error {
+	return b.writeWithRepair(func() error {
 		return b.transact(func() error {
 			for _, m := range list {
 				// A known mark keeps its place, so that the mark of the oldest session is deleted

@@ -14,10 +14,10 @@ import (
 )
 
 const (
-	// busyLimit bounds the wait for another process that reads the file.
+	// busyLimit is the longest wait for another process that reads the file.
 	busyLimit = 5 * time.Second
-	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota: the
-	// loss of a session's row costs more than the loss of an exchange.
+	// stateAllowance is the number of bytes by which flushes without exchanges may exceed the quota, because losing a
+	// session's row is worse than losing an exchange.
 	stateAllowance = 64 << 20
 	// sparePages is the number of unused pages that stay in the file (8 MiB).
 	sparePages = 1024
@@ -31,11 +31,11 @@ type Kind int64
 
 // The kinds of rows.
 const (
-	// KindTurns is the part of a flush that belongs to one session. The store defines the document.
+	// KindTurns is a row with the data of one session in one flush. The store defines the document.
 	KindTurns Kind = 1
-	// KindStub is a turn that was in progress when the program died, with the document of its Stub.
+	// KindStub is a row for a turn that was in progress when the program died, with the document of its Stub.
 	KindStub Kind = 2
-	// KindForgotten is a row whose text was deleted before delivery. Only the count remains.
+	// KindForgotten is a row whose document was deleted before delivery. The number of exchanges remains.
 	KindForgotten Kind = 3
 )
 
@@ -52,7 +52,7 @@ type Row struct {
 	Document  []byte
 }
 
-// Stub is the record of a turn in progress. The record is deleted when the turn ends.
+// Stub is the record of a turn in progress. It is deleted when the turn ends.
 type Stub struct {
 	ID       string // id of the exchange
 	Tenant   string
@@ -68,11 +68,11 @@ type Flush struct {
 	Ended []string
 	// Dropped counts the exchanges that are not stored, by reason.
 	Dropped map[string]int64
-	// Scrub reports that the next Tidy must remove deleted text from the pages of the file, too.
+	// Scrub makes the next Tidy also remove the content of deleted rows from the file, as RequestScrub does.
 	Scrub bool
-	// Notes are values of the caller, as SetNote stores them.
+	// Notes are values that are stored as SetNote stores them.
 	Notes map[string]string
-	// Carried is the account of an earlier file, which is added to the account of this file; nil if none.
+	// Carried is the account of an earlier file, which is added to the account of this file; nil means none.
 	// A flush with Carried may exceed the quota. Exchanges of Carried.Admitted that are neither
 	// incomplete nor dropped are counted as stored.
 	Carried *Account
@@ -89,7 +89,7 @@ type Options struct {
 	QuotaBytes int64 // largest size of all rows in bytes (limits.outbox_bytes)
 	// TenantQuotaBytes is the largest size of the rows of one tenant (limits.tenant_bytes); 0 means no limit.
 	TenantQuotaBytes int64
-	// Tenants reports that several tenants share the queue; see Refuses.
+	// Tenants reports that several tenants may share the queue. Refuses then protects tenants with few bytes.
 	Tenants bool
 	Now     func() time.Time
 	// Damaged is called with a message for the operator when the file is damaged or lacks rows that its
@@ -110,29 +110,29 @@ type Outbox struct {
 	counts            counts          // current counts
 	storedCounts      counts          // counts in the file
 	openTurns         map[string]bool // ids of the exchanges of turns in progress; nil until the file is loaded
-	ballast           bool            // whether the ballast, the file that reserves disk space, exists
-	scrub             bool            // unused pages of the file may contain deleted text
-	bypassed          Flush           // ended turns and drops of CountBypassed that the file does not have yet
-	bypassedExchanges int64           // number of exchanges of CountBypassed that the file does not have yet
+	hasBallast        bool            // the ballast, the file that reserves disk space, exists
+	needsScrub        bool            // unused pages of the file may contain deleted text
+	bypassed          Flush           // ended turns and dropped exchanges of CountBypassed that are not in the file yet
+	bypassedExchanges int64           // number of exchanges of CountBypassed that are not in the file yet
 
-	posts atomic.Int64 // counts.Posts as stored in the file, for readers that must not wait for mu
+	postCount atomic.Int64 // number of posts in the file, for readers that must not wait for mu
 
 	reading sync.Mutex // guards reader; a holder of mu may lock reading, not the reverse
 	reader  *sqlite.Conn
 }
 
-// Open opens the file of a queue, or makes a new file. Turns that were in progress when the last
-// program died are counted as incomplete. After a restart of the machine all remaining rows are
-// undelivered, because the store may have lost unsynced data.
+// Open opens the file of a queue, or makes a new file. Turns that were in progress when the previous process died are
+// counted as incomplete. After a restart of the machine all remaining rows become undelivered, because the store may
+// have lost data that was not synced.
 func Open(o Options) (*Outbox, error) {
 	b := &Outbox{
-		path: o.Path, quota: o.QuotaBytes, shares: shares{maxBytes: o.TenantQuotaBytes, shared: o.Tenants}, now: o.Now, damaged: o.Damaged, scrub: true,
+		path: o.Path, quota: o.QuotaBytes, shares: shares{maxBytes: o.TenantQuotaBytes, shared: o.Tenants}, now: o.Now, damaged: o.Damaged, needsScrub: true,
 	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	err := b.openFile()
-	if errors.Is(err, ErrFull) { // opening the file needs disk space, too
-		b.ballast = true
+	if errors.Is(err, ErrFull) { // opening the file also needs disk space
+		b.hasBallast = true
 		b.dropBallast()
 		err = errors.Join(b.close(), b.openFile())
 	}
@@ -146,7 +146,7 @@ func Open(o Options) (*Outbox, error) {
 	return b, nil
 }
 
-// openFile repairs the write-ahead log, opens the file and loads the account. The caller holds mu.
+// openFile repairs SQLite's write-ahead log, opens the file and loads the account. The caller holds mu.
 func (b *Outbox) openFile() error {
 	if _, err := repairLog(b.path+"-wal", asideName(b.path, b.now())+"-wal"); err != nil {
 		return classify(err)
@@ -159,7 +159,7 @@ func (b *Outbox) openFile() error {
 
 // open opens the two connections to the file. The caller holds mu.
 func (b *Outbox) open() (err error) {
-	if b.writer, err = connect(b.path); err != nil {
+	if b.writer, err = openWriter(b.path); err != nil {
 		return err
 	}
 	if b.reader, err = sqlite.OpenConn(b.path, sqlite.OpenReadWrite); err != nil {
@@ -169,8 +169,8 @@ func (b *Outbox) open() (err error) {
 	return sqlitex.ExecuteTransient(b.reader, "PRAGMA query_only = ON", nil)
 }
 
-// load reads the account, corrects the account if the rows differ from the account, and ends the turns
-// that were in progress. The caller holds mu.
+// load reads the account, corrects it if it does not agree with the rows, and ends the turns that were in progress. The
+// caller holds mu.
 func (b *Outbox) load() error {
 	var err error
 	if b.counts, err = readCounts(b.writer); err != nil {
@@ -185,15 +185,15 @@ func (b *Outbox) load() error {
 	mismatch := false
 	err = b.transact(func() error {
 		target := b.counts.clone() // the newest known account: from the file, or from the ballast
-		hint, ok := b.readHint()
-		if ok && hint.newer(&target) {
+		hint, ok := b.readAccountCopy()
+		if ok && hint.isNewer(&target) {
 			target = hint
 		}
 		found, err := b.readContents(target.Delivered)
 		if err != nil {
 			return err
 		}
-		if mismatch = !found.match(&target) || target.newer(&b.counts); mismatch {
+		if mismatch = !found.matches(&target) || target.isNewer(&b.counts); mismatch {
 			if lost, err = b.reconcile(&target); err != nil {
 				return err
 			}
@@ -210,7 +210,7 @@ func (b *Outbox) load() error {
 	})
 	if err == nil {
 		b.openTurns = map[string]bool{}
-		b.shares.bytes, err = b.shares.sum(b.writer, "true")
+		b.shares.bytes, err = b.shares.bytesByTenant(b.writer, "true")
 	}
 	if err == nil && mismatch {
 		b.damaged(fmt.Errorf("%w: the number of rows differs from the account; %s are lost", errDamaged, lost))
@@ -224,7 +224,7 @@ func (b *Outbox) endOpenTurns() error {
 	var stubs []Row
 	err := sqlitex.Execute(b.writer, "SELECT tenant, session, document FROM begun ORDER BY id", &sqlitex.ExecOptions{
 		ResultFunc: func(s *sqlite.Stmt) error {
-			stubs = append(stubs, Row{Kind: KindStub, Tenant: s.ColumnText(0), Session: idOf(s, 1), Document: blob(s, 2)})
+			stubs = append(stubs, Row{Kind: KindStub, Tenant: s.ColumnText(0), Session: scanID(s, 1), Document: scanBlob(s, 2)})
 			return nil
 		},
 	})
@@ -232,7 +232,7 @@ func (b *Outbox) endOpenTurns() error {
 		return err
 	}
 	for i := range stubs {
-		if err := b.insert(&stubs[i]); err != nil {
+		if err := b.appendRow(&stubs[i]); err != nil {
 			return err
 		}
 	}
@@ -263,7 +263,7 @@ func (b *Outbox) close() error {
 	return err
 }
 
-// meta reads a value from the table meta; "" for a missing key.
+// meta reads a value from the table meta; "" means a missing key.
 func (b *Outbox) meta(key string) (value string, err error) {
 	err = sqlitex.Execute(b.writer, "SELECT value FROM meta WHERE key = ?", &sqlitex.ExecOptions{
 		Args: []any{key}, ResultFunc: func(s *sqlite.Stmt) error { value = s.ColumnText(0); return nil },
@@ -275,7 +275,7 @@ func (b *Outbox) setMeta(key, value string) error {
 	return execute(b.writer, "INSERT OR REPLACE INTO meta (key, value) VALUES (?, ?)", key, value)
 }
 
-// Note returns the value of a key that SetNote has stored; "" for a missing key.
+// Note returns the value that SetNote has stored under a key; "" means a missing key.
 func (b *Outbox) Note(key string) (string, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -287,17 +287,17 @@ func (b *Outbox) Note(key string) (string, error) {
 func (b *Outbox) SetNote(key, value string) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.write(func() error { return b.setMeta(notePrefix+key, value) })
+	return b.writeWithRepair(func() error { return b.setMeta(notePrefix+key, value) })
 }
 
 const notePrefix = "note "
 
-// EndOpenTurns replaces the stubs of all turns in progress by rows of KindStub, because the program that
-// began the turns has ended.
+// EndOpenTurns replaces the stubs of all turns in progress by rows of KindStub. It is called if the process that began
+// the turns has ended.
 func (b *Outbox) EndOpenTurns() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	err := b.write(func() error { return b.transact(b.endOpenTurns) })
+	err := b.writeWithRepair(func() error { return b.transact(b.endOpenTurns) })
 	if err == nil {
 		clear(b.openTurns)
 	}

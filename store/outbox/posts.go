@@ -11,8 +11,7 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Post is an entry of posted feedback that the store could not take. The account does not count posts as
-// exchanges.
+// Post is an entry of posted feedback that the store failed to store. The account does not count posts as exchanges.
 type Post struct {
 	Number   int64 // set by KeepPosts
 	Tenant   string
@@ -20,8 +19,8 @@ type Post struct {
 	Document []byte    // defined by the store
 }
 
-// postsTable creates the table of posts. connect runs postsTable on each file, because the files of
-// earlier releases have no such table. An earlier release ignores the table.
+// postsTable creates the table of posts. openWriter executes postsTable on every file, because the files of earlier
+// releases have no such table. An earlier release ignores the table.
 const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 	number   INTEGER PRIMARY KEY,
 	tenant   TEXT    NOT NULL,
@@ -32,8 +31,8 @@ const postsTable = `CREATE TABLE IF NOT EXISTS posts (
 
 const selectPosts = "SELECT number, tenant, at, document, sum FROM posts "
 
-// KeepPosts writes posts in one transaction, and returns after the disk has the posts. With ErrQuota and
-// ErrFull no post is written.
+// KeepPosts writes posts in one transaction, and returns after they are on the disk. If KeepPosts returns ErrQuota or
+// ErrFull, no post was written.
 func (b *Outbox) KeepPosts(posts []Post) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -53,15 +52,15 @@ func (b *Outbox) KeepPosts(posts []Post) error {
 	if used > b.quota {
 		return ErrQuota
 	}
-	return b.write(func() error {
+	return b.writeWithRepair(func() error {
 		return b.transact(func() error {
-			last, err := number(b.writer, "SELECT coalesce(max(number), 0) FROM posts")
+			last, err := queryInt(b.writer, "SELECT coalesce(max(number), 0) FROM posts")
 			if err != nil {
 				return err
 			}
 			for i := range posts {
 				posts[i].Number = last + 1 + int64(i)
-				if err := putPost(b.writer, &posts[i]); err != nil {
+				if err := insertPost(b.writer, &posts[i]); err != nil {
 					return err
 				}
 			}
@@ -71,8 +70,8 @@ func (b *Outbox) KeepPosts(posts []Post) error {
 	})
 }
 
-// Posts returns the posts with a number greater than after, the oldest first. The list ends when the
-// documents reach maxBytes, and has at least one post if such a post exists.
+// Posts returns the posts with numbers above after, oldest first. The list ends when the documents reach maxBytes, but
+// has at least one post if there is one.
 func (b *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	list, err := b.readPosts(after, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -87,7 +86,7 @@ func (b *Outbox) Posts(after, maxBytes int64) ([]Post, error) {
 	return b.readPosts(after, maxBytes)
 }
 
-// readPosts reads posts after a number, up to about maxBytes bytes.
+// readPosts is like Posts, but returns errDamaged for a damaged file.
 func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -105,7 +104,7 @@ func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 		if err != nil || !more {
 			return list, classify(err)
 		}
-		p, ok := postOf(s)
+		p, ok := scanPost(s)
 		if !ok {
 			return nil, fmt.Errorf("%w: post %d has a wrong checksum", errDamaged, p.Number)
 		}
@@ -115,7 +114,7 @@ func (b *Outbox) readPosts(after, maxBytes int64) (list []Post, err error) {
 	return list, nil
 }
 
-// DropPosts deletes posts by their numbers. On a full disk DropPosts deletes the ballast to get space.
+// DropPosts deletes posts by their numbers. If the disk is full, DropPosts first deletes the ballast to get space.
 func (b *Outbox) DropPosts(numbers []int64) error {
 	if len(numbers) == 0 {
 		return nil
@@ -144,18 +143,18 @@ func (b *Outbox) DropPostsBefore(before time.Time) (n int64, err error) {
 	return posts - b.counts.Posts, err
 }
 
-// dropPosts runs drop, which deletes posts, in a transaction. On a full disk dropPosts deletes the ballast and
-// runs drop a second time. The caller holds mu.
+// dropPosts runs drop, which deletes posts, in a transaction. If the disk is full, dropPosts deletes the ballast and
+// runs drop again. The caller holds mu.
 func (b *Outbox) dropPosts(drop func() error) error {
 	if b.writer == nil {
 		return errClosed
 	}
-	err := b.write(func() error { return b.transact(drop) })
+	err := b.writeWithRepair(func() error { return b.transact(drop) })
 	if errors.Is(err, ErrFull) {
 		b.dropBallast()
-		err = b.write(func() error { return b.transact(drop) })
+		err = b.writeWithRepair(func() error { return b.transact(drop) })
 	}
-	b.scrub = b.scrub || err == nil
+	b.needsScrub = b.needsScrub || err == nil
 	return err
 }
 
@@ -168,32 +167,32 @@ func (b *Outbox) deletePosts(where string, arg any) error {
 	return err
 }
 
-// PostCount returns the number of posts, and never waits for the disk.
-func (b *Outbox) PostCount() int64 { return b.posts.Load() }
+// PostCount returns the number of posts. It never waits for the disk.
+func (b *Outbox) PostCount() int64 { return b.postCount.Load() }
 
-// copyPosts copies the readable posts with the right checksum.
+// copyPosts copies the posts with a valid checksum.
 func copyPosts(from, to *sqlite.Conn) error {
 	return sqlitex.Execute(from, selectPosts, &sqlitex.ExecOptions{ResultFunc: func(s *sqlite.Stmt) error {
-		p, ok := postOf(s)
+		p, ok := scanPost(s)
 		if !ok {
 			return nil
 		}
-		return putPost(to, &p)
+		return insertPost(to, &p)
 	}})
 }
 
-func putPost(c *sqlite.Conn, p *Post) error {
-	return execute(c, "INSERT OR REPLACE INTO posts (number, tenant, at, sum, document) VALUES (?, ?, ?, ?, ?)", p.Number, p.Tenant, p.At.UnixMicro(), p.sum(), p.Document)
+func insertPost(c *sqlite.Conn, p *Post) error {
+	return execute(c, "INSERT OR REPLACE INTO posts (number, tenant, at, sum, document) VALUES (?, ?, ?, ?, ?)", p.Number, p.Tenant, p.At.UnixMicro(), p.checksum(), p.Document)
 }
 
-// postOf reads a post; ok is false for a wrong checksum.
-func postOf(s *sqlite.Stmt) (p Post, ok bool) {
-	p = Post{Number: s.ColumnInt64(0), Tenant: s.ColumnText(1), At: time.UnixMicro(s.ColumnInt64(2)), Document: blob(s, 3)}
-	return p, p.sum() == s.ColumnInt64(4)
+// scanPost returns the post in the present row of s; ok is false for a wrong checksum.
+func scanPost(s *sqlite.Stmt) (p Post, ok bool) {
+	p = Post{Number: s.ColumnInt64(0), Tenant: s.ColumnText(1), At: time.UnixMicro(s.ColumnInt64(2)), Document: scanBlob(s, 3)}
+	return p, p.checksum() == s.ColumnInt64(4)
 }
 
-// sum returns the checksum of a post.
-func (p *Post) sum() int64 {
+// checksum returns the checksum of a post.
+func (p *Post) checksum() int64 {
 	var head [16]byte
 	binary.LittleEndian.PutUint64(head[:], uint64(p.Number))
 	binary.LittleEndian.PutUint64(head[8:], uint64(p.At.UnixMicro()))

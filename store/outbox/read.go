@@ -10,8 +10,8 @@ import (
 
 const selectRows = "SELECT sequence, kind, tenant, session, exchanges, document, sum FROM outbox "
 
-// Read returns the rows with sequence numbers from after+1 to until, in order. The list ends when the
-// documents reach maxBytes, and has at least one row if such a row exists.
+// Read returns the rows with sequence numbers from after+1 to until, in order. The list ends when the documents reach
+// maxBytes, but has at least one row if there is one.
 func (b *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	rows, err := b.read(after, until, maxBytes)
 	if !errors.Is(err, errDamaged) {
@@ -26,8 +26,8 @@ func (b *Outbox) Read(after, until, maxBytes int64) ([]Row, error) {
 	return b.read(after, until, maxBytes)
 }
 
-// ReadOthers returns rows as Read does, without the rows of some tenants, and the sequence number of the last row that
-// was read or left out.
+// ReadOthers is like Read, but leaves out the rows of the given tenants. last is the sequence number of the last row
+// that was read or left out.
 func (b *Outbox) ReadOthers(after, until, maxBytes int64, tenants []string) (rows []Row, last int64, err error) {
 	names, err := json.Marshal(tenants)
 	if err != nil {
@@ -47,12 +47,12 @@ func (b *Outbox) ReadOthers(after, until, maxBytes int64, tenants []string) (row
 	return rows, until, nil
 }
 
-// read reads the rows after one sequence number and up to another, up to about maxBytes bytes.
+// read is like Read, but returns errDamaged for a damaged file.
 func (b *Outbox) read(after, until, maxBytes int64) (rows []Row, err error) {
 	return b.readWhere("", after, until, maxBytes)
 }
 
-// readWhere reads the rows for which a further condition holds.
+// readWhere is like read, for rows that satisfy a further SQL condition. args are the parameters of the condition.
 func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args ...string) (rows []Row, err error) {
 	b.reading.Lock()
 	defer b.reading.Unlock()
@@ -71,7 +71,7 @@ func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 		if err != nil || !more {
 			return rows, classify(err)
 		}
-		r, ok := rowOf(s)
+		r, ok := scanRow(s)
 		if !ok {
 			return nil, fmt.Errorf("%w: row %d has a wrong checksum", errDamaged, r.Sequence)
 		}
@@ -81,21 +81,21 @@ func (b *Outbox) readWhere(condition string, after, until, maxBytes int64, args 
 	return rows, nil
 }
 
-// rowOf reads a row; ok is false for a wrong checksum.
-func rowOf(s *sqlite.Stmt) (r Row, ok bool) {
+// scanRow returns the row of the queue in the present row of s; ok is false for a wrong checksum.
+func scanRow(s *sqlite.Stmt) (r Row, ok bool) {
 	r = Row{
-		Sequence: s.ColumnInt64(0), Kind: Kind(s.ColumnInt64(1)), Tenant: s.ColumnText(2), Session: idOf(s, 3),
-		Exchanges: s.ColumnInt64(4), Document: blob(s, 5),
+		Sequence: s.ColumnInt64(0), Kind: Kind(s.ColumnInt64(1)), Tenant: s.ColumnText(2), Session: scanID(s, 3),
+		Exchanges: s.ColumnInt64(4), Document: scanBlob(s, 5),
 	}
-	return r, r.sum() == s.ColumnInt64(6)
+	return r, r.checksum() == s.ColumnInt64(6)
 }
 
-func idOf(s *sqlite.Stmt, col int) (id SessionID) {
+func scanID(s *sqlite.Stmt, col int) (id SessionID) {
 	s.ColumnBytes(col, id[:])
 	return id
 }
 
-func blob(s *sqlite.Stmt, col int) []byte {
+func scanBlob(s *sqlite.Stmt, col int) []byte {
 	b := make([]byte, s.ColumnLen(col))
 	s.ColumnBytes(col, b)
 	return b

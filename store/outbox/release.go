@@ -8,9 +8,9 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Advance records that the store has the rows up to a sequence number, with the given number of
-// exchanges. refused is the number of these exchanges that count as dropped, by reason. The next write
-// stores the change of the account.
+// Advance records that the store has the rows up to a sequence number. exchanges is the number of exchanges in these
+// rows since the last call. refused is the number of these exchanges that the store has not stored, by reason; they
+// count as dropped. The next write stores the change of the account.
 func (b *Outbox) Advance(sequence, exchanges int64, refused map[string]int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -20,11 +20,11 @@ func (b *Outbox) Advance(sequence, exchanges int64, refused map[string]int64) {
 	n.Stored += exchanges
 	for reason, lost := range refused {
 		n.Stored -= lost
-		n.drop(reason, lost)
+		n.addDropped(reason, lost)
 	}
 }
 
-// DropIncomplete counts incomplete turns as damaged, because their stubs cannot be read.
+// DropIncomplete counts a number of incomplete turns as dropped, because their stubs cannot be read.
 func (b *Outbox) DropIncomplete(turns int64) {
 	if turns == 0 {
 		return
@@ -32,12 +32,11 @@ func (b *Outbox) DropIncomplete(turns int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.counts.Incomplete -= turns
-	b.counts.drop(DroppedDamaged, turns)
+	b.counts.addDropped(DroppedDamaged, turns)
 }
 
-// CountBypassed records exchanges that the store got without a row in the queue, and the turns that ended
-// with these exchanges (fields Ended, Dropped and Scrub of f). The next successful write stores the
-// change.
+// CountBypassed records exchanges that were delivered to the store without a row in the queue. The fields Ended,
+// Dropped and Scrub of f describe the turns of these exchanges. The change is stored by the next successful write.
 func (b *Outbox) CountBypassed(exchanges int64, f *Flush) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,12 +48,12 @@ func (b *Outbox) CountBypassed(exchanges int64, f *Flush) {
 		}
 		b.bypassed.Dropped[reason] += n
 	}
-	b.scrub = b.scrub || f.Scrub
-	_ = b.write(func() error { return b.transact(func() error { return nil }) }) // the next write tries again
+	b.needsScrub = b.needsScrub || f.Scrub
+	_ = b.writeWithRepair(func() error { return b.transact(func() error { return nil }) }) // the next write tries again
 }
 
-// Release writes the account, and deletes the rows up to the sequence number safe, which the store
-// cannot lose any more. On a full disk Release deletes the ballast to get space.
+// Release writes the account, and deletes the rows up to the sequence number safe, which the store can no longer lose.
+// If the disk is full, Release first deletes the ballast to get space.
 func (b *Outbox) Release(safe int64) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -65,47 +64,47 @@ func (b *Outbox) Release(safe int64) error {
 	deleteRows := func() error {
 		return b.transact(func() (err error) {
 			b.counts.Released = max(safe, b.counts.Released)
-			if released, err = b.shares.sum(b.writer, "sequence <= ?", safe); err != nil {
+			if released, err = b.shares.bytesByTenant(b.writer, "sequence <= ?", safe); err != nil {
 				return err
 			}
 			return execute(b.writer, "DELETE FROM outbox WHERE sequence <= ?", safe)
 		})
 	}
-	err := b.write(deleteRows)
+	err := b.writeWithRepair(deleteRows)
 	if errors.Is(err, ErrFull) {
 		b.dropBallast()
-		err = b.write(deleteRows)
+		err = b.writeWithRepair(deleteRows)
 	}
 	if err == nil {
 		b.shares.remove(released)
 	}
-	if err == nil && !b.ballast {
+	if err == nil && !b.hasBallast {
 		b.shrink()
 		_ = b.makeBallast() // tried again before each write
 	}
-	if err == nil && b.ballast { // without the ballast the disk is full, and a scrub needs space
-		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both. In an
-		// idle queue SQLite never does. An empty queue therefore requests a scrub.
-		rows, failed := number(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
-		b.scrub = b.scrub || failed == nil && rows == 0
+	if err == nil && b.hasBallast { // if the ballast is missing, the disk is full, and a scrub needs space
+		// Deleted text stays in unused pages and in the write-ahead log until SQLite reuses both, which never happens
+		// in an idle queue. An empty queue is therefore scrubbed.
+		rows, failed := queryInt(b.writer, "SELECT count(*) FROM (SELECT 1 FROM outbox LIMIT 1)")
+		b.needsScrub = b.needsScrub || failed == nil && rows == 0
 	}
 	return err
 }
 
-// Rewind makes every remaining row undelivered. Call Rewind after the store has lost data.
+// Rewind makes every remaining row undelivered. It is called after the store has lost data.
 func (b *Outbox) Rewind() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.write(func() error { return b.transact(b.rewind) })
+	return b.writeWithRepair(func() error { return b.transact(b.rewind) })
 }
 
-// rewind makes the rows undelivered, in the transaction of the caller.
+// rewind makes every remaining row undelivered. The caller has started a transaction.
 func (b *Outbox) rewind() error {
-	exchanges, err := number(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", b.counts.Delivered)
+	exchanges, err := queryInt(b.writer, "SELECT coalesce(sum(exchanges), 0) FROM outbox WHERE sequence <= ?", b.counts.Delivered)
 	if err != nil {
 		return err
 	}
-	first, err := number(b.writer, "SELECT coalesce(min(sequence), 0) FROM outbox")
+	first, err := queryInt(b.writer, "SELECT coalesce(min(sequence), 0) FROM outbox")
 	if err != nil {
 		return err
 	}
@@ -124,16 +123,15 @@ func (b *Outbox) Spooled() int64 {
 	return b.counts.Spooled
 }
 
-// Delivered returns the sequence number of the last row that the store has, and of the last row of the
-// queue.
+// Delivered returns the sequence numbers of the last row that the store has, and of the last row of the queue.
 func (b *Outbox) Delivered() (delivered, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.counts.Delivered, b.counts.Sequence
 }
 
-// Forget deletes the text of sessions of a tenant from the file. If ids is nil, Forget deletes the text
-// of all sessions and posts of the tenant. The account still counts undelivered exchanges.
+// Forget deletes the content of sessions of a tenant from the file. If ids is nil, Forget deletes the content of all
+// sessions of the tenant, and its posts. The account still counts undelivered exchanges.
 func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -147,20 +145,20 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	if ids != nil && len(ids) == 0 {
 		return nil
 	}
-	b.scrub = true
+	b.needsScrub = true
 	var before, after map[string]int64
-	err := b.write(func() error {
+	err := b.writeWithRepair(func() error {
 		return b.transact(func() (err error) {
 			if ids == nil {
 				if err := b.deletePosts("tenant = ?", tenant); err != nil {
 					return err
 				}
 			}
-			if before, err = b.shares.sum(b.writer, where, args...); err != nil {
+			if before, err = b.shares.bytesByTenant(b.writer, where, args...); err != nil {
 				return err
 			}
 			if err = b.forget(where, args); err == nil {
-				after, err = b.shares.sum(b.writer, where, args...)
+				after, err = b.shares.bytesByTenant(b.writer, where, args...)
 			}
 			return err
 		})
@@ -171,8 +169,8 @@ func (b *Outbox) Forget(tenant string, ids []SessionID) error {
 	return err
 }
 
-// forget deletes the delivered rows that the condition selects, and replaces the undelivered rows by
-// rows without text, so that the account still counts the exchanges of these rows.
+// forget deletes the delivered rows that a condition selects. It replaces the undelivered rows by rows of KindForgotten
+// without a document, so that the account still counts their exchanges. Stubs lose their documents, too.
 func (b *Outbox) forget(where string, args []any) error {
 	delivered := append([]any{b.counts.Delivered}, args...)
 	if err := execute(b.writer, "DELETE FROM outbox WHERE sequence <= ? AND "+where, delivered...); err != nil {
@@ -182,7 +180,7 @@ func (b *Outbox) forget(where string, args []any) error {
 	err := sqlitex.Execute(b.writer, "SELECT sequence, tenant, session, exchanges FROM outbox WHERE "+where, &sqlitex.ExecOptions{
 		Args: args, ResultFunc: func(s *sqlite.Stmt) error {
 			undelivered = append(undelivered, Row{
-				Sequence: s.ColumnInt64(0), Kind: KindForgotten, Tenant: s.ColumnText(1), Session: idOf(s, 2), Exchanges: s.ColumnInt64(3),
+				Sequence: s.ColumnInt64(0), Kind: KindForgotten, Tenant: s.ColumnText(1), Session: scanID(s, 2), Exchanges: s.ColumnInt64(3),
 			})
 			return nil
 		},
@@ -191,7 +189,7 @@ func (b *Outbox) forget(where string, args []any) error {
 		return err
 	}
 	for i := range undelivered {
-		if err := put(b.writer, &undelivered[i]); err != nil {
+		if err := insertRow(b.writer, &undelivered[i]); err != nil {
 			return err
 		}
 	}

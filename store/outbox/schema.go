@@ -17,8 +17,8 @@ const version = 1
 // applicationID marks a SQLite file as an outbox of precept: "prec" in ASCII.
 const applicationID = 0x70726563
 
-// schema creates the tables. This package assigns the sequence numbers, because SQLite starts again at
-// 1 after the table was empty. Table begun has the stubs of the turns in progress.
+// schema creates the tables. The sequence numbers are assigned by this package, because SQLite would start again at 1
+// after the table was empty. Table begun has the stubs of the turns in progress.
 const schema = `
 CREATE TABLE outbox (
 	sequence  INTEGER PRIMARY KEY,
@@ -41,7 +41,7 @@ CREATE UNIQUE INDEX optout_places ON optout_marks (place);
 CREATE TABLE meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
 `
 
-// pageBytes is the size of a page: most exchanges have 1 to 6 KiB.
+// pageBytes is the size of a page. Most exchanges have 1 to 6 KiB, and fit into one page.
 const pageBytes = 8192
 
 // The sizes to which SQLite truncates the write-ahead log after a checkpoint, in bytes.
@@ -51,11 +51,11 @@ const (
 )
 
 // settings returns the pragmas of the writing connection:
-//   - synchronous FULL: a commit is on the disk when it returns.
-//   - auto_vacuum INCREMENTAL: the file of a queue that was long shrinks in steps, also on a full disk.
-//     The pragma must come before the first table.
-//   - secure_delete FAST: deleted text is overwritten if no further page must be written for this. Tidy
-//     removes the other pages from the file after RequestScrub.
+//   - synchronous FULL: a commit returns when it is on the disk.
+//   - auto_vacuum INCREMENTAL: a file that was large can shrink in steps, even on a full disk. The pragma must be set
+//     before the first table is created.
+//   - secure_delete FAST: deleted text is overwritten if this requires no further page to be written. After
+//     RequestScrub, Tidy removes the remaining pages with deleted text from the file.
 //   - wal_autocheckpoint 1000 pages (8 MiB): with smaller steps an append costs a fifth more.
 func settings() []string {
 	return []string{
@@ -78,8 +78,8 @@ var (
 	errDamaged = errors.New("the outbox is damaged")
 )
 
-// classify wraps an error of SQLite or of the system in ErrFull or errDamaged if the error means a full
-// disk or a damaged file. Other errors get the prefix "outbox: ".
+// classify wraps an error of SQLite or of the operating system. If the error means a full disk or a damaged file, the
+// result wraps ErrFull or errDamaged. Other errors get the prefix "outbox: ".
 func classify(err error) error {
 	switch code := sqlite.ErrCode(err); {
 	case err == nil:
@@ -93,12 +93,12 @@ func classify(err error) error {
 	return fmt.Errorf("outbox: %w", err)
 }
 
-// connect opens the file for writing, and creates missing tables.
-func connect(path string) (c *sqlite.Conn, err error) {
+// openWriter opens the file for writing, and creates missing tables.
+func openWriter(path string) (c *sqlite.Conn, err error) {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		return nil, err
 	}
-	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // conversations: readable by the owner only
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) // readable by the owner only, because the file contains conversations
 	if err != nil {
 		return nil, err
 	}
@@ -119,16 +119,16 @@ func connect(path string) (c *sqlite.Conn, err error) {
 			return nil, err
 		}
 	}
-	id, err := number(c, "PRAGMA application_id")
+	id, err := queryInt(c, "PRAGMA application_id")
 	if err != nil {
 		return nil, err
 	}
-	v, err := number(c, "PRAGMA user_version")
+	v, err := queryInt(c, "PRAGMA user_version")
 	switch {
 	case err != nil:
 		return nil, err
 	case id == 0 && v == 0:
-		return c, create(c)
+		return c, createTables(c)
 	case id != applicationID:
 		return nil, fmt.Errorf("%w: the file is the database of another program", errDamaged)
 	case v > version:
@@ -137,8 +137,8 @@ func connect(path string) (c *sqlite.Conn, err error) {
 	return c, execute(c, postsTable)
 }
 
-// create makes the tables of a new file.
-func create(c *sqlite.Conn) (err error) {
+// createTables makes the tables of a new file.
+func createTables(c *sqlite.Conn) (err error) {
 	end, err := sqlitex.ImmediateTransaction(c)
 	if err != nil {
 		return err
@@ -147,8 +147,8 @@ func create(c *sqlite.Conn) (err error) {
 	return sqlitex.ExecuteScript(c, schema+postsTable+fmt.Sprintf("; PRAGMA application_id = %d; PRAGMA user_version = %d;", applicationID, version), nil)
 }
 
-// number runs a query for one integer; 0 without a row.
-func number(c *sqlite.Conn, query string, args ...any) (n int64, err error) {
+// queryInt returns the integer that a query returns; 0 means the query returns no row.
+func queryInt(c *sqlite.Conn, query string, args ...any) (n int64, err error) {
 	err = sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args, ResultFunc: func(s *sqlite.Stmt) error {
 		n = s.ColumnInt64(0)
 		return nil
@@ -156,7 +156,7 @@ func number(c *sqlite.Conn, query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// execute runs a statement without a result.
+// execute executes a statement that returns no rows.
 func execute(c *sqlite.Conn, query string, args ...any) error {
 	return sqlitex.Execute(c, query, &sqlitex.ExecOptions{Args: args})
 }

@@ -7,25 +7,26 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// 1/reservedShare of the quota is reserved for tenants with few bytes: while less than this share is free, the
-// rows of a tenant may not exceed half of the free bytes. The tenant with the most bytes then loses exchanges
-// first.
+// reservedShare is the share of the quota, 1/reservedShare, that is reserved for tenants with few bytes. While less
+// than this share is free, the rows of a tenant may not exceed half of the free bytes. The tenant with the most bytes
+// then loses exchanges first.
 const reservedShare = 8
 
-// shares are the bytes of the rows by tenant. The map holds only tenants with a row.
+// shares counts the bytes of the rows of each tenant.
 type shares struct {
-	maxBytes int64 // maximum size of the rows of one tenant; 0 means no limit
-	shared   bool  // several tenants share the quota
-	bytes    map[string]int64
+	maxBytes int64            // maximum size of the rows of one tenant; 0 means no limit
+	shared   bool             // several tenants share the quota
+	bytes    map[string]int64 // bytes of the rows by tenant; only tenants with a row have an entry
 }
 
-// enabled reports whether a limit depends on the bytes of a tenant.
-func (s *shares) enabled() bool { return s.shared || s.maxBytes > 0 }
+// isEnabled reports whether the bytes of each tenant must be counted, because a limit depends on them.
+func (s *shares) isEnabled() bool { return s.shared || s.maxBytes > 0 }
 
-// sum returns the bytes of the rows that a condition selects, by tenant.
-func (s *shares) sum(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
+// bytesByTenant returns, by tenant, the bytes of the rows that an SQL condition selects. If the bytes are not
+// counted, the result is empty.
+func (s *shares) bytesByTenant(c *sqlite.Conn, where string, args ...any) (map[string]int64, error) {
 	sums := map[string]int64{}
-	if !s.enabled() {
+	if !s.isEnabled() {
 		return sums, nil
 	}
 	err := sqlitex.Execute(c, "SELECT tenant, sum(length(document)) FROM outbox WHERE "+where+" GROUP BY tenant", &sqlitex.ExecOptions{
@@ -39,7 +40,7 @@ func (s *shares) sum(c *sqlite.Conn, where string, args ...any) (map[string]int6
 
 // add adds the bytes of rows that were written.
 func (s *shares) add(rows []Row) {
-	if !s.enabled() {
+	if !s.isEnabled() {
 		return
 	}
 	for i := range rows {
@@ -56,38 +57,38 @@ func (s *shares) remove(sums map[string]int64) {
 	}
 }
 
-// Crowding returns the tenants with at least minBytes of rows if these tenants together have at least half of the
-// bytes of all rows, and otherwise no tenant.
+// Crowding returns the tenants that each have at least minBytes of rows, if they together have at least half of the
+// bytes of all rows. Otherwise it returns none.
 func (b *Outbox) Crowding(minBytes int64) (tenants []string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	var large, all int64
+	var largeBytes, allBytes int64
 	for tenant, n := range b.shares.bytes {
-		all += n
+		allBytes += n
 		if n >= minBytes {
-			large += n
+			largeBytes += n
 			tenants = append(tenants, tenant)
 		}
 	}
-	if 2*large < all {
+	if 2*largeBytes < allBytes {
 		return nil
 	}
 	return tenants
 }
 
-// Refused holds the tenants whose exchanges the queue refuses.
+// Refused lists tenants whose new exchanges do not fit into the queue.
 type Refused struct {
 	OverQuota       map[string]bool // tenants whose exchanges do not fit into the quota of all rows
 	OverTenantQuota map[string]bool // tenants whose rows exceed the quota of one tenant
 }
 
-// Refuses returns the tenants whose exchanges among rows the queue refuses. When the queue fills up, the queue
-// refuses the tenants with the most bytes first. Without limits for tenants the result is empty: Append then
-// refuses the whole flush.
+// Refuses returns the tenants whose exchanges in rows do not fit into the queue. When the queue becomes full,
+// exchanges of the tenants with the most bytes are refused first. If the queue has no limits for tenants, the result
+// is empty, and Append may refuse the whole flush.
 func (b *Outbox) Refuses(rows []Row) (r Refused, err error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if !b.shares.enabled() || b.writer == nil {
+	if !b.shares.isEnabled() || b.writer == nil {
 		return r, nil
 	}
 	used, err := b.usedBytes()

@@ -8,11 +8,11 @@ import (
 	"zombiezen.com/go/sqlite/sqlitex"
 )
 
-// Tidy frees the unused pages of the file beyond sparePages. After RequestScrub, Tidy frees all unused
-// pages and empties the write-ahead log, because both may contain deleted text.
+// Tidy removes the unused pages beyond sparePages from the file. After RequestScrub, Tidy removes all unused pages and
+// empties the write-ahead log, because both may contain deleted text.
 func (b *Outbox) Tidy() error {
 	b.mu.Lock()
-	scrub := b.scrub
+	scrub := b.needsScrub
 	b.mu.Unlock()
 	spare := int64(sparePages)
 	if scrub {
@@ -23,7 +23,7 @@ func (b *Outbox) Tidy() error {
 		n, err := b.vacuum(spare, vacuumPages)
 		if err == nil && n == 0 && scrub {
 			if err = b.checkpoint("TRUNCATE"); err == nil {
-				b.scrub = false
+				b.needsScrub = false
 			}
 		}
 		b.mu.Unlock()
@@ -33,14 +33,14 @@ func (b *Outbox) Tidy() error {
 	}
 }
 
-// RequestScrub makes the next Tidy remove the text of deleted rows from the file.
+// RequestScrub makes the next Tidy remove the content of deleted rows from the file.
 func (b *Outbox) RequestScrub() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.scrub = true
+	b.needsScrub = true
 }
 
-// FreeSpace deletes the ballast and frees all unused pages, so that the store can write to a full disk.
+// FreeSpace deletes the ballast and removes all unused pages from the file, so that the store can write to a full disk.
 func (b *Outbox) FreeSpace() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -48,8 +48,9 @@ func (b *Outbox) FreeSpace() {
 	b.shrink()
 }
 
-// shrink frees all unused pages. On a full disk a step may write no more than the size of the deleted
-// ballast: each step frees few pages, then copies the write-ahead log into the file. The caller holds mu.
+// shrink removes all unused pages from the file, in steps. On a full disk a step must not write more than the deleted
+// ballast has freed. Each step therefore removes few pages, then copies the write-ahead log into the file. The caller
+// holds mu.
 func (b *Outbox) shrink() {
 	for {
 		n, err := b.vacuum(0, ballastBytes/pageBytes/4)
@@ -59,10 +60,10 @@ func (b *Outbox) shrink() {
 	}
 }
 
-// vacuum frees at most maxPages unused pages, leaves spare unused pages in the file, and returns the
-// number of freed pages. The caller holds mu.
+// vacuum removes at most maxPages unused pages from the file, leaves spare unused pages there, and returns the number
+// of removed pages. The caller holds mu.
 func (b *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
-	free, err := number(b.writer, "PRAGMA freelist_count")
+	free, err := queryInt(b.writer, "PRAGMA freelist_count")
 	if err != nil || free <= spare {
 		return 0, err
 	}
@@ -70,11 +71,11 @@ func (b *Outbox) vacuum(spare, maxPages int64) (n int64, err error) {
 	return n, sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA incremental_vacuum(%d)", n), nil)
 }
 
-// checkpointForBallast copies the write-ahead log into the file if the log holds more new pages than
-// half of the ballast. Without this step a full disk cannot be emptied: the log shrinks only if the file
-// can grow by these pages. The caller holds mu.
+// checkpointForBallast copies the write-ahead log into the file if the new pages in the log take more than half of the
+// ballast. Otherwise rows could not be deleted on a full disk: the log shrinks only if the file can grow by its new
+// pages, and the space for this is that of the ballast. The caller holds mu.
 func (b *Outbox) checkpointForBallast() error {
-	pages, err := number(b.writer, "PRAGMA page_count")
+	pages, err := queryInt(b.writer, "PRAGMA page_count")
 	if err != nil {
 		return err
 	}
@@ -85,8 +86,8 @@ func (b *Outbox) checkpointForBallast() error {
 	return sqlitex.ExecuteTransient(b.writer, "PRAGMA wal_checkpoint(PASSIVE)", nil)
 }
 
-// trimLog truncates the write-ahead log to trimmedLog, which suffices for the account, to get space for
-// the ballast. The caller holds mu.
+// trimLog truncates the write-ahead log to trimmedLog bytes, to get space for the ballast. This size suffices to write
+// the account. The caller holds mu.
 func (b *Outbox) trimLog() error {
 	limit := func(n int) error {
 		return sqlitex.ExecuteTransient(b.writer, fmt.Sprintf("PRAGMA journal_size_limit = %d", n), nil)
@@ -97,18 +98,18 @@ func (b *Outbox) trimLog() error {
 	return errors.Join(b.setMeta("trimmed", b.now().String()), limit(logBytes)) // SQLite truncates the log at a commit
 }
 
-// checkpoint copies the write-ahead log into the file. Mode RESTART reuses the log from its start, mode
-// TRUNCATE empties the log. Another process that reads the file makes checkpoint return an error.
+// checkpoint copies the write-ahead log into the file. After mode RESTART, SQLite writes the log from its start. Mode
+// TRUNCATE also empties the log. If another process is reading the file, checkpoint returns an error.
 func (b *Outbox) checkpoint(mode string) error {
-	busy, err := number(b.writer, "PRAGMA wal_checkpoint("+mode+")")
+	busy, err := queryInt(b.writer, "PRAGMA wal_checkpoint("+mode+")")
 	if err == nil && busy != 0 {
 		err = errors.New("outbox: another program is reading the file; the write-ahead log is written back later")
 	}
 	return err
 }
 
-// ensureBallast creates the ballast if the ballast is missing, and keeps the write-ahead log small
-// enough for the ballast. The caller holds mu.
+// ensureBallast creates the ballast if it is missing, and keeps the write-ahead log small enough for the size of the
+// ballast. The caller holds mu.
 func (b *Outbox) ensureBallast() error {
 	err := b.makeBallast()
 	if err != nil && b.trimLog() == nil {
@@ -138,17 +139,17 @@ func (b *Outbox) checkQuota(f *Flush) error {
 	return nil
 }
 
-// usedBytes returns the number of bytes in used pages. The caller holds mu.
+// usedBytes returns the size of the used pages. The caller holds mu.
 func (b *Outbox) usedBytes() (int64, error) {
-	all, err := number(b.writer, "PRAGMA page_count")
+	all, err := queryInt(b.writer, "PRAGMA page_count")
 	if err != nil {
 		return 0, err
 	}
-	free, err := number(b.writer, "PRAGMA freelist_count")
+	free, err := queryInt(b.writer, "PRAGMA freelist_count")
 	return (all - free) * pageBytes, err
 }
 
-// Bytes returns the number of bytes that the rows take on the disk.
+// Bytes returns the number of bytes that the rows take on the disk; 0 after an error.
 func (b *Outbox) Bytes() int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -162,15 +163,15 @@ func (b *Outbox) Bytes() int64 {
 	return n
 }
 
-// BallastSuffix is the suffix of the ballast: a file beside the queue that reserves ballastBytes of disk
-// space for deletions on a full disk.
+// BallastSuffix is the suffix of the ballast, a file beside the queue. It reserves ballastBytes of disk space, so that
+// rows can be deleted on a full disk.
 const BallastSuffix = "-ballast"
 
 const ballastBytes = 2 << 20
 
-// makeBallast creates the ballast unless the ballast exists. The caller holds mu.
+// makeBallast creates the ballast unless it exists. The caller holds mu.
 func (b *Outbox) makeBallast() error {
-	if b.ballast {
+	if b.hasBallast {
 		return nil
 	}
 	path := b.path + BallastSuffix
@@ -178,16 +179,16 @@ func (b *Outbox) makeBallast() error {
 		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
 			return errors.Join(err, os.Remove(path)) // a shorter file would reserve too little
 		}
-		b.ballast = true
-		b.writeHint()
+		b.hasBallast = true
+		b.writeAccountCopy()
 	}
-	b.ballast = true
+	b.hasBallast = true
 	return nil
 }
 
 // dropBallast deletes the ballast. The caller holds mu.
 func (b *Outbox) dropBallast() {
-	if b.ballast {
-		b.ballast = os.Remove(b.path+BallastSuffix) != nil
+	if b.hasBallast {
+		b.hasBallast = os.Remove(b.path+BallastSuffix) != nil
 	}
 }

@@ -122,8 +122,8 @@ func earlier(a, b string) string {
 	return strconv.FormatInt(min(parseInt(a), parseInt(b)), 10)
 }
 
-// findOld returns the keyspaces with old sessions that the Cooler has not checked. positions holds the group's position in
-// each of their streams that has the group, and streams is the number of their streams.
+// findOld returns the keyspaces with old sessions that the Cooler has not checked. positions holds the group's
+// position in each of their streams that has the group, and streams is the number of their streams.
 func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.Time) (old []keyspace, positions map[string]string, streams int, err error) {
 	err = k.store.do(ctx, "cool", func(c client) error {
 		first, err := piped(ctx, c, keyspaces, func(p goredis.Pipeliner, ks keyspace) *goredis.StringSliceCmd {
@@ -144,10 +144,10 @@ func (k *Cooler) findOld(ctx context.Context, keyspaces []keyspace, before time.
 	return old, positions, streams, err
 }
 
-// coolKeyspace deletes the exchanges of the old sessions of a keyspace. position is the group's position in the stream of
-// samples: the group acknowledges a stream in order, so that all entries up to position have been exported. The exchanges
-// of a session stay while the session waits for the group or for a settlement. waits is a time before which no session
-// waits; "" means no session waits.
+// coolKeyspace deletes the exchanges of the old sessions of a keyspace. position is the group's position in the
+// stream of samples: the group acknowledges a stream in order, so that all entries up to position have been exported.
+// The exchanges of a session stay while the session waits for the group or for a settlement. waits is a time before
+// which no session waits; "" means no session waits.
 func (k *Cooler) coolKeyspace(ctx context.Context, ks keyspace, position string, before time.Time) (exchanges int, waits string, err error) {
 	ms, seq, _ := strings.Cut(position, "-")
 	from, last, same := k.position(ks), "", int64(0) // same is the number of sessions that were last seen at the time from, up to the session last
