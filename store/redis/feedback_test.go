@@ -23,9 +23,9 @@ func postScore(t *testing.T, s *redis.Store, n int, name string, score float64) 
 	}
 }
 
-// feedbackOfOpenSessions returns a page of OpenFeedback as text ("2: a e, 1: b" are the entries a and e of session 2 and the
+// openFeedbackText returns a page of OpenFeedback as text ("2: a e, 1: b" are the entries a and e of session 2 and the
 // entry b of session 1), and the position after the page.
-func feedbackOfOpenSessions(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
+func openFeedbackText(t *testing.T, s *redis.Store, after string, limit int) (string, string) {
 	t.Helper()
 	rows, entries, last, err := s.OpenFeedback(t.Context(), "default", after, limit)
 	if err != nil || len(rows) != len(entries) {
@@ -59,7 +59,7 @@ func TestOpenFeedbackIsReadInOrder(t *testing.T) {
 	}
 	check := func(moment, after string, limit int, want string) string {
 		t.Helper()
-		got, last := feedbackOfOpenSessions(t, s, after, limit)
+		got, last := openFeedbackText(t, s, after, limit)
 		if got != want {
 			t.Errorf("%s: got page %q, want %q", moment, got, want)
 		}

@@ -14,21 +14,20 @@ import (
 	"precept/internal/session"
 )
 
-// conn is one connection to the file. The pool of connections in Store ensures that one goroutine
-// uses a connection at a time.
+// conn is one connection to the file. Only one goroutine at a time may use a connection, as the pool of connections in
+// Store ensures.
 //
 // Statements run inside do. After the first statement that fails, and after the end of the context of
-// do, all later statements have no effect and return no rows, and do returns the error. The code
-// between the statements therefore checks no errors, unless the code depends on the result of a
-// statement.
+// do, all later statements have no effect and return no rows, and do returns the error. Code that executes several
+// statements therefore need not check errors between them, unless it depends on the result of a statement.
 //
 // docs/decisions/0052-sqlite-driver.md compares this layer with database/sql and with the driver of
 // modernc.org/sqlite.
 type conn struct {
 	db         *sqlite.Conn
-	interrupts bool            // interrupt a running statement when ctx ends
-	ctx        context.Context // context of the running do
-	err        error           // first failure in the running do
+	interrupts bool            // a running statement is interrupted when ctx ends
+	ctx        context.Context // context of the present call of do
+	err        error           // first failure in the present call of do
 }
 
 // connect opens a connection and runs the settings, a script of PRAGMA statements.
@@ -36,9 +35,9 @@ type conn struct {
 // SQLite's own wait for locks is switched off, because this wait does not end with the context. Store.retry
 // waits instead.
 //
-// SetDefensive of zombiezen v1.4.2 is not used. SetDefensive passes one of two variable arguments, so that
-// SQLite reads the second argument behind the allocated memory and writes an integer to the address found
-// there: on 16 cores the process crashed with a fault, or statements were damaged.
+// SetDefensive of zombiezen v1.4.2 must not be used. It passes only one of two variable arguments. SQLite then reads
+// the second argument behind the allocated memory, and writes an integer to the address that it finds there. On 16
+// cores the process crashed, or statements were damaged.
 func connect(ctx context.Context, uri, settings string) (*conn, error) {
 	db, err := sqlite.OpenConn(uri, sqlite.OpenReadWrite, sqlite.OpenCreate, sqlite.OpenURI)
 	if err != nil {
@@ -54,7 +53,7 @@ func connect(ctx context.Context, uri, settings string) (*conn, error) {
 
 func (c *conn) close() error { return c.db.Close() }
 
-// do runs fn and returns the first failure of the statements in fn.
+// do runs fn, and returns the first failure of the statements that fn executes.
 func (c *conn) do(ctx context.Context, fn func()) error {
 	c.ctx, c.err = ctx, nil
 	if c.interrupts {
@@ -68,7 +67,8 @@ func (c *conn) do(ctx context.Context, fn func()) error {
 	return c.err
 }
 
-// fail records the first failure. An interrupted statement fails with the error of the context.
+// fail records err unless a failure is recorded already. For an interrupted statement it records the error of the
+// context.
 func (c *conn) fail(err error) {
 	if c.err != nil || err == nil {
 		return
@@ -79,16 +79,16 @@ func (c *conn) fail(err error) {
 	c.err = err
 }
 
-// alive reports whether no statement has failed and the context has not ended.
-func (c *conn) alive() bool {
+// canContinue reports whether no statement has failed and the context has not ended.
+func (c *conn) canContinue() bool {
 	c.fail(c.ctx.Err())
 	return c.err == nil
 }
 
-// prepare returns the statement with bound arguments, or nil after a failure. The connection caches
-// prepared statements. All queries are constants of this package, so that the cache stays small.
+// prepare returns a statement with bound arguments, or nil after a failure. The connection caches
+// prepared statements. The cache stays small, because all queries are constants of this package.
 func (c *conn) prepare(query string, args []any) *sqlite.Stmt {
-	if !c.alive() {
+	if !c.canContinue() {
 		return nil
 	}
 	stmt, err := c.db.Prepare(query)
@@ -111,9 +111,9 @@ func (c *conn) finish(stmt *sqlite.Stmt) {
 	c.fail(stmt.ClearBindings())
 }
 
-// exec runs a statement and returns the number of rows that the statement changed.
+// exec executes a statement, and returns the number of rows that the statement changed.
 func (c *conn) exec(query string, args ...any) int64 {
-	for range c.rows(query, args...) { // a PRAGMA may return rows
+	for range c.query(query, args...) { // a PRAGMA may return rows
 	}
 	if c.err != nil {
 		return 0
@@ -121,7 +121,7 @@ func (c *conn) exec(query string, args ...any) int64 {
 	return int64(c.db.Changes())
 }
 
-// insert runs a statement that adds a row, and returns the row number.
+// insert executes a statement that adds a row, and returns the number of the row.
 func (c *conn) insert(query string, args ...any) int64 {
 	if c.exec(query, args...); c.err != nil {
 		return 0
@@ -129,9 +129,9 @@ func (c *conn) insert(query string, args ...any) int64 {
 	return c.db.LastInsertRowID()
 }
 
-// script runs several statements, which the connection does not cache.
+// script executes several statements, which are not cached.
 func (c *conn) script(text string) {
-	for text = strings.TrimSpace(text); text != "" && c.alive(); {
+	for text = strings.TrimSpace(text); text != "" && c.canContinue(); {
 		stmt, rest, err := c.db.PrepareTransient(text)
 		if err != nil {
 			c.fail(err)
@@ -146,7 +146,7 @@ func (c *conn) script(text string) {
 	}
 }
 
-// rollback ends an open transaction, even after a failure.
+// rollback rolls back an open transaction, even after a failure.
 func (c *conn) rollback() error {
 	if c.db.AutocommitEnabled() {
 		return nil // SQLite itself rolls back after some failures
@@ -159,16 +159,15 @@ func (c *conn) rollback() error {
 	return errors.Join(err, stmt.Reset())
 }
 
-// rows returns the rows of a query. A row is valid until the next row; values that scan has copied stay
-// valid.
-func (c *conn) rows(query string, args ...any) iter.Seq[row] {
+// query returns the rows of a query. A row is valid until the next row is read. Values that scan has copied stay valid.
+func (c *conn) query(query string, args ...any) iter.Seq[row] {
 	return func(yield func(row) bool) {
 		stmt := c.prepare(query, args)
 		if stmt == nil {
 			return
 		}
 		defer c.finish(stmt)
-		for c.alive() {
+		for c.canContinue() {
 			more, err := stmt.Step()
 			if c.fail(err); !more || !yield(row{stmt: stmt}) {
 				return
@@ -186,8 +185,8 @@ type row struct {
 // skip returns the row without its first n columns.
 func (r row) skip(n int) row { return row{r.stmt, r.from + n} }
 
-// scan copies the first columns into dest, by the types of dest (see bind). A column of another
-// type, such as a NULL, reads as zero.
+// scan copies the first columns into the variables of dest, as values of their types (see bind). A column of another
+// type, such as a NULL, is read as zero.
 func (r row) scan(dest ...any) {
 	for i, d := range dest {
 		col := r.from + i
@@ -220,8 +219,8 @@ func (r row) scan(dest ...any) {
 	}
 }
 
-// row returns a query for one row.
-func (c *conn) row(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
+// queryRow returns a query for one row.
+func (c *conn) queryRow(query string, args ...any) rowQuery { return rowQuery{c, query, args} }
 
 // rowQuery is a query for one row. Its method scan runs the query.
 type rowQuery struct {
@@ -233,29 +232,28 @@ type rowQuery struct {
 // scan runs the query, reads the first row into dest, and reports whether a row exists. Without a row,
 // dest is unchanged.
 func (q rowQuery) scan(dest ...any) bool {
-	for r := range q.c.rows(q.query, q.args...) {
+	for r := range q.c.query(q.query, q.args...) {
 		r.scan(dest...)
 		return true
 	}
 	return false
 }
 
-// integer returns the integer in the first row of a query. The result is 0 for NULL and if there is no row.
-func (c *conn) integer(query string, args ...any) (n int64) {
-	c.row(query, args...).scan(&n)
+// queryInt returns the integer in the first row of a query; 0 means NULL, zero or no row.
+func (c *conn) queryInt(query string, args ...any) (n int64) {
+	c.queryRow(query, args...).scan(&n)
 	return n
 }
 
-// blob returns the blob in the first row of a query. The result is nil if there is no row, and not nil
-// for an empty blob.
-func (c *conn) blob(query string, args ...any) (v []byte) {
-	if !c.row(query, args...).scan(&v) {
+// queryBlob returns the blob in the first row of a query. Only if there is no row, the result is nil.
+func (c *conn) queryBlob(query string, args ...any) (v []byte) {
+	if !c.queryRow(query, args...).scan(&v) {
 		return nil
 	}
 	return notNull(v)
 }
 
-// notNull returns b, or an empty blob if b is nil, which would be stored as NULL.
+// notNull returns b, or an empty slice if b is nil, because nil would be stored as NULL.
 func notNull(b []byte) []byte {
 	if b == nil {
 		return []byte{}
@@ -263,8 +261,8 @@ func notNull(b []byte) []byte {
 	return b
 }
 
-// bind sets an argument of a statement. Times are stored in microseconds. Floats are stored as their
-// bits, so that a stored float never changes.
+// bind sets an argument of a statement. A time is stored as Unix microseconds. A float is stored as the integer with
+// the same bits, so that its value never changes.
 func bind(stmt *sqlite.Stmt, index int, v any) {
 	switch v := v.(type) {
 	case int64:
@@ -294,6 +292,6 @@ func bind(stmt *sqlite.Stmt, index int, v any) {
 	}
 }
 
-// micros and fromMicros convert between a time and the stored value, also for the zero time.
+// micros and fromMicros convert between a time and Unix microseconds, also for the zero time.
 func micros(t time.Time) int64     { return t.UnixMicro() }
 func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }

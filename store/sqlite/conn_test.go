@@ -23,15 +23,15 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 	const put = "INSERT INTO meta(key, value) VALUES(?, x'01')"
 	rows := 0
 	err := s.update(t.Context(), "test", func(x *tx) {
-		if got := fmt.Sprint(x.db.exec(put, "a"), x.db.integer("SELECT count(*) FROM meta")); got != "1 1" {
+		if got := fmt.Sprint(x.db.exec(put, "a"), x.db.queryInt("SELECT count(*) FROM meta")); got != "1 1" {
 			t.Errorf("changed rows and count before the error: got %s, want 1 1", got)
 		}
 		x.db.exec("no sql")
 		x.db.script("INSERT INTO meta(key, value) VALUES('b', x'01')")
-		for range x.db.rows("SELECT 1") {
+		for range x.db.query("SELECT 1") {
 			rows++
 		}
-		if got := fmt.Sprint(rows, x.db.exec(put, "c"), x.db.insert(put, "d"), x.db.integer("SELECT 1"), x.db.blob("SELECT x'01'") == nil); got != "0 0 0 0 true" {
+		if got := fmt.Sprint(rows, x.db.exec(put, "c"), x.db.insert(put, "d"), x.db.queryInt("SELECT 1"), x.db.queryBlob("SELECT x'01'") == nil); got != "0 0 0 0 true" {
 			t.Errorf("rows, exec, insert, integer and blob == nil after the error: got %s, want 0 0 0 0 true", got)
 		}
 		x.db.fail(errors.New("a later error"))
@@ -40,7 +40,7 @@ func TestFirstErrorEndsTheTransaction(t *testing.T) {
 		t.Errorf("update: got error %v, want the error of the first failed statement", err)
 	}
 	err = s.update(t.Context(), "test", func(x *tx) {
-		if n := x.db.integer("SELECT count(*) FROM meta"); n != 0 {
+		if n := x.db.queryInt("SELECT count(*) FROM meta"); n != 0 {
 			t.Errorf("the failed transaction stored %d values, want none", n)
 		}
 		x.db.exec(put, "e")
@@ -58,7 +58,7 @@ func TestContextEndsTheTransaction(t *testing.T) {
 	err := s.update(ctx, "test", func(x *tx) {
 		x.db.exec("INSERT INTO meta(key, value) VALUES('a', x'01')")
 		cancel()
-		if x.db.integer("SELECT 1") != 0 {
+		if x.db.queryInt("SELECT 1") != 0 {
 			t.Error("a query after the end of the context returned a row, want none")
 		}
 	})
@@ -112,7 +112,7 @@ func TestValuesRoundTrip(t *testing.T) {
 		out, err := read(t.Context(), s, func(c *conn) (v values) {
 			var f float64
 			var blob []byte
-			c.row("SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?", in.n, in.i, in.day, in.yes, math.Float64frombits(in.f), in.at, in.word, []byte(in.blob), in.id).
+			c.queryRow("SELECT ?, ?, ?, ?, ?, ?, ?, ?, ?", in.n, in.i, in.day, in.yes, math.Float64frombits(in.f), in.at, in.word, []byte(in.blob), in.id).
 				scan(&v.n, &v.i, &v.day, &v.yes, &f, &v.at, &v.word, &blob, &v.id)
 			v.f, v.blob = math.Float64bits(f), string(blob)
 			return v
@@ -129,16 +129,16 @@ func TestMissingNullAndEmptyValuesDiffer(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	_, err := read(t.Context(), s, func(c *conn) (none int) {
 		n := int64(7)
-		if c.row("SELECT 1 WHERE false").scan(&n) || n != 7 {
+		if c.queryRow("SELECT 1 WHERE false").scan(&n) || n != 7 {
 			t.Errorf("variable after the scan of a missing row: got %d, want 7 unchanged", n)
 		}
-		if n := c.integer("SELECT NULL"); n != 0 {
+		if n := c.queryInt("SELECT NULL"); n != 0 {
 			t.Errorf("NULL reads as %d, want 0", n)
 		}
-		if v := c.blob("SELECT 1 WHERE false"); v != nil {
+		if v := c.queryBlob("SELECT 1 WHERE false"); v != nil {
 			t.Errorf("a missing blob reads as %v, want nil", v)
 		}
-		if v := c.blob("SELECT x''"); v == nil {
+		if v := c.queryBlob("SELECT x''"); v == nil {
 			t.Error("an empty blob reads as nil, want an empty blob")
 		}
 		return none

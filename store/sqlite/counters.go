@@ -20,25 +20,23 @@ func appliedDest(a *session.Applied) []any {
 	return []any{&a.Version, &a.Rewarded, &a.Reward, &a.Tier, &a.Frozen}
 }
 
-// Applied returns the settled state of a session, the zero Applied before the first settlement.
+// Applied returns the settled state of a session; the zero Applied means the session was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (a session.Applied) {
-		c.row("SELECT "+appliedColumns+" FROM settled WHERE sid = ?", sid).scan(appliedDest(&a)...)
+		c.queryRow("SELECT "+appliedColumns+" FROM settled WHERE sid = ?", sid).scan(appliedDest(&a)...)
 		return a
 	})
 }
 
-// Settle applies each step whose session has version From: the deltas are added to the counters, and
-// To with version From+1 becomes the settled state. A step from version 0 also closes the session.
-// Settle reports for each step whether the step was applied. For a step that was not applied, the
-// caller reads Applied and computes the step again. All steps run in one transaction, in order, so that
-// a batch may hold several steps of a session.
+// Settle applies each step whose session has version From. The deltas of the step are added to the counters, and To,
+// with version From+1, becomes the settled state. A step from version 0 also closes the session. Settle reports for
+// each step whether the step was applied. If a step was not applied, the caller reads Applied and computes the step
+// again. All steps run in one transaction, in order, so that steps may contain several steps of a session.
 //
-// An error means that no step was applied, except that the end of the context during the commit
-// leaves the result open: the versions make a repetition safe.
+// After an error no step was applied, with one exception: if the context ended during the commit, the steps may have
+// been applied. All steps can be repeated safely, because of the versions.
 //
-// An applied step removes the session from Unsettled, unless feedback arrived that the step does
-// not include.
+// An applied step removes the session from Unsettled, unless feedback arrived that the step does not include.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	applied := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) {
@@ -57,11 +55,11 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 	return applied, nil
 }
 
-// settle stores the settled state of one step if the version matches, and reports whether the version
-// matches.
+// settle stores the settled state of one step, and reports whether it did. It does nothing if the session has another
+// version.
 func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	sid := t.findOrAdd(sessionKey{tenant, step.ID}, fromMicros(0)).sid
-	if t.db.integer("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
+	if t.db.queryInt("SELECT version FROM settled WHERE sid = ?", sid) != step.From {
 		return false
 	}
 	state := step.To
@@ -75,9 +73,9 @@ func (t *tx) settle(tenant int64, step session.Settlement) bool {
 	return true
 }
 
-// cell is one field of a counter row. A row holds the fields of one scope and day, sorted by name,
-// without zeros, each as its name and a zigzag varint. Go adds the values, because SQL turns a sum that
-// overflows into a float.
+// cell is one field of a counter row. A counter row holds the fields of one scope and day, sorted by name, without
+// zeros. Each field is encoded as its name and a zigzag varint. The values are added in Go, because SQL turns a sum
+// that overflows into a float.
 type cell struct {
 	field string
 	value int64
@@ -93,7 +91,8 @@ type rowKey struct {
 // sums adds up the deltas of a batch, so that each counter row is read and written once.
 type sums struct {
 	rows map[rowKey]*[]cell
-	// last are the cells of lastKey, the row of the last delta. Neighbouring deltas often have one row.
+	// last has the cells of lastKey, the row of the last delta. Neighbouring deltas often belong to the same row, and
+	// then need no look-up in rows.
 	last    *[]cell
 	lastKey rowKey
 }
@@ -113,8 +112,8 @@ func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	}
 }
 
-// addCell adds a cell to cells sorted by name. For the few cells of a row, insertion into a list costs
-// less than a map.
+// addCell adds a cell to cells, which are sorted by name. For the few cells of a row, a sorted list is faster than a
+// map.
 func addCell(cells []cell, c cell) []cell {
 	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
 	if found {
@@ -136,7 +135,7 @@ func (s *sums) store(t *tx) {
 
 // addRow adds cells to a counter row.
 func (t *tx) addRow(k rowKey, cells []cell) {
-	old := t.db.blob("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
+	old := t.db.queryBlob("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, k.day)
 	t.db.cells(k.scope, old, func(c cell) { cells = addCell(cells, c) })
 	v := packCells(cells)
 	switch {
@@ -149,7 +148,7 @@ func (t *tx) addRow(k rowKey, cells []cell) {
 	}
 }
 
-// cells calls fn for the cells of a counter row.
+// cells calls fn with each cell of an encoded counter row, and records a failure if the row does not decode.
 func (c *conn) cells(scope string, v []byte, fn func(cell)) {
 	if err := eachCell(v, fn); err != nil {
 		c.fail(fmt.Errorf("counters of %q: %w", scope, err))
@@ -188,11 +187,11 @@ func eachCell(b []byte, fn func(cell)) error {
 	return nil
 }
 
-// Counters lists the counters of a tenant, sorted by scope, field and day, without zeros.
+// Counters returns the non-zero counters of a tenant, sorted by scope, field and day.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
 		names := map[string]string{} // all rows share a few dozen names
-		for r := range c.rows("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", n) {
+		for r := range c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", n) {
 			var k trial.Key
 			var v []byte
 			r.scan(&k.Scope, &k.Day, &v)
@@ -211,8 +210,8 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, err
 	})
 }
 
-// Raise sets each maximum of a tenant to the given value if the value is greater. Calls of Raise may be
-// repeated and reordered.
+// Raise sets each maximum of a tenant to the given value, if this value is greater. Repeated and reordered calls have
+// the same result.
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
 		return nil
@@ -226,10 +225,10 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 	})
 }
 
-// Maxima lists the maxima of a tenant, sorted by scope, field and day.
+// Maxima returns the maxima of a tenant, sorted by scope, field and day.
 func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) (list []trial.Delta) {
-		for r := range c.rows("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", n) {
+		for r := range c.query("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day", n) {
 			var d trial.Delta
 			r.scan(&d.Key.Scope, &d.Key.Field, &d.Key.Day, &d.Value)
 			list = append(list, d)
@@ -238,25 +237,25 @@ func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error
 	})
 }
 
-// Priors returns the newest priors. version is 0 if no replica has published priors.
+// Priors returns the newest priors of a tenant and their version; 0 means there are none.
 func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
 	type versioned struct {
 		version int64
 		data    []byte
 	}
 	v, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (v versioned) {
-		c.row("SELECT version, data FROM priors WHERE tenant = ?", n).scan(&v.version, &v.data)
+		c.queryRow("SELECT version, data FROM priors WHERE tenant = ?", n).scan(&v.version, &v.data)
 		return v
 	})
 	return v.version, v.data, err
 }
 
-// PutPriors publishes priors as version from+1 if from is the current version. ok reports whether from
-// is the current version.
+// PutPriors stores priors as version from+1, and reports whether it did. It does nothing if from is not the current
+// version.
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	err = s.update(ctx, "put priors", func(t *tx) {
 		n := t.tenant(tenant)
-		if ok = t.db.integer("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
+		if ok = t.db.queryInt("SELECT version FROM priors WHERE tenant = ?", n) == from; ok {
 			t.db.exec("INSERT OR REPLACE INTO priors(tenant, version, data) VALUES(?, ?, ?)", n, from+1, notNull(data))
 		}
 	})

@@ -63,7 +63,7 @@ func overflow(s *Store) { s.newestGen.size = generationSize }
 func echoRowsOf(t *testing.T, s *Store, where string, args ...any) int64 {
 	t.Helper()
 	n, err := read(t.Context(), s, func(c *conn) int64 {
-		return c.integer("SELECT count(*) FROM echoes WHERE "+where, args...)
+		return c.queryInt("SELECT count(*) FROM echoes WHERE "+where, args...)
 	})
 	if err != nil {
 		t.Fatal(err)

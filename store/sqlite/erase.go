@@ -11,17 +11,16 @@ import (
 // milliseconds, so that other writes can run between two transactions.
 const eraseChunk = 64
 
-// sessionRow names a session that will be deleted: the number and the id of its row.
-type sessionRow struct {
+// storedSession identifies a stored session by the number and the id of its row.
+type storedSession struct {
 	sid int64
 	id  session.ID
 }
 
-// Forget deletes a session: row, exchanges, samples, feedback, settled state and echoes. The
-// counters keep the sums of the session, which identify no session. Forget reports whether the
-// session existed.
+// Forget deletes a session with its row, exchanges, samples, feedback, settled state and echoes, and reports whether
+// the session existed. The counters keep the contribution of the session, which identifies no session.
 //
-// Freed pages are overwritten, and a checkpoint removes old copies from the WAL.
+// SQLite overwrites the freed pages, and a checkpoint removes their old copies from the WAL.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) {
@@ -44,10 +43,10 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	var deleted []int64
 	for after := []byte{}; ; {
-		found, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []sessionRow) {
+		found, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []storedSession) {
 			// Without this index SQLite would read the rows of all other tenants.
-			for r := range c.rows("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, n, eraseChunk) {
-				var v sessionRow
+			for r := range c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?", after, n, eraseChunk) {
+				var v storedSession
 				r.scan(&v.sid, &v.id)
 				list = append(list, v)
 			}
@@ -94,7 +93,7 @@ func (s *Store) dropNotesAndParked(ctx context.Context, tenant string) error {
 
 // dropSession deletes the rows of a session from all tables but echoes.
 func (t *tx) dropSession(sid int64) {
-	t.totals[totalSessions] -= t.db.integer("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
+	t.totals[totalSessions] -= t.db.queryInt("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
 	t.totals[totalExchanges] -= t.db.exec("DELETE FROM exchanges WHERE sid = ?", sid)
 	t.totals[totalSamples] -= t.db.exec("DELETE FROM samples WHERE sid = ?", sid)
 	t.totals[totalFeedback] -= t.db.exec("DELETE FROM feedback WHERE sid = ?", sid)
@@ -105,27 +104,27 @@ func (t *tx) dropSession(sid int64) {
 	t.db.exec("DELETE FROM sessions WHERE sid = ?", sid)
 }
 
-// maxYoung is the number of consecutive young sessions, which started after the given time, after which Retain
-// stops. Sessions have ascending numbers approximately in the order of their start, so that old sessions come
-// first. An old session after maxYoung young sessions is deleted when the young sessions are old.
+// maxYoung is the number of consecutive young sessions after which Retain stops. A session is young if it started after
+// the time before which Retain deletes. Sessions are numbered approximately in the order of their start, so that old
+// sessions come first. An old session after maxYoung young sessions is deleted when the young sessions have become old.
 const maxYoung = 4096
 
-// Retain deletes the sessions that were last seen before the given time, and returns the number of
-// deleted sessions. Retain works in steps of some milliseconds. A context that has ended before the call
-// prevents all steps. A context that ends during the call ends Retain after the first step that has deleted
-// a session. Retain then returns the error of the context. The echoes of deleted sessions stay until their
-// generation is deleted; FindEcho does not return these echoes.
+// Retain deletes the sessions that were last seen before a time, and returns their number. Retain works in steps of
+// some milliseconds. If the context has ended before the call, Retain does nothing. If it ends during the call,
+// Retain stops between two steps, after at least one session was deleted. In both cases Retain returns the error of
+// the context. The echoes of deleted sessions stay until their generation is deleted, but FindEcho does not return
+// them.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
 	uncancelled := context.WithoutCancel(ctx)
 	for last := int64(0); ; {
 		if err := ctx.Err(); err != nil && (n > 0 || last == 0) {
 			return n, err
 		}
-		p, err := s.retainable(uncancelled, last, before)
+		p, err := s.findOldSessions(uncancelled, last, before)
 		if err != nil {
 			return n, err
 		}
-		deleted, err := s.retainStep(uncancelled, p.list, before)
+		deleted, err := s.deleteOldSessions(uncancelled, p.list, before)
 		if err != nil {
 			return n, err
 		}
@@ -141,19 +140,19 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 	return n, s.checkpoint(uncancelled, false)
 }
 
-// candidates are the next sessions that Retain may delete.
+// candidates holds the next sessions that Retain deletes, and the position of the search for them.
 type candidates struct {
-	list  []sessionRow
+	list  []storedSession
 	last  int64 // number of the last session that was read
 	young int   // number of consecutive young sessions up to last
 	end   bool  // no further candidates exist
 }
 
-// retainable returns up to eraseChunk sessions after a number that were last seen before a time.
-func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (candidates, error) {
+// findOldSessions returns up to eraseChunk sessions after a number that were last seen before a time.
+func (s *Store) findOldSessions(ctx context.Context, after int64, before time.Time) (candidates, error) {
 	return read(ctx, s, func(c *conn) (p candidates) {
-		for r := range c.rows("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
-			var v sessionRow
+		for r := range c.query("SELECT sid, id, started, seen FROM sessions WHERE sid > ? ORDER BY sid", after) {
+			var v storedSession
 			var started, seen int64
 			r.scan(&v.sid, &v.id, &started, &seen)
 			p.last = v.sid
@@ -178,16 +177,16 @@ func (s *Store) retainable(ctx context.Context, after int64, before time.Time) (
 	})
 }
 
-// retainStep deletes candidates in one transaction, and returns their number. A candidate that was seen
-// again since retainable is not deleted.
-func (s *Store) retainStep(ctx context.Context, list []sessionRow, before time.Time) (deleted int, err error) {
+// deleteOldSessions deletes sessions in one transaction, and returns their number. A session that was seen since it
+// was found is not deleted.
+func (s *Store) deleteOldSessions(ctx context.Context, list []storedSession, before time.Time) (deleted int, err error) {
 	if len(list) == 0 {
 		return 0, nil
 	}
 	err = s.update(ctx, "retain", func(t *tx) {
 		deleted = 0
 		for _, v := range list {
-			if t.db.integer("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
+			if t.db.queryInt("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id, before) != 0 {
 				t.dropSession(v.sid)
 				deleted++
 			}

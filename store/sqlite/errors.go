@@ -9,11 +9,10 @@ import (
 	"precept/internal/session"
 )
 
-// Errors of the store for errors.Is, in addition to session.ErrInvalid, session.ErrParkingFull and
-// session.ErrDiskFull. A write that returns one of them stored nothing.
+// The errors of the store, in addition to session.ErrInvalid, session.ErrParkingFull and session.ErrDiskFull. Test them
+// with errors.Is. A write that returns one of them stored nothing.
 var (
-	// ErrBusy reports that another process holds the lock: the caller keeps the batch and repeats
-	// the write later.
+	// ErrBusy reports that another process holds the lock of the database. The caller repeats the call later.
 	ErrBusy = errors.New("the database is locked by another process")
 	// ErrReadOnly reports that the file or its directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")
@@ -21,22 +20,22 @@ var (
 	ErrDisk = errors.New("the disk fails")
 	// ErrCorrupt reports that the file is damaged or was replaced. After Close, Open sets the file aside.
 	ErrCorrupt = errors.New("the database file is damaged")
-	// ErrNewer reports the file of a newer release.
+	// ErrNewer reports that a newer release has written the file.
 	ErrNewer = errors.New("the database was written by a newer release")
-	// ErrForeign reports the database of another program.
+	// ErrForeign reports that the file is the database of another program.
 	ErrForeign = errors.New("the file is another program's database")
-	// ErrMissing reports that there is no file to read.
+	// ErrMissing reports that the file does not exist.
 	ErrMissing = errors.New("the database does not exist yet")
 	// ErrLocked reports that another process uses the data directory.
 	ErrLocked = errors.New("the data directory is in use")
 	// ErrClosed reports that the store was closed.
 	ErrClosed = errors.New("the store is closed")
 
-	// errReading reports that a reader prevents a checkpoint.
+	// errReading reports that a read in progress prevents a checkpoint.
 	errReading = errors.New("the store is being read")
 )
 
-// isBusy reports whether a lock made the statement fail.
+// isBusy reports whether a statement failed because of a lock.
 func isBusy(err error) bool {
 	code := sqlite.ErrCode(err).ToPrimary()
 	return code == sqlite.ResultBusy || code == sqlite.ResultLocked || errors.Is(err, errReading)

@@ -12,11 +12,11 @@ import (
 	"precept/internal/session"
 )
 
-// AddFeedback adds entries to the feedback of sessions in one transaction, and returns for each changed
-// session the number of entries that changed the session: entries with new ids, and later versions of
-// known ids. Of two versions the version with the later At wins; of versions with equal At the JSON with
-// the greater hash wins, so that the order of arrival does not change the result. The error is a
-// session.FeedbackFull with the number of entries that full sessions refused.
+// AddFeedback adds entries to the feedback of sessions in one transaction, and returns the number of entries that
+// changed the feedback of each session. An entry with a new id is added, and a later version of an entry replaces the
+// earlier version. The later version is the one with the later At or, if At is equal, the JSON with the greater hash,
+// so that the order of arrival does not matter. Sessions without a change are left out. If a session has reached its
+// feedback limit, the error is a session.FeedbackFull with the number of rejected entries.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if len(entries) == 0 {
 		return map[session.ID]int{}, nil
@@ -33,7 +33,7 @@ func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[sess
 	return result.result(err)
 }
 
-// additions counts the entries that changed each session, and the entries that full sessions refused.
+// additions counts the entries that changed each session, and the entries that were rejected at the feedback limit.
 type additions struct {
 	changed map[session.ID]int
 	refused session.FeedbackFull
@@ -50,7 +50,7 @@ func (a *additions) result(err error) (map[session.ID]int, error) {
 	}
 }
 
-// addEntries adds entries to one session, and counts changed and refused entries in result.
+// addEntries adds entries to one session, and counts the changes and the rejected entries in result.
 func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) {
 	if len(list) == 0 {
 		return
@@ -69,17 +69,17 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, result *additions) 
 	}
 }
 
-// quota is the remaining quota of a session for feedback.
+// quota is the room that the feedback limit of a session leaves.
 type quota struct{ entries, bytes int64 }
 
 func (t *tx) freeQuota(sid int64) quota {
 	var entries, bytes int64
-	t.db.row("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
-	return quota{int64(t.s.opt.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
+	t.db.queryRow("SELECT count(*), sum(length(data)) FROM feedback WHERE sid = ?", sid).scan(&entries, &bytes)
+	return quota{int64(t.store.opt.MaxFeedback) - entries, session.MaxFeedbackBytes - bytes}
 }
 
-// addEntry adds one entry, and subtracts the entry from free. changed reports that the entry changed the
-// session, full that the session has no room for the entry.
+// addEntry adds one entry, and subtracts a new entry from free. changed reports that the entry changed the feedback of
+// the session. full reports that the session has no room for the entry.
 func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full bool) {
 	data, k := t.encode(e), hashKey(e.ID)
 	if free.entries > 0 && free.bytes > 0 &&
@@ -89,7 +89,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, free *quota) (changed, full b
 		t.totals[totalFeedback]++
 		return true, false
 	}
-	old := t.db.blob("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
+	old := t.db.queryBlob("SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, k)
 	switch {
 	case old == nil:
 		return false, true
@@ -117,7 +117,7 @@ func (t *tx) encode(e feedback.Entry) []byte {
 	return data
 }
 
-// Feedback lists the feedback of a session by time, then id.
+// Feedback returns the feedback of a session, ordered by time and id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	list, _, err := s.SessionFeedback(ctx, tenant, id)
 	return list, err
@@ -131,7 +131,8 @@ func (s *Store) FeedbackEntry(ctx context.Context, tenant string, id session.ID,
 	return onlyEntry(list, entry, err)
 }
 
-// onlyEntry returns the entry of a list of at most one. An entry of another id with an equal hash is ignored.
+// onlyEntry returns the entry of list, which has at most one. ok is false if there is none, or if the entry has another
+// id with an equal hash.
 func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, bool, error) {
 	if err != nil || len(list) == 0 || list[0].ID != id {
 		return feedback.Entry{}, false, err
@@ -142,22 +143,22 @@ func onlyEntry(list []feedback.Entry, id string, err error) (feedback.Entry, boo
 // SessionFeedback returns the feedback of a session, and the value that session.Settlement.FeedbackState must have in
 // a settlement based on the feedback.
 func (s *Store) SessionFeedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	type result struct { // after the end of ctx the function below may still run, so it sets only its result
+	type result struct { // the function below must not set variables of this function, because it may still run after ctx has ended
 		list  []feedback.Entry
 		state int64
 	}
 	r, err := readSession(ctx, s, tenant, id, func(c *conn, sid int64) (r result) {
-		// The count is read first: an entry that arrives between the two queries then stays unsettled.
-		r.state = c.integer("SELECT n FROM unsettled WHERE sid = ?", sid)
+		// The count must be read first, so that an entry that arrives between the two queries stays unsettled.
+		r.state = c.queryInt("SELECT n FROM unsettled WHERE sid = ?", sid)
 		r.list = c.entries("SELECT data FROM feedback WHERE sid = ?", sid)
 		return r
 	})
 	return r.list, r.state, err
 }
 
-// entries returns the entries that a query finds, by time, then id.
+// entries returns the entries that a query returns, ordered by time and id.
 func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
-	for r := range c.rows(query, args...) {
+	for r := range c.query(query, args...) {
 		var doc []byte
 		var e feedback.Entry
 		r.scan(&doc)
@@ -168,11 +169,10 @@ func (c *conn) entries(query string, args ...any) (list []feedback.Entry) {
 	return list
 }
 
-// Unsettled lists at most limit closed sessions that received feedback or exchanges after their last
-// settlement.
+// Unsettled returns closed sessions that got feedback or exchanges after their last settlement, at most limit.
 func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
 	return read(ctx, s, func(c *conn) (list []session.Unsettled) {
-		for r := range c.rows(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
+		for r := range c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			WHERE NOT EXISTS (SELECT 1 FROM aside a WHERE a.sid = u.sid AND a.out = 1) LIMIT ?`, limit) {
 			var u session.Unsettled
 			r.scan(&u.Tenant, &u.ID)
@@ -182,9 +182,10 @@ func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, 
 	})
 }
 
-// Park stores feedback for an echo key that has no session yet. An echo key is the hash of an id or a text by
-// which feedback finds its session. Of two versions of an entry one wins as in AddFeedback. The key's exchange
-// may arrive between the caller's look-up and Park, so the caller must look the key up again after Park.
+// Park stores feedback under an echo key for which no session is stored yet. An echo key is the hash of an id or a
+// text, by which feedback finds its session. A later version of an entry replaces the earlier one, as in AddFeedback.
+// A session with the key may be stored between the caller's look-up and Park, so that the caller must look the key up
+// again.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	return s.update(ctx, "park", func(t *tx) {
 		n := t.tenant(tenant)
@@ -204,7 +205,7 @@ func (s *Store) ParkedEntry(ctx context.Context, tenant string, key session.Echo
 // park parks feedback under an echo key, or replaces parked feedback with the same id.
 func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	data, k := t.encode(e), hashKey(e.ID)
-	old := t.db.blob("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
+	old := t.db.queryBlob("SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
 	switch {
 	case old != nil:
 		if t.supersedes(e, data, old) {
@@ -218,18 +219,19 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry) {
 	}
 }
 
-// parkingFull reports whether the tenant or the key has used its quota. The number of a tenant's parked
-// entries may not exceed the number of free places, so that one tenant cannot use all places.
+// parkingFull reports whether the tenant or the key has used its share of the parked feedback. The limit for all
+// tenants is 2*MaxParked entries. A tenant may not have more entries than are still free, so that one tenant cannot
+// use all.
 func (t *tx) parkingFull(tenant, echo int64) bool {
-	total := t.db.integer("SELECT n FROM totals WHERE name = ?", totalParked)
-	ofTenant := t.db.integer("SELECT n FROM parked_of WHERE tenant = ?", tenant)
-	maxPerKey := int64(t.s.opt.MaxFeedback)
-	ofKey := t.db.integer("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, maxPerKey)
-	return ofTenant >= 2*int64(t.s.opt.MaxParked)-total || ofKey >= maxPerKey
+	total := t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalParked)
+	ofTenant := t.db.queryInt("SELECT n FROM parked_of WHERE tenant = ?", tenant)
+	maxPerKey := int64(t.store.opt.MaxFeedback)
+	ofKey := t.db.queryInt("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, maxPerKey)
+	return ofTenant >= 2*int64(t.store.opt.MaxParked)-total || ofKey >= maxPerKey
 }
 
-// Join moves the parked feedback of keys to their sessions in one transaction. Join returns the
-// result of AddFeedback.
+// Join moves the feedback that is parked under keys to the sessions of the keys, in one transaction. The results are
+// those of AddFeedback.
 func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	keys, err := s.parkedKeys(ctx, tenant, slices.Sorted(maps.Keys(sessions)))
 	if err != nil || len(keys) == 0 {
@@ -251,11 +253,11 @@ func (s *Store) Join(ctx context.Context, tenant string, sessions map[session.Ec
 // parkedKeys returns the keys that have parked feedback.
 func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) (parked []session.EchoKey) {
-		if c.integer("SELECT 1 FROM parked LIMIT 1") == 0 {
+		if c.queryInt("SELECT 1 FROM parked LIMIT 1") == 0 {
 			return nil
 		}
 		for _, k := range keys {
-			if c.integer("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k)) != 0 {
+			if c.queryInt("SELECT 1 FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k)) != 0 {
 				parked = append(parked, k)
 			}
 		}
@@ -263,8 +265,7 @@ func (s *Store) parkedKeys(ctx context.Context, tenant string, keys []session.Ec
 	})
 }
 
-// PurgeParked deletes parked feedback from before the given time, and returns the number of
-// entries.
+// PurgeParked deletes the feedback that was parked before a time, and returns the number of deleted entries.
 func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
 	err = s.update(ctx, "purge parked feedback", func(t *tx) {
 		deleted := t.db.exec("DELETE FROM parked WHERE at < ?", before)

@@ -41,18 +41,18 @@ func checkMagic(f *os.File) error {
 	return nil
 }
 
-// probe reads a few rows of every table, so that Open finds damage outside of the header.
-func probe(c *conn) {
+// checkTables reads a few rows of every table, so that Open detects damage behind the header.
+func checkTables(c *conn) {
 	for _, table := range []string{
 		"tenants", "sessions", "echoes", "exchanges", "samples", "feedback", "parked", "settled",
 		"counters", "maxima", "priors", "meta", "totals", "unsettled", "aside", "marks", "notes", "parked_of",
 	} {
-		c.integer("SELECT count(*) FROM (SELECT 1 FROM " + table + " LIMIT 10)")
+		c.queryInt("SELECT count(*) FROM (SELECT 1 FROM " + table + " LIMIT 10)")
 	}
 }
 
-// setAside renames the damaged file and the WAL, and returns the new name. No existing file is
-// overwritten.
+// setAside renames a damaged file with its WAL and its shared-memory file, and returns the new name. It overwrites no
+// file.
 func setAside(path string, now time.Time) (string, error) {
 	base := path + ".corrupt-" + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -62,7 +62,7 @@ func setAside(path string, now time.Time) (string, error) {
 		}
 		aside = fmt.Sprintf("%s-%d", base, n)
 	}
-	for _, suffix := range []string{"-wal", "-shm", ""} { // the database is last, so that the next start after a crash finds the damage again
+	for _, suffix := range []string{"-wal", "-shm", ""} { // the database is last; after a crash in between, the next start then finds the damage again
 		if err := os.Rename(path+suffix, aside+suffix); err != nil && !errors.Is(err, fs.ErrNotExist) {
 			return "", err
 		}
@@ -70,8 +70,8 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// prepareDir makes the directory of the file, and returns an error with the cause if no file can be made
-// in the directory. SQLite reports "unable to open database file" for every cause.
+// prepareDir makes the directory of the file. If no file can be created there, the error names the cause, while SQLite
+// would report "unable to open database file" for every cause.
 func prepareDir(path string) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)
@@ -87,9 +87,8 @@ func prepareDir(path string) error {
 	return nil
 }
 
-// fileIdentity detects that the file was replaced or overwritten while the store had it open.
-// Without this check SQLite would write into the unlinked file or into the foreign content, and the
-// next start would lose these writes.
+// fileIdentity detects that the file was replaced or overwritten while the store has it open. Without this check SQLite
+// would write to the removed file or into the new content, and the writes would be lost at the next start.
 type fileIdentity struct {
 	path string
 	f    *os.File
@@ -108,8 +107,8 @@ func openIdentity(path string) (*fileIdentity, error) {
 	return &fileIdentity{path, f, info}, nil
 }
 
-// check compares the path with the open file. check runs before each write transaction and costs
-// two system calls.
+// check returns an error if the path does not lead to the open file any more, or if the file has another content. check
+// runs before each write transaction, and costs two system calls.
 func (g *fileIdentity) check() error {
 	info, err := os.Stat(g.path)
 	if err != nil {

@@ -13,18 +13,18 @@ import (
 // SessionNote returns the note of a session; nil means the session has no note.
 func (s *Store) SessionNote(ctx context.Context, tenant string, id session.ID) ([]byte, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) []byte {
-		return c.blob("SELECT data FROM marks WHERE sid = ?", sid)
+		return c.queryBlob("SELECT data FROM marks WHERE sid = ?", sid)
 	})
 }
 
 // TenantNote returns the note of a tenant under a key; nil means no such note.
 func (s *Store) TenantNote(ctx context.Context, tenant, key string) ([]byte, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) []byte {
-		return c.blob("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
+		return c.queryBlob("SELECT data FROM notes WHERE tenant = ? AND key = ?", n, key)
 	})
 }
 
-// EachNote calls fn for the notes of a tenant whose keys begin with prefix, by key.
+// EachNote calls fn with each note of a tenant whose key begins with prefix, in the order of the keys.
 func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
 	type note struct {
 		key  string
@@ -32,7 +32,7 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	}
 	for after, more := prefix, true; more; {
 		list, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (list []note) {
-			for r := range c.rows("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", n, after, pageRows) {
+			for r := range c.query("SELECT key, data FROM notes WHERE tenant = ? AND key >= ? ORDER BY key LIMIT ?", n, after, pageRows) {
 				var v note
 				r.scan(&v.key, &v.data)
 				list = append(list, v)
@@ -56,8 +56,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// WriteNotes writes notes of sessions and of the tenant in one transaction. A session without a row gets
-// no note; a note of the tenant without data is deleted.
+// WriteNotes writes notes of sessions and of the tenant in one transaction. A note of a session without a row is
+// dropped. A note of the tenant with nil data is deleted.
 func (s *Store) WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error {
 	return s.update(ctx, "write notes", func(t *tx) {
 		n := t.tenant(tenant)
@@ -80,8 +80,8 @@ type claim struct {
 	Until time.Time `json:"until"`
 }
 
-// Claim acquires or renews the lease of owner on a task. Claim returns false while another owner
-// holds the lease. Owners are unique among processes.
+// Claim acquires or renews the lease of owner on a piece of work, and reports whether owner holds the lease. owner must
+// be unique among processes.
 func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
 	data, err := json.Marshal(claim{owner, now.Add(ttl)})
@@ -90,8 +90,9 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	}
 	err = s.update(ctx, "claim", func(t *tx) {
 		var held claim
-		_ = json.Unmarshal(t.db.blob(metaByKey, key), &held) // an unreadable claim has no owner
-		// A stored claim that ends after now+ttl was made before the clock was set back, and is invalid.
+		_ = json.Unmarshal(t.db.queryBlob(metaByKey, key), &held) // a claim that does not decode has no owner
+		// If a stored claim ends after now+ttl, the clock was set back after the claim was made. Such a claim is
+		// invalid.
 		if ok = held.Owner == owner || !held.Until.After(now) || held.Until.After(now.Add(ttl)); ok {
 			t.db.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, data)
 		}
@@ -99,7 +100,7 @@ func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, tt
 	return ok && err == nil, err
 }
 
-// ReleaseClaim ends the lease if owner still holds the lease.
+// ReleaseClaim ends the lease if owner still holds it.
 func (s *Store) ReleaseClaim(ctx context.Context, name, owner string) error {
 	return s.update(ctx, "unclaim", func(t *tx) {
 		t.db.exec("DELETE FROM meta WHERE key = ? AND json_extract(value, '$.owner') = ?", "claim:"+name, owner)
@@ -110,12 +111,12 @@ const metaByKey = "SELECT value FROM meta WHERE key = ?"
 
 // Meta returns the value that InitMeta has stored under a key. ok is false for a missing key.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	v, err := read(ctx, s, func(c *conn) []byte { return c.blob(metaByKey, key) })
+	v, err := read(ctx, s, func(c *conn) []byte { return c.queryBlob(metaByKey, key) })
 	return v, v != nil, err
 }
 
-// InitMeta stores a value that all replicas share, such as the salt of the coins, unless the key has a
-// value. InitMeta returns the stored value.
+// InitMeta stores a value that must not change, such as the salt of the coins, unless the key has a value. InitMeta
+// returns the value that is then stored.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {
 	stored, ok, err := s.Meta(ctx, key)
 	if err != nil || ok {
@@ -123,7 +124,7 @@ func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte,
 	}
 	err = s.update(ctx, "init meta", func(t *tx) {
 		t.db.exec("INSERT INTO meta(key, value) VALUES(?, ?) ON CONFLICT DO NOTHING", key, notNull(value))
-		stored = t.db.blob(metaByKey, key)
+		stored = t.db.queryBlob(metaByKey, key)
 	})
 	return stored, err
 }

@@ -11,18 +11,17 @@ import (
 )
 
 const (
-	minPacked   = 512       // bytes; shorter documents are not compressed
-	minZstd     = 2 << 10   // bytes; shorter documents are compressed with s2 and a dictionary, in a quarter of the time of zstd
-	minS2Long   = 64 << 10  // bytes; longer documents are compressed with s2 alone, in a third of the time of zstd, to a third more bytes
-	packWindow  = 256 << 10 // bytes; window of the zstd encoder, which keeps this memory; most documents have some kilobytes
-	maxUnpacked = 256 << 20 // bytes; length of the longest document; a longer document is damaged
-	packS2      = 1         // first byte of a document in s2 with the dictionary; neither JSON nor zstd begins with this byte
-	packS2Long  = 2         // first byte of a document in s2 without the dictionary
+	minPacked   = 512       // in bytes; shorter documents are not compressed
+	minZstd     = 2 << 10   // in bytes; shorter documents are compressed with s2 and a dictionary, in a quarter of the time of zstd
+	minS2Long   = 64 << 10  // in bytes; longer documents are compressed with s2 alone, in a third of the time of zstd, to a third more bytes
+	packWindow  = 256 << 10 // window of the zstd encoder in bytes, which is memory that the encoder keeps; most documents have some kilobytes
+	maxUnpacked = 256 << 20 // length of the longest valid document, in bytes
+	packS2      = 1         // first byte of a document that s2 has compressed with the dictionary; neither JSON nor zstd begins with this byte
+	packS2Long  = 2         // first byte of a document that s2 has compressed without the dictionary
 )
 
-// smallDict is the s2 dictionary: text that many small documents contain. Field names are a third of a
-// small document. The dictionary is part of the file format: a changed dictionary needs another first
-// byte than packS2.
+// smallDict is the s2 dictionary, text that many small documents contain. Field names are a third of a small document.
+// The dictionary is part of the file format. A changed dictionary would need a new first byte instead of packS2.
 const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
 	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
 	`[{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":{"name":"","arguments":"{\"command\":\"` +
@@ -33,9 +32,9 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which are most of the file. Without compression a long session takes
-// twice the bytes of its transcript. The first use makes the encoder and the decoder. A packer is safe
-// for concurrent use.
+// packer compresses documents, which take most of the file. Without compression a long session would take twice the
+// bytes of its transcript. The encoder and the decoder are created at their first use. A packer is safe for concurrent
+// use.
 type packer struct {
 	once sync.Once
 	enc  *zstd.Encoder
@@ -52,7 +51,7 @@ func (p *packer) smallDictionary() *s2.Dict {
 	return p.dict
 }
 
-func (p *packer) open() error {
+func (p *packer) initZstd() error {
 	p.once.Do(func() {
 		p.enc, p.err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(1),
 			zstd.WithWindowSize(packWindow), zstd.WithLowerEncoderMem(true))
@@ -63,7 +62,7 @@ func (p *packer) open() error {
 	return p.err
 }
 
-// pack compresses a document if the result is smaller.
+// pack returns the compressed document, or doc itself if compression does not make it smaller.
 func (p *packer) pack(doc []byte) ([]byte, error) {
 	if len(doc) < minPacked {
 		return doc, nil
@@ -84,7 +83,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 		}
 		return doc, nil
 	}
-	if err := p.open(); err != nil {
+	if err := p.initZstd(); err != nil {
 		return nil, err
 	}
 	if out := p.enc.EncodeAll(doc, make([]byte, 0, len(doc)/2)); len(out) < len(doc) {
@@ -93,7 +92,8 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 	return doc, nil
 }
 
-// unpack reverses pack. JSON begins with a bracket, a zstd frame with its magic number (RFC 8878).
+// unpack reverses pack. It recognizes the form of a document by the first bytes: an uncompressed document is JSON,
+// and a zstd frame begins with a magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
 		return unpackS2(doc[1:], minZstd, p.smallDictionary().Decode)
@@ -104,7 +104,7 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if !bytes.HasPrefix(doc, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return doc, nil
 	}
-	if err := p.open(); err != nil {
+	if err := p.initZstd(); err != nil {
 		return nil, err
 	}
 	out, err := p.dec.DecodeAll(doc, nil)
@@ -114,7 +114,7 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 	return out, nil
 }
 
-// unpackS2 decodes an s2 block of at most the given length.
+// unpackS2 decodes an s2 block. A block that decodes to more than maxBytes is damaged.
 func unpackS2(doc []byte, maxBytes int, decode func(room, doc []byte) ([]byte, error)) (out []byte, err error) {
 	n, err := s2.DecodedLen(doc)
 	if err == nil && n > maxBytes {

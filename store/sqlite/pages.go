@@ -15,21 +15,21 @@ import (
 	"precept/internal/session"
 )
 
-// A walk reads a page, releases the connection, and then calls fn for the rows of the page. While fn
-// runs, the walk holds no snapshot: a snapshot would prevent checkpoints, and the WAL would grow without
-// bound during a slow export.
+// A walk reads all rows of a table in a range. It reads a page, releases the connection, and then calls a function with
+// the rows of the page. While the function runs, the walk holds no snapshot of the database. A snapshot would prevent
+// checkpoints, and the WAL would grow without limit during a slow export.
 const (
 	pageRows  = 256     // maximum number of rows of a page
-	pageBytes = 1 << 20 // size of documents at which a page ends
+	pageBytes = 1 << 20 // size of its documents at which a page ends
 	walkRows  = 8192    // maximum number of rows that one step of a walk examines
 )
 
-// Exchanges lists the stored exchanges of a session by turn, then in the order of their arrival.
+// Exchanges returns the stored exchanges of a session, ordered by turn, then by arrival.
 func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
 	return readSession(ctx, s, tenant, id, func(c *conn, sid int64) (list []sample.Exchange) {
-		// The query has no ORDER BY, because SQLite would copy every document through its sorter.
+		// The query has no ORDER BY, because SQLite would copy every document in order to sort the rows.
 		rids := map[string]int64{}
-		for r := range c.rows("SELECT rid, data, items FROM exchanges WHERE sid = ?", sid) {
+		for r := range c.query("SELECT rid, data, items FROM exchanges WHERE sid = ?", sid) {
 			var rid int64
 			var enc sample.Encoded
 			r.scan(&rid, &enc.Data, &enc.Items)
@@ -50,8 +50,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 
 const sampleColumns = "m.data, m.agent, s.id"
 
-// scanSample reads sampleColumns into m, reads the columns after them into more, and returns the size of
-// the sample in bytes.
+// scanSample reads sampleColumns into m and the columns after them into more, and returns the size of the sample in
+// bytes.
 func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any) int {
 	var data []byte
 	r.scan(append([]any{&data, &m.Agent, &m.ID}, more...)...)
@@ -61,8 +61,8 @@ func (s *Store) scanSample(c *conn, r row, m *session.StoredSample, more ...any)
 }
 
 // EachSample calls fn for the samples of a tenant ("" means all tenants) with since <= CreatedAt < until (a
-// zero time is no bound), in the order of their first write. Samples that are written during the walk
-// may be included. If fn returns an error, EachSample returns this error at once.
+// zero time means no bound), in the order of their first write. Samples that are written during the walk
+// may be included. EachSample stops at the first error of fn, and returns this error.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, `+sampleColumns+`, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
@@ -76,10 +76,10 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 // sampleStream is the name of the stream of all samples.
 const sampleStream = "samples"
 
-// SampleStreams returns the position of the newest sample, by the name of the stream. A reader passes
-// the position to SamplesAfter. Positions grow in the order of the writes, even after deletions.
+// SampleStreams returns the position of the newest sample, under the name of the stream. SamplesAfter reads up to this
+// position. Positions increase in the order of the writes, even after deletions.
 func (s *Store) SampleStreams(ctx context.Context) (map[string]string, error) {
-	newest, err := read(ctx, s, func(c *conn) int64 { return c.integer("SELECT max(rid) FROM samples") })
+	newest, err := read(ctx, s, func(c *conn) int64 { return c.queryInt("SELECT max(rid) FROM samples") })
 	if err != nil || newest == 0 {
 		return nil, err
 	}
@@ -107,7 +107,7 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 		last int64
 	}
 	found, err := read(ctx, s, func(c *conn) (r result) {
-		if everStored := c.integer("SELECT n FROM totals WHERE name = ?", totalSamplesEver); from > everStored && from > c.integer("SELECT max(rid) FROM samples") {
+		if everStored := c.queryInt("SELECT n FROM totals WHERE name = ?", totalSamplesEver); from > everStored && from > c.queryInt("SELECT max(rid) FROM samples") {
 			c.fail(fmt.Errorf("%w: the position %d is after the newest sample; the store was replaced", session.ErrPlace, from))
 			return r
 		}
@@ -125,8 +125,8 @@ func (s *Store) SamplesAfter(ctx context.Context, stream, after, until string) (
 	return found.list, strconv.FormatInt(found.last, 10), err
 }
 
-// EachSession calls fn for the sessions of a tenant ("" means all tenants) with since <= Started < until, each
-// with its settled state, in the order of their first mention. See EachSample.
+// EachSession is like EachSample, for the sessions with since <= Started < until. It calls fn with each session and its
+// settled state, in the order in which the sessions were first named in a write.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	return walk(ctx, s, walkRange{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, t.name, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
@@ -144,14 +144,14 @@ func scanListed(r row, v *session.Listed) int {
 	return len(v.Row.Data) + len(v.Applied.Frozen)
 }
 
-// walkRange is the range of a walk.
+// walkRange selects the rows of a walk by tenant and time.
 type walkRange struct {
 	tenant       string
 	since, until time.Time
 	last         string // query for the last row number of the table
 }
 
-// bounds returns the two times of the range as stored values.
+// bounds returns the two times of the range in Unix microseconds.
 func (p *walkRange) bounds() (from, to int64) {
 	from, to = math.MinInt64, math.MaxInt64
 	if !p.since.IsZero() {
@@ -163,9 +163,10 @@ func (p *walkRange) bounds() (from, to int64) {
 	return from, to
 }
 
-// walk reads the rows of a table in pages, by the row number, which is the first column of the query. The
-// arguments of the query are the last row number, the highest row number of the step, the two times, the
-// tenant and the limit. A step examines at most walkRows rows, even if the query selects few of them.
+// walk reads the rows of a table in pages, in the order of their row numbers, and calls fn with each row. The first
+// column of the query is the row number. The arguments of the query are the last row number of the previous page, the
+// highest row number of the step, the two times, the tenant and the limit. A step examines at most walkRows rows, even
+// if the query selects few of them.
 func walk[T any](ctx context.Context, s *Store, within walkRange, query string, scan scanner[T], fn func(T) error) error {
 	type step struct {
 		list []T
@@ -174,7 +175,7 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 	}
 	from, to := within.bounds()
 	for current := (step{more: true}); current.more; {
-		last := current.last // a copy: a read that hangs in the disk may outlive this step
+		last := current.last // a copy, because a read that waits for the disk may continue after this step
 		next, err := read(ctx, s, func(c *conn) (next step) {
 			n := int64(0)
 			if within.tenant != "" {
@@ -183,7 +184,7 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 				}
 			}
 			window := last + walkRows
-			end := c.integer(within.last)
+			end := c.queryInt(within.last)
 			list, more := page(c, pageRows, scan, []any{&next.last}, query, last, window, from, to, n, pageRows)
 			if more {
 				return step{list, next.last, true}
@@ -203,14 +204,15 @@ func walk[T any](ctx context.Context, s *Store, within walkRange, query string, 
 	return nil
 }
 
-// scanner reads a row and returns the item and its size in bytes.
+// scanner reads a row, and returns its value and the size of the value in bytes.
 type scanner[T any] func(c *conn, r row) (v T, bytes int)
 
-// page reads at most maxRows rows, and ends early after pageBytes bytes. more reports that the page ended
-// at one of these limits. key receives the first columns of each row.
+// page reads rows until it has maxRows rows or pageBytes bytes. more reports that the page ended at one of these
+// limits. The first columns of each row are read into the variables of key, which at the end hold those of the last
+// row.
 func page[T any](c *conn, maxRows int, scan scanner[T], key []any, query string, args ...any) (list []T, more bool) {
 	size := 0
-	for r := range c.rows(query, args...) {
+	for r := range c.query(query, args...) {
 		r.scan(key...)
 		v, bytes := scan(c, r.skip(len(key)))
 		list = append(list, v)
@@ -228,7 +230,7 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 		found bool
 	}
 	r, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (r result) {
-		r.found = c.row("SELECT s.id FROM samples m JOIN sessions s ON s.sid = m.sid WHERE m.k = ? AND m.tenant = ? ORDER BY m.rid LIMIT 1",
+		r.found = c.queryRow("SELECT s.id FROM samples m JOIN sessions s ON s.sid = m.sid WHERE m.k = ? AND m.tenant = ? ORDER BY m.rid LIMIT 1",
 			hashKey(sampleID), n).scan(&r.id)
 		return r
 	})
@@ -253,14 +255,14 @@ func damaged(err error) error {
 	return fmt.Errorf("%w: %w: a stored document does not parse: %w", ErrCorrupt, session.ErrDamaged, err)
 }
 
-// position identifies the last entry of a page by its time and its row number.
+// position is the position of an entry in a list, given by its time and its row number.
 type position struct{ at, rid int64 }
 
 func (p position) String() string {
 	return strconv.FormatInt(p.at, 36) + "." + strconv.FormatInt(p.rid, 36)
 }
 
-// parsePosition parses the text of a position; "" is the start of a list that begins with the newest entry.
+// parsePosition parses a position; "" means the start of a list that begins with the newest entry.
 func parsePosition(text string) (p position, err error) {
 	if text == "" {
 		return position{math.MaxInt64, math.MaxInt64}, nil
@@ -275,14 +277,14 @@ func parsePosition(text string) (p position, err error) {
 	return p, nil
 }
 
-// Newest lists the sessions of a tenant by their start, the latest first, or with OldestFirst the earliest first. Both
-// queries use the same index, and read no more rows than the page has.
+// Newest returns a page of a tenant's sessions in the order of their start, latest first unless OldestFirst is set.
+// Both orders use the same index, and read no more rows than the page has.
 func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.Listed], error) {
 	after, order := `<`, `ORDER BY s.started DESC, s.sid DESC`
 	if within.OldestFirst {
 		after, order = `>`, `ORDER BY s.started, s.sid`
 	}
-	return listed(ctx, s, tenant, within, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
+	return readPage(ctx, s, tenant, within, `SELECT s.started, s.sid, `+rowColumns+`, `+appliedColumns+`
 		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.tenant = ? AND s.started >= ? AND s.started < ? AND (s.started, s.sid) `+after+` (?, ?) AND s.data IS NOT NULL
 		`+order+` LIMIT ?`,
@@ -293,9 +295,9 @@ func (s *Store) Newest(ctx context.Context, tenant string, within session.ListRa
 		})
 }
 
-// NewestSamples lists the samples of a tenant by CreatedAt, the latest first.
+// NewestSamples returns a page of a tenant's samples in the order of CreatedAt, latest first.
 func (s *Store) NewestSamples(ctx context.Context, tenant string, within session.ListRange) (session.Page[session.StoredSample], error) {
-	return listed(ctx, s, tenant, within, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
+	return readPage(ctx, s, tenant, within, `SELECT m.at, m.rid, `+sampleColumns+` FROM samples m JOIN sessions s ON s.sid = m.sid
 		WHERE m.tenant = ? AND m.at >= ? AND m.at < ? AND (m.at, m.rid) < (?, ?)
 		ORDER BY m.at DESC, m.rid DESC LIMIT ?`,
 		func(c *conn, r row) (session.StoredSample, int) {
@@ -305,10 +307,10 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, within session
 		})
 }
 
-// listed reads one page of a list. The arguments of the query are the tenant, the two times, the
-// time and row number from which the page starts, and the limit; the first two columns are time and
-// row number of an entry.
-func listed[T any](ctx context.Context, s *Store, tenant string, within session.ListRange, query string, scan scanner[T]) (session.Page[T], error) {
+// readPage returns one page of a list. The first two columns of the query are the time and the row number of an
+// entry. Its arguments are the tenant, the two times of the range, the time and the row number after which the page
+// starts, and the limit.
+func readPage[T any](ctx context.Context, s *Store, tenant string, within session.ListRange, query string, scan scanner[T]) (session.Page[T], error) {
 	after, err := parsePosition(within.After)
 	if err != nil {
 		return session.Page[T]{}, err

@@ -83,7 +83,7 @@ func writeSessions(t *testing.T, s *Store, n int) {
 func planOf(t *testing.T, s *Store, query string) string {
 	t.Helper()
 	plan, err := read(t.Context(), s, func(c *conn) (out string) {
-		for r := range c.rows("EXPLAIN QUERY PLAN " + query) {
+		for r := range c.query("EXPLAIN QUERY PLAN " + query) {
 			var detail string
 			r.skip(3).scan(&detail)
 			out += detail + "; "

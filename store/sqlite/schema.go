@@ -6,9 +6,9 @@ import (
 )
 
 const (
-	// applicationID ("prcp") marks the files of this program: Open refuses other databases.
+	// applicationID ("prcp" in ASCII) marks the files of this program. Open refuses other databases.
 	applicationID = 0x70726370
-	// schemaVersion is the schema of this release; see migrations.
+	// schemaVersion is the version of the schema of this release; see migrations.
 	schemaVersion = 9
 	// lateVersion is the first schema that records exchanges which arrive after their session was
 	// settled. reopenVersion is the first schema whose migration has searched for such exchanges.
@@ -17,21 +17,20 @@ const (
 	echoVersion = 9
 )
 
-// migrations returns the scripts from each schema version to the next. A released script is never
-// edited: changes are a new script.
+// migrations returns the scripts that migrate from each schema version to the next. A released script is never
+// changed. A change of the schema is a new script.
 //
 // All tables refer to sessions.sid, a small integer, so that the rows of one session are neighbours in
 // every index, and the large B-trees grow at their end. If an exchange, an echo or feedback names a
 // session before the session's row is written, the session has a row with data NULL.
 //
-// data is JSON. items holds the new list items of an exchange, a JSON array of the texts as the client
-// sent them: a copy of the items into data would need most of the time of encoding.
+// data is JSON. items holds the new list items of an exchange, a JSON array of the items as the client sent them. They
+// are not part of data, because copying them into data would take most of the time of encoding.
 //
-// k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since
-// 1970. state is 0 before the row was written, then 1 open, 2 closed, 3 open and set aside.
-// sessions_open holds only rows of state 1, and an update of seen and data changes no index. A session
-// with exchanges and without a row is open, too, because the program may have died between the two
-// writes. The exchanges of such a session become samples.
+// k is the first 8 bytes of the SHA-256 of a text id. at, started and seen are Unix microseconds. state is 0 before the
+// row of the session is written, then 1 (open), 2 (closed) or 3 (open, and set aside). The index sessions_open contains
+// only rows of state 1, so that an update of seen and data changes no index. A session with exchanges but without a row
+// is also open, because the program may have died between the two writes, and the exchanges become samples.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -95,15 +94,15 @@ CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NUL
 `, reopenScript, newestIndexes, parkedOfScript, echoesTable}
 }
 
-// reopenScript reopens the sessions that an older release closed without settling them, because the store
-// or the program failed in between. Imported sessions are closed and never settled.
+// reopenScript reopens the sessions that an older release closed without settling them, because the store or the
+// program failed between the two steps. Imported sessions stay closed, because they are never settled.
 const reopenScript = `
 UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM settled)
   AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
 `
 
-// lateScript finds the sessions of an older schema with exchanges that arrived after their samples were
-// built. The time of a sample is the end of its last exchange, to the millisecond.
+// lateScript marks the sessions of an older schema as unsettled if exchanges arrived after their samples were built.
+// The time of a sample is the end of its last exchange, to the millisecond.
 const lateScript = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
@@ -111,14 +110,14 @@ INSERT INTO unsettled(sid, n, x)
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newestIndexes adds the indexes of the lists of Newest and NewestSamples. Both indexes grow at their end:
-// neither the start of a session nor the time of a sample changes.
+// newestIndexes adds the indexes for Newest and NewestSamples. Both indexes grow only at their end, because neither the
+// start of a session nor the time of a sample changes.
 const newestIndexes = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
 `
 
-// parkedOfScript counts the parked feedback of each tenant by triggers.
+// parkedOfScript adds a table with the number of parked feedback entries of each tenant, which triggers update.
 const parkedOfScript = `
 CREATE TABLE parked_of(tenant INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 INSERT INTO parked_of SELECT tenant, count(*) FROM parked GROUP BY tenant;
@@ -142,24 +141,24 @@ CREATE TABLE echoes(gen INTEGER NOT NULL, k INTEGER NOT NULL, sid INTEGER NOT NU
 // runs, two of which become a generation, and a log of later echoes. An echo was its key, its time
 // and the number of its session.
 func moveEchoes(c *conn) {
-	for r := range c.rows(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
+	for r := range c.query(`SELECT run / 2, v FROM (SELECT id >> 20 AS run, id, v FROM echo_blocks
 		UNION ALL SELECT (SELECT coalesce(max(run), 0) + 1 FROM echo_runs), rid, v FROM echo_log) ORDER BY run, id`) {
 		var gen int64
 		var echoes []byte
 		r.scan(&gen, &echoes)
 		for b := echoes; len(b) >= 24; b = b[24:] {
 			word := func(offset int) int64 { return int64(binary.LittleEndian.Uint64(b[offset:])) }
-			c.exec(putEcho, gen, word(0), word(16), word(8))
+			c.exec(insertEcho, gen, word(0), word(16), word(8))
 		}
 	}
 	c.script("DROP TABLE echo_log; DROP TABLE echo_runs; DROP TABLE echo_blocks")
 }
 
-// version returns the schema of the file; 0 means the file is empty. version fails for the file of another
-// program or of a newer release.
+// version returns the version of the file's schema; 0 means the file is empty. version records a failure for the file
+// of another program or of a newer release.
 func version(c *conn) int {
-	app, v := c.integer("PRAGMA application_id"), c.integer("PRAGMA user_version")
-	tables := c.integer("SELECT count(*) FROM sqlite_schema")
+	app, v := c.queryInt("PRAGMA application_id"), c.queryInt("PRAGMA user_version")
+	tables := c.queryInt("SELECT count(*) FROM sqlite_schema")
 	switch {
 	case app != applicationID && (app != 0 || v != 0 || tables != 0):
 		c.fail(fmt.Errorf("%w (application id %#x): choose another file with store.url", ErrForeign, app))
@@ -170,11 +169,11 @@ func version(c *conn) int {
 	return int(v)
 }
 
-// migrate runs the missing scripts, and returns the schema of the file before, or schemaVersion for an
-// empty file. Each script and its version number are one transaction.
+// migrate runs the missing scripts. from is the schema version that the file had before, or schemaVersion for an empty
+// file. Each script and its version number are one transaction.
 func migrate(c *conn) (from int) {
 	from = version(c)
-	for v := from + 1; v <= schemaVersion && c.alive(); v++ {
+	for v := from + 1; v <= schemaVersion && c.canContinue(); v++ {
 		c.script("BEGIN IMMEDIATE;\n" + migrations()[v-1])
 		if v == reopenVersion && 0 < from && from < lateVersion {
 			c.script(lateScript)

@@ -15,10 +15,10 @@ import (
 
 // The states of a session.
 const (
-	stateNamed  int64 = 0 // an exchange, echo or feedback names the session; its row was not written
+	stateNamed  int64 = 0 // an exchange, an echo or feedback names the session, whose row is not written yet
 	stateOpen   int64 = 1
 	stateClosed int64 = 2
-	stateAside  int64 = 3 // open, and neither due nor unsettled
+	stateAside  int64 = 3 // open and set aside: neither due nor unsettled
 )
 
 // sessionKey identifies a session by the number of its tenant and its id.
@@ -34,7 +34,7 @@ func rowDest(r *session.Row) []any {
 	return []any{&r.Started, &r.Seen, &r.Closed, &r.ID, &r.Data, &r.StandIn}
 }
 
-// Session returns the row of a session, and whether the row exists.
+// Session returns the row of a session. The bool reports whether the row exists.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
 	type result struct {
 		row   session.Row
@@ -42,7 +42,7 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	}
 	r, err := readTenant(ctx, s, tenant, func(c *conn, n int64) (r result) {
 		r.row.Tenant = tenant
-		r.found = c.row("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, n).scan(rowDest(&r.row)...)
+		r.found = c.queryRow("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL", id, n).scan(rowDest(&r.row)...)
 		return r
 	})
 	if !r.found {
@@ -51,13 +51,13 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return r.row, true, err
 }
 
-// Due lists at most limit open sessions that started before the given time, oldest first (ties by
-// id, then tenant). after is the last row of the previous call, or the zero Row: the list begins with
-// the session that follows, so that a session that cannot be settled does not block the later sessions.
-// One query reads the rows and whether feedback exists, so that most sessions close without another read.
+// Due returns at most limit open sessions that started before a time, oldest first (ties by id, then tenant). after
+// is the last row of the previous call, after which the list continues; the zero Row means from the oldest session. A
+// session that cannot be settled therefore does not block later sessions. The same query also finds out whether
+// feedback exists, so that most sessions close without another read.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (list []session.Row) {
-		for r := range c.rows(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
+		for r := range c.query(`SELECT `+rowColumns+`, t.name, (SELECT count(*) FROM exchanges e WHERE e.sid = s.sid),
 				NOT EXISTS (SELECT 1 FROM feedback f WHERE f.sid = s.sid) AND NOT EXISTS (SELECT 1 FROM unsettled u WHERE u.sid = s.sid)
 			FROM sessions s JOIN tenants t ON t.id = s.tenant
 			WHERE s.state = 1 AND s.started >= ?1 AND s.started < ?2 AND (s.started, s.id, t.name) > (?1, ?3, ?4)
@@ -74,25 +74,25 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 type txSession struct {
 	sid          int64
 	state        int64
-	settled      bool // the session was settled; valid if settledKnown
+	settled      bool // the session was settled; valid only if settledKnown is true
 	settledKnown bool
 }
 
-// findOrAdd returns a session. For a session without a row, findOrAdd adds a row without data, with the
-// time at as start.
+// findOrAdd returns a session. If the session does not exist, findOrAdd adds a row without data, which starts at the
+// time at.
 func (t *tx) findOrAdd(k sessionKey, at time.Time) *txSession {
 	if n, ok := t.sids[k]; ok {
 		return n
 	}
 	n := &txSession{}
-	if !t.db.row("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
+	if !t.db.queryRow("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", k.id, k.tenant).scan(&n.sid, &n.state) {
 		n.sid = t.db.insert("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?1, ?2, ?2, ?3, ?4)", k.tenant, at, stateNamed, k.id)
 	}
 	t.sids[k] = n
 	return n
 }
 
-// find returns the number of a session, 0 for an unknown session.
+// find returns the number of a session; 0 means an unknown session.
 func (t *tx) find(k sessionKey) int64 {
 	if n, ok := t.sids[k]; ok {
 		return n.sid
@@ -100,12 +100,13 @@ func (t *tx) find(k sessionKey) int64 {
 	return t.db.session(k.tenant, k.id)
 }
 
-// session returns the number of a session, 0 for an unknown session.
+// session returns the number of a session; 0 means an unknown session.
 func (c *conn) session(tenant int64, id session.ID) int64 {
-	return c.integer("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
+	return c.queryInt("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id, tenant)
 }
 
-// readSession returns the result of fn for the number of a session, or the zero value for an unknown session.
+// readSession calls fn with the number of a session in a read, and returns the result of fn. For an unknown session it
+// returns the zero value.
 func readSession[T any](ctx context.Context, s *Store, tenant string, id session.ID, fn func(c *conn, sid int64) T) (T, error) {
 	return readTenant(ctx, s, tenant, func(c *conn, n int64) (v T) {
 		if sid := c.session(n, id); sid != 0 {
@@ -115,13 +116,12 @@ func readSession[T any](ctx context.Context, s *Store, tenant string, id session
 	})
 }
 
-// putRow writes the row of a session, unless the stored row has a newer Seen: a late or repeated batch
-// does not replace a newer row. A stand-in is the row of a session that began while the store did not answer.
-// A regular row always replaces a stand-in, and a stand-in never replaces a regular row. A closed session
-// stays closed.
+// putRow writes the row of a session, unless the stored row has a newer Seen, so that a late or repeated batch does not
+// replace a newer row. A stand-in is the row of a session that began while the store did not answer. Any other row
+// replaces a stand-in, and a stand-in replaces only a stand-in. A closed session stays closed.
 func (t *tx) putRow(r session.Row) {
 	tenant := t.tenant(r.Tenant)
-	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL means that the row was not written
+	started, seen, data := micros(r.Started), micros(r.Seen), notNull(r.Data) // NULL would mean that the row is not written yet
 	state := stateOpen
 	if r.Closed {
 		state = stateClosed
@@ -130,7 +130,7 @@ func (t *tx) putRow(r session.Row) {
 		sid, started, seen, state int64
 		hasRow, standIn           bool
 	}
-	found := t.db.row("SELECT sid, started, seen, state, data IS NOT NULL, standin FROM sessions WHERE id = ? AND tenant = ?", r.ID, tenant).
+	found := t.db.queryRow("SELECT sid, started, seen, state, data IS NOT NULL, standin FROM sessions WHERE id = ? AND tenant = ?", r.ID, tenant).
 		scan(&old.sid, &old.started, &old.seen, &old.state, &old.hasRow, &old.standIn)
 	if !old.hasRow {
 		t.totals[totalSessions]++
@@ -158,20 +158,21 @@ func (t *tx) putRow(r session.Row) {
 	}
 }
 
-// maxNames bounds the cached tenant numbers. With tenancy by credential each client key is a tenant.
+// maxNames is the maximum number of cached tenants. There may be many, because with by-credential tenancy every client
+// key is a tenant.
 const maxNames = 4096
 
-// tenantNames caches the numbers of committed tenants. A tenant is never deleted, so that a number
-// never changes its tenant.
+// tenantNames caches the numbers of stored tenants, by name. A number is valid for ever, because a tenant is never
+// deleted.
 type tenantNames struct {
-	mu sync.RWMutex
-	m  map[string]int64
+	mu      sync.RWMutex
+	numbers map[string]int64
 }
 
 func (n *tenantNames) get(name string) (int64, bool) {
 	n.mu.RLock()
 	defer n.mu.RUnlock()
-	id, ok := n.m[name]
+	id, ok := n.numbers[name]
 	return id, ok
 }
 
@@ -181,27 +182,28 @@ func (n *tenantNames) add(m map[string]int64) {
 	}
 	n.mu.Lock()
 	defer n.mu.Unlock()
-	if n.m == nil || len(n.m)+len(m) > maxNames {
-		n.m = map[string]int64{}
+	if n.numbers == nil || len(n.numbers)+len(m) > maxNames {
+		n.numbers = map[string]int64{}
 	}
-	maps.Copy(n.m, m)
+	maps.Copy(n.numbers, m)
 }
 
 const tenantByName = "SELECT id FROM tenants WHERE name = ?"
 
-// tenant returns the number of a tenant for a read, 0 for an unknown tenant.
+// tenant returns the number of a tenant, for a read; 0 means an unknown tenant.
 func (s *Store) tenant(c *conn, name string) int64 {
 	if id, ok := s.tenants.get(name); ok {
 		return id
 	}
-	id := c.integer(tenantByName, name)
+	id := c.queryInt(tenantByName, name)
 	if id != 0 {
 		s.tenants.add(map[string]int64{name: id})
 	}
 	return id
 }
 
-// readTenant returns the result of fn for the number of a tenant, or the zero value for an unknown tenant.
+// readTenant calls fn with the number of a tenant in a read, and returns the result of fn. For an unknown tenant it
+// returns the zero value.
 func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *conn, n int64) T) (T, error) {
 	return read(ctx, s, func(c *conn) (v T) {
 		if n := s.tenant(c, tenant); n != 0 {
@@ -211,8 +213,8 @@ func readTenant[T any](ctx context.Context, s *Store, tenant string, fn func(c *
 	})
 }
 
-// tenant returns the number of a tenant, and adds a new tenant. The number of a new tenant enters
-// the cache after the commit: after a rollback another tenant could get the number.
+// tenant returns the number of a tenant, and adds a new tenant. The number of a new tenant is cached only after the
+// commit, because after a rollback another tenant could get the number.
 func (t *tx) tenant(name string) int64 {
 	id, ok := t.tenants[name]
 	if ok {
@@ -225,18 +227,18 @@ func (t *tx) tenant(name string) int64 {
 	return id
 }
 
-// tenantNumber returns the number of a tenant without adding one, 0 for an unknown tenant.
+// tenantNumber returns the number of a tenant, and adds no tenant; 0 means an unknown tenant.
 func (t *tx) tenantNumber(name string) int64 {
-	if id, ok := t.s.tenants.get(name); ok {
+	if id, ok := t.store.tenants.get(name); ok {
 		return id
 	}
-	return t.db.integer(tenantByName, name)
+	return t.db.queryInt(tenantByName, name)
 }
 
-// Tenants lists all tenants with stored data, past data included, in byte order.
+// Tenants returns all tenants that have or had stored data, in byte order.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	return read(ctx, s, func(c *conn) (names []string) {
-		for r := range c.rows("SELECT name FROM tenants ORDER BY name") {
+		for r := range c.query("SELECT name FROM tenants ORDER BY name") {
 			var name string
 			r.scan(&name)
 			names = append(names, name)
@@ -245,22 +247,20 @@ func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	})
 }
 
-// hashKey returns the integer key of a text id, 64 bits of its SHA-256. Two ids of one session practically
-// never have equal keys by accident. No client can choose equal keys, because this program makes the ids
-// of exchanges and samples.
+// hashKey returns the key of a text id, 64 bits of its SHA-256. Two ids of one session practically never have equal
+// keys by accident. A client cannot cause equal keys of exchanges or samples, because this program makes their ids.
 func hashKey(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
 	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
-// echoKey returns the key of an echo in the table. The caller has hashed the tenant into the key;
-// the number of the tenant separates tenants even if their keys are equal.
+// echoKey returns the key of an echo in the table. k already depends on the tenant, because it is a hash of the tenant
+// and the text. The number of the tenant separates two tenants even if their hashes are equal.
 func echoKey(tenant int64, k session.EchoKey) int64 {
 	return int64(mix(uint64(k) ^ mix(uint64(tenant))))
 }
 
-// mix is the finaliser of splitmix64: a bijection in which every output bit depends on all input
-// bits.
+// mix is the finaliser of splitmix64, a bijection in which every output bit depends on all input bits.
 func mix(z uint64) uint64 {
 	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
@@ -268,11 +268,11 @@ func mix(z uint64) uint64 {
 	return z ^ z>>31
 }
 
-// outExchange is the value of aside.out for an exchange, whose step is not tried again.
+// outExchange is the value of the column aside.out for an exchange. The step on this exchange is not repeated.
 const outExchange = 2
 
-// SetAside records sessions and exchanges at which a step panicked. Such a session is neither due
-// nor unsettled until Readmit returns it or a settlement of the session succeeds.
+// SetAside records sessions and exchanges at which a step panicked. Due and Unsettled leave out such a session until
+// Readmit readmits it, or until a settlement of the session succeeds.
 func (s *Store) SetAside(ctx context.Context, list []session.DeadLetter) error {
 	if len(list) == 0 {
 		return nil
@@ -314,16 +314,16 @@ func (s *Store) Readmit(ctx context.Context, maxTries int) (n int, err error) {
 	return n, err
 }
 
-// DeadLetters returns at most limit sessions and exchanges that are set aside, the latest first, and the
-// number of all of them.
+// DeadLetters returns at most limit sessions and exchanges that were set aside, latest first, and the number of all of
+// them.
 func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error) {
 	type result struct {
 		list  []session.DeadLetter
 		total int
 	}
 	r, err := read(ctx, s, func(c *conn) (res result) {
-		res.total = int(c.integer("SELECT count(*) FROM aside"))
-		for r := range c.rows(`SELECT a.data, t.name, s.id, a.tries, a.at FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
+		res.total = int(c.queryInt("SELECT count(*) FROM aside"))
+		for r := range c.query(`SELECT a.data, t.name, s.id, a.tries, a.at FROM aside a JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
 			ORDER BY a.at DESC, a.k LIMIT ?`, limit) {
 			var a session.DeadLetter
 			var doc []byte
@@ -337,12 +337,12 @@ func (s *Store) DeadLetters(ctx context.Context, limit int) (list []session.Dead
 	return r.list, r.total, err
 }
 
-// Unsampled returns the number of exchanges without a sample, because the exchange arrived after the
-// settlement of its session, or because its session is set aside.
+// Unsampled returns the number of exchanges that have no sample because they arrived after the settlement of their
+// session, or because their session is set aside.
 func (s *Store) Unsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) int64 {
-		late := c.integer("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
-		return late + c.integer(`SELECT count(*) FROM exchanges WHERE sid IN
+		late := c.queryInt("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")
+		return late + c.queryInt(`SELECT count(*) FROM exchanges WHERE sid IN
 			(SELECT a.sid FROM aside a WHERE a.out = 1 AND NOT EXISTS (SELECT 1 FROM settled WHERE sid = a.sid))`)
 	})
 }

@@ -6,7 +6,7 @@
 //	sessions  Session, FindEcho, Due, Write (one transaction, safe to repeat)
 //	feedback  AddFeedback, Feedback, FeedbackEntry, SessionFeedback, Unsettled; Park, ParkedEntry, Join,
 //	          PurgeParked for feedback that arrives before its exchange
-//	counters  Applied, Settle (compare and swap of a version), Counters, Tenants
+//	counters  Applied, Settle (compare-and-swap of a version), Counters, Tenants
 //	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for values of the program
 //	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
 //	lists     Newest, NewestSamples, by pages
@@ -17,15 +17,15 @@
 // Open makes or opens the file, and renames a damaged file. Lock reserves a data directory for one
 // process.
 //
-// Every write is one transaction, which is atomic under kill -9. Every call ends when its context
+// Every write is one transaction, which is atomic even if the process is killed. Every call ends when its context
 // ends. Test errors with errors.Is. After ErrBusy, session.ErrDiskFull and the end of a context the
-// caller may repeat the write; after session.ErrInvalid a repetition fails again; after ErrCorrupt
-// the caller opens the store again. Times have microseconds and are in UTC.
+// caller may repeat the write. After session.ErrInvalid a repetition fails again. After ErrCorrupt
+// the caller opens the store again. Times have a precision of microseconds, and are in UTC.
 //
-// Hazards. A commit does not sync the disk: a power cut may undo the last transactions, each as a
-// whole, unless Sync ran after them. A write whose context ended may still have been stored; all
-// writes can be repeated, and Settle has versions. The file must be on a local disk: WAL needs
-// shared memory, and file locks of network file systems do not work.
+// Hazards. A commit does not sync the disk. A power failure may undo the last transactions, each as a whole, unless
+// Sync ran after them. A write whose context ended may still have been stored. Such a write can be repeated, and
+// Settle has versions for this purpose. The file must be on a local disk, because WAL mode needs shared memory, and
+// the file locks of network file systems are not reliable.
 package sqlite
 
 import (
@@ -52,40 +52,39 @@ type Options struct {
 	// Now returns the time for the name of a damaged file that is set aside. The store has no other
 	// clock.
 	Now func() time.Time
-	// BusyTimeout bounds the wait for the lock of another process (default 2 s). A context may end
-	// the wait earlier.
+	// BusyTimeout is the longest wait for the lock of another process; 0 means 2 s. A context may end the wait earlier.
 	BusyTimeout time.Duration
-	// MaxParked bounds the parked feedback of one tenant, in entries (default 100,000). All tenants
-	// together have twice as many places.
+	// MaxParked is the maximum number of parked feedback entries of one tenant; 0 means 100,000. The maximum for all
+	// tenants together is twice this number.
 	MaxParked int
-	// MaxFeedback bounds the feedback of one session, and the parked feedback of one key (default
-	// session.MaxFeedback).
+	// MaxFeedback is the maximum number of feedback entries of one session, and of entries that are parked under one
+	// key; 0 means session.MaxFeedback.
 	MaxFeedback int
 }
 
 // Store is the embedded store. A Store is safe for concurrent use.
 type Store struct {
 	opt         Options
-	uri         string // address of the connections for reads
-	notice      string
-	foundSchema int           // schema that Open found
-	fileCheck   *fileIdentity // nil when read-only
+	uri         string        // URI with which connections for reads open the file
+	notice      string        // result of Notice
+	foundSchema int           // schema version that Open found
+	fileCheck   *fileIdentity // nil if the store is read-only
 
-	write     chan *conn    // holds the connection for writes while no write runs
-	readers   chan struct{} // holds one place for each read that may begin
+	writeConn chan *conn    // holds the connection for writes while no write runs
+	readers   chan struct{} // holds one value for each further read that may begin
 	idle      idleConns     // open connections for reads that are not in use
 	closed    chan struct{}
 	once      sync.Once // guards Close
 	tenants   tenantNames
-	newestGen generation // generation of new echoes; the holder of the connection for writes uses newestGen
+	newestGen generation // generation of new echoes; only the holder of the connection for writes uses newestGen
 	packer    packer
 }
 
 // Open opens the store at o.Path, makes a missing file, and migrates an older schema.
 //
-// Open renames a file that is not a database, or whose damage prevents reading, to
-// <name>.corrupt-<time>, makes an empty file, and Notice reports the renaming. Open refuses the
-// database of another program or of a newer release and leaves it unchanged.
+// If the file is not a database, or is damaged beyond reading, Open renames the file to <name>.corrupt-<time> and
+// makes an empty one. Notice then reports this. Open refuses the database of another program or of a newer release,
+// and leaves it unchanged.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = defaults(o)
 	path, err := filepath.Abs(o.Path)
@@ -93,8 +92,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
 	}
 	o.Path = path
-	// POSIX locks vanish when the process closes another descriptor of the file, as fileCheck does.
-	// OFD locks stay. A system without OFD locks uses POSIX locks.
+	// POSIX locks are lost when the process closes any other descriptor of the file, as fileCheck does. OFD locks are
+	// not. A system without OFD locks uses POSIX locks.
 	_, _ = sqlite.OFDLocking(true)
 	var s *Store
 	if o.ReadOnly {
@@ -124,11 +123,11 @@ func replaceDamaged(ctx context.Context, o Options, damage error) (*Store, error
 // Notice returns a message of Open for the operator; "" means no message.
 func (s *Store) Notice() string { return s.notice }
 
-// Upgraded returns the schema that Open found and the schema of this release. An older release
-// refuses the migrated file.
+// Upgraded returns the schema version that Open found, and that of this release. An older release refuses a file that
+// was migrated.
 func (s *Store) Upgraded() (from, to int) { return s.foundSchema, schemaVersion }
 
-// defaults fills in the limits that the caller left out.
+// defaults returns o with the defaults for the limits that are not set.
 func defaults(o Options) Options {
 	if o.BusyTimeout <= 0 {
 		o.BusyTimeout = 2 * time.Second
@@ -147,7 +146,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	if err := prepareDir(o.Path); err != nil {
 		return nil, err
 	}
-	// SQLite would apply an old WAL to a garbage file; checkHeader therefore runs first.
+	// checkHeader must run first, because SQLite would apply an old WAL to a file that is not a database.
 	if err := checkHeader(o.Path); err != nil {
 		return nil, err
 	}
@@ -171,7 +170,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	if s.fileCheck, err = openIdentity(o.Path); err != nil {
 		return nil, errors.Join(err, c.close())
 	}
-	s.write <- c
+	s.writeConn <- c
 	return s, nil
 }
 
@@ -202,7 +201,7 @@ func (s *Store) checkFile(ctx context.Context) error {
 // number of the newest generation of echoes.
 func (s *Store) prepare(c *conn) {
 	s.foundSchema = migrate(c)
-	probe(c)
+	checkTables(c)
 	s.newestGen = newestGeneration(c)
 }
 
@@ -243,7 +242,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 // newStore returns a store without connections; uri is the address for reads.
 func newStore(o Options, uri string) *Store {
 	s := &Store{
-		opt: o, uri: uri, write: make(chan *conn, 1), closed: make(chan struct{}),
+		opt: o, uri: uri, writeConn: make(chan *conn, 1), closed: make(chan struct{}),
 		readers: make(chan struct{}, maxReaders),
 	}
 	for range maxReaders {
@@ -252,7 +251,7 @@ func newStore(o Options, uri string) *Store {
 	return s
 }
 
-// explain adds the remedy to an error of Open or Lock.
+// explain adds a remedy to an error of Open or Lock.
 func explain(err error, readOnly bool) error {
 	switch {
 	case errors.Is(err, ErrReadOnly) && !readOnly:
@@ -269,13 +268,13 @@ func explain(err error, readOnly bool) error {
 
 // The settings of the connections:
 //   - journal_mode WAL: readers and the writer do not wait for each other.
-//   - synchronous NORMAL: a commit is a write without an fsync. The death of the process loses
-//     nothing. A power cut may undo the last transactions, each as a whole. Sync runs the fsync.
+//   - synchronous NORMAL: a commit is a write without an fsync. If the process dies, nothing is lost. A power failure
+//     may undo the last transactions, each as a whole. Sync calls fsync.
 //   - page_size 8 KiB: exchanges have 1 to 4 KiB. Pages of 4 KiB would need overflow pages for most
 //     of them, and pages of 16 KiB double the cost of small updates.
 //   - cache_size 4 MiB for the writer and 1 MiB for a reader, no mmap: the idle program stays small,
-//     and the file cache of the system does the rest.
-//   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit returns the space of a burst.
+//     and the file cache of the operating system suffices.
+//   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit truncates the WAL after a burst of writes.
 //   - secure_delete: forgotten data is overwritten, not only unlinked.
 //   - query_only for readers. A store with Options.ReadOnly also opens the file with mode=ro.
 const (
@@ -298,13 +297,13 @@ PRAGMA query_only = ON;
 `
 )
 
-// fileURI returns the address of the file for SQLite. mode is rwc, rw or ro.
+// fileURI returns the URI with which SQLite opens the file. mode is rwc, rw or ro.
 func fileURI(path, mode string) string {
 	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode}
 	return u.String()
 }
 
-// Names of the counts in Stats.
+// The names of the numbers in Stats.
 const (
 	totalSessions      = "sessions"
 	totalExchanges     = "exchanges"
@@ -316,16 +315,15 @@ const (
 	totalBytes         = "bytes"
 )
 
-// Stats counts the stored items: sessions, exchanges, samples, feedback and parked at present;
-// exchanges_ever and samples_ever since the store was made, deleted ones included; bytes is the
-// size of the files.
+// Stats returns the numbers of stored sessions, exchanges, samples, feedback and parked feedback. exchanges_ever and
+// samples_ever include deleted ones. bytes is the size of the files.
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	m, err := read(ctx, s, func(c *conn) map[string]int64 {
 		m := map[string]int64{
 			totalSessions: 0, totalExchanges: 0, totalExchangesEver: 0, totalSamples: 0, totalSamplesEver: 0,
 			totalFeedback: 0, totalParked: 0,
 		}
-		for r := range c.rows("SELECT name, n FROM totals") {
+		for r := range c.query("SELECT name, n FROM totals") {
 			var name string
 			var n int64
 			r.scan(&name, &n)
@@ -348,8 +346,8 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	return m, nil
 }
 
-// Close waits for running calls and closes the file. The last process that closes a store writes
-// the WAL back into the file.
+// Close waits for calls in progress, and closes the file. When the last process closes a store, SQLite copies the WAL
+// into the file.
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -365,7 +363,7 @@ func (s *Store) Close() error {
 
 // close closes all connections, after all reads and the running write have ended.
 func (s *Store) close() error {
-	for range maxReaders { // a free place means that its read has ended
+	for range maxReaders { // each received value means that a read has ended, or that none was in progress
 		<-s.readers
 	}
 	var all []*conn
@@ -373,9 +371,9 @@ func (s *Store) close() error {
 		all = append(all, c)
 	}
 	if s.fileCheck != nil {
-		all = append(all, <-s.write)
-		// A regular close would write pages into the file that replaced the store's file. The
-		// connections therefore stay open.
+		all = append(all, <-s.writeConn)
+		// If the file was replaced, closing the connections would write pages into the new file. They therefore stay
+		// open.
 		if err := s.fileCheck.check(); err != nil {
 			return err
 		}

@@ -93,9 +93,9 @@ func TestFullDiskRefusesTheWholeTransaction(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	limit := func(pages string) {
 		t.Helper()
-		c := <-s.write
-		defer func() { s.write <- c }()
-		if err := c.do(t.Context(), func() { c.integer("PRAGMA max_page_count = " + pages) }); err != nil {
+		c := <-s.writeConn
+		defer func() { s.writeConn <- c }()
+		if err := c.do(t.Context(), func() { c.queryInt("PRAGMA max_page_count = " + pages) }); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -266,7 +266,7 @@ func TestSlowReadReleasesItsConnection(t *testing.T) {
 	started, hang := make(chan struct{}), make(chan struct{})
 	rows := func(query string) func(*conn) int {
 		return func(c *conn) (n int) {
-			for range c.rows(numbers + query) {
+			for range c.query(numbers + query) {
 				n++
 			}
 			return n

@@ -14,14 +14,14 @@ import (
 	"precept/internal/session"
 )
 
-// maxReaders bounds the connections for reads. Several connections are necessary, because a read may
-// wait for a disk that does not answer.
+// maxReaders is the maximum number of connections for reads. Several are necessary, because a read may wait for a disk
+// that does not answer.
 const maxReaders = 8
 
 // read runs fn on a connection for reads, in a new goroutine, and returns the result of fn, or the error
-// of ctx when ctx ends. At the end of ctx SQLite is interrupted. A read that waits for the disk keeps its
-// connection until the disk answers, and Close waits for the read. fn may therefore still run after read
-// has returned: fn must not read variables that change, and must not write variables of the caller.
+// of ctx when ctx ends. When ctx ends, SQLite is interrupted. But a read that waits for the disk keeps its connection
+// until the disk answers, and fn may still run after read has returned. fn must therefore not read variables that
+// change, and must not write variables of the caller. Close waits for such a read.
 //
 // A panic of fn continues in the caller.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) T) (T, error) {
@@ -61,7 +61,7 @@ type readPanic struct {
 
 func (p *readPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
 
-// Unwrap returns the error that the read panicked with, nil for another value.
+// Unwrap returns the value of the panic if it is an error, else nil.
 func (p *readPanic) Unwrap() error {
 	err, _ := p.value.(error)
 	return err
@@ -83,7 +83,7 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	defer func() {
 		if v := recover(); v != nil {
 			r.panicked = &readPanic{v, debug.Stack()}
-			_ = c.close() // its state is unknown
+			_ = c.close() // the state of the connection is unknown
 			return
 		}
 		s.idle.put(c)
@@ -92,8 +92,8 @@ func runRead[T any](ctx context.Context, s *Store, fn func(*conn) T) (r readResu
 	return r
 }
 
-// idleConns holds the open connections that are not in use. take returns the connection of the last put,
-// so that few connections fill their caches.
+// idleConns holds the open connections for reads that are not in use. take returns the connection of the last put, so
+// that few connections are used and fill their caches.
 type idleConns struct {
 	mu   sync.Mutex
 	list []*conn
@@ -118,7 +118,7 @@ func (i *idleConns) put(c *conn) {
 	i.list = append(i.list, c)
 }
 
-// take receives from ch, until ctx ends or the store is closed.
+// take receives a value from ch. It returns an error if ctx ends or the store is closed.
 func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 	select {
 	case <-s.closed:
@@ -138,29 +138,29 @@ func take[T any](ctx context.Context, s *Store, ch <-chan T) (v T, err error) {
 	}
 }
 
-// writer waits for the connection for writes. The caller sends the connection back to s.write.
-func (s *Store) writer(ctx context.Context) (*conn, error) {
+// takeWriter waits for the connection for writes. The caller sends the connection back to s.write.
+func (s *Store) takeWriter(ctx context.Context) (*conn, error) {
 	if s.opt.ReadOnly {
 		return nil, fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
 	}
-	return take(ctx, s, s.write)
+	return take(ctx, s, s.writeConn)
 }
 
 // tx is a write transaction.
 type tx struct {
 	db       *conn
-	s        *Store
-	tenants  map[string]int64          // numbers of the transaction's tenants; the cache of the store gets them after the commit
+	store    *Store
+	tenants  map[string]int64          // numbers of the tenants in the transaction, which are cached in the store after the commit
 	sids     map[sessionKey]*txSession // sessions that the transaction has looked up
-	totals   map[string]int64          // changes of the running totals
+	totals   map[string]int64          // changes of the totals, by name
 	onCommit []func()                  // called after the commit
 
 	sampleRow int64 // row number of the next sample; 0 means not read yet
 }
 
-// update runs fn in one write transaction: all changes of fn are stored, or none. fn aborts the
-// transaction with conn.fail. On a full disk update runs a checkpoint, which may free the space of the
-// WAL, and then fn a second time.
+// update runs fn in one write transaction, so that all changes of fn are stored, or none. fn aborts the
+// transaction with conn.fail. If the disk is full, update runs a checkpoint, which may free the space of the
+// WAL, and then runs fn again.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 	err := classify(s.transact(ctx, fn))
 	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
@@ -174,11 +174,11 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx)) error {
 
 // transact runs fn in one write transaction, once.
 func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
-	c, err := s.writer(ctx)
+	c, err := s.takeWriter(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { s.write <- c }()
+	defer func() { s.writeConn <- c }()
 	if err := s.fileCheck.check(); err != nil {
 		return err
 	}
@@ -186,12 +186,12 @@ func (s *Store) transact(ctx context.Context, fn func(*tx)) (err error) {
 		return err
 	}
 	committed := false
-	defer func() { // after a panic of fn, too: the connection must not stay in a transaction
+	defer func() { // also after a panic of fn, because the connection must not stay in a transaction
 		if !committed {
 			err = cmp.Or(err, c.rollback())
 		}
 	}()
-	t := &tx{db: c, s: s, tenants: map[string]int64{}, sids: map[sessionKey]*txSession{}, totals: map[string]int64{}}
+	t := &tx{db: c, store: s, tenants: map[string]int64{}, sids: map[sessionKey]*txSession{}, totals: map[string]int64{}}
 	err = c.do(ctx, func() {
 		fn(t)
 		t.addTotals()
@@ -231,7 +231,7 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
-// addTotals writes the running totals that the transaction changed.
+// addTotals adds the changes of the transaction to the stored totals.
 func (t *tx) addTotals() {
 	for name, n := range t.totals {
 		if n != 0 {
@@ -240,21 +240,21 @@ func (t *tx) addTotals() {
 	}
 }
 
-// checkpoint copies the WAL into the file and truncates the WAL. If wait is true, checkpoint waits up to
-// BusyTimeout for readers of the WAL. If readers prevent the checkpoint, checkpoint returns nil: a later
-// checkpoint copies the rest.
+// checkpoint copies the WAL into the file, and truncates the WAL. If wait is true, checkpoint waits up to BusyTimeout
+// for readers of the WAL. If readers prevent the checkpoint, the error is nil, because a later checkpoint copies the
+// rest.
 func (s *Store) checkpoint(ctx context.Context, wait bool) error {
-	c, err := s.writer(ctx)
+	c, err := s.takeWriter(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { s.write <- c }()
+	defer func() { s.writeConn <- c }()
 	if err := s.fileCheck.check(); err != nil {
 		return err
 	}
 	truncate := func() error {
 		return c.do(ctx, func() {
-			if busy := c.integer("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
+			if busy := c.queryInt("PRAGMA wal_checkpoint(TRUNCATE)"); busy != 0 {
 				c.fail(errReading)
 			}
 		})
@@ -270,16 +270,16 @@ func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	return nil
 }
 
-// Sync syncs the disk, so that all earlier writes survive a power cut. A caller with a copy of its
-// writes, such as the outbox, calls Sync before it deletes the copy.
+// Sync syncs the disk, so that all earlier writes survive a power failure. A caller with a copy of its writes, such as
+// the outbox, calls Sync before it deletes the copy.
 func (s *Store) Sync(ctx context.Context) error {
-	c, err := s.writer(ctx)
+	c, err := s.takeWriter(ctx)
 	if err != nil {
 		return err
 	}
-	defer func() { s.write <- c }()
-	// fsync covers the writes of all descriptors of the file. SQLite holds no locks on the WAL that
-	// closing this descriptor could drop.
+	defer func() { s.writeConn <- c }()
+	// fsync covers writes through any descriptor of the file. Closing this descriptor releases no lock, because SQLite
+	// has none on the WAL.
 	f, err := os.OpenFile(s.opt.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // the last checkpoint removed the WAL, and a checkpoint syncs the file

@@ -8,13 +8,12 @@ import (
 	"precept/internal/session"
 )
 
-// Write stores the batch in one transaction. A repetition of a batch changes nothing: a row does not
-// replace a row with a newer Seen, existing exchanges and echoes stay, and a sample replaces the sample
-// with its id.
+// Write stores a batch in one transaction. Writing a batch again changes nothing: stored rows with a newer Seen, stored
+// exchanges and stored echoes are kept, and a sample replaces the sample with its id.
 //
 // After session.ErrInvalid nothing was stored, and one of the values can never be stored.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	docs, err := b.Documents() // before the writer is taken, because encoding is half of the work
+	docs, err := b.Documents() // before the connection for writes is taken, because encoding is half of the work
 	var compressed packed
 	if err == nil {
 		compressed, err = s.pack(&docs)
@@ -33,12 +32,13 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 		for i, m := range b.Samples {
 			t.putSample(m, compressed.samples[i])
 		}
-		t.dropStale(b)
+		t.deleteStaleSamples(b)
 	})
 }
 
-// dropStale deletes the samples of the sessions in b.Whole that the batch does not contain.
-func (t *tx) dropStale(b session.Batch) {
+// deleteStaleSamples deletes, for the sessions in b.Whole, the stored samples that are not in the batch. The batch
+// has all samples of these sessions.
+func (t *tx) deleteStaleSamples(b session.Batch) {
 	if len(b.Whole) == 0 {
 		return
 	}
@@ -55,7 +55,7 @@ func (t *tx) dropStale(b session.Batch) {
 	for ref, keys := range keep {
 		sid := t.find(sessionKey{t.tenantNumber(ref.Tenant), ref.ID})
 		var stale []int64
-		for r := range t.db.rows("SELECT k FROM samples WHERE sid = ?", sid) {
+		for r := range t.db.query("SELECT k FROM samples WHERE sid = ?", sid) {
 			var k int64
 			if r.scan(&k); !keys[k] {
 				stale = append(stale, k)
@@ -89,8 +89,8 @@ func (s *Store) pack(d *session.Documents) (p packed, err error) {
 	return p, err
 }
 
-// putExchange adds an exchange, unless the store has an exchange with its id. data and items are the
-// compressed documents.
+// putExchange adds an exchange, unless the session has an exchange with its id. data and items are the compressed
+// documents of the exchange.
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	tenant := t.tenant(e.Tenant)
 	ses := t.findOrAdd(sessionKey{tenant, id}, e.At)
@@ -104,8 +104,8 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) {
 	t.expectSettlement(ses)
 }
 
-// expectSettlement ensures that a new exchange becomes a sample: a session without a row becomes open, and
-// a settled session becomes unsettled.
+// expectSettlement ensures that a new exchange becomes a sample. A session without a row becomes open, and a settled
+// session becomes unsettled.
 func (t *tx) expectSettlement(ses *txSession) {
 	switch ses.state {
 	case stateNamed:
@@ -113,9 +113,9 @@ func (t *tx) expectSettlement(ses *txSession) {
 		t.db.exec("UPDATE sessions SET state = ? WHERE sid = ?", stateOpen, ses.sid)
 	case stateClosed:
 		if !ses.settledKnown {
-			ses.settled, ses.settledKnown = t.db.integer("SELECT 1 FROM settled WHERE sid = ?", ses.sid) == 1, true
+			ses.settled, ses.settledKnown = t.db.queryInt("SELECT 1 FROM settled WHERE sid = ?", ses.sid) == 1, true
 		}
-		if ses.settled { // an imported session has its samples and is not settled
+		if ses.settled { // an imported session is closed but not settled, and has its samples
 			t.db.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", ses.sid)
 		}
 	}
@@ -135,13 +135,12 @@ func (t *tx) putSample(m session.StoredSample, data []byte) {
 	}
 }
 
-// nextSample returns the row number of the next sample. SQLite itself would use the number of the
-// newest sample again after a deletion, and a reader that continues after that number would miss the
-// sample.
+// nextSample returns the row number of the next sample. SQLite would use the number of the newest sample again after
+// this sample is deleted, and a reader that continues after this number would miss the new sample.
 func (t *tx) nextSample() int64 {
 	if t.sampleRow == 0 {
 		t.sampleRow = 1 + max(
-			t.db.integer("SELECT max(rid) FROM samples"), t.db.integer("SELECT n FROM totals WHERE name = ?", totalSamplesEver),
+			t.db.queryInt("SELECT max(rid) FROM samples"), t.db.queryInt("SELECT n FROM totals WHERE name = ?", totalSamplesEver),
 		)
 	}
 	return t.sampleRow
