@@ -17,19 +17,19 @@ type BankWriter interface {
 	Delete(t *testing.T, name string)
 }
 
-// OpenBank returns an empty bank and its watcher. Until its context ends, run calls onBook with each new book, the set
-// of valid lessons, and with the problems of the bank.
+// OpenBank returns a writer of an empty bank, and a function that watches the bank. Until its context ends, run calls
+// onBook with each new book, which is the set of valid lessons, and with the problems of the bank.
 type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
 
 // RunBank runs the conformance suite of a bank of lessons.
 func RunBank(t *testing.T, open OpenBank) {
 	t.Helper()
-	for name, run := range map[string]func(*testing.T, *watched){
-		"empty bank has no lessons": func(t *testing.T, w *watched) {
+	for name, run := range map[string]func(*testing.T, *watchedBank){
+		"empty bank has no lessons": func(t *testing.T, w *watchedBank) {
 			t.Helper()
 			w.await(t, "a book", func(b *lesson.Book, p []lesson.Problem) bool { return b.Len() == 0 && len(p) == 0 })
 		},
-		"lessons are added, changed and deleted": func(t *testing.T, w *watched) {
+		"lessons are added, changed and deleted": func(t *testing.T, w *watchedBank) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("aaa", "one"))
 			w.Put(t, "deep/folder/b.md", lessonText("bbb", "two"))
@@ -43,7 +43,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.Delete(t, "deep/folder/b.md")
 			w.await(t, "one lesson after the deletion", hasSlugs("aaa"))
 		},
-		"invalid change keeps the old lesson": func(t *testing.T, w *watched) {
+		"invalid change keeps the old lesson": func(t *testing.T, w *watchedBank) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("aaa", "one"))
 			w.await(t, "the lesson", hasSlugs("aaa"))
@@ -59,7 +59,7 @@ func RunBank(t *testing.T, open OpenBank) {
 				return ok && len(p) == 0 && strings.Contains(l.Raw, "two")
 			})
 		},
-		"invalid new lesson is reported": func(t *testing.T, w *watched) {
+		"invalid new lesson is reported": func(t *testing.T, w *watchedBank) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("aaa", "one"))
 			w.Put(t, "bad.md", "no frontmatter")
@@ -67,7 +67,7 @@ func RunBank(t *testing.T, open OpenBank) {
 				return b.Len() == 1 && len(p) == 1 && !p[0].Kept && strings.HasSuffix(p[0].Path, "bad.md")
 			})
 		},
-		"first lesson of a slug wins": func(t *testing.T, w *watched) {
+		"first lesson of a slug wins": func(t *testing.T, w *watchedBank) {
 			t.Helper()
 			w.Put(t, "a.md", lessonText("same", "one"))
 			w.await(t, "the first lesson", hasSlugs("same"))
@@ -79,7 +79,7 @@ func RunBank(t *testing.T, open OpenBank) {
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
-			w := &watched{}
+			w := &watchedBank{}
 			writer, watch := open(t, w.receive)
 			w.BankWriter = writer
 			ctx, cancel := context.WithCancel(t.Context())
@@ -131,8 +131,8 @@ func hasSlugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
 	}
 }
 
-// watched holds the last book and problems that a bank reported.
-type watched struct {
+// watchedBank is a bank under test, with the last book and the problems that its watcher reported.
+type watchedBank struct {
 	BankWriter
 
 	mu       sync.Mutex
@@ -141,21 +141,21 @@ type watched struct {
 }
 
 // receive keeps the last book and its problems.
-func (w *watched) receive(b *lesson.Book, p []lesson.Problem) {
+func (w *watchedBank) receive(b *lesson.Book, p []lesson.Problem) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.book, w.problems = b, p
 }
 
 // last returns the last book.
-func (w *watched) last() *lesson.Book {
+func (w *watchedBank) last() *lesson.Book {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return w.book
 }
 
 // await waits until the last book and its problems satisfy ok.
-func (w *watched) await(t *testing.T, what string, ok func(*lesson.Book, []lesson.Problem) bool) {
+func (w *watchedBank) await(t *testing.T, what string, ok func(*lesson.Book, []lesson.Problem) bool) {
 	t.Helper()
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher's own clock
 		w.mu.Lock()

@@ -13,13 +13,13 @@ import (
 // clusterNodes is the smallest number of masters of a Redis Cluster.
 const clusterNodes = 3
 
-// slots is the number of slots of a Redis Cluster.
-const slots = 16384
+// clusterSlots is the number of slots of a Redis Cluster.
+const clusterSlots = 16384
 
 // Cluster is a real Redis Cluster of masters without replicas.
 type Cluster struct {
 	Nodes []*Redis
-	tls   []string // addresses of the TLS listeners; nil if none
+	tls   []string // addresses of the TLS listeners of the nodes; nil means no TLS
 }
 
 // StartCluster starts a Cluster of three nodes, as StartClusterOf does.
@@ -35,8 +35,7 @@ func StartClusterOf(t *testing.T, nodes int, args ...string) *Cluster {
 	return startCluster(t, nodes, nil, args...)
 }
 
-// StartClusterTLS starts a Cluster whose nodes use TLS among themselves and require client
-// certificates.
+// StartClusterTLS starts a Cluster of three nodes that use TLS among themselves and require client certificates.
 func StartClusterTLS(t *testing.T, s *Secrets, args ...string) *Cluster {
 	t.Helper()
 	skipWithoutTLS(t)
@@ -60,7 +59,7 @@ func startCluster(t *testing.T, nodes int, s *Secrets, args ...string) *Cluster 
 		c.Nodes = append(c.Nodes, StartRedis(t, options...))
 	}
 	for i, n := range c.Nodes {
-		from, to := i*slots/nodes, (i+1)*slots/nodes-1
+		from, to := i*clusterSlots/nodes, (i+1)*clusterSlots/nodes-1
 		n.Must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(from), fmt.Sprint(to))
 		n.Must(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
 	}
@@ -81,7 +80,7 @@ func (c *Cluster) await(t *testing.T, n *Redis) {
 	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // processes outside of the test's clock
 		info, _ = n.Must(t, "CLUSTER", "INFO").(string)
 		known := fmt.Sprintf("cluster_known_nodes:%d\r\n", len(c.Nodes))
-		if strings.Contains(info, "cluster_state:ok\r\n") && strings.Contains(info, known) && strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r\n", slots)) {
+		if strings.Contains(info, "cluster_state:ok\r\n") && strings.Contains(info, known) && strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r\n", clusterSlots)) {
 			return
 		}
 	}
@@ -127,7 +126,7 @@ func (c *Cluster) Move(slot string, from, to *Redis) error {
 	return nil
 }
 
-// addrs returns the addresses at which clients and other nodes reach the nodes.
+// addrs returns the addresses of the nodes, for clients and for the other nodes.
 func (c *Cluster) addrs() []string {
 	if c.tls != nil {
 		return c.tls
@@ -139,7 +138,7 @@ func (c *Cluster) addrs() []string {
 	return list
 }
 
-// URL returns the address for store.url, with parameters ("prefix=x").
+// URL returns the address for store.url, with further parameters such as "prefix=x".
 func (c *Cluster) URL(parameters ...string) string {
 	return "redis://" + strings.Join(c.addrs(), ",") + "?" + strings.Join(append([]string{"cluster=true"}, parameters...), "&")
 }

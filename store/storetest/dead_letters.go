@@ -104,7 +104,7 @@ func exchangeWithoutRow(t tester, s Store) {
 	list := due(t, s, at(60), session.Row{}, 10)
 	equal(t, "due sessions", len(list), 2)
 	equal(t, "first due session", withoutExchanges(t, list[0], 1), session.Row{Tenant: tenantA, ID: id(1), Started: at(2), Seen: at(2)})
-	noSession(t, s, tenantA, 1)
+	wantNoSession(t, s, tenantA, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
 	equal(t, "row after the exchange", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
 	list = due(t, s, at(60), session.Row{}, 10)

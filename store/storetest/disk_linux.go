@@ -12,15 +12,15 @@ import (
 	"testing"
 )
 
-// ownNamespaces is the environment variable of a test process with separate name spaces.
+// ownNamespaces is the environment variable that marks a test process with separate name spaces.
 const ownNamespaces = "STORETEST_OWN_SPACE"
 
 // Disk is a real file system of a chosen size.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of size bytes in memory. Without the right to mount, SmallDisk
-// runs the test in a process with separate name spaces and skips the test here; without name
-// spaces, the test is skipped.
+// SmallDisk mounts a file system of size bytes in memory. If this process may not mount file systems, SmallDisk runs
+// the test in a process with separate name spaces, and skips the test in this process. If name spaces are not
+// available, the test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}
@@ -61,7 +61,7 @@ func runInOwnNamespaces(t *testing.T) {
 	t.Fatalf("the test failed in a process with separate name spaces: %v\n%s", err, out)
 }
 
-// Fill fills the file system, so that leave bytes are free. Fill may be called again.
+// Fill writes a file so that only leave bytes of the file system are free. Fill may be called again.
 func (d *Disk) Fill(t testing.TB, leave int) {
 	t.Helper()
 	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
@@ -93,7 +93,7 @@ func (d *Disk) FreeBytes(t testing.TB) int64 {
 	return int64(s.Bavail) * s.Bsize //nolint:gosec // a small disk
 }
 
-// Free undoes Fill.
+// Free deletes the file that Fill has written.
 func (d *Disk) Free(t testing.TB) {
 	t.Helper()
 	if err := os.Remove(filepath.Join(d.Dir, "filler")); err != nil {

@@ -4,11 +4,11 @@
 //		storetest.Run(t, func(t *testing.T) storetest.Store { return openEmpty(t) })
 //	}
 //
-// openEmpty returns a new empty store, and closes the store with t.Cleanup. The suite has no clock: times
-// are arguments, far from now. The suite must pass under -race.
+// openEmpty returns a new empty store, and closes the store with t.Cleanup. The suite does not use the clock: times are
+// arguments, far from the present. The suite must pass under -race.
 //
-// Backends may differ in behaviour without a case in the suite. A change that depends on such behaviour
-// adds the case first.
+// Backends may differ in any behaviour for which the suite has no case. A change that depends on such behaviour first
+// adds a case.
 //
-// The package also starts real servers of Redis for tests, and mounts small disks.
+// The package also starts real Redis servers for tests, and mounts small disks.
 package storetest

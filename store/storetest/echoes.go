@@ -42,7 +42,7 @@ func echoCases() map[string]func(tester, Store) {
 		},
 		"echo without a row is found": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(tenantA, 7, 1, 1)}})
-			noSession(t, s, tenantA, 1)
+			wantNoSession(t, s, tenantA, 1)
 			equal(t, "due sessions", len(due(t, s, at(100), session.Row{}, 10)), 0)
 			equal(t, "stored sessions", stats(t, s)["sessions"], int64(0))
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 0)}})

@@ -150,7 +150,7 @@ func feedbackCases() map[string]func(tester, Store) {
 	}
 }
 
-// parkingCases returns the cases of feedback that waits for its session.
+// parkingCases returns the cases of parked feedback, which waits for its session under an echo key.
 func parkingCases() map[string]func(tester, Store) {
 	type parked = map[session.EchoKey][]feedback.Entry
 	park := func(t tester, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {
@@ -278,9 +278,9 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return mustGet[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// anySet tests that entries in any order, with a repeated entry and in any two batches, end in the same stored
-// feedback.
-func anySet(s Store) func(*rapid.T) {
+// anyFeedbackOrder tests that the order of entries does not matter: the stored feedback is the same for any order,
+// any division into two batches, and with a repeated entry.
+func anyFeedbackOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
 		n += 2

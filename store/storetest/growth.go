@@ -13,17 +13,18 @@ import (
 	"precept/internal/session"
 )
 
-// RunGrowth tests that a backend stores no data of deleted sessions. size returns the sizes of the
-// backend's structures by name. After ten rounds of sessions, size must return the same names as after the
-// first round, and sizes at most half larger. addOwn adds data to a session that only this backend stores.
-func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, master time.Time), size func() map[string]int64) {
+// RunGrowth tests that a backend keeps no data of deleted sessions. A round writes sessions and deletes them. size
+// returns the sizes of the backend's structures, by name. After ten rounds, size must return the same names as after
+// the first round, and sizes that are at most half larger. addOwn adds data to a session of a kind that only this
+// backend stores.
+func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, start time.Time), size func() map[string]int64) {
 	t.Helper()
-	const perRound, slack = 40, 64 // sessions of a round; bytes that a larger number with more digits may need
+	const perRound, slack = 40, 64 // number of sessions in a round; bytes that numbers with more digits may need
 	later := at(60 * 1000)         // after all sessions of the test
 	round := func(n int) {
 		for i := range perRound {
-			writeLife(t, s, n*perRound+i, at(60*n))
-			addOwn(hashed(n*perRound+i), at(60*n))
+			writeSessionOfAllKinds(t, s, n*perRound+i, at(60*n))
+			addOwn(hashedID(n*perRound+i), at(60*n))
 		}
 		if deleted := mustGet[int](t)(s.Retain(t.Context(), later)); deleted < perRound {
 			t.Fatalf("Retain deleted %d sessions, want at least %d", deleted, perRound)
@@ -44,27 +45,27 @@ func RunGrowth(t *testing.T, s Store, addOwn func(id session.ID, master time.Tim
 	}
 }
 
-// hashed returns a session id as in production: a hash.
-func hashed(n int) session.ID { return session.KeyOf(tenantA, session.SpaceName, fmt.Sprint(n)) }
+// hashedID returns the id of session n, which is a hash as in production.
+func hashedID(n int) session.ID { return session.KeyOf(tenantA, session.SpaceName, fmt.Sprint(n)) }
 
-// writeLife writes a session with values of every kind, from the first turn to an exchange after the
+// writeSessionOfAllKinds writes a session with data of every kind, from the first turn to an exchange after the
 // settlement.
-func writeLife(t tester, s Store, n int, master time.Time) {
+func writeSessionOfAllKinds(t tester, s Store, n int, start time.Time) {
 	t.Helper()
-	ctx, sid := t.Context(), hashed(n)
+	ctx, sid := t.Context(), hashedID(n)
 	key := session.EchoKey(n) * 0x9e3779b97f4a7c15
 	write(t, s, session.Batch{
-		Rows:      []session.Row{{Tenant: tenantA, ID: sid, Started: master, Seen: master, Data: []byte("{}")}},
-		Echoes:    []session.Echo{{Tenant: tenantA, Key: key, ID: sid, At: master}, {Tenant: tenantA, Key: 7, ID: sid, At: master}},
-		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 1, At: master}},
-		Samples:   []session.StoredSample{{Tenant: tenantA, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: master}}},
+		Rows:      []session.Row{{Tenant: tenantA, ID: sid, Started: start, Seen: start, Data: []byte("{}")}},
+		Echoes:    []session.Echo{{Tenant: tenantA, Key: key, ID: sid, At: start}, {Tenant: tenantA, Key: 7, ID: sid, At: start}},
+		Exchanges: []sample.Exchange{{ID: sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 1, At: start}},
+		Samples:   []session.StoredSample{{Tenant: tenantA, ID: sid, Sample: sample.Sample{ID: "s" + sid.String(), CreatedAt: start}}},
 	})
-	entry := feedback.Entry{ID: "f", At: master, Type: feedback.TypeScore}
+	entry := feedback.Entry{ID: "f", At: start, Type: feedback.TypeScore}
 	must(t, s.Park(ctx, tenantA, key, entry))
 	must(t, s.Park(ctx, tenantA, key+1, entry)) // parked feedback without a session
 	mustGet[map[session.ID]int](t)(s.Join(ctx, tenantA, map[session.EchoKey]session.ID{key: sid}))
 	must(t, s.WriteNotes(ctx, tenantA, map[session.ID][]byte{sid: []byte("mark")}, nil))
-	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: master}, {Tenant: tenantA, ID: sid, Exchange: "x", At: master}}))
+	must(t, s.SetAside(ctx, []session.DeadLetter{{Tenant: tenantA, ID: sid, At: start}, {Tenant: tenantA, ID: sid, Exchange: "x", At: start}}))
 	settle(t, s, session.Settlement{Tenant: tenantA, ID: sid, Deltas: []trial.Delta{delta("a@1", "n", 0, 1)}})
-	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 2, At: master}}})
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{{ID: "late" + sid.String(), Tenant: tenantA, Session: sid.String(), Turn: 2, At: start}}})
 }

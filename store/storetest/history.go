@@ -10,15 +10,15 @@ import (
 	"precept/internal/session"
 )
 
-// history is a sequence of events in the sessions of one tenant, drawn by rapid.
+// history is a random sequence of events in the sessions of one tenant.
 type history struct {
 	tester
-	s      Store
+	store  Store
 	number int // number of the history, because sample ids are unique in a store
 }
 
-// anyHistory tests the state after events in any order: the running totals equal the counts of a walk, an
-// open session is due or set aside, and no data of a deleted tenant is stored.
+// anyHistory tests the state after events in any order. The totals in Stats equal the counts of a walk, every open
+// session is due or set aside, and no data of a deleted tenant is stored.
 func anyHistory(s Store) func(*rapid.T) {
 	number := 0
 	return func(rt *rapid.T) {
@@ -57,29 +57,29 @@ func anyHistory(s Store) func(*rapid.T) {
 	}
 }
 
-// rebuildSamples writes k samples as all samples of a session.
+// rebuildSamples replaces all samples of session n by k samples.
 func (h history) rebuildSamples(n, k int) {
 	b := session.Batch{Whole: []session.Ref{{Tenant: tenantA, ID: id(n)}}}
 	for i := range k {
 		b.Samples = append(b.Samples, storedSample(tenantA, n, h.number*100+n*10+i))
 	}
-	write(h, h.s, b)
+	write(h, h.store, b)
 }
 
-// settle applies the next settlement of the session, with all feedback.
+// settle applies the next settlement of session n, which includes all feedback.
 func (h history) settle(n int) {
-	next := settlement(tenantA, n, applied(h, h.s, tenantA, n).Version, delta("a@1", "n", 0, 1))
-	_, state, err := h.s.SessionFeedback(h.Context(), tenantA, id(n))
+	next := settlement(tenantA, n, applied(h, h.store, tenantA, n).Version, delta("a@1", "n", 0, 1))
+	_, state, err := h.store.SessionFeedback(h.Context(), tenantA, id(n))
 	must(h, err)
 	next.FeedbackState = state
-	equal(h, "accepted settlements", settle(h, h.s, next), []bool{true})
+	equal(h, "accepted settlements", settle(h, h.store, next), []bool{true})
 }
 
-// checkTotals compares the running totals with the counts of a walk, and checks that each open session is
-// due or set aside.
+// checkTotals checks that the totals in Stats equal the counts of a walk, and that each open session is due or set
+// aside.
 func (h history) checkTotals() {
 	got, open := map[string]int64{}, map[session.ID]bool{}
-	must(h, h.s.EachSession(h.Context(), tenantA, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+	must(h, h.store.EachSession(h.Context(), tenantA, time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
 		got["sessions"]++
 		open[r.ID] = !r.Closed
 		if !r.Closed && a.Version > 0 {
@@ -88,20 +88,20 @@ func (h history) checkTotals() {
 		return nil
 	}))
 	for n := 1; n <= 3; n++ {
-		got["exchanges"] += int64(len(exchanges(h, h.s, tenantA, n)))
-		got["feedback"] += int64(len(entries(h, h.s, tenantA, n)))
+		got["exchanges"] += int64(len(exchanges(h, h.store, tenantA, n)))
+		got["feedback"] += int64(len(entries(h, h.store, tenantA, n)))
 	}
-	got["samples"] = int64(len(walkSamples(h, h.s, tenantA, time.Time{}, time.Time{})))
-	st := stats(h, h.s)
+	got["samples"] = int64(len(walkSamples(h, h.store, tenantA, time.Time{}, time.Time{})))
+	st := stats(h, h.store)
 	for name, n := range got {
 		equal(h, "running total of "+name, st[name], n)
 	}
-	marks, _, err := h.s.DeadLetters(h.Context(), 10)
+	marks, _, err := h.store.DeadLetters(h.Context(), 10)
 	must(h, err)
 	for _, m := range marks {
 		delete(open, m.ID)
 	}
-	for _, r := range due(h, h.s, at(100), session.Row{}, 10) {
+	for _, r := range due(h, h.store, at(100), session.Row{}, 10) {
 		if r.Closed {
 			h.Errorf("session %x is due and closed, want open sessions only", r.ID)
 		}
@@ -112,24 +112,24 @@ func (h history) checkTotals() {
 			h.Errorf("session %x is open, and neither due nor set aside, want one of both", id)
 		}
 	}
-	if n := unsampled(h, h.s); n < 0 || n > got["exchanges"] {
+	if n := unsampled(h, h.store); n < 0 || n > got["exchanges"] {
 		h.Errorf("exchanges without a sample: got %d, want 0 to %d", n, got["exchanges"])
 	}
 }
 
 // checkEmpty checks that no data of the deleted tenant is stored.
 func (h history) checkEmpty() {
-	st := stats(h, h.s)
+	st := stats(h, h.store)
 	for _, name := range []string{"sessions", "exchanges", "samples", "feedback"} {
 		equal(h, name+" left", st[name], int64(0))
 	}
-	wantDeadLetters(h, h.s)
-	equal(h, "due sessions", len(due(h, h.s, at(100), session.Row{}, 10)), 0)
-	equal(h, "unsettled sessions", len(unsettled(h, h.s)), 0)
-	equal(h, "unsampled exchanges", unsampled(h, h.s), int64(0))
+	wantDeadLetters(h, h.store)
+	equal(h, "due sessions", len(due(h, h.store, at(100), session.Row{}, 10)), 0)
+	equal(h, "unsettled sessions", len(unsettled(h, h.store)), 0)
+	equal(h, "unsampled exchanges", unsampled(h, h.store), int64(0))
 	for n := 1; n <= 3; n++ {
-		equal(h, "feedback of a deleted session", entries(h, h.s, tenantA, n), []feedback.Entry(nil))
-		equal(h, "settled state of a deleted session", applied(h, h.s, tenantA, n), session.Applied{})
+		equal(h, "feedback of a deleted session", entries(h, h.store, tenantA, n), []feedback.Entry(nil))
+		equal(h, "settled state of a deleted session", applied(h, h.store, tenantA, n), session.Applied{})
 	}
-	equal(h, "keys of the deleted tenant", len(echoes(h, h.s, tenantA, 0, 1, 2, 3, 4)), 0)
+	equal(h, "keys of the deleted tenant", len(echoes(h, h.store, tenantA, 0, 1, 2, 3, 4)), 0)
 }

@@ -10,7 +10,7 @@ import (
 	"precept/internal/session"
 )
 
-// keepingCases returns the cases of deletions.
+// keepingCases returns the cases of deletions, totals, Sync and Close.
 func keepingCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"stats of an empty store are zero": func(t tester, s Store) {
@@ -53,7 +53,7 @@ func keepingCases() map[string]func(tester, Store) {
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 5, 1000)}}) // seen again
 			equal(t, "sessions deleted by age", mustGet[int](t)(s.Retain(t.Context(), at(90))), 89)
-			noSession(t, s, tenantA, 89)
+			wantNoSession(t, s, tenantA, 89)
 			equal(t, "session seen at minute 90", sessionOf(t, s, tenantA, 90).ID, id(90))
 			equal(t, "session seen again", sessionOf(t, s, tenantA, 5).ID, id(5))
 			st := stats(t, s)
@@ -66,7 +66,7 @@ func keepingCases() map[string]func(tester, Store) {
 				b.Rows = append(b.Rows, row(tenantA, n, n))
 			}
 			write(t, s, b)
-			deleted, err := s.Retain(&ending{Context: t.Context(), calls: 1}, at(500))
+			deleted, err := s.Retain(&endingContext{Context: t.Context(), calls: 1}, at(500))
 			if deleted == 0 || deleted == 200 || !isEnded(err) {
 				t.Errorf("Retain with a context that ends: got %d deleted sessions, error %v, want 1 to 199 and the error of the context", deleted, err)
 			}
@@ -91,21 +91,21 @@ func keepingCases() map[string]func(tester, Store) {
 	}
 }
 
-// ending is a context that ends after a number of calls of Err.
-type ending struct {
+// endingContext is a context that ends after a number of calls of Err.
+type endingContext struct {
 	context.Context
 	calls int // remaining calls of Err that return nil
 }
 
 // Err returns nil while calls remain, then context.DeadlineExceeded.
-func (e *ending) Err() error {
+func (e *endingContext) Err() error {
 	if e.calls--; e.calls < 0 {
 		return context.DeadlineExceeded
 	}
 	return nil
 }
 
-// writeFull writes values of every kind for a session.
+// writeFull writes a row, echoes, exchanges, a sample, feedback and a settlement of session n.
 func writeFull(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	write(t, s, session.Batch{
@@ -126,7 +126,7 @@ func forgetOne(t tester, s Store) {
 	equal(t, "session 1 forgotten", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), true)
 	equal(t, "session 1 forgotten by a second call", mustGet[bool](t)(s.Forget(t.Context(), tenantA, id(1))), false)
 
-	noSession(t, s, tenantA, 1)
+	wantNoSession(t, s, tenantA, 1)
 	equal(t, "sessions by key after the deletion", echoes(t, s, tenantA, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
 	equal(t, "exchanges of the forgotten session", len(exchanges(t, s, tenantA, 1)), 0)
 	equal(t, "feedback of the forgotten session", len(entries(t, s, tenantA, 1)), 0)
@@ -156,7 +156,7 @@ func forgetTenant(t tester, s Store) {
 	equal(t, "sessions forgotten by a second call", mustGet[int](t)(s.ForgetTenant(t.Context(), tenantA)), 0)
 
 	for _, n := range []int{0, 1, sessions - 1} {
-		noSession(t, s, tenantA, n)
+		wantNoSession(t, s, tenantA, n)
 		equal(t, "exchanges of a forgotten session", len(exchanges(t, s, tenantA, n)), 0)
 		equal(t, "feedback of a forgotten session", len(entries(t, s, tenantA, n)), 0)
 		equal(t, "settled state of a forgotten session", applied(t, s, tenantA, n), session.Applied{})

@@ -26,7 +26,7 @@ func noteCases() map[string]func(tester, Store) {
 			writeNotes(t, s, tenantA, map[int]string{1: "late", 9: "never there"}, nil)
 			writeFull(t, s, tenantA, 1)
 			wantSessionNote(t, s, tenantA, "")
-			noSession(t, s, tenantA, 9)
+			wantNoSession(t, s, tenantA, 9)
 		},
 		"notes are deleted with their tenant": func(t tester, s Store) {
 			writeFull(t, s, tenantA, 1)

@@ -7,16 +7,17 @@ import (
 	"testing"
 )
 
-// The first and the last port of the servers of tests. Outgoing connections and listeners of port 0 get ports from
-// 32768 (Linux) or 49152 on. They cannot take the port of a server that a test stops and starts again.
+// The first and the last port that FreePort returns. The system assigns ports from 32768 (Linux) or 49152 on to
+// outgoing connections and to listeners on port 0. These can therefore not take the port of a server that a test
+// stops and starts again.
 const (
 	firstPort = 10000
 	lastPort  = 29999
 )
 
-// FreePort returns a port of the loopback without a TCP listener. The port is reserved until the end of the test: no
-// other call of FreePort, in any process, returns this port, even while no server listens. The reservation is a UDP
-// socket of the same number.
+// FreePort returns a port of the loopback interface on which no TCP listener listens. The port is reserved until the
+// end of the test. No other call of FreePort, in any process, returns the port, even while no server listens on it.
+// The reservation is a UDP socket with the same port number.
 func FreePort(t testing.TB) string {
 	t.Helper()
 	for range 1000 {

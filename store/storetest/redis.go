@@ -15,24 +15,24 @@ import (
 	"time"
 )
 
-// startLimit is the longest start of a server on a loaded machine.
+// startLimit is the longest time that a server takes to start on a loaded machine.
 const startLimit = 30 * time.Second
 
-// Redis is a real server, which is started for a test and ends with the test.
+// Redis is a real Redis server, which is started for a test and ends with the test.
 type Redis struct {
 	Addr string // host:port
 
 	dir    string
 	args   []string
-	script string // shell script that runs redis-server with the configuration on standard input; "" if none
-	config string // configuration file of a Sentinel, which writes to the file
+	script string // shell script that runs redis-server with the configuration on standard input; "" means no script
+	config string // configuration file of a Sentinel, which the Sentinel changes; "" means the server is no Sentinel
 	cmd    *exec.Cmd
 	done   chan struct{} // closed when the process has ended
 }
 
-// StartRedis starts a redis-server on a free port of the loopback, in a directory of the test. args
-// are configuration options ("--appendonly", "yes"). Without redis-server the test is skipped; in
-// CI the test fails.
+// StartRedis starts a redis-server on a free port of the loopback interface, in a directory of the test. args are
+// configuration options ("--appendonly", "yes"). If redis-server is not installed, the test is skipped, and in CI it
+// fails.
 func StartRedis(t testing.TB, args ...string) *Redis {
 	t.Helper()
 	return startRedis(t, &Redis{args: args})
@@ -65,13 +65,13 @@ func startRedis(t testing.TB, r *Redis) *Redis {
 	return nil
 }
 
-// Start starts the server. After Kill, Start starts the server again with its port and its data.
+// Start starts the server. After Kill, Start starts the server again, with the same port and data directory.
 func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
 	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // the process of a test, which Kill ends
 	if r.config != "" {
-		r.cmd = r.sentinel(port)
+		r.cmd = r.sentinelCommand(port)
 	}
 	if r.script != "" {
 		options := fmt.Sprintf("redis-server - --port %s --bind 127.0.0.1 --dir '%s'", port, r.dir)
@@ -105,7 +105,7 @@ func (r *Redis) Start() error {
 	}
 }
 
-// Kill ends the server as a crash does, and waits for the end. The server may have ended before.
+// Kill kills the server's process, and waits for its end. The process may have ended before.
 func (r *Redis) Kill() {
 	if r.cmd == nil || r.cmd.Process == nil {
 		return
@@ -115,8 +115,7 @@ func (r *Redis) Kill() {
 	<-r.done
 }
 
-// Freeze stops the server without ending the process: connections stay open and get no answer until
-// Thaw.
+// Freeze stops the server's process without ending it. Connections stay open, and get no answer until Thaw.
 func (r *Redis) Freeze(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
@@ -124,7 +123,7 @@ func (r *Redis) Freeze(t testing.TB) {
 	}
 }
 
-// Thaw ends Freeze.
+// Thaw continues a process that Freeze has stopped.
 func (r *Redis) Thaw(t testing.TB) {
 	t.Helper()
 	if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
@@ -160,11 +159,11 @@ func (r *Redis) Do(args ...string) (any, error) {
 		return nil, err
 	}
 	if password := r.password(); password != "" && args[0] != "PING" {
-		if _, err := talk(c, []string{"AUTH", password}); err != nil {
+		if _, err := sendCommand(c, []string{"AUTH", password}); err != nil {
 			return nil, err
 		}
 	}
-	return talk(c, args)
+	return sendCommand(c, args)
 }
 
 // password returns the password that the server requires.
@@ -185,8 +184,8 @@ func (r *Redis) dial() (net.Conn, error) {
 	return d.Dial("tcp", r.Addr) //nolint:noctx // bounded by itself
 }
 
-// Monitor records every command that reaches the server, except commands of scripts, until the
-// returned function is called.
+// Monitor records every command that reaches the server, except commands of scripts. stop ends the recording, and
+// returns the commands.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()
@@ -231,9 +230,9 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// talk sends one command and reads the reply in RESP2. The tests of a client must not depend on
-// that client.
-func talk(c net.Conn, args []string) (any, error) {
+// sendCommand sends one command and reads the reply, in RESP2. It does not use the Redis client of precept, because
+// the tests of a client must not depend on this client.
+func sendCommand(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {
 		b = fmt.Appendf(b, "$%d\r\n%s\r\n", len(a), a)

@@ -24,7 +24,7 @@ const (
 	tenantB = "other"
 )
 
-// Run runs the conformance suite of a backend. open returns an empty store.
+// Run runs the conformance suite on a backend. open returns an empty store.
 func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for _, group := range []struct {
@@ -51,10 +51,10 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 			})
 		}
 	}
-	t.Run("settle/any order, the same counters", func(t *testing.T) { rapid.Check(t, anyOrder(open(t))) })
-	t.Run("feedback/any order, the same set", func(t *testing.T) { rapid.Check(t, anySet(open(t))) })
+	t.Run("settle/any order, the same counters", func(t *testing.T) { rapid.Check(t, anySettlementOrder(open(t))) })
+	t.Run("feedback/any order, the same set", func(t *testing.T) { rapid.Check(t, anyFeedbackOrder(open(t))) })
 	t.Run("keeping/any history, the same totals as a walk", func(t *testing.T) { rapid.Check(t, anyHistory(open(t))) })
-	t.Run("sessions/any order, the same row", func(t *testing.T) { rapid.Check(t, anyRow(open(t))) })
+	t.Run("sessions/any order, the same row", func(t *testing.T) { rapid.Check(t, anyRowOrder(open(t))) })
 }
 
 // tester is the part of testing.T that the cases need; rapid.T has the same methods.
@@ -84,7 +84,7 @@ func mustGet[T any](t tester) func(v T, err error) T {
 	}
 }
 
-// equal fails the test if got and want differ; subject names the compared value in the message.
+// equal fails the test if got and want differ. subject names the compared value in the message.
 func equal(t tester, subject string, got, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(got, want) {
@@ -98,7 +98,7 @@ func write(t tester, s Store, b session.Batch) {
 	must(t, s.Write(t.Context(), b))
 }
 
-// stats returns the running totals of the store.
+// stats returns the totals of the store.
 func stats(t tester, s Store) map[string]int64 {
 	t.Helper()
 	return mustGet[map[string]int64](t)(s.Stats(t.Context()))
@@ -117,7 +117,7 @@ func isEnded(err error) bool {
 	return errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
 }
 
-// The functions below return the data of the suite: small, and different in every field.
+// The functions below return the data of the suite, which is small and has a different value in every field.
 
 // at returns the first time of the suite plus a number of minutes.
 func at(minutes int) time.Time {
@@ -166,7 +166,7 @@ func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: at(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
-// delta returns the change of one counter by v.
+// delta returns a change of one counter by v.
 func delta(scope, field string, day int32, v int64) trial.Delta {
 	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

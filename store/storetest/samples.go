@@ -79,7 +79,7 @@ func sampleCases() map[string]func(tester, Store) {
 				}
 			}
 			equal(t, "exchanges", len(exchanges(t, s, tenantA, 1)), 0)
-			noSession(t, s, tenantA, 1)
+			wantNoSession(t, s, tenantA, 1)
 		},
 		"missing id is refused": func(t tester, s Store) {
 			withoutID, sampleWithoutID := exchange(tenantA, 1, 1), storedSample(tenantA, 1, 1)
@@ -98,7 +98,7 @@ func sampleCases() map[string]func(tester, Store) {
 			if !errors.Is(err, session.ErrInvalid) {
 				t.Errorf("Write of a sample with NaN: got error %v, want session.ErrInvalid", err)
 			}
-			noSession(t, s, tenantA, 1)
+			wantNoSession(t, s, tenantA, 1)
 			equal(t, "samples", stats(t, s)["samples"], int64(0))
 		},
 		"walk returns all in order of writing": walkAll,
@@ -189,7 +189,7 @@ func walkAll(t tester, s Store) {
 	equal(t, "second walk", sampleIDs(walkSamples(t, s, tenantA, time.Time{}, time.Time{})), want)
 }
 
-// walkFilters tests that a walk visits the samples of a tenant and a period only.
+// walkFilters tests that a walk visits only the samples of a tenant and a period.
 func walkFilters(t tester, s Store) {
 	write(t, s, session.Batch{Samples: []session.StoredSample{storedSample(tenantA, 1, 2), storedSample(tenantB, 1, 3), storedSample(tenantA, 1, 4)}})
 	for _, c := range []struct {
@@ -212,7 +212,7 @@ func walkFilters(t tester, s Store) {
 	}
 }
 
-// walkSessions tests that EachSession visits the sessions of a tenant and a period with their settlements.
+// walkSessions tests that EachSession visits only the sessions of a tenant and a period, with their settlements.
 func walkSessions(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 2, 2), row(tenantB, 1, 1), row(tenantA, 3, 3)}, Echoes: []session.Echo{echo(tenantA, 1, 9, 9)}})
 	settle(t, s, settlement(tenantA, 3, 0))

@@ -18,7 +18,7 @@ type SentinelGroup struct {
 	*Redis           // the Sentinel
 }
 
-// Passwords of a group. The passwords differ, so that no test passes with the wrong password.
+// The passwords of a group. They differ, so that no test passes with the wrong password.
 const (
 	ServersPassword  = "canary-servers"
 	SentinelPassword = "canary-sentinel"
@@ -47,12 +47,11 @@ func StartSentinel(t *testing.T) *SentinelGroup {
 	return g
 }
 
-// SentinelUser is the name of the user of a Sentinel with TLS, with the password SentinelPassword.
+// SentinelUser is the user of a Sentinel that StartSentinelTLS starts. The user's password is SentinelPassword.
 const SentinelUser = "watcher"
 
-// StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates,
-// and returns the address for store.url, without TLS parameters. rules are the permissions of the
-// Sentinel's user.
+// StartSentinelTLS starts a master and its Sentinel, which use TLS and require client certificates. url is the address
+// for store.url, without TLS parameters. rules are the permissions of SentinelUser.
 func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (master *Redis, url string) {
 	t.Helper()
 	master, addr := StartRedisTLS(t, s, "yes", append([]string{"--requirepass", ServersPassword}, args...)...)
@@ -65,11 +64,11 @@ func StartSentinelTLS(t *testing.T, s *Secrets, rules string, args ...string) (m
 	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	sentinel := &Redis{Addr: net.JoinHostPort("127.0.0.1", FreePort(t)), dir: filepath.Dir(path), config: path}
-	if err := sentinel.Start(); err != nil {
+	sentinelCommand := &Redis{Addr: net.JoinHostPort("127.0.0.1", FreePort(t)), dir: filepath.Dir(path), config: path}
+	if err := sentinelCommand.Start(); err != nil {
 		t.Fatal("the Sentinel does not start: ", err)
 	}
-	t.Cleanup(sentinel.Kill)
+	t.Cleanup(sentinelCommand.Kill)
 	return master, fmt.Sprintf("redis-sentinel://:%s@127.0.0.1:%s?master=fleet&sentinel_user=%s&sentinel_password=%s", ServersPassword, tlsPort, SentinelUser, SentinelPassword)
 }
 
@@ -96,7 +95,7 @@ func (g *SentinelGroup) Master(t testing.TB) *Redis {
 	return nil
 }
 
-// AwaitFailover waits until another server is the master and reports the role.
+// AwaitFailover waits until another server than old is the master, and also reports this role.
 func (g *SentinelGroup) AwaitFailover(t testing.TB, old *Redis) {
 	t.Helper()
 	g.await(t, "a new master", func() bool {
@@ -126,7 +125,7 @@ func (g *SentinelGroup) URL(parameters ...string) string {
 		strings.Join(append([]string{"master=" + g.Name, "sentinel_password=" + SentinelPassword}, parameters...), "&")
 }
 
-// sentinel returns the command that starts a Sentinel.
-func (r *Redis) sentinel(port string) *exec.Cmd {
+// sentinelCommand returns the command that starts a Sentinel.
+func (r *Redis) sentinelCommand(port string) *exec.Cmd {
 	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // the process of a test, which Kill ends
 }

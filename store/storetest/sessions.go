@@ -13,7 +13,7 @@ import (
 func sessionCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"unknown session is not found": func(t tester, s Store) {
-			noSession(t, s, tenantA, 1)
+			wantNoSession(t, s, tenantA, 1)
 		},
 		"row is returned as written": func(t tester, s Store) {
 			r := row(tenantA, 1, 5)
@@ -42,7 +42,7 @@ func sessionCases() map[string]func(tester, Store) {
 		"due omits closed sessions":          dueClosed,
 		"due session with feedback is rated": dueRated,
 		"ended context returns its error":    sessionContext,
-		"empty batch changes nothing":        func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, tenantA, 1) },
+		"empty batch changes nothing":        func(t tester, s Store) { write(t, s, session.Batch{}); wantNoSession(t, s, tenantA, 1) },
 		"tenant names are arbitrary":         oddTenants,
 		"row of a run is stored as a session": func(t tester, s Store) {
 			run := row(tenantA, 2, 2)
@@ -75,8 +75,8 @@ func sessionOf(t tester, s Store, tenant string, n int) session.Row {
 	return r
 }
 
-// noSession fails the test if the store has a row of session n.
-func noSession(t tester, s Store, tenant string, n int) {
+// wantNoSession fails the test if the store has a row of session n.
+func wantNoSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	if r, ok, err := s.Session(t.Context(), tenant, id(n)); ok || err != nil {
 		t.Errorf("session %d of %s: got row %+v, found %v, error %v, want found = false, no error", n, tenant, r, ok, err)
@@ -120,7 +120,7 @@ func closedStays(t tester, s Store) {
 // sessionTenants tests sessions with equal ids in two tenants.
 func sessionTenants(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 5)}})
-	noSession(t, s, tenantB, 1)
+	wantNoSession(t, s, tenantB, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(tenantB, 1, 2)}})
 	equal(t, "row of tenant A", sessionOf(t, s, tenantA, 1), row(tenantA, 1, 5))
 	equal(t, "row of tenant B", sessionOf(t, s, tenantB, 1), row(tenantB, 1, 2))
@@ -195,7 +195,7 @@ func duePages(t tester, s Store) {
 			t.Fatalf("sessions on a page of Due: got %d, want at most 7", len(page))
 		}
 		for _, r := range page {
-			if len(seen) > 0 && !less(last, r) {
+			if len(seen) > 0 && !dueBefore(last, r) {
 				t.Errorf("Due lists the session (start %v, id %x, tenant %s) after (%v, %x, %s), want the order of start, id and tenant", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
 			}
 			seen, last = append(seen, r), r
@@ -204,8 +204,8 @@ func duePages(t tester, s Store) {
 	equal(t, "sessions over all pages", len(seen), len(rows))
 }
 
-// less reports whether a comes before b in the list of due sessions.
-func less(a, b session.Row) bool {
+// dueBefore reports whether a comes before b in the list of due sessions.
+func dueBefore(a, b session.Row) bool {
 	if !a.Started.Equal(b.Started) {
 		return a.Started.Before(b.Started)
 	}
@@ -266,8 +266,8 @@ func standIns(t tester, s Store) {
 	equal(t, "row after a later stand-in", sessionOf(t, s, tenantA, 2), row(tenantA, 2, 5))
 }
 
-// anyRow tests rows of one session in any order and with repetitions: the store ends with the same row.
-func anyRow(s Store) func(*rapid.T) {
+// anyRowOrder tests rows of one session in any order and with repetitions: the store ends with the same row.
+func anyRowOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
 		n++

@@ -45,7 +45,7 @@ func settleCases() map[string]func(tester, Store) {
 		"ended context settles nothing":          settleContext,
 		"late row of a settled session is closed": func(t tester, s Store) {
 			settle(t, s, settlement(tenantA, 1, 0))
-			noSession(t, s, tenantA, 1)
+			wantNoSession(t, s, tenantA, 1)
 			write(t, s, session.Batch{Rows: []session.Row{row(tenantA, 1, 1)}})
 			want := row(tenantA, 1, 1)
 			want.Closed = true
@@ -66,13 +66,13 @@ func counters(t tester, s Store, tenant string) []trial.Delta {
 	return mustGet[[]trial.Delta](t)(s.Counters(t.Context(), tenant))
 }
 
-// settle applies settlements, and returns for each whether the store accepted the settlement.
+// settle applies settlements, and reports for each whether the store accepted it.
 func settle(t tester, s Store, steps ...session.Settlement) []bool {
 	t.Helper()
 	return mustGet[[]bool](t)(s.Settle(t.Context(), steps))
 }
 
-// settlement returns a settlement of session n that replaces version from of its state and adds deltas to the
+// settlement returns a settlement of session n that replaces version from of its settled state, and adds deltas to the
 // counters.
 func settlement(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
@@ -169,7 +169,7 @@ func consecutiveSettlements(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
-// undoneSettlement tests a counter after its return to zero: the counter is not listed.
+// undoneSettlement tests that a counter that has returned to zero is not listed.
 func undoneSettlement(t tester, s Store) {
 	settle(t, s, settlement(tenantA, 1, 0, delta("a@1", "n", 0, 1), delta("b@1", "n", 0, 4), delta("a@1", "s1", 9, -math.MaxInt64)))
 	settle(t, s, settlement(tenantA, 2, 0, delta("b@1", "n", 0, 5)))
@@ -197,8 +197,9 @@ func settleContext(t tester, s Store) {
 	equal(t, "counters", len(counters(t, s, tenantA)), 0)
 }
 
-// anyOrder tests that settlements in any order, and in any two batches, end in the same counters.
-func anyOrder(s Store) func(*rapid.T) {
+// anySettlementOrder tests that the order of settlements does not matter: the counters are the same for any order,
+// and for any division into two batches.
+func anySettlementOrder(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {
 		n++

@@ -27,7 +27,7 @@ type Feedbacks interface {
 	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 }
 
-// Parking stores feedback until the session is known.
+// Parking stores feedback whose session is not known yet.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	ParkedEntry(ctx context.Context, tenant string, key session.EchoKey, id string) (feedback.Entry, bool, error)
@@ -51,7 +51,7 @@ type Models interface {
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }
 
-// Metas stores values of the program by key.
+// Metas stores values of the program, such as the salt of the coins, by key.
 type Metas interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	InitMeta(ctx context.Context, key string, value []byte) (stored []byte, err error)
@@ -80,7 +80,7 @@ type DeadLetters interface {
 	Unsampled(ctx context.Context) (int64, error)
 }
 
-// Keeping deletes, counts and syncs.
+// Keeping deletes data, counts data, syncs the data to the disk, and closes the store.
 type Keeping interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
 	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
@@ -96,7 +96,7 @@ type Notes interface {
 	TenantNote(ctx context.Context, tenant, key string) ([]byte, error)
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[session.ID][]byte, ofTenant map[string][]byte) error
-	Claim(ctx context.Context, name, owner string, master time.Time, ttl time.Duration) (bool, error)
+	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
 	ReleaseClaim(ctx context.Context, name, owner string) error
 }
 

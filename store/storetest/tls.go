@@ -33,7 +33,7 @@ func ExpiredSecrets(t *testing.T) *Secrets {
 	return secretsUntil(t, -time.Minute)
 }
 
-// secretsUntil creates the files with a certificate that is valid for a time from now on.
+// secretsUntil creates the files with a certificate that is valid for the given time from now on.
 func secretsUntil(t *testing.T, valid time.Duration) *Secrets {
 	t.Helper()
 	dir := t.TempDir()

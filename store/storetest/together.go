@@ -11,7 +11,7 @@ import (
 	"precept/internal/session"
 )
 
-// togetherCases returns the cases of parallel writers and readers.
+// togetherCases returns the cases of concurrent writers and readers.
 func togetherCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"concurrent writers and readers":            writersAndReaders,
@@ -26,11 +26,11 @@ func togetherCases() map[string]func(tester, Store) {
 	}
 }
 
-// workers is the number of goroutines of together.
+// workers is the number of goroutines that runTogether starts.
 const workers = 8
 
-// together runs fn in several goroutines, and waits for their end.
-func together(t tester, fn func(worker int) error) {
+// runTogether runs fn in several goroutines, and waits for their end.
+func runTogether(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -43,12 +43,12 @@ func together(t tester, fn func(worker int) error) {
 	wg.Wait()
 }
 
-// writersAndReaders tests concurrent workers: each reads its own rows, echoes and exchanges at once after the
-// write.
+// writersAndReaders tests that each of several concurrent workers can read its own rows, echoes and exchanges as soon
+// as they are written.
 func writersAndReaders(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
-	together(t, func(w int) error {
+	runTogether(t, func(w int) error {
 		tenant := fmt.Sprint("t", w%3)
 		for i := range rounds {
 			n := w*1000 + i
@@ -90,7 +90,7 @@ func writersAndReaders(t tester, s Store) {
 // oneSettles tests concurrent first settlements of a session: one is accepted.
 func oneSettles(t tester, s Store) {
 	var applied atomic.Int64
-	together(t, func(int) error {
+	runTogether(t, func(int) error {
 		for n := range 10 {
 			ok, err := s.Settle(t.Context(), []session.Settlement{settlement(tenantA, n, 0, delta("a@1", "n", 0, 1))})
 			if err != nil {
@@ -106,15 +106,15 @@ func oneSettles(t tester, s Store) {
 	equal(t, "counters", counters(t, s, tenantA), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge tests replicas that have not read each other's rows. All workers write the row of the same run, each
-// time with a different pick. The stored row has all picks.
+// unitsMerge tests replicas that write the row of one run without having read each other's rows. All workers write this
+// row, each time with a different pick, and the stored row must have all picks.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context, follow []string) (map[string]session.Position, error)
 	}); !ok {
 		return // only the replicas of a shared store write the same row
 	}
-	together(t, func(w int) error {
+	runTogether(t, func(w int) error {
 		for i := range 5 {
 			rec := session.NewRun(tenantA, session.Claim{Agent: "a"}, "ci-1", session.RunKey(tenantA, "ci-1"), at(10))
 			rec.Assignment.Decided, rec.Unit.Members, rec.Thread.Turns = true, w+1, 1
@@ -145,7 +145,7 @@ func unitsMerge(t tester, s Store) {
 // manyCorrect tests concurrent settlements of one session: each worker settles from the current version
 // until its step is applied.
 func manyCorrect(t tester, s Store) {
-	together(t, func(int) error {
+	runTogether(t, func(int) error {
 		for {
 			a, err := s.Applied(t.Context(), tenantA, id(1))
 			if err != nil {
@@ -167,7 +167,7 @@ func oneUnparks(t tester, s Store) {
 		must(t, s.Park(t.Context(), tenantA, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
 	}
 	var joined atomic.Int64
-	together(t, func(int) error {
+	runTogether(t, func(int) error {
 		m, err := s.Join(t.Context(), tenantA, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
 		for _, n := range m {
 			joined.Add(int64(n))
@@ -181,7 +181,7 @@ func oneUnparks(t tester, s Store) {
 func oneInitialises(t tester, s Store) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
-	together(t, func(w int) error {
+	runTogether(t, func(w int) error {
 		v, err := s.InitMeta(t.Context(), "salt", []byte{byte(w)})
 		mu.Lock()
 		defer mu.Unlock()
@@ -194,7 +194,7 @@ func oneInitialises(t tester, s Store) {
 // onePutsPriors tests concurrent calls of PutPriors from the same version: the store accepts exactly one of them.
 func onePutsPriors(t tester, s Store) {
 	var accepted atomic.Int64
-	together(t, func(w int) error {
+	runTogether(t, func(w int) error {
 		put, err := s.PutPriors(t.Context(), tenantA, 0, []byte{byte(w)})
 		if put {
 			accepted.Add(1)
@@ -206,7 +206,7 @@ func onePutsPriors(t tester, s Store) {
 
 // manyRaise tests concurrent calls of Raise: the highest maximum stays.
 func manyRaise(t tester, s Store) {
-	together(t, func(w int) error {
+	runTogether(t, func(w int) error {
 		for i := range 10 {
 			if err := s.Raise(t.Context(), tenantA, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
 				return err
@@ -219,7 +219,7 @@ func manyRaise(t tester, s Store) {
 
 // manyAdd tests concurrent feedback on one session: every entry is stored.
 func manyAdd(t tester, s Store) {
-	together(t, func(w int) error {
+	runTogether(t, func(w int) error {
 		for i := range 10 {
 			_, err := s.AddFeedback(t.Context(), tenantA, entriesOf(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
 			if err != nil {
