@@ -66,7 +66,7 @@ func (a *Archive) hidesSample(ctx context.Context, m *session.StoredSample) (boo
 		}
 	}
 	row, _, err := a.backend.Session(ctx, m.Tenant, m.ID)
-	return err == nil && !NewLateOptOut(o, &row, list).Sample(&m.Sample), err
+	return err == nil && !NewLateOptOut(o, &row, list).AllowSample(&m.Sample), err
 }
 
 // isDamaged reports whether a read failed with err because an exchange of the session is damaged. If so, isDamaged

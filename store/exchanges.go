@@ -177,9 +177,9 @@ func approximateBytes(list []sample.Exchange) (n int64) {
 	return n
 }
 
-// Imported stores a batch of past exchanges in the backend. Readers of a session in the batch see the
+// Import stores a batch of past exchanges in the backend. Readers of a session in the batch see the
 // exchanges at once, although they may have read the session before.
-func (s *Store) Imported(ctx context.Context, b session.Batch) error {
+func (s *Store) Import(ctx context.Context, b session.Batch) error {
 	defer s.options.Exchanges.invalidateWritten(b.Exchanges, false) // even after an error, because a write that ctx interrupts may have succeeded
 	return s.options.Backend.Write(ctx, b)
 }

@@ -155,7 +155,7 @@ func TestImportedExchangesAreReadAtOnce(t *testing.T) {
 	id := r.playOneTurn("s", trial.Assignment{})
 	r.readUntilCached(cache, id)
 	second := exchange(tenantA, "s", 2, r.clock.now())
-	if err := r.store.Imported(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
+	if err := r.store.Import(t.Context(), session.Batch{Exchanges: []sample.Exchange{*second}}); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "exchanges after the import", r.readExchanges(id), 2)

@@ -32,9 +32,9 @@ func NewLateOptOut(rules *sample.OptOut, row *session.Row, exchanges []sample.Ex
 	}
 }
 
-// Sample reports whether a sample may be shown or exported. From such a sample it removes the feedback text that may be
-// about an opted-out turn.
-func (l *LateOptOut) Sample(m *sample.Sample) bool {
+// AllowSample reports whether a sample may be shown or exported. From such a sample it removes the feedback text that
+// may be about an opted-out turn.
+func (l *LateOptOut) AllowSample(m *sample.Sample) bool {
 	if l.rules.HidesSample(m, l.exchanges, l.judged) {
 		return false
 	}
@@ -44,9 +44,9 @@ func (l *LateOptOut) Sample(m *sample.Sample) bool {
 	return true
 }
 
-// Feedback returns the feedback of the session without the text that may be about an opted-out turn. The scores stay,
-// because the reward contains them.
-func (l *LateOptOut) Feedback(entries []feedback.Entry) []feedback.Entry {
+// VisibleFeedback returns the feedback of the session without the text that may be about an opted-out turn. The
+// scores stay, because the reward contains them.
+func (l *LateOptOut) VisibleFeedback(entries []feedback.Entry) []feedback.Entry {
 	out := slices.Clone(entries)
 	for i := range out {
 		e := &out[i]

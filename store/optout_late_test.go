@@ -84,7 +84,7 @@ func TestLateOptOutOfATurnThatIsNotStored(t *testing.T) {
 			t.Fatal(err)
 		}
 		var comments []string
-		for _, e := range store.NewLateOptOut(out, &row, nil).Feedback(entries) {
+		for _, e := range store.NewLateOptOut(out, &row, nil).VisibleFeedback(entries) {
 			comments = append(comments, e.Comment)
 		}
 		if got := strings.Join(comments, "|"); got != c.want {
@@ -107,7 +107,7 @@ func TestLateOptOutRemovesWordsFromSamples(t *testing.T) {
 		if turn > 0 {
 			m.Feedback.Details["turn"] = turn
 		}
-		if !store.NewLateOptOut(out, &session.Row{}, list).Sample(&m) {
+		if !store.NewLateOptOut(out, &session.Row{}, list).AllowSample(&m) {
 			t.Errorf("turn %d: the sample of the visible turn is hidden, want it shown", turn)
 		}
 		if got, _ := m.Feedback.Details["comment"].(string); got != want || m.Feedback.Details["score"] != 1.0 {
@@ -122,10 +122,10 @@ func TestLateOptOutOfAnUnreadableRowRemovesWords(t *testing.T) {
 	t.Parallel()
 	m := sample.Sample{Feedback: sample.Feedback{Details: map[string]any{"score": 1.0, "comment": "well done"}}}
 	late := store.NewLateOptOut(&sample.OptOut{}, &session.Row{ID: idOf("s"), Data: []byte("{")}, nil)
-	if !late.Sample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
+	if !late.AllowSample(&m) || m.Feedback.Details["comment"] != nil || m.Feedback.Details["score"] != 1.0 {
 		t.Errorf("sample of an unreadable row: got details %v, want the score alone", m.Feedback.Details)
 	}
-	if got := late.Feedback([]feedback.Entry{{Comment: "well done"}}); got[0].Comment != "" {
+	if got := late.VisibleFeedback([]feedback.Entry{{Comment: "well done"}}); got[0].Comment != "" {
 		t.Errorf("feedback of an unreadable row: got comment %q, want none", got[0].Comment)
 	}
 }

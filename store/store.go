@@ -339,7 +339,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 }
 
 // WithDeliveryPaused runs f under the lock of the shipper. Until f returns, no row of the outbox is delivered, and no
-// session is deleted. Publish, Post and Imported may write to the backend meanwhile.
+// session is deleted. Publish, Post and Import may write to the backend meanwhile.
 func (s *Store) WithDeliveryPaused(f func()) {
 	s.shipper.deliveryMu.Lock()
 	defer s.shipper.deliveryMu.Unlock()

@@ -196,7 +196,7 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 		return t, nil, err
 	}
 	late := NewLateOptOut(a.optOut.Load(), &l.Row, exchanges)
-	t.Rewarded = a.rewardOf(&l, late.Feedback(entries))
+	t.Rewarded = a.rewardOf(&l, late.VisibleFeedback(entries))
 	hidden := late.hidden
 	if len(exchanges) > 0 && exchanges[0].Turn <= 1 && hidden[0] {
 		t.Task = "" // the task is text of the first exchange, which is hidden
@@ -205,9 +205,9 @@ func (a *Archive) openTranscript(ctx context.Context, tenant, name string) (Tran
 	return t, &turnReader{archive: a, record: rec, exchanges: exchanges, hidden: hidden, reader: sample.NewReader(), redactor: a.redactor()}, nil
 }
 
-// Shown returns the exchanges of a session that a person may read. Exchanges that name an opted-out path, and all
-// exchanges of a session that opted out, are left out.
-func (a *Archive) Shown(ctx context.Context, tenant, name string) ([]sample.Exchange, error) {
+// VisibleExchanges returns the exchanges of a session that a person may read. Exchanges that name an opted-out path,
+// and all exchanges of a session that opted out, are left out.
+func (a *Archive) VisibleExchanges(ctx context.Context, tenant, name string) ([]sample.Exchange, error) {
 	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil || a.Hides(tenant, rec.Identity.Agent) {
 		return nil, err

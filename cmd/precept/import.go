@@ -84,7 +84,7 @@ func (inv *invocation) importVerb() *cobra.Command {
 		}
 		importer := &learn.Importer{
 			Now: inv.tools.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Openings: &learn.Openings{},
-			Write: s.Store.Imported, Cleanse: s.Store.Cleanse,
+			Write: s.Store.Import, Cleanse: s.Store.Cleanse,
 		}
 		sum, err := inv.importAll(ctx, func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error) {
 			return importer.ImportAll(ctx, f.tenant, f.agent, r, at, done)

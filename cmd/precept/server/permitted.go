@@ -83,7 +83,7 @@ func (p permit) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	if err != nil || late == nil {
 		return nil, err
 	}
-	return late.Feedback(entries), nil
+	return late.VisibleFeedback(entries), nil
 }
 
 // late returns the opt-outs of a session that came after its content was stored; nil means an exchange of the session
@@ -122,7 +122,7 @@ func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (pe
 			}
 			late, last = l, ref
 		}
-		return late != nil && late.Sample(&s.Sample), nil
+		return late != nil && late.AllowSample(&s.Sample), nil
 	}
 }
 

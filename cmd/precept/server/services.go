@@ -117,7 +117,7 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 	}
 	m := &learn.Importer{
 		Now: s.tools.Now, Learn: s.learns && s.similar.config().Learning.Enabled, Into: s.backend, Openings: &s.openings,
-		Write: s.store.Imported, Cleanse: s.store.Cleanse,
+		Write: s.store.Import, Cleanse: s.store.Cleanse,
 	}
 	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
 }
@@ -268,7 +268,7 @@ func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, e
 
 // Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session.
 func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Reason, error) {
-	list, err := s.archive.Shown(ctx, tenant, name)
+	list, err := s.archive.VisibleExchanges(ctx, tenant, name)
 	if err != nil {
 		return nil, err
 	}
