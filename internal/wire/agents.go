@@ -2,23 +2,22 @@ package wire
 
 import "strings"
 
-// Some agents have no tools on the wire: the answer of the model contains the call as prose, and the next
-// message of the user contains the result. A text of the user is a result only if the text begins with
-// the words of a known agent. A text of the model is a call only if such a result follows. Pasted logs
-// and quoted commands are therefore not results.
+// Some agents send no tools in the request. The answer of the model contains the call as prose, and the next message of
+// the user contains the result. A user text counts as a result only if it begins with the words of a known agent, and
+// an answer counts as a call only if such a result follows. Pasted logs and quoted commands are therefore not results.
 
-// profile is the form in which an agent writes results as prose.
-type profile struct {
-	agent string
-	marks []string // beginnings of the text
-	exact bool     // a mark is the whole text
+// agentFormat is the form in which an agent writes results as prose.
+type agentFormat struct {
+	agent    string
+	prefixes []string // the text begins with one of them
+	exact    bool     // the text equals one of prefixes
 
-	// read parses a result; false for a text that only begins like a result. A text of a profile without
-	// read is a note of the agent, such as a list of added files, and not a result.
+	// read parses a result. It returns false for a text that only begins like a result. If read and readSteps are nil,
+	// the text is a note of the agent, such as a list of added files.
 	read func(text string) (textResult, bool)
 
-	// readSteps parses a message that contains the words of the person and then all calls and results so
-	// far. kind is the Stripped.Kind of such a message. With onWire, the request may also have tools.
+	// readSteps parses a message that contains the words of the person, followed by all calls and results so far. kind
+	// is the Stripped.Kind of the calls and results. If onWire is true, the request may also have tools.
 	readSteps func(text string) (asked string, steps []step, ok bool)
 	kind      string
 	onWire    bool
@@ -28,76 +27,76 @@ type profile struct {
 type textResult struct {
 	text      string
 	failed    bool
-	separated bool // messages of the agent may come between the answer and the result
+	separated bool // other messages of the agent may be between the answer with the call and the result
 
-	call *Call                                 // call, where the result names the call
-	find func(answer string) (c Call, ok bool) // parses the call in the model's answer before the result; nil if call is set or no answer has the call
+	call     *Call                                 // call, where the result names the call
+	findCall func(answer string) (c Call, ok bool) // parses the call in the model's answer before the result; nil if call is set or no answer has the call
 }
 
-// profiles lists the known forms. The first profile with a mark of the text decides.
+// agentFormats lists the known forms. The first form whose prefix the text has decides.
 //
 //nolint:gochecknoglobals // immutable
-var profiles = []profile{
-	{agent: "mini-swe-agent", marks: []string{"<returncode>"}, read: func(s string) (textResult, bool) {
-		return textResult{text: s, find: shellCall}, true
+var agentFormats = []agentFormat{
+	{agent: "mini-swe-agent", prefixes: []string{"<returncode>"}, read: func(s string) (textResult, bool) {
+		return textResult{text: s, findCall: parseShellCall}, true
 	}},
-	{agent: "mini-swe-agent", marks: []string{"<exception>"}, read: func(s string) (textResult, bool) {
-		return textResult{text: s, failed: true, find: shellCall}, strings.Contains(s, "<returncode>")
+	{agent: "mini-swe-agent", prefixes: []string{"<exception>"}, read: func(s string) (textResult, bool) {
+		return textResult{text: s, failed: true, findCall: parseShellCall}, strings.Contains(s, "<returncode>")
 	}},
-	{agent: "mini-swe-agent", marks: []string{"Format error:\n\n<error>\n"}},
-	{agent: "Hermes, Qwen", marks: []string{"<tool_response>"}, read: toolResponse},
-	{agent: "OpenHands", marks: []string{"EXECUTION RESULT of ["}, read: func(s string) (textResult, bool) {
-		return textResult{text: s, find: tagCall}, true
+	{agent: "mini-swe-agent", prefixes: []string{"Format error:\n\n<error>\n"}},
+	{agent: "Hermes, Qwen", prefixes: []string{"<tool_response>"}, read: parseToolResponse},
+	{agent: "OpenHands", prefixes: []string{"EXECUTION RESULT of ["}, read: func(s string) (textResult, bool) {
+		return textResult{text: s, findCall: parseTagCall}, true
 	}},
-	{agent: "Cline, Roo", marks: []string{"["}, read: bracketResult},
-	{agent: "ReAct", marks: []string{"Observation:", "OBSERVATION:", "Observation "}, read: observation},
-	{agent: "AutoGen", marks: []string{"exitcode: "}, read: func(s string) (textResult, bool) {
-		return textResult{text: s, find: shellCall}, strings.Contains(s[:min(len(s), 48)], "(execution ")
+	{agent: "Cline, Roo", prefixes: []string{"["}, read: parseBracketResult},
+	{agent: "ReAct", prefixes: []string{"Observation:", "OBSERVATION:", "Observation "}, read: parseObservation},
+	{agent: "AutoGen", prefixes: []string{"exitcode: "}, read: func(s string) (textResult, bool) {
+		return textResult{text: s, findCall: parseShellCall}, strings.Contains(s[:min(len(s), 48)], "(execution ")
 	}},
-	{agent: "Open Interpreter", marks: []string{"Code output: "}, read: func(s string) (textResult, bool) {
+	{agent: "Open Interpreter", prefixes: []string{"Code output: "}, read: func(s string) (textResult, bool) {
 		text, _, ok := strings.Cut(s, "\n\nWhat does this output mean / what's next")
-		return textResult{text: strings.TrimPrefix(text, "Code output: "), find: shellCall}, ok
+		return textResult{text: strings.TrimPrefix(text, "Code output: "), findCall: parseShellCall}, ok
 	}},
-	{agent: "smolagents", marks: []string{"Error:\n", "Call id: "}, read: smolError},
-	{agent: "aider", marks: []string{"# Fix any errors below, if possible.\n"}, read: func(s string) (textResult, bool) {
+	{agent: "smolagents", prefixes: []string{"Error:\n", "Call id: "}, read: parseSmolError},
+	{agent: "aider", prefixes: []string{"# Fix any errors below, if possible.\n"}, read: func(s string) (textResult, bool) {
 		return textResult{text: withoutRules(s), failed: true}, true
 	}},
-	{agent: "aider", marks: []string{"# "}, read: missedEdits},
-	{agent: "aider", marks: []string{"I ran this command:\n\n"}, read: ranCommand},
-	{agent: "aider", marks: []string{"I have *added these files to the chat*"}},
-	{agent: "aider", marks: []string{"I updated the files."}, exact: true},
-	{agent: "dspy", readSteps: trajectory, kind: "trajectory", onWire: true},
-	{agent: "ReAct in one message", readSteps: scratchpad, kind: "scratchpad"},
+	{agent: "aider", prefixes: []string{"# "}, read: parseMissedEdits},
+	{agent: "aider", prefixes: []string{"I ran this command:\n\n"}, read: parseRanCommand},
+	{agent: "aider", prefixes: []string{"I have *added these files to the chat*"}},
+	{agent: "aider", prefixes: []string{"I updated the files."}, exact: true},
+	{agent: "dspy", readSteps: parseTrajectory, kind: "trajectory", onWire: true},
+	{agent: "ReAct in one message", readSteps: parseScratchpad, kind: "scratchpad"},
 }
 
-// growingProfile returns the profile of a message that holds all calls and results so far; nil for none.
-func growingProfile(text string) (p *profile, asked string, steps []step) {
-	for i := range profiles {
-		if profiles[i].readSteps == nil {
+// growingFormat returns the form of a message that holds all calls and results so far, nil for other messages.
+func growingFormat(text string) (p *agentFormat, asked string, steps []step) {
+	for i := range agentFormats {
+		if agentFormats[i].readSteps == nil {
 			continue
 		}
-		if asked, steps, ok := profiles[i].readSteps(text); ok {
-			return &profiles[i], asked, steps
+		if asked, steps, ok := agentFormats[i].readSteps(text); ok {
+			return &agentFormats[i], asked, steps
 		}
 	}
 	return nil, "", nil
 }
 
-// profileOf returns the profile of a text without the blocks of precept; nil for none.
-func profileOf(text string) *profile {
-	for i := range profiles {
-		for _, mark := range profiles[i].marks {
-			if text == mark || !profiles[i].exact && strings.HasPrefix(text, mark) {
-				return &profiles[i]
+// agentFormatOf returns the form whose prefix the text has, nil for none. The text must not contain blocks of precept.
+func agentFormatOf(text string) *agentFormat {
+	for i := range agentFormats {
+		for _, mark := range agentFormats[i].prefixes {
+			if text == mark || !agentFormats[i].exact && strings.HasPrefix(text, mark) {
+				return &agentFormats[i]
 			}
 		}
 	}
 	return nil
 }
 
-// parseTextResult reads a result in the text of a message of the user, without the blocks of precept.
+// parseTextResult parses the text of a user message as a result. The text must not contain blocks of precept.
 func parseTextResult(text string) (textResult, bool) {
-	if p := profileOf(text); p != nil && p.read != nil {
+	if p := agentFormatOf(text); p != nil && p.read != nil {
 		if rep, ok := p.read(text); ok {
 			return rep, true
 		}
@@ -105,9 +104,9 @@ func parseTextResult(text string) (textResult, bool) {
 	return textResult{}, false
 }
 
-// isAgentText reports whether an agent wrote the text of a message of the user: a result, or a note.
+// isAgentText reports whether an agent wrote the text of a user message, as a result or as a note.
 func isAgentText(text string) bool {
-	p := profileOf(text)
+	p := agentFormatOf(text)
 	if p == nil || p.read == nil {
 		return p != nil
 	}
@@ -115,51 +114,51 @@ func isAgentText(text string) bool {
 	return ok
 }
 
-func toolResponse(s string) (textResult, bool) {
+func parseToolResponse(s string) (textResult, bool) {
 	const begin, end = "<tool_response>", "</tool_response>"
 	text := strings.TrimSpace(strings.TrimPrefix(s, begin))
 	if strings.Count(s, begin) == 1 {
 		text, _, _ = strings.Cut(text, end)
 	}
-	return textResult{text: strings.TrimSpace(text), find: tagCall}, true
+	return textResult{text: strings.TrimSpace(text), findCall: parseTagCall}, true
 }
 
-// bracketResult reads "[execute_command for 'ls'] Result:". The details of the environment after
+// parseBracketResult reads "[execute_command for 'ls'] Result:". The details of the environment after
 // the result change from turn to turn.
-func bracketResult(s string) (textResult, bool) {
+func parseBracketResult(s string) (textResult, bool) {
 	head, rest, ok := strings.Cut(s, "] Result:")
 	if name, _, named := strings.Cut(head[1:], " for '"); !ok || !named || !isTag(name) {
 		return textResult{}, false
 	}
 	rest, _, _ = strings.Cut(rest, "<environment_details>")
-	return textResult{text: strings.TrimSpace(rest), find: tagCall}, true
+	return textResult{text: strings.TrimSpace(rest), findCall: parseTagCall}, true
 }
 
-// observation reads "Observation: ..." and the numbered form "Observation 3: ...".
-func observation(s string) (textResult, bool) {
+// parseObservation reads "Observation: ..." and the numbered form "Observation 3: ...".
+func parseObservation(s string) (textResult, bool) {
 	head, rest, ok := strings.Cut(s, ":")
 	n, numbered := strings.CutPrefix(head[len("Observation"):], " ")
 	ok = ok && (!numbered || n != "" && len(n) < 4 && strings.Trim(n, "0123456789") == "")
-	return textResult{text: strings.TrimSpace(rest), find: actionCall}, ok
+	return textResult{text: strings.TrimSpace(rest), findCall: parseActionCall}, ok
 }
 
-func smolError(s string) (textResult, bool) {
+func parseSmolError(s string) (textResult, bool) {
 	if id, rest, ok := strings.Cut(s, "\n"); ok && strings.HasPrefix(id, "Call id: ") {
 		s = rest
 	}
 	text, _, ok := strings.Cut(strings.TrimPrefix(s, "Error:\n"), "\nNow let's retry: take care not to repeat previous errors!")
-	return textResult{text: text, failed: true, find: actionCall}, ok && strings.HasPrefix(s, "Error:\n")
+	return textResult{text: text, failed: true, findCall: parseActionCall}, ok && strings.HasPrefix(s, "Error:\n")
 }
 
-// missedEdits reads the message about edits that do not fit the files.
-func missedEdits(s string) (textResult, bool) {
+// parseMissedEdits reads the message about edits that do not fit the files.
+func parseMissedEdits(s string) (textResult, bool) {
 	head, _, _ := strings.Cut(s, "\n")
 	ok := strings.Contains(head, " SEARCH/REPLACE block") && strings.HasSuffix(head, " failed to match!")
-	return textResult{text: withoutRules(s), failed: true, find: editCall, separated: true}, ok
+	return textResult{text: withoutRules(s), failed: true, findCall: parseEditCall, separated: true}, ok
 }
 
-// ranCommand reads the output of a command: a test of aider, or a command that the person allowed.
-func ranCommand(s string) (textResult, bool) {
+// parseRanCommand reads the output of a command: a test of aider, or a command that the person allowed.
+func parseRanCommand(s string) (textResult, bool) {
 	_, s, _ = strings.Cut(s, "\n\n")
 	command, output, ok := strings.Cut(s, "\n\nAnd got this output:\n\n")
 	if !ok || strings.Contains(command, "\n\n") {
@@ -168,9 +167,9 @@ func ranCommand(s string) (textResult, bool) {
 	return textResult{text: strings.TrimSpace(withoutRules(output)), call: &Call{Name: "bash", Args: commandArgs(command)}}, true
 }
 
-// withoutRules returns a text without the reminder of the form of answers that aider appends.
+// withoutRules returns a text without the rules for edits that aider appends (editRulesHeads).
 func withoutRules(s string) string {
-	for _, head := range rulesHead() {
+	for _, head := range editRulesHeads() {
 		s, _, _ = strings.Cut(s, head)
 	}
 	return strings.TrimSpace(s)

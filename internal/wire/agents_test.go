@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// tagCall reads the calls that models write as text. Similar texts are not calls.
+// parseTagCall reads the calls that models write as text. Similar texts are not calls.
 func TestTagCallForms(t *testing.T) {
 	long := strings.Repeat("<a>", maxTagged)
 	for text, want := range map[string]Call{
@@ -22,7 +22,7 @@ func TestTagCallForms(t *testing.T) {
 		"Actions: many[of them]":                                                                                    {},
 		"<p>It is done.</p>":                                                                                        {},
 	} {
-		c, ok := tagCall(text)
+		c, ok := parseTagCall(text)
 		if !ok {
 			c = Call{}
 		}
@@ -84,12 +84,12 @@ func TestRewrittenTagCallsAreRecognised(t *testing.T) {
 	}
 }
 
-// For an answer with 20,000 calls, tagCall allocates at most 100 times the length of the answer.
+// For an answer with 20,000 calls, parseTagCall allocates at most 100 times the length of the answer.
 func TestTagCallsAreLinear(t *testing.T) {
 	text := strings.Repeat(`<tool_call>{"name":"f","arguments":{}}</tool_call>`, 20_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
-	c, _ := tagCall(text)
+	c, _ := parseTagCall(text)
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 100*uint64(len(text)) {
 		t.Errorf("tagCall allocated %d bytes for a text of %d bytes, want at most 100 times the length", took, len(text))
@@ -99,19 +99,19 @@ func TestTagCallsAreLinear(t *testing.T) {
 	}
 }
 
-// A profile describes how an agent writes the results of calls as text. profileOf finds a profile by its marks, the
+// A profile describes how an agent writes the results of calls as text. agentFormatOf finds a profile by its marks, the
 // beginnings of such texts. No mark of an earlier profile may be a prefix of a mark of a later profile.
 func TestEachProfileIsReachable(t *testing.T) {
-	for i := range profiles {
-		p := &profiles[i]
-		if p.agent == "" || (len(p.marks) == 0) == (p.readSteps == nil) || (p.readSteps == nil) != (p.kind == "") {
+	for i := range agentFormats {
+		p := &agentFormats[i]
+		if p.agent == "" || (len(p.prefixes) == 0) == (p.readSteps == nil) || (p.readSteps == nil) != (p.kind == "") {
 			t.Errorf("profile %d is %+v, want an agent, and either marks or readSteps with a kind", i, p)
 		}
-		for _, mark := range p.marks {
-			if got := profileOf(mark + " x"); !p.exact && got != p {
+		for _, mark := range p.prefixes {
+			if got := agentFormatOf(mark + " x"); !p.exact && got != p {
 				t.Errorf("%q: got profile %v, want %s", mark+" x", got, p.agent)
 			}
-			if got := profileOf(mark); got != p {
+			if got := agentFormatOf(mark); got != p {
 				t.Errorf("%q: got profile %v, want %s", mark, got, p.agent)
 			}
 		}

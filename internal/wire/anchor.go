@@ -8,15 +8,15 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor names a place in a conversation by content, so that the place is found again when the
-// agent sends the history again.
+// Anchor identifies an item of a conversation by its content, so that the item is found again when the agent sends the
+// history again.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // id of the call, for a tool result
 	Role   Role   `json:"role,omitempty"` // for other items: the role
 	Hash   uint64 `json:"hash,omitempty"` // for other items: the canonical hash of the content
 	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
-	Part   int    `json:"part,omitempty"` // for a result in a text that also holds its call: Result.Block plus one
-	Index  int    `json:"index"`          // last known index of the item: a hint, which Find verifies
+	Part   int    `json:"part,omitempty"` // for a result whose item also holds its call: Result.Block plus one
+	Index  int    `json:"index"`          // last known index of the item, which Find verifies
 }
 
 // AnchorAt returns the anchor of item i, or of the system text if i is System. With a call id,
@@ -26,9 +26,9 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 		return Anchor{Role: RoleSystem, Index: System}
 	}
 	if callID != "" && !Unnamed(callID) {
-		return Anchor{CallID: callID, Nth: r.resultsBefore(i, xxhash.Sum64String(callID)), Index: i}
+		return Anchor{CallID: callID, Nth: r.countResultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
-	a := Anchor{Role: r.scan.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
+	a := Anchor{Role: r.scan.list[i].role, Hash: r.Hash(i), Nth: r.countEqualBefore(i), Index: i}
 	for _, res := range r.Item(i).Results {
 		if callID != "" && res.CallID == callID && res.WithCall && res.Block >= 0 {
 			a.Part = res.Block + 1
@@ -37,9 +37,9 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	return a
 }
 
-// Find returns the index of the anchor's item, System for the system text. block is the content
-// block of the tool result, -1 for words. ok is false if the request has no such item, or if the
-// item can hold no text.
+// Find returns the index of the anchor's item, System for the system text. block is the index of the tool result in the
+// content, -1 for the words of a user. ok is false if the request has no such item, or if no text can be inserted into
+// the item.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -48,7 +48,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 		_, ok := r.systemPlace()
 		return System, -1, ok
 	}
-	if i := a.Index; r.matches(a, i) && r.equalsBefore(i) == a.Nth {
+	if i := a.Index; r.matches(a, i) && r.countEqualBefore(i) == a.Nth {
 		return r.position(i, a.Part)
 	}
 	nth := 0
@@ -64,8 +64,8 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// position returns the item and the block of an insertion in item i: before the words, or at the top
-// of the result. ok is false if the item can hold no text.
+// position returns the item and the block for an insertion into item i, before the words or at the top of the result.
+// ok is false if no text can be inserted into the item.
 func (r *Request) position(i, part int) (item, block int, ok bool) {
 	block = part - 1
 	if results := r.Item(i).Results; r.scan.list[i].role == RoleTool && len(results) > 0 && part == 0 {
@@ -80,32 +80,31 @@ func (r *Request) matches(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.scan.list) && r.scan.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
-// equalsBefore counts the items before i that are equal to item i. A tool result with a call id has no
-// equal, because the hash covers the id. equalsBefore returns 0 for such a result and does not hash
-// the history.
-func (r *Request) equalsBefore(i int) int {
-	if r.scan.list[i].role != RoleTool && len(r.resultsOf(i)) > 0 {
+// countEqualBefore returns the number of items before i that are equal to item i. For a tool result with a call id, the
+// number is 0 without a look at the history, because the hash covers the id.
+func (r *Request) countEqualBefore(i int) int {
+	if r.scan.list[i].role != RoleTool && len(r.resultsInItem(i)) > 0 {
 		return 0
 	}
 	if r.scan.list[i].role == RoleTool {
 		if r.isNamed(i) {
 			return 0
 		}
-		n, _ := slices.BinarySearch(r.unnamedLike(i), i)
+		n, _ := slices.BinarySearch(r.equalUnnamedResults(i), i)
 		return n
 	}
 	n := 0
 	for j := range i {
-		if r.scan.list[j].role == r.scan.list[i].role && len(r.resultsOf(j)) == 0 && r.Hash(j) == r.Hash(i) {
+		if r.scan.list[j].role == r.scan.list[i].role && len(r.resultsInItem(j)) == 0 && r.Hash(j) == r.Hash(i) {
 			n++
 		}
 	}
 	return n
 }
 
-// unnamedLike returns the indices of the tool results without a call id that are equal to item i. The
-// indices are in the order of the list and include i.
-func (r *Request) unnamedLike(i int) []int {
+// equalUnnamedResults returns the indices of the tool results without a call id that are equal to item i, including i,
+// in the order of the list.
+func (r *Request) equalUnnamedResults(i int) []int {
 	if r.memo.unnamed == nil {
 		r.memo.unnamed = make(map[uint64][]int)
 		for j := range r.scan.list {
@@ -117,16 +116,16 @@ func (r *Request) unnamedLike(i int) []int {
 	return r.memo.unnamed[r.Hash(i)]
 }
 
-// resultsBefore counts the results of a call in the items before i. Some servers count ids from
-// zero in every reply, so several results may have the same id.
-func (r *Request) resultsBefore(i int, call uint64) int {
-	same := r.resultsTo(call)
+// countResultsBefore returns the number of results with the same call id in the items before i. There may be several,
+// because some servers number the calls of each reply from zero.
+func (r *Request) countResultsBefore(i int, call uint64) int {
+	same := r.resultsOfCall(call)
 	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.scan.results[at].item), i) })
 	return n
 }
 
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
-	same := r.resultsTo(xxhash.Sum64String(a.CallID))
+	same := r.resultsOfCall(xxhash.Sum64String(a.CallID))
 	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // the first result is the right one, unless two ids have the same hash
 		res := &r.scan.results[at]
 		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
@@ -137,8 +136,8 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 	return 0, 0, false
 }
 
-// resultsTo returns the indices of the results of a call, in the order of the list.
-func (r *Request) resultsTo(call uint64) []int32 {
+// resultsOfCall returns the indices in scan.results of the results of a call. call is the hash of the call's id.
+func (r *Request) resultsOfCall(call uint64) []int32 {
 	if r.memo.byCall == nil {
 		r.memo.byCall = make(map[uint64][]int32, len(r.scan.results))
 		for i := range r.scan.results {
@@ -158,10 +157,10 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// Echo returns the keys by which a later request with item i is recognised: "c:" and the id of a call
-// or of the call of a result; "i:" and the id of an item; "t:" and the hash of an assistant text, of
-// a call without an id, or of the newest step in a growing message. The text of an answer with calls
-// on the wire gets no key.
+// Echo returns the keys by which a later request that contains item i is recognised. A key is "c:" and the id of a
+// call, or of the call of a result; "i:" and the id of an item; or "t:" and the hash of an assistant text, of a call
+// without an id, or of the newest step in a growing message. The text of an answer that also has calls in the API's
+// form gets no key.
 func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -219,18 +218,17 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is the stop word of smolagents. If a reply lacks the word, the agent appends endOfCode.
+// endOfCode is the stop word of smolagents. The agent appends it to a reply that lacks it.
 const endOfCode = "</code>"
 
-// EchoText returns the key of an assistant's text, "" for an empty text. A reply and the later
-// requests that send the text back have the same key: the key ignores white space at the ends and the
-// text that agents append.
+// EchoText returns a hash of an assistant's text, "" for an empty text. A reply and the later requests that send its
+// text back have the same hash, because the hash ignores white space at the ends and the text that agents append.
 func EchoText(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+textCallsHead); ok {
 		text = head
 	}
-	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent formats the calls in another way when it sends the text back
-		if c, ok := tagCall(text); ok {
+	if head, _, ok := strings.Cut(text, toolCallOpen); ok { // Qwen-Agent formats the calls differently when it sends the text back
+		if c, ok := parseTagCall(text); ok {
 			text = strings.TrimSpace(head) + " " + EchoCall(&c)
 		}
 	}

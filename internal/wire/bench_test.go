@@ -279,8 +279,8 @@ func BenchmarkTemplate(b *testing.B) {
 				r := NewReplyReader(Chat, -1, 1<<20)
 				if name == "without" {
 					r.sse.event = func(name, data []byte, lost bool) {
-						r.template.set = false
-						r.event(name, data, lost)
+						r.template.valid = false
+						r.readEvent(name, data, lost)
 					}
 				}
 				for n := range 200 { // each event comes in a separate read

@@ -37,7 +37,7 @@ func (r *Request) decodeChat(it *Item, value span) {
 			it.Served = []string{id}
 		}
 		it.Calls = chatCalls(b, calls, legacy)
-		nameCalls(it.Calls, r.scan.base+it.Index)
+		setMissingIDs(it.Calls, r.scan.base+it.Index)
 	case RoleSystem, RoleOther:
 		it.Text = joinText(b, parts)
 	}

@@ -1,7 +1,7 @@
 package wire
 
-// chat reads a chunk of a chat completion, or a whole completion.
-func (r *ReplyReader) chat(b []byte) {
+// readChat reads a chunk of a streamed chat completion, or a whole completion.
+func (r *ReplyReader) readChat(b []byte) {
 	var id, model, choices, usage, groq, fault span
 	locate(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
 		field{"usage", &usage}, field{"x_groq", &groq}, field{"error", &fault})
@@ -12,15 +12,15 @@ func (r *ReplyReader) chat(b []byte) {
 		r.rep.Model = short(b, model)
 	}
 	for c := range elements(b, choices) {
-		r.choice(b, c)
+		r.readChoice(b, c)
 	}
 	r.tokens.read(b, usage)
 	r.tokens.read(b, member(b, groq, "usage"))
 	r.recordError(b, fault)
 }
 
-// choice reads a piece of a choice, or a whole choice.
-func (r *ReplyReader) choice(b []byte, v span) {
+// readChoice reads a piece of a choice, or a whole choice.
+func (r *ReplyReader) readChoice(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return
 	}
@@ -33,23 +33,23 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	}
 	r.rep.Choices = max(r.rep.Choices, index+1)
 	if index != 0 {
-		r.otherChoice(b, index, delta)
+		r.readOtherChoice(b, index, delta)
 		return
 	}
 	if f := short(b, finish); f != "" {
 		r.rep.Finish, r.rep.Complete = f, true
 	}
 	r.tokens.read(b, usage) // Moonshot
-	r.delta(b, delta, whole)
+	r.readDelta(b, delta, whole)
 }
 
-// textItem is the index of the text among the items of a chat reply. Calls count from zero, and the
-// texts of further choices have lower indices.
+// textItem is the index of the first choice's text among the items of a chat reply. Calls have indices from zero on,
+// and the texts of further choices have lower indices than textItem.
 const textItem = -1
 
-// otherChoice reads a piece of a choice after the first. A client may continue with any choice, so
-// otherChoice keeps the text and the call ids by which a later request with the choice is recognised.
-func (r *ReplyReader) otherChoice(b []byte, index int, v span) {
+// readOtherChoice reads a piece of a choice after the first. It keeps the text and the call ids, by which a later
+// request is recognised, because a client may continue with any choice.
+func (r *ReplyReader) readOtherChoice(b []byte, index int, v span) {
 	if index < 0 {
 		return
 	}
@@ -65,31 +65,31 @@ func (r *ReplyReader) otherChoice(b []byte, index int, v span) {
 	}
 }
 
-// maxOthers bounds the number of call ids of further choices.
+// maxOthers is the maximum number of keys in Reply.others.
 const maxOthers = 64
 
-// delta reads a piece of the first choice; whole reports that the piece is the whole choice.
-func (r *ReplyReader) delta(b []byte, v span, whole bool) {
+// readDelta reads a piece of the first choice. whole is true if the piece is the whole choice.
+func (r *ReplyReader) readDelta(b []byte, v span, whole bool) {
 	var content, calls, legacy, refusal, audio span
 	locate(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
 		field{"refusal", &refusal}, field{"audio", &audio})
-	r.content(b, content)
-	r.content(b, refusal)
+	r.readContent(b, content)
+	r.readContent(b, refusal)
 	if id := short(b, member(b, audio, "id")); id != "" {
 		r.itemAt(textItem).itemID = id
 	}
 	for c := range elements(b, calls) {
-		r.callDelta(b, c, whole)
+		r.readCallDelta(b, c, whole)
 	}
 	if !legacy.empty() {
 		s := r.callItem(0, "")
-		r.namedCall(s, b, legacy, "arguments")
+		r.readNamedCall(s, b, legacy, "arguments")
 		s.id = s.name // function_call has no id; see chatCalls
 	}
 }
 
-// content reads a piece of the text: a string, or the list of parts that some servers send.
-func (r *ReplyReader) content(b []byte, v span) {
+// readContent reads a piece of the text: a string, or the list of parts that some servers send.
+func (r *ReplyReader) readContent(b []byte, v span) {
 	switch kindAt(b, v) {
 	case '"':
 		if v.end-v.start > 2 {
@@ -98,14 +98,15 @@ func (r *ReplyReader) content(b []byte, v span) {
 	case '[':
 		for e := range elements(b, v) {
 			if p := partAt(b, e); p.kind == textPart {
-				r.content(b, p.text)
+				r.readContent(b, p.text)
 			}
 		}
 	}
 }
 
-// callDelta reads a piece of a tool call, or a whole call.
-func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
+// readCallDelta reads a piece of a tool call, or a whole call. If the calls have no ids, a name after complete
+// arguments starts a new call.
+func (r *ReplyReader) readCallDelta(b []byte, v span, whole bool) {
 	if kindAt(b, v) != '{' {
 		return
 	}
@@ -121,13 +122,12 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	if s.id == "" {
 		s.id = id
 	}
-	r.namedCall(s, b, function, "arguments")
-	r.namedCall(s, b, custom, "input")
+	r.readNamedCall(s, b, function, "arguments")
+	r.readNamedCall(s, b, custom, "input")
 }
 
-// callItem returns the call to which a piece belongs. Some servers send no index, or index 0 for
-// every call. Then a new id starts a new call. Without ids, a name after complete arguments starts
-// a new call.
+// callItem returns the call to which a piece belongs. A new id starts a new call, because some servers send no index,
+// or index 0 for every call.
 func (r *ReplyReader) callItem(index int, id string) *replyItem {
 	s := r.items.current
 	if index >= 0 {
@@ -150,8 +150,8 @@ func (r *ReplyReader) newCall(index int) *replyItem {
 	return r.items.current
 }
 
-// namedCall reads {name, arguments} or {name, input}.
-func (r *ReplyReader) namedCall(s *replyItem, b []byte, v span, key string) {
+// readNamedCall reads {name, arguments} or {name, input}.
+func (r *ReplyReader) readNamedCall(s *replyItem, b []byte, v span, key string) {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{key, &args})
 	if s.name == "" {

@@ -8,10 +8,10 @@ import (
 	"unicode/utf8"
 )
 
-// The functions of this file read bytes that the scanner has validated. On other bytes, the functions
-// may panic with an index out of range.
+// The functions of this file read bytes that the scanner has validated. On other bytes, they may panic with an index
+// out of range.
 
-// members iterates over the object at v: unescaped name and span of the value. Other values have no
+// members iterates over the members of the object at v, by unescaped name and span of the value. Other values have no
 // members.
 func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
@@ -55,8 +55,8 @@ type field struct {
 	at   *span
 }
 
-// locate finds members of the object at v; of members with equal names the last counts. The
-// destination of an absent member stays unchanged, as do all destinations if the value is not an object.
+// locate finds the wanted members of the object at v, and sets their destinations. If several members have the same
+// name, the last one counts. The destination of an absent member stays unchanged.
 func locate(b []byte, v span, wanted ...field) {
 	for name, m := range members(b, v) {
 		for _, f := range wanted {
@@ -133,7 +133,8 @@ func nestEnd(b []byte, i int) int {
 	}
 }
 
-// plain returns raw, the inside of a string literal, without escapes. If raw has no escape, the result is raw itself.
+// plain returns the text of a string literal. raw is the inside of the literal, which is returned itself if it has no
+// escape.
 func plain(raw []byte) []byte {
 	if bytes.IndexByte(raw, '\\') < 0 {
 		return raw
@@ -141,8 +142,7 @@ func plain(raw []byte) []byte {
 	return appendPlain(make([]byte, 0, len(raw)), raw)
 }
 
-// chars returns the unescaped text of the string at v, nil for another value. The text is usually a
-// part of b.
+// chars returns the unescaped text of the string at v, nil for another value. Without escapes, the text is a part of b.
 func chars(b []byte, v span) []byte {
 	if kindAt(b, v) != '"' {
 		return nil
@@ -150,7 +150,7 @@ func chars(b []byte, v span) []byte {
 	return plain(v.inner().of(b))
 }
 
-// text returns chars as a string.
+// text returns the unescaped text of the string at v, "" for another value.
 func text(b []byte, v span) string {
 	if kindAt(b, v) != '"' {
 		return ""

@@ -12,12 +12,11 @@ import (
 // splits an escape or a character.
 type Cut struct{ From, To int }
 
-// Passage is the decoded text of the system prompt or of one message before the first answer. Text joins
-// all text parts of the message.
+// Passage is the decoded text of the system prompt, or of one message before the first answer.
 type Passage struct {
-	Role       Role // RoleSystem for instructions, system and developer messages, else RoleUser
-	Text       string
-	Boundaries []int // offsets in Text at which the second and later parts begin
+	Role       Role   // RoleSystem for instructions, system and developer messages, else RoleUser
+	Text       string // all text parts, joined without a separator
+	Boundaries []int  // offsets in Text at which the second and later parts begin
 	parts      []passagePart
 }
 
@@ -27,13 +26,13 @@ type passagePart struct {
 	raw   span // the string literal in the body, without the quotes
 }
 
-// Head returns the texts before the first answer of the model: the field "system" or "instructions", and the
-// system and user messages before the first answer. An agent puts rules files, such as AGENTS.md, only into
-// these texts; a later copy in a tool result or in an answer is a quotation.
+// Head returns the texts before the first answer of the model, which are the field "system" or "instructions", and the
+// system and user messages. An agent puts rules files, such as AGENTS.md, only into these texts. A later copy in a tool
+// result or in an answer is a quotation.
 //
-// If the list continues a conversation that the provider stores, its user messages follow an earlier answer and
-// are left out. The agent aider sends an example conversation before its message with read-only files; Head
-// includes this message.
+// If the list continues a conversation that the provider stores, its user messages follow an earlier answer and are
+// left out. Head also includes the message with read-only files of the agent aider, although an example conversation
+// precedes this message.
 func (r *Request) Head() []Passage {
 	var head []Passage
 	if p, ok := r.passage(contentParts(r.Body, r.members.system)); ok {
@@ -43,7 +42,7 @@ func (r *Request) Head() []Passage {
 	i := 0
 	for ; i < len(r.scan.list); i++ {
 		role := r.scan.list[i].role
-		if role == RoleAssistant || role == RoleTool || len(r.resultsOf(i)) > 0 {
+		if role == RoleAssistant || role == RoleTool || len(r.resultsInItem(i)) > 0 {
 			break
 		}
 		if role != RoleSystem && (role != RoleUser || r.Delta) {
@@ -56,7 +55,7 @@ func (r *Request) Head() []Passage {
 	}
 	if !r.Delta && bytes.Contains(r.Body, []byte(readOnlyFiles)) {
 		for ; i < len(r.scan.list); i++ {
-			if r.scan.list[i].role != RoleUser || len(r.resultsOf(i)) > 0 {
+			if r.scan.list[i].role != RoleUser || len(r.resultsInItem(i)) > 0 {
 				continue
 			}
 			if p, ok := r.passage(contentParts(r.Body, r.content(i))); ok && strings.HasPrefix(p.Text, readOnlyFiles) {
@@ -114,8 +113,8 @@ func (r *Request) Cuts(p *Passage, from, to int) []Cut {
 	return cuts
 }
 
-// rawLength returns the number of bytes of raw that decode to the first n bytes of its text. raw is a string
-// literal without the quotes.
+// rawLength returns the number of bytes of raw that decode to the first n bytes of its text. raw is the inside of a
+// string literal.
 func rawLength(raw []byte, n int) int {
 	at := 0
 	for n > 0 {
@@ -154,8 +153,7 @@ func sorted(cuts []Cut) []Cut {
 	return out
 }
 
-// appendWithout appends the bytes [from, to) of the body without the cuts, and returns the remaining
-// cuts: those that end after to.
+// appendWithout appends the bytes [from, to) of the body without the cuts, and returns the cuts that end after to.
 func (r *Request) appendWithout(dst []byte, from, to int, cuts []Cut) ([]byte, []Cut) {
 	for len(cuts) > 0 && cuts[0].From < to {
 		if cuts[0].From > from {

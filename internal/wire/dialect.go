@@ -61,9 +61,9 @@ func (d Dialect) partType() string {
 // Role is the speaker of an item of the list.
 type Role uint8
 
-// Roles, the same for all dialects. "developer" is RoleSystem. Output of the model (reasoning,
-// calls, references to items) is RoleAssistant. A user's message of the Messages API is RoleTool if
-// the message holds only tool results, and RoleUser with Results if the message holds more.
+// Roles, which are the same for all dialects. The role "developer" is RoleSystem. Output of the model, such as
+// reasoning, calls and references to items, is RoleAssistant. A user message of the Messages API is RoleTool if it
+// holds only tool results. If it holds more, it is RoleUser, and the item has Results.
 const (
 	RoleOther Role = iota
 	RoleSystem

@@ -1,16 +1,16 @@
-// Package wire locates the parts of the bodies of three LLM APIs: chat completions, responses and
+// Package wire finds the parts of the request and response bodies of three LLM APIs: chat completions, responses and
 // messages.
 //
-// Contract: a body is located, never decoded as a whole and never encoded again. A change is text
-// at a known offset: without the text the body has its original bytes. A body that wire does not
-// understand gives an *Uninspected error, and the caller forwards the body unchanged.
+// Contract: a body is never decoded as a whole and never encoded again. A change inserts text at an offset or leaves
+// out a range, and all other bytes stay unchanged. A body that wire does not understand gives an *Uninspected error,
+// and the caller forwards the body unchanged.
 //
-// A request, in the order of reading:
+// These files read a request:
 //
 //	scan.go, strings.go        prove that bytes are JSON, and find the ends of values
-//	parser.go, parser_list.go  do so with a body, and record its list, roles and tools
-//	memory.go                  proves only the new part of a growing conversation
-//	request.go                 holds the result; cursor.go reads proved bytes
+//	parser.go, parser_list.go  scan a body, and record its list, roles and tools
+//	memory.go                  scans only the new part of a growing conversation
+//	request.go                 holds the result; cursor.go reads bytes that were scanned
 //	item.go, part.go           decode one entry of the list; each dialect has a file
 //	words.go                   separates the words of a person from inserted text
 //	agents.go, text_*.go       read calls and results that agents write as prose
@@ -21,7 +21,6 @@
 // file per dialect, and reply.go holds the result. kept.go reads lists from the store, and recording.go
 // reads lists that people recorded.
 //
-// Hazards: a Request refers to the bytes of its body and is valid as long as the bytes are
-// unchanged. A Request decodes items lazily and caches them, so one goroutine at a time may use a
-// Request. A ReplyReader belongs to one goroutine, too.
+// Hazards: a Request refers to the bytes of its body, and is valid only as long as the bytes are unchanged. It decodes
+// items lazily and caches them, so only one goroutine at a time may use it. The same holds for a ReplyReader.
 package wire

@@ -5,15 +5,15 @@ import (
 	"strconv"
 )
 
-// Document reads a JSON document in one pass. After a read that does not fit the document, every
-// further read fails too, and returns the zero value.
+// Document reads a JSON document in one pass. If a read does not match the document, this read and all further reads
+// fail and return the zero value.
 type Document struct {
 	scan scanner
-	text string // the same bytes: texts without an escape are parts of it
+	text string // the same bytes as a string, so that a text without an escape needs no copy
 	at   int    // offset of the next value, or invalid
 }
 
-// NewDocument begins at the value of a document. The document must be UTF-8.
+// NewDocument returns a reader of a document. The document must be UTF-8.
 func NewDocument(json []byte) *Document {
 	d := &Document{scan: scanner{b: json}, text: string(json)}
 	d.at = d.scan.skipSpace(0)
@@ -109,7 +109,7 @@ func (d *Document) Float() float64 {
 	return v
 }
 
-// next reports whether a value with the given first byte follows; otherwise the read fails.
+// next reports whether a value with the given first byte follows. If not, all further reads fail.
 func (d *Document) next(first byte) bool {
 	if d.at < 0 || d.at >= len(d.text) || d.text[d.at] != first {
 		d.Fail()

@@ -16,8 +16,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode removes a Content-Encoding (gzip, deflate, zstd, br, identity) for inspection. The decoded
-// body may be a thousand times longer than body, so the caller must bound the bytes that it reads.
+// Decode returns a reader of a body without its Content-Encoding (gzip, deflate, zstd, br, identity). The decoded body
+// may be a thousand times longer than body, so the caller must limit the bytes that it reads.
 func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(encoding, bytes.NewReader(body))
 	if err != nil {
@@ -26,7 +26,7 @@ func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	return plain, nil
 }
 
-// maxWindow bounds the memory for a zstd frame; RFC 8878 asks decoders for 8 MiB.
+// maxWindow is the maximum memory for a zstd frame. RFC 8878 asks decoders to support 8 MiB.
 const maxWindow = 8 << 20
 
 var errEncoding = errors.New("unknown encoding")
@@ -64,8 +64,7 @@ func coding(encoding string) string {
 	}
 }
 
-// inflate returns a reader of deflate. RFC 9110 asks for the zlib format; some servers send the bare
-// format.
+// inflate returns a reader of deflate data. RFC 9110 requires the zlib format, but some servers send the bare format.
 func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 	head, err := r.Peek(2)
 	if err != nil {
@@ -78,25 +77,24 @@ func inflate(r *bufio.Reader) (io.ReadCloser, error) {
 	return flate.NewReader(r), nil
 }
 
-// unpacker decodes a compressed reply that arrives in pieces. The decoder runs as a coroutine on
-// the goroutine of the caller: when Write returns, all bytes that can be decoded so far were passed
-// to write.
+// unpacker decodes a compressed reply that arrives in pieces. The decoder runs as a coroutine on the goroutine of the
+// caller. When Write returns, all bytes that could be decoded so far have been passed to write.
 type unpacker struct {
-	in      []byte              // the bytes of the present Write
-	wait    func(struct{}) bool // returns to the caller of Write; false means no more bytes come
-	resume  func() (struct{}, bool)
-	stop    func()
-	cost    int   // approximate memory of the decoder in bytes
-	read    int64 // bytes of the reply
-	decoded int64 // decoded bytes
-	ended   bool  // the decoder is at its end
-	err     error // why the decoder ended; io.EOF: regularly
+	in              []byte              // bytes of the current Write that the decoder has not read
+	wait            func(struct{}) bool // returns to the caller of Write; false means no more bytes come
+	resume          func() (struct{}, bool)
+	stop            func()
+	cost            int   // approximate memory of the decoder in bytes
+	compressedBytes int64 // bytes of the reply
+	decodedBytes    int64 // decoded bytes
+	ended           bool  // the decoder is at its end
+	err             error // error with which the decoder ended; io.EOF for a regular end
 }
 
 // errTooLong is the error of a reply that decodes to more bytes than its compressed length permits.
 var errTooLong = errors.New("the decoded reply is too long")
 
-// The bound of the decoded bytes is unpackedFree plus unpackedRatio times the compressed bytes. A reply
+// The maximum number of decoded bytes is unpackedFree plus unpackedRatio times the number of compressed bytes. A reply
 // that compresses better is not text, and decoding it would delay the client.
 const (
 	unpackedFree  = 1 << 20
@@ -126,7 +124,7 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 	for buffer := make([]byte, 8<<10); err == nil; {
 		var n int
 		n, err = plain.Read(buffer)
-		if u.decoded += int64(n); u.decoded > unpackedFree+unpackedRatio*u.read {
+		if u.decodedBytes += int64(n); u.decodedBytes > unpackedFree+unpackedRatio*u.compressedBytes {
 			return errTooLong
 		}
 		write(buffer[:n])
@@ -134,8 +132,8 @@ func (u *unpacker) run(encoding string, write func([]byte)) error {
 	return err
 }
 
-// Read implements io.Reader for the decoder. Read returns to the caller of Write when the decoder
-// needs bytes that have not come yet.
+// Read implements io.Reader for the decoder. If the decoder needs bytes that have not arrived yet, Read continues the
+// caller of Write until the next Write.
 func (u *unpacker) Read(p []byte) (int, error) {
 	for len(u.in) == 0 {
 		if !u.wait(struct{}{}) {
@@ -143,7 +141,7 @@ func (u *unpacker) Read(p []byte) (int, error) {
 		}
 	}
 	n := copy(p, u.in)
-	u.in, u.read = u.in[n:], u.read+int64(n)
+	u.in, u.compressedBytes = u.in[n:], u.compressedBytes+int64(n)
 	return n, nil
 }
 
@@ -157,11 +155,11 @@ func (u *unpacker) Write(p []byte) {
 	u.in = nil
 }
 
-// Close ends the decoder, which reads an end of file.
+// Close ends the decoder, which then reads io.EOF.
 func (u *unpacker) Close() {
 	u.ended = true
 	u.stop()
-	if u.read == 0 { // an empty reply
+	if u.compressedBytes == 0 { // an empty reply
 		u.err = io.EOF
 	}
 }

@@ -18,9 +18,9 @@ func hashWords(list []string) uint64 {
 	return d.Sum64()
 }
 
-// systemHash hashes the raw texts of the system prompt and of the leading system items. A client
-// writes a text with the same escapes each time, and unescaping 30 KB on every turn would cost more
-// than the scan.
+// systemHash returns a hash of the raw texts of the system prompt and of the leading system items. The texts are hashed
+// with their escapes, because a client writes the same escapes each time, and unescaping 30 KB on every turn would cost
+// more than the scan.
 func (r *Request) systemHash(system span) uint64 {
 	d := xxhash.New()
 	b := r.Body
@@ -29,7 +29,7 @@ func (r *Request) systemHash(system span) uint64 {
 			if p.kind != textPart {
 				continue
 			}
-			// The first system block of Claude counts versions and changes between requests of a
+			// The first system block of Claude Code contains a version that changes between the requests of a
 			// session.
 			if raw := p.text.inner().of(b); !bytes.HasPrefix(raw, []byte("x-anthropic-billing-header")) {
 				_, _ = d.Write(raw)
@@ -47,10 +47,10 @@ func (r *Request) systemHash(system span) uint64 {
 	return d.Sum64()
 }
 
-// Hash returns the canonical content hash of item i, stable across processes. The hash ignores
-// cache_control, id, status, refusal, internal_chat_message_metadata_passthrough, keys that start
-// with "__", the order of keys, reminder and environment blocks, and blocks of precept. A string
-// equals a single text part. Of an assistant message with calls only the calls count.
+// Hash returns the canonical hash of the content of item i, which is stable across processes. The hash ignores
+// cache_control, id, status, refusal, internal_chat_message_metadata_passthrough, keys that start with "__", the order
+// of keys, reminder and environment blocks, and blocks of precept. A content that is a string has the hash of a single
+// text part. If an assistant message has calls, only the calls count.
 func (r *Request) Hash(i int) uint64 {
 	h := r.memo.hashes.at(i, len(r.scan.list))
 	if !h.known {
@@ -95,7 +95,7 @@ func (r *Request) hash(i int) uint64 {
 	return d.Sum64()
 }
 
-// hashText hashes the text of the model or the system.
+// hashText adds the content of an assistant or system item to the hash.
 func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
 	case it.Ref:
@@ -113,7 +113,8 @@ func (r *Request) hashText(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	}
 }
 
-// otherParts hashes the parts of a user item that are neither text nor tool results: images, files.
+// otherParts returns a hash of the parts of a user item that are neither text nor tool results, such as images and
+// files.
 func (r *Request) otherParts(i int) uint64 {
 	return hashMedia(r.Body, r.parts(i))
 }
@@ -126,7 +127,7 @@ func (r *Request) MediaHash(i int) uint64 {
 	return r.otherParts(i)
 }
 
-// hashMedia hashes the parts that are neither text nor tool results; 0 for none.
+// hashMedia returns a hash of the parts that are neither text nor tool results, 0 for none.
 func hashMedia(b []byte, parts []part) (sum uint64) {
 	for _, p := range parts {
 		if p.kind == otherPart {
@@ -136,15 +137,14 @@ func hashMedia(b []byte, parts []part) (sum uint64) {
 	return sum
 }
 
-// hashValue hashes any value, without regard to the order of members and without the members that
-// agents change.
+// hashValue returns a hash of any value. It ignores the order of members, and the members that agents change.
 func hashValue(b []byte, v span) uint64 {
 	sum, _ := hashAt(b, v.start)
 	return sum
 }
 
-// hashAt hashes the value at i and returns its end, in one pass. A second pass for the end would read
-// the innermost bytes once for each level of nesting.
+// hashAt returns a hash of the value at i, and the end of the value. A separate search for the end would read the
+// innermost bytes once for each level of nesting.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	s := scanner{b: b}
 	var value uint64
@@ -153,32 +153,32 @@ func hashAt(b []byte, i int) (sum uint64, end int) {
 		i, more := s.open(i, '}', 1)
 		for more {
 			name, from := s.key(i)
-			if key := plain(name.of(b)); volatile(string(key)) {
+			if key := plain(name.of(b)); isVolatileKey(string(key)) {
 				i = valueEnd(b, from)
 			} else {
 				value, i = hashAt(b, from)
-				sum += mix(xxhash.Sum64(key), value)
+				sum += combineHashes(xxhash.Sum64(key), value)
 			}
 			i, more = s.next(i, '}')
 		}
-		return mix('{', sum), i
+		return combineHashes('{', sum), i
 	case '[':
 		sum = '['
 		i, more := s.open(i, ']', 1)
 		for more {
 			value, i = hashAt(b, i)
-			sum = mix(sum, value)
+			sum = combineHashes(sum, value)
 			i, more = s.next(i, ']')
 		}
 		return sum, i
 	}
-	// Strings are hashed with their escapes: an image of 5 MB is not unescaped.
+	// Strings are hashed with their escapes, so that an image of 5 MB need not be unescaped.
 	end = valueEnd(b, i)
 	return xxhash.Sum64(b[i:end]), end
 }
 
-// volatile reports whether agents add, drop or change a member when they send an item again.
-func volatile(key string) bool {
+// isVolatileKey reports whether agents add, drop or change a member when they send an item again.
+func isVolatileKey(key string) bool {
 	switch key {
 	case "cache_control", "id", "status", "refusal", "internal_chat_message_metadata_passthrough":
 		return true
@@ -186,8 +186,8 @@ func volatile(key string) bool {
 	return strings.HasPrefix(key, "__")
 }
 
-// mix joins two hashes in order.
-func mix(a, b uint64) uint64 {
+// combineHashes joins two hashes in order.
+func combineHashes(a, b uint64) uint64 {
 	a ^= b + 0x9e3779b97f4a7c15 + a<<6 + a>>2
 	a *= 0xff51afd7ed558ccd
 	return a ^ a>>33

@@ -12,19 +12,19 @@ import (
 type Call struct {
 	ID   string
 	Name string
-	Args string // JSON text as sent (chat, responses: the unescaped string; messages: the raw object); custom tools: the input text
+	Args string // arguments: the unescaped JSON string (chat, responses), the raw JSON object (messages), or a custom tool's input
 }
 
 // Result is one tool result inside an item.
 type Result struct {
 	CallID     string
 	Text       string // unescaped text; parts joined with \n
-	Lead       string // blocks that another precept, between the agent and this one, put before the text; not part of Text
-	IsError    int8   // -1 no error, +1 error, 0 no flag on the wire
+	Lead       string // blocks that another precept, between the agent and this one, inserted before the text; not part of Text
+	IsError    int8   // -1 for no error, +1 for an error, 0 if the API sent no flag
 	Block      int    // messages: index of the tool_result block in the content; otherwise 0
-	InUserText bool   // the result is text of a user's message; Block is the number of an observation, or -1
-	WithCall   bool   // the same item holds the call
-	Inferred   bool   // the text is a result only because the list repeats call and text; the text is in Words, too
+	InUserText bool   // the result is text of a user message; Block is the number of an observation, or -1
+	WithCall   bool   // the same item also holds the call
+	Inferred   bool   // the text counts as a result only because the list repeats call and text; Item.Words has the text, too
 	MediaHash  uint64 // hash of images and files; 0 for none
 }
 
@@ -41,9 +41,9 @@ type Item struct {
 	Results []Result
 	Served  []string // ids of parts of an answer that the provider keeps: calls that the provider answered, audio
 	Lead    string   // user: blocks of another precept before the words
-	HasText bool     // user: a block can be inserted before a text part
+	HasText bool     // user: a block can be inserted before one of the text parts
 
-	textCall      Call   // user: call that the text answers, for agents with calls in text
+	textCall      Call   // user: call that the text answers, for agents that write calls as text
 	textCallIndex int    // index of the item with that call
 	steps         []step // user: steps of a message to which the agent appends every call and result
 }
@@ -57,7 +57,7 @@ type ItemResult struct {
 // ResultInferred reports whether the words of a user's item count as a tool result (see Result.Inferred).
 func (it *Item) ResultInferred() bool { return len(it.Results) > 0 && it.Results[0].Inferred }
 
-// Item returns item i, decoded once.
+// Item returns item i. The item is decoded at the first use.
 func (r *Request) Item(i int) *Item {
 	at := r.memo.items.at(i, len(r.scan.list))
 	if *at == nil {
@@ -95,12 +95,12 @@ func (r *Request) decode(it *Item, value span) {
 	}
 }
 
-// New returns the index of the first item of the new part: the items after the last output of the
-// model (assistant message, call, reasoning, reference). A prefilled beginning of the next answer
-// (see Prefilled) does not count as output. New is 0 in a delta request.
+// New returns the index of the first new item. The new items are those after the last output of the model (assistant
+// message, call, reasoning, reference). A prefilled beginning of the next answer (see Prefilled) does not count as
+// output. The result is 0 if the request is a delta.
 func (r *Request) New() int { return r.scan.newFrom }
 
-func (r *Request) firstNew() int {
+func (r *Request) computeNew() int {
 	if r.Delta {
 		return 0
 	}
@@ -112,9 +112,9 @@ func (r *Request) firstNew() int {
 	return 0
 }
 
-// prefills reports whether item i, at the end of the list, is the beginning of the answer that the
+// isPrefilled reports whether item i, at the end of the list, is the beginning of the answer that the
 // model continues.
-func (r *Request) prefills(i int) bool {
+func (r *Request) isPrefilled(i int) bool {
 	if r.scan.list[i].role != RoleAssistant {
 		return false
 	}
@@ -125,7 +125,7 @@ func (r *Request) prefills(i int) bool {
 // End returns the length of the list without a prefilled beginning of the answer.
 func (r *Request) End() int {
 	end := len(r.scan.list)
-	for end > 0 && r.prefills(end-1) {
+	for end > 0 && r.isPrefilled(end-1) {
 		end--
 	}
 	return end
@@ -141,8 +141,8 @@ func (r *Request) Prefilled() string {
 	return strings.Clone(r.Item(end).Text)
 }
 
-// LastUser returns the index of the newest user item of the new part with words of the user and a
-// place for a block; -1 for none.
+// LastUser returns the index of the newest of the new user items that has words of the user and a place for a block, -1
+// for none.
 func (r *Request) LastUser() int {
 	for i := len(r.scan.list) - 1; i >= r.New(); i-- {
 		if r.scan.list[i].role != RoleUser {
@@ -155,7 +155,7 @@ func (r *Request) LastUser() int {
 	return -1
 }
 
-// NewWords returns the words of all user items of the new part, the oldest first.
+// NewWords returns the words of all new user items, the oldest first.
 func (r *Request) NewWords() []string {
 	var words []string
 	for i := r.New(); i < len(r.scan.list); i++ {
@@ -169,7 +169,7 @@ func (r *Request) NewWords() []string {
 	return words
 }
 
-// NewResults returns the tool results of the new part, the oldest first. The caller does not change the list.
+// NewResults returns the tool results of the new items, the oldest first. The caller must not change the list.
 func (r *Request) NewResults() []ItemResult {
 	if !r.memo.hasNewResults {
 		r.memo.newResults, r.memo.hasNewResults = r.findNewResults(), true
@@ -179,7 +179,7 @@ func (r *Request) NewResults() []ItemResult {
 
 func (r *Request) findNewResults() (out []ItemResult) {
 	for i := r.New(); i < len(r.scan.list); i++ {
-		if len(r.resultsOf(i)) == 0 && r.scan.list[i].role != RoleUser {
+		if len(r.resultsInItem(i)) == 0 && r.scan.list[i].role != RoleUser {
 			continue
 		}
 		for _, res := range r.Item(i).Results {
@@ -189,9 +189,9 @@ func (r *Request) findNewResults() (out []ItemResult) {
 	return out
 }
 
-// CallOf returns the call of a result, from the newest item with the id. A delta request usually
-// lacks the call. Each item is read at most once, from the end: nearly always the last answer has
-// the call.
+// CallOf returns the call with the id, from the newest item that has one. It returns false if there is none, as usual
+// in a delta request. Items are read from the end and each at most once, because nearly always the last answer has the
+// call.
 func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
@@ -201,7 +201,7 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 		r.memo.called++
 		i := len(r.scan.list) - r.memo.called
 		if role := r.scan.list[i].role; role == RoleAssistant || role == RoleUser && Unnamed(callID) {
-			c = r.readCalls(i, callID)
+			c = r.memoizeCalls(i, callID)
 		}
 	}
 	if c == nil {
@@ -210,9 +210,9 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	return *c, true
 }
 
-// readCalls adds the calls of item i to the memo, and returns the call with the id wanted, nil for none.
-// Of equal ids the newest item counts, and in one answer the first call.
-func (r *Request) readCalls(i int, wanted string) (found *Call) {
+// memoizeCalls adds the calls of item i to the memo, and returns the call with the id wanted, nil for none. If several
+// calls have the same id, the newest item counts, and the first call of this item.
+func (r *Request) memoizeCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
 		c := &made[k]
@@ -230,10 +230,9 @@ func (r *Request) readCalls(i int, wanted string) (found *Call) {
 	return found
 }
 
-// unnamedMark is the first byte of the ids that this package makes for calls without an id: some
-// servers send no ids, and some agents write calls as prose. The id of a call on the wire contains
-// the index of the item that answers the call. The id is the same in every request as long as the
-// agent only appends to the list.
+// unnamedMark is the first byte of the ids that this package makes for calls without an id. Some servers send no ids,
+// and some agents write calls as prose. For the calls of such servers, the id contains the index of the item that
+// answers the call, so it stays the same as long as the agent only appends to the list.
 const unnamedMark = "~"
 
 // unnamedID returns the id of the call that item i answers.
@@ -245,8 +244,8 @@ func UnnamedCall(i, n int) string { return unnamedID(i + 1 + n) }
 // Unnamed reports whether this package made the id of a call.
 func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
 
-// wireID returns the id of a call as the agent sent it, "" for an id of this package. Ids of this
-// package depend on the position and are not part of the content hash.
+// wireID returns the id of a call if the agent sent the id, and "" if this package made it. Ids of this package depend
+// on the position, so they are not part of the content hash.
 func wireID(callID string) string {
 	if Unnamed(callID) {
 		return ""
@@ -254,9 +253,9 @@ func wireID(callID string) string {
 	return callID
 }
 
-// nameCalls sets the missing ids of the calls of item i. Agents answer such calls in the order of the
-// calls, so the nth result gets the id of the nth call.
-func nameCalls(calls []Call, i int) {
+// setMissingIDs sets the missing ids of the calls of item i. Agents answer such calls in order, so the nth result gets
+// the same id as the nth call.
+func setMissingIDs(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
 			calls[n].ID = UnnamedCall(i, n)
@@ -266,7 +265,7 @@ func nameCalls(calls []Call, i int) {
 
 // isNamed reports whether item i holds a tool result with the id of its call.
 func (r *Request) isNamed(i int) bool {
-	results := r.resultsOf(i)
+	results := r.resultsInItem(i)
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
@@ -279,5 +278,5 @@ func EchoCall(c *Call) string {
 	} else {
 		sum = xxhash.Sum64String(strings.TrimSpace(c.Args))
 	}
-	return hex16(mix(xxhash.Sum64String(c.Name), sum))
+	return hex16(combineHashes(xxhash.Sum64String(c.Name), sum))
 }

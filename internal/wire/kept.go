@@ -2,16 +2,16 @@ package wire
 
 import "bytes"
 
-// Kept holds the items of one turn after the request has ended.
+// Kept holds the stored items of one turn.
 type Kept[T ~[]byte] struct {
-	Dialect   Dialect // None: derived from the items
-	Items     []T     // as in the list
+	Dialect   Dialect // None means that the dialect is derived from the items
+	Items     []T     // JSON of the items, as in the list
 	From      int     // index of the first item in the list
-	ModelText string  // text of the model before the items: agents with calls as prose need the text
+	ModelText string  // the model's text before the items, which may contain calls as prose
 }
 
-// Read decodes the items as Request.Item does. Bytes that are not an item yield an empty item of
-// RoleOther. The string that the Responses API takes in place of a list is a user's item.
+// Read decodes the items as Request.Item does. Bytes that are not an item give an empty item of RoleOther. The string
+// that the Responses API accepts instead of a list is a user item.
 func (k Kept[T]) Read() []*Item {
 	out := make([]*Item, len(k.Items))
 	r := k.request()
@@ -26,8 +26,7 @@ func (k Kept[T]) Read() []*Item {
 	return out
 }
 
-// request returns a request with the items and the text before them; nil for items that make no
-// list.
+// request returns a request whose list has the text before the items and the items, nil if they cannot be parsed.
 func (k Kept[T]) request() *Request {
 	size := len(k.ModelText) + 64
 	for _, raw := range k.Items {
@@ -56,10 +55,10 @@ func (k Kept[T]) request() *Request {
 	return r
 }
 
-// listDepth is the nesting depth of the items of a list in a body.
+// listDepth is the nesting depth of a list's items in a body.
 const listDepth = 2
 
-// appendItem appends an item of a list, an empty object for other bytes.
+// appendItem appends an item of a list. A string becomes a user item, and other bytes become an empty object.
 func appendItem(dst, raw []byte) []byte {
 	switch v, ok := wholeValue(raw, listDepth); {
 	case ok && raw[v.start] == '{':
@@ -87,8 +86,8 @@ func Elements[T ~[]byte](array []byte) (list []T, ok bool) {
 	return list, true
 }
 
-// CallsIn returns the JSON of the calls in an item of a list. The search for opted-out paths uses CallsIn,
-// so the result has the calls of every dialect and every kind. ok is false for bytes that are not an item.
+// CallsIn returns the JSON of the calls in an item of a list, for every dialect and every kind of call, because the
+// search for opted-out paths must not miss any. ok is false for bytes that are not an item.
 func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	v, ok := wholeValue(item, listDepth)
 	if !ok {

@@ -11,12 +11,11 @@ import (
 )
 
 // Memory limits the cost of parsing a growing conversation to the new part. An agent sends its whole history with every
-// turn. The bytes that were scanned in an earlier request are not scanned again: comparing their hash takes a tenth of
-// the time.
+// turn. Bytes that were scanned in an earlier request are only hashed, which takes a tenth of the time.
 //
-// Memory holds offsets and hashes, never text. The hash is not cryptographic: a client that finds
-// two beginnings with the same hash confuses the parse of its own requests. The scope (the client's
-// credential) is part of the key for this reason. Memory is safe for concurrent use.
+// Memory holds offsets and hashes, never text. The hash is not cryptographic, so a client may find two beginnings with
+// the same hash. The scope (the client's credential) is part of the key, so that the client then confuses only the
+// parse of its own requests. Memory is safe for concurrent use.
 type Memory struct {
 	mu          sync.Mutex
 	checkpoints map[uint64][]*checkpoint // buckets by scope, dialect and first bytes of the body; the shortest checkpoint first
@@ -27,7 +26,7 @@ type Memory struct {
 
 // Bounds of the memory. An entry is one list entry, result, tool or key of a checkpoint.
 const (
-	memoryMinBytes = 8 << 10   // bytes; parsing a shorter body is faster than the look-up
+	memoryMinBytes = 8 << 10   // minimum size of a body in bytes; parsing a shorter body is faster than the look-up
 	memoryHead     = 1 << 10   // number of first bytes that the key of a bucket covers
 	memoryBucket   = 64        // maximum number of checkpoints in a bucket
 	memoryEntries  = 1_000_000 // maximum of Memory.size; an entry takes about 16 bytes
@@ -37,7 +36,7 @@ const (
 // bytes up to end is scanned from end on.
 type checkpoint struct {
 	end         int // offset of the end of the covered bytes
-	at          places
+	at          memberSpans
 	keys        []span
 	list        []entry
 	results     []resultAt
@@ -59,32 +58,32 @@ func NewMemory() *Memory {
 	return &Memory{checkpoints: map[uint64][]*checkpoint{}, minBytes: memoryMinBytes}
 }
 
-// Parse is like the function Parse, but resumes from the checkpoint with the longest prefix of the body. Parse refuses
-// a body with more than maxItems items, parts, calls, tools and top-level keys (0 for any number); the reason of the
-// error is "items".
+// Parse is like the function Parse, but resumes from the checkpoint that covers the longest prefix of the body. If the
+// body has more than maxItems items, parts, calls, tools and top-level keys, the error has the reason "items". 0 means
+// no limit.
 func (m *Memory) Parse(scope uint64, d Dialect, body []byte, maxItems int) (*Request, error) {
 	if len(body) < m.minBytes {
 		r, _, err := parse(d, body, maxItems)
 		return r, err
 	}
 	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
-	cp := m.find(key, body)
+	cp := m.findCheckpoint(key, body)
 	if cp == nil {
 		r, p, err := parse(d, body, maxItems)
 		if err == nil {
-			m.keep(key, p, r, nil)
+			m.storeCheckpoint(key, p, r, nil)
 		}
 		return r, err
 	}
 	p := cp.parser(d, body, maxItems)
 	r, err := p.request(p.resume(cp), cp)
 	if err == nil {
-		m.keep(key, p, r, cp)
+		m.storeCheckpoint(key, p, r, cp)
 	}
 	return r, err
 }
 
-// parse is like Parse, with a bound on items. parse also returns the parser.
+// parse is like Parse, but limits the number of items, and also returns the parser.
 func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{label.UninspectedSize}
@@ -94,23 +93,23 @@ func parse(d Dialect, body []byte, maxItems int) (*Request, *parser, error) {
 	return r, p, err
 }
 
-// parser returns a parser that continues at cp.end. The parser appends to the arrays of list and
-// results, so that the cost of a turn does not grow with the conversation. Requests of earlier turns read
-// the same arrays up to their own length. Only the first parser appends to the arrays: for a second one,
-// of a branch of the conversation, find returns lists without room.
+// parser returns a parser that continues at cp.end. It appends to the arrays of cp.list and cp.results, so that the
+// cost of a turn does not grow with the conversation. Requests of earlier turns read the same arrays up to their own
+// length. Only one parser may append to the arrays. If a second parser resumes from the checkpoint, because the
+// conversation has a branch, findCheckpoint returns lists without room.
 func (cp *checkpoint) parser(d Dialect, body []byte, maxItems int) *parser {
 	return &parser{
 		scan: scanner{b: body}, dialect: d, maxCount: maxItems, count: cp.count, at: cp.at, keys: slices.Clone(cp.keys),
-		list: roomy(cp.list), results: roomy(cp.results), tools: slices.Clone(cp.tools),
+		list: withRoom(cp.list), results: withRoom(cp.results), tools: slices.Clone(cp.tools),
 		prelude: listPrelude{cp.at, len(cp.keys)},
 	}
 }
 
-// turnRoom is the number of entries that nearly all turns add at most.
+// turnRoom is the number of entries that suffices for nearly all turns.
 const turnRoom = 8
 
-// roomy returns s with room for the additions of a turn. A copy has room for several turns.
-func roomy[T any](s []T) []T {
+// withRoom returns s with room for the entries of a turn. If s must be copied, the copy has room for several turns.
+func withRoom[T any](s []T) []T {
 	if cap(s) >= len(s)+turnRoom {
 		return s
 	}
@@ -152,9 +151,9 @@ func trimmed[T any](s []T) []T {
 	return append(make([]T, 0, len(s)), s...)
 }
 
-// find returns a copy of the checkpoint that covers the longest prefix of the body, nil for none. find hashes the body
-// once for all checkpoints of the bucket.
-func (m *Memory) find(key uint64, body []byte) *checkpoint {
+// findCheckpoint returns a copy of the checkpoint that covers the longest prefix of the body, nil for none. The body is
+// hashed only once for all checkpoints of the bucket.
+func (m *Memory) findCheckpoint(key uint64, body []byte) *checkpoint {
 	m.mu.Lock()
 	list := m.checkpoints[key]
 	m.mu.Unlock()
@@ -194,15 +193,16 @@ func (m *Memory) find(key uint64, body []byte) *checkpoint {
 	return &cp
 }
 
-// keep stores the checkpoint of a scan in place of source, the checkpoint from which the scan resumed.
-func (m *Memory) keep(key uint64, p *parser, r *Request, source *checkpoint) {
+// storeCheckpoint stores the checkpoint of a scan. It replaces source, the checkpoint from which the scan resumed, if
+// any.
+func (m *Memory) storeCheckpoint(key uint64, p *parser, r *Request, source *checkpoint) {
 	if len(p.list) == 0 || p.scan.b[p.at.list.start] != '[' {
 		return
 	}
 	cp := &checkpoint{
 		end: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
 		system: r.SystemHash, systemFinal: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.prelude.at.system,
-		at: p.prelude.at, count: p.listed, keys: trimmed(p.keys[:p.prelude.keys]), tools: trimmed(p.tools[:p.toolsListed]),
+		at: p.prelude.at, count: p.countAtListEnd, keys: trimmed(p.keys[:p.prelude.keys]), tools: trimmed(p.tools[:p.toolsAtListEnd]),
 	}
 	if source != nil {
 		d := source.digest

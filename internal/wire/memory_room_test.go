@@ -76,17 +76,17 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 		t.Errorf("after a branch: got %d checkpoints, want 2", got)
 	}
 	for n, body := range [][]byte{longConversation("one", 12), []byte(branch)} {
-		k := m.find(bucketOf(m, 1, Chat, body), body)
+		k := m.findCheckpoint(bucketOf(m, 1, Chat, body), body)
 		shortest := len(longConversation("one", 9)) - 2
 		if k == nil || k.end < shortest || k.end > len(body) {
 			t.Errorf("body %d: got checkpoint %+v, want a checkpoint that ends between %d and %d", n, k, shortest, len(body))
 		}
 	}
 	shorter := longConversation("one", 3)
-	if k := m.find(bucketOf(m, 1, Chat, shorter), shorter); k != nil {
+	if k := m.findCheckpoint(bucketOf(m, 1, Chat, shorter), shorter); k != nil {
 		t.Errorf("body of %d bytes: got a checkpoint of %d bytes, want none", len(shorter), k.end)
 	}
-	if k := m.find(bucketOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
+	if k := m.findCheckpoint(bucketOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
 		t.Error("got a checkpoint of another client, want none")
 	}
 }
@@ -105,7 +105,7 @@ func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
 		t.Errorf("got %d checkpoints in a full bucket, want %d", got, memoryBucket)
 	}
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, memoryBucket: true} {
-		if k := m.find(bucketOf(m, 1, Chat, one(n)), one(n)); (k != nil) != want {
+		if k := m.findCheckpoint(bucketOf(m, 1, Chat, one(n)), one(n)); (k != nil) != want {
 			t.Errorf("checkpoint of body %d in memory: got %v, want %v", n, k != nil, want)
 		}
 	}
@@ -134,7 +134,7 @@ func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 	}
 	var found []*checkpoint
 	for _, body := range bodies {
-		found = append(found, m.find(bucketOf(m, 1, Chat, []byte(body)), []byte(body)))
+		found = append(found, m.findCheckpoint(bucketOf(m, 1, Chat, []byte(body)), []byte(body)))
 	}
 	var parsers []*parser
 	for i, body := range bodies {

@@ -1,7 +1,7 @@
 package wire
 
-// messages reads an event of the Messages API, or a whole message.
-func (r *ReplyReader) messages(name, b []byte) {
+// readMessages reads an event of the Messages API, or a whole message.
+func (r *ReplyReader) readMessages(name, b []byte) {
 	var kind, nth, message, block, delta, usage, fault span
 	locate(b, span{0, len(b)}, field{"type", &kind}, field{"index", &nth}, field{"message", &message},
 		field{"content_block", &block}, field{"delta", &delta}, field{"usage", &usage}, field{"error", &fault})
@@ -11,16 +11,16 @@ func (r *ReplyReader) messages(name, b []byte) {
 	}
 	switch string(name) {
 	case "message":
-		r.wholeMessage(b, span{0, len(b)})
+		r.readWholeMessage(b, span{0, len(b)})
 	case "message_start":
-		r.wholeMessage(b, message)
+		r.readWholeMessage(b, message)
 	case "content_block_start":
-		r.block(b, block, index)
+		r.readBlock(b, block, index)
 	case "content_block_delta":
-		r.blockDelta(b, delta, index)
+		r.readBlockDelta(b, delta, index)
 	case "message_delta":
 		r.tokens.read(b, usage)
-		r.stop(b, member(b, delta, "stop_reason"))
+		r.readStopReason(b, member(b, delta, "stop_reason"))
 	case "message_stop":
 		r.ended, r.rep.Complete = true, true
 	default:
@@ -28,30 +28,29 @@ func (r *ReplyReader) messages(name, b []byte) {
 	}
 }
 
-func (r *ReplyReader) stop(b []byte, reason span) {
+func (r *ReplyReader) readStopReason(b []byte, reason span) {
 	if s := short(b, reason); s != "" {
 		r.rep.Finish, r.rep.Complete = s, true
 	}
 }
 
-// wholeMessage reads a message object: a whole reply, or the beginning of a stream.
-func (r *ReplyReader) wholeMessage(b []byte, v span) {
+// readWholeMessage reads a message object: a whole reply, or the beginning of a stream.
+func (r *ReplyReader) readWholeMessage(b []byte, v span) {
 	var id, model, reason, usage, content span
 	locate(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
 		field{"usage", &usage}, field{"content", &content})
 	r.setIdentity(b, id, model)
-	r.stop(b, reason)
+	r.readStopReason(b, reason)
 	r.tokens.read(b, usage)
 	i := 0
 	for e := range elements(b, content) {
-		r.block(b, e, i)
+		r.readBlock(b, e, i)
 		i++
 	}
 }
 
-// block reads the beginning of a block of the content; in a whole message the beginning is the
-// whole block. Thinking is not kept.
-func (r *ReplyReader) block(b []byte, v span, index int) {
+// readBlock reads the beginning of a content block, or a whole block of a whole message. Thinking is not kept.
+func (r *ReplyReader) readBlock(b []byte, v span, index int) {
 	switch p := partAt(b, v); p.kind {
 	case textPart:
 		r.set(r.itemAt(index), text(b, p.text))
@@ -69,8 +68,8 @@ func (r *ReplyReader) block(b []byte, v span, index int) {
 	}
 }
 
-// blockDelta reads a piece of a block of the content.
-func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
+// readBlockDelta reads a piece of a block of the content.
+func (r *ReplyReader) readBlockDelta(b []byte, v span, index int) {
 	switch string(chars(b, member(b, v, "type"))) {
 	case "text_delta":
 		r.add(r.itemAt(index), b, member(b, v, "text"))
@@ -91,7 +90,7 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 	}
 }
 
-// callAt returns the call of an index, nil for pieces of a server's own tools.
+// callAt returns the call with the index, nil if the index belongs to a tool that the server runs.
 func (r *ReplyReader) callAt(index int) *replyItem {
 	if s := r.items.at[index]; s != nil && s.isCall {
 		return s

@@ -5,15 +5,14 @@ import (
 	"slices"
 )
 
-// nesting tracks the nesting depth of a JSON object or list that arrives in pieces, and reads each
-// byte once.
+// nesting tracks the nesting depth of a JSON value that arrives in pieces. Each byte is read only once.
 type nesting struct {
-	readLen  int // number of bytes
+	readLen  int // number of bytes that were read
 	depth    int
 	quoted   bool // inside a string
 	escaped  bool // after a backslash
-	validLen int  // number of bytes that were one whole value
-	broken   bool // true if the text is closed and not JSON; further bytes cannot make the text JSON
+	validLen int  // value of readLen when the text was last found to be one whole value
+	broken   bool // all brackets are closed and the text is not JSON, so further bytes cannot make it JSON
 }
 
 func (n *nesting) read(piece []byte) {
@@ -34,7 +33,7 @@ func (n *nesting) read(piece []byte) {
 	}
 }
 
-// shortValue is the largest length of arguments that are neither object nor list.
+// shortValue is the maximum length, in bytes, of arguments that are neither an object nor a list.
 const shortValue = 64
 
 // isWholeValue reports whether the text is one JSON value. isWholeValue may be called for every piece.

@@ -16,7 +16,7 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 		s, step := &replyItem{}, max(len(text)/100, 1)
 		for at := 0; at < len(text); at += step {
 			piece := text[at:min(at+step, len(text))]
-			s.room(len(piece))
+			s.makeRoom(len(piece))
 			s.text = append(s.text, piece...)
 			if got, want := s.isWholeValue(), valid([]byte(text[:at+len(piece)])); got != want || s.isWholeValue() != want {
 				t.Fatalf("%.30q: got isWholeValue = %v after %d bytes, want %v", text, got, at+len(piece), want)

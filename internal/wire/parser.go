@@ -1,39 +1,39 @@
 package wire
 
-// parser proves that a body is JSON, and records the positions of the top-level members, of the items
-// of the list, their roles, and the ids of tool results in the same pass; a second pass over 256 KB would
-// cost as much as the first.
+// parser proves that a body is JSON. In the same pass, it records the positions of the top-level members and of the
+// items of the list, the roles of the items, and the ids of tool results. A second pass over 256 KB would cost as much
+// as the first.
 type parser struct {
 	scan         scanner
 	dialect      Dialect
-	at           places
-	keys         []span // top-level names
+	at           memberSpans
+	keys         []span // names of the top-level members
 	list         []entry
 	results      []resultAt
-	tools        []span // names
+	tools        []span // names of the tools
 	hasNonObject bool   // true if the list contains a value that is not an object
 	base         int    // see requestScan.base
 	prelude      listPrelude
 
-	count       int  // number of items, parts, calls, tools and keys
-	maxCount    int  // bound of count; 0 if none
-	listed      int  // value of count at the end of the list
-	toolsListed int  // number of tools at the end of the list
-	overLimit   bool // stopped at the bound
+	count          int  // number of items, parts, calls, tools and keys
+	maxCount       int  // maximum of count; 0 means no limit
+	countAtListEnd int  // value of count at the end of the list
+	toolsAtListEnd int  // number of tools at the end of the list
+	overLimit      bool // count exceeded maxCount, and the scan stopped
 }
 
-// listPrelude holds the members before the list, which are unchanged while a conversation grows.
+// listPrelude describes the members before the list, which stay unchanged while a conversation grows.
 type listPrelude struct {
-	at   places
+	at   memberSpans
 	keys int // number of keys
 }
 
-// places holds the top-level members that precept reads; the span of an absent member is empty.
-type places struct {
+// memberSpans holds the top-level members that precept reads; the span of an absent member is empty.
+type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, choice span
 }
 
-// body scans the whole body and returns its end, or invalid.
+// body scans the whole body. It returns the end offset, or invalid.
 func (p *parser) body() int {
 	i := p.scan.skipSpace(0)
 	if i >= len(p.scan.b) || p.scan.b[i] != '{' {
@@ -43,9 +43,9 @@ func (p *parser) body() int {
 	return p.members(p.scan.open(i, '}', 1))
 }
 
-// countOne counts one item, part, call, tool or key, and reports whether the count is within the bound.
-// The bound limits the memory of a request: the client chooses the number, and each of them takes more
-// memory than its bytes.
+// countOne counts one item, part, call, tool or key, and reports whether the count is within maxCount. The limit
+// protects the memory, because the client chooses the number of these values, and each takes more memory than its
+// bytes.
 func (p *parser) countOne() bool {
 	p.count++
 	p.overLimit = p.overLimit || p.maxCount > 0 && p.count > p.maxCount
@@ -111,8 +111,8 @@ func (p *parser) recordMember(name []byte, v span) {
 	}
 }
 
-// toolList scans the tools at i and records the names: {name}, {function:{name}}, {custom:{name}},
-// and names inside of a namespace. The type replaces a missing name.
+// toolList scans the list of tools at i, and records the names of the tools: {name}, {function:{name}},
+// {custom:{name}}, and the names in a namespace. A tool without a name is recorded by its type.
 func (p *parser) toolList(i, depth int) int {
 	i, more := p.scan.open(i, ']', depth)
 	for more {
@@ -122,7 +122,7 @@ func (p *parser) toolList(i, depth int) int {
 		if i < len(p.scan.b) && p.scan.b[i] == '{' {
 			before := len(p.tools)
 			var name span
-			if i, name = p.tool(i, depth+1); len(p.str(name)) > 0 && len(p.tools) == before {
+			if i, name = p.tool(i, depth+1); len(p.stringAt(name)) > 0 && len(p.tools) == before {
 				p.tools = append(p.tools, name)
 			}
 		} else {
@@ -133,7 +133,7 @@ func (p *parser) toolList(i, depth int) int {
 	return i
 }
 
-// tool scans one tool, or the function inside of one.
+// tool scans one tool, or the function inside of a tool.
 func (p *parser) tool(i, depth int) (end int, name span) {
 	var kind span
 	i, more := p.scan.open(i, '}', depth)
@@ -168,8 +168,8 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 	return i, name
 }
 
-// str returns the text of a string that was just scanned, nil for another value.
-func (p *parser) str(v span) []byte {
+// stringAt returns the text of a string that was just scanned, nil for another value.
+func (p *parser) stringAt(v span) []byte {
 	if v.end <= 0 || p.scan.b[v.start] != '"' {
 		return nil
 	}

@@ -8,7 +8,7 @@ import (
 
 // itemList scans the list at i, which is at nesting depth 2.
 func (p *parser) itemList(i int) int {
-	p.list, p.results, p.hasNonObject = nil, nil, false // not the arrays of the list before, which a checkpoint may share
+	p.list, p.results, p.hasNonObject = nil, nil, false // a checkpoint may share the arrays of a previous list
 	return p.listItems(p.scan.open(i, ']', 2))
 }
 
@@ -26,7 +26,7 @@ func (p *parser) listItems(i int, more bool) int {
 		}
 		i, more = p.scan.next(i, ']')
 	}
-	p.listed, p.toolsListed = p.count, len(p.tools)
+	p.countAtListEnd, p.toolsAtListEnd = p.count, len(p.tools)
 	return i
 }
 
@@ -88,11 +88,11 @@ func (p *parser) item(start int) int {
 	if p.dialect == Chat && call.empty() { // result of a function of older clients
 		call = named
 	}
-	if string(p.str(kind)) != "additional_tools" { // other types describe tools that the model cannot call (any more)
+	if string(p.stringAt(kind)) != "additional_tools" { // items of other types describe tools that the model can no longer call
 		p.tools = p.tools[:tools]
 	}
 	if i > 0 {
-		p.add(span{start, i}, p.str(role), p.str(kind), p.str(call), blocks, before)
+		p.addItem(span{start, i}, p.stringAt(role), p.stringAt(kind), p.stringAt(call), blocks, before)
 	}
 	return i
 }
@@ -133,15 +133,15 @@ func (p *parser) block(i, n int) int {
 		}
 		i, more = p.scan.next(i, '}')
 	}
-	if i > 0 && string(p.str(kind)) == "tool_result" {
-		p.results = append(p.results, resultAt{int32(len(p.list)), int32(n), xxhash.Sum64(p.str(call))})
+	if i > 0 && string(p.stringAt(kind)) == "tool_result" {
+		p.results = append(p.results, resultAt{int32(len(p.list)), int32(n), xxhash.Sum64(p.stringAt(call))})
 	}
 	return i
 }
 
-// add records an item. blocks is the number of blocks of its content, -1 if the content is not a list;
-// before is the number of results before the item.
-func (p *parser) add(item span, role, kind, call []byte, blocks, before int) {
+// addItem records an item. blocks is the number of blocks of its content, -1 if the content is not a list. before is
+// the number of results before the item.
+func (p *parser) addItem(item span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
 		p.list = make([]entry, 0, 16)
 		p.results = slices.Grow(p.results, turnRoom)

@@ -14,10 +14,10 @@ const (
 
 // part is one part of a content.
 type part struct {
-	at    span // whole value
+	at    span // position of the whole part
 	kind  partKind
-	text  span   // textPart: the string literal
-	typ   string // text, input_text or output_text; "" means the part has another type or none
+	text  span   // textPart: position of the string literal
+	typ   string // text, input_text or output_text; "" for any other type
 	id    span
 	whole bool // the content is this string, not an array with the string
 }
@@ -45,8 +45,8 @@ func (r *Request) content(i int) span {
 	return member(r.Body, r.at(i), "content")
 }
 
-// parts returns the parts of the content of item i. The last result is cached: one message may hold
-// thousands of results, and many texts may be inserted there.
+// parts returns the parts of the content of item i. The last result is cached, because one message may hold thousands
+// of results, and a text may be inserted at many of them.
 func (r *Request) parts(i int) []part {
 	if r.memo.splitOf != i+1 {
 		r.memo.split, r.memo.splitOf = contentParts(r.Body, r.content(i)), i+1
@@ -79,7 +79,7 @@ func partAt(b []byte, e span) part {
 
 // joinText joins the text parts as they were sent.
 func joinText(b []byte, parts []part) string {
-	if len(parts) == 1 && parts[0].kind == textPart { // the usual case, without a list of texts
+	if len(parts) == 1 && parts[0].kind == textPart { // avoids the list of texts in the usual case
 		return text(b, parts[0].text)
 	}
 	var texts []string
@@ -94,7 +94,7 @@ func joinText(b []byte, parts []part) string {
 	return strings.Join(texts, "\n")
 }
 
-// answerText returns the text of an answer, or of the refusal in place of an answer.
+// answerText returns the text of an answer, or of a refusal to answer.
 func answerText(b []byte, parts []part) string {
 	content := joinText(b, parts)
 	for i := 0; content == "" && i < len(parts); i++ {
@@ -119,7 +119,7 @@ func (it *Item) userText(b []byte, parts []part) {
 			if w := ownWords(t, nil); w != "" {
 				words = append(words, w)
 			}
-		case resultPart: // no block goes before a result
+		case resultPart: // no block can be inserted before a result
 			it.HasText = false
 		case otherPart, callPart:
 		}

@@ -9,13 +9,13 @@ import (
 	"precept/internal/label"
 )
 
-// ReplyReader reads the bytes of a response, cut anywhere, and assembles a Reply. ReplyReader never
-// fails and skips input that it does not understand. One goroutine at a time may use a ReplyReader.
+// ReplyReader reads a response that arrives in pieces of any size, and assembles a Reply. It never fails, and skips
+// input that it does not understand. Only one goroutine at a time may use a ReplyReader.
 type ReplyReader struct {
 	dialect  Dialect
 	size     int64
-	limit    int // bound of kept
-	kept     int // stored bytes of the reply, with itemCost for each item
+	limit    int // maximum of kept
+	kept     int // number of stored bytes of the reply, plus itemCost for each item
 	mode     replyMode
 	sse      sseReader
 	json     []byte
@@ -37,13 +37,13 @@ const (
 	modeJSON
 )
 
-// NewReplyReader returns a reader for a response of the dialect. limit bounds the kept bytes, never
-// the read bytes. size is the announced length of the response, -1 for none. The first byte
-// separates a stream from a JSON body, because the content type is often wrong.
+// NewReplyReader returns a reader for a response of the dialect. limit is the maximum number of bytes that are kept;
+// the rest of a longer response is read, too. size is the announced length of the response in bytes, -1 for none. The
+// first byte decides whether the response is a stream or a JSON body, because the content type is often wrong.
 func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
 	r.sse.max = r.limit + eventOverhead // an event is longer than its text
-	r.sse.event = r.event
+	r.sse.event = r.readEvent
 	r.tokens = tokens{-1, -1, -1, -1}
 	return r
 }
@@ -77,7 +77,7 @@ func (r *ReplyReader) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// endUnpacking sets unread to the reason that belongs to an error of the decoder.
+// endUnpacking sets unread to the reason for an error of the decoder.
 func (r *ReplyReader) endUnpacking(err error) {
 	switch {
 	case r.unread != "", errors.Is(err, io.EOF):
@@ -99,7 +99,7 @@ func (r *ReplyReader) Close() {
 func (r *ReplyReader) read(rest []byte) {
 	if r.mode == modeUnknown {
 		for len(rest) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", rest[0]) >= 0 {
-			rest = rest[1:] // skip byte by byte, because a byte order mark may be split between two writes
+			rest = rest[1:] // byte by byte, because a byte order mark may be split between two writes
 		}
 		switch {
 		case len(rest) == 0:
@@ -135,15 +135,15 @@ func (r *ReplyReader) keepBody(p []byte) {
 	r.json = append(r.json, p...)
 }
 
-// Ended reports whether the regular end was read ([DONE], message_stop, response.completed),
-// possibly before the end of the connection.
+// Ended reports whether the regular end of the reply was read ([DONE], message_stop, response.completed). The
+// connection may end later.
 func (r *ReplyReader) Ended() bool { return r.ended }
 
 // MemoryBytes returns the memory of the reader in bytes.
 func (r *ReplyReader) MemoryBytes() int {
 	n := r.unpack.memoryBytes() + cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.after)
 	for _, s := range r.items.list {
-		n += itemCost + s.taken + cap(s.text)
+		n += itemCost + s.fullCapacity + cap(s.text)
 	}
 	return n
 }
@@ -151,8 +151,8 @@ func (r *ReplyReader) MemoryBytes() int {
 // Dropped reports whether the reader discarded text of the reply, because of Drop or a limit of 0.
 func (r *ReplyReader) Dropped() bool { return r.rep.Cut && r.limit == 0 }
 
-// Drop releases the kept bytes. Afterwards the reader keeps only the end of the reply (finish reason,
-// usage), and nothing of a compressed reply.
+// Drop releases the kept bytes. Afterwards the reader keeps only the finish reason and the usage, and nothing of a
+// compressed reply.
 func (r *ReplyReader) Drop() {
 	if r.unpack != nil && !r.unpack.ended {
 		r.unpack.Close()
@@ -219,19 +219,19 @@ func (r *ReplyReader) finishJSON() {
 	}
 	if b := bytes.TrimSpace(r.json); len(b) > 0 && b[0] == '{' && valid(b) {
 		r.rep.Complete = true
-		r.object(nil, b)
+		r.readObject(nil, b)
 	}
 	r.json = nil
 }
 
-// event reads one server-sent event.
-func (r *ReplyReader) event(name, data []byte, lost bool) {
+// readEvent reads one server-sent event.
+func (r *ReplyReader) readEvent(name, data []byte, lost bool) {
 	if r.ended {
 		return
 	}
 	if lost {
 		r.rep.Cut = true
-		r.lostEvent(name)
+		r.readLostEvent(name)
 		return
 	}
 	data = bytes.TrimSpace(data)
@@ -242,27 +242,27 @@ func (r *ReplyReader) event(name, data []byte, lost bool) {
 	if r.readByTemplate(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
 		return
 	}
-	r.template.adds = 0
-	r.object(name, data)
+	r.template.changes = 0
+	r.readObject(name, data)
 	r.template.learn(name, data)
 }
 
-// lostEvent reads the name of an event that was too long to keep.
-func (r *ReplyReader) lostEvent(name []byte) {
-	if status := terminal(name); status == "completed" || status == "incomplete" {
+// readLostEvent reads an event that was too long to keep, of which only the name is known.
+func (r *ReplyReader) readLostEvent(name []byte) {
+	if status := finalStatus(name); status == "completed" || status == "incomplete" {
 		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	}
 }
 
-// object reads one JSON object, of an event or of a whole body.
-func (r *ReplyReader) object(name, b []byte) {
+// readObject reads one JSON object, of an event or of a whole body.
+func (r *ReplyReader) readObject(name, b []byte) {
 	switch r.dialect {
 	case Chat:
-		r.chat(b)
+		r.readChat(b)
 	case Responses:
-		r.responses(name, b)
+		r.readResponses(name, b)
 	case Messages:
-		r.messages(name, b)
+		r.readMessages(name, b)
 	case None:
 	}
 }
@@ -277,7 +277,7 @@ func (r *ReplyReader) setIdentity(b []byte, id, model span) {
 	}
 }
 
-// recordError records the provider's error at v: a string, an object with a message, or another value.
+// recordError records the provider's error at v, which is a string, an object with a message, or another value.
 func (r *ReplyReader) recordError(b []byte, v span) {
 	switch kindAt(b, v) {
 	case 0, 'n':
@@ -292,7 +292,7 @@ func (r *ReplyReader) recordError(b []byte, v span) {
 	}
 }
 
-// short returns the string at v, up to 1,024 bytes: ids, names, reasons, messages.
+// short returns the first 1,024 bytes of the string at v. It is for ids, names, reasons and messages.
 func short(b []byte, v span) string {
 	s := text(b, v)
 	if len(s) > 1024 {

@@ -8,19 +8,18 @@ import (
 	"precept/internal/label"
 )
 
-// Recording is a conversation that a person recorded: an object with messages or input, of any
-// dialect.
+// Recording is a conversation that a person recorded as an object with the member messages or input, in any dialect.
 type Recording struct {
-	Source, ID []byte   // JSON of the members, empty for absent ones
-	Request    *Request // the list, as the last request of the conversation
+	Source, ID []byte   // JSON of the members source and id, empty if absent
+	Request    *Request // the whole conversation as one request
 	Reward     *float64 // reward of the conversation, 0 to 1; nil means unknown
 }
 
 // ErrNoRecording is the error for JSON that is not an object with messages or input.
 var ErrNoRecording = errors.New("the text is not an object with messages or input")
 
-// ReadRecording reads one recording. The error wraps ErrNoRecording or an *Uninspected. The recording
-// refers to raw.
+// ReadRecording reads one recording, which refers to raw. The error is ErrNoRecording, wraps an *Uninspected, or
+// describes an invalid reward.
 func ReadRecording(raw []byte) (Recording, error) {
 	var rec Recording
 	if len(raw) > maxBody {
@@ -46,7 +45,7 @@ func ReadRecording(raw []byte) (Recording, error) {
 	if list.empty() {
 		return rec, ErrNoRecording
 	}
-	p := &parser{scan: scanner{b: raw}, dialect: d, at: places{list: list}}
+	p := &parser{scan: scanner{b: raw}, dialect: d, at: memberSpans{list: list}}
 	if raw[list.start] == '[' {
 		p.itemList(list.start)
 	}
@@ -58,8 +57,8 @@ func ReadRecording(raw []byte) (Recording, error) {
 	return rec, nil
 }
 
-// readReward reads the outcome: a reward from 0 to 1, or whether the conversation was a success. null
-// and no value are no outcome.
+// readReward sets the reward from the member reward, a number from 0 to 1, or from the member success, a boolean. null
+// counts as absent.
 func (r *Recording) readReward(reward, success json.RawMessage) error {
 	given := func(raw json.RawMessage) bool { return len(raw) > 0 && string(raw) != "null" }
 	if given(reward) {
@@ -82,8 +81,7 @@ func (r *Recording) readReward(reward, success json.RawMessage) error {
 	return nil
 }
 
-// recordedDialect returns the dialect of a list called messages, from the types of its items or
-// parts.
+// recordedDialect returns the dialect of a list in the member messages, derived from the types of its items and parts.
 func recordedDialect(b []byte, list span) Dialect {
 	d := Chat
 	for e := range elements(b, list) {
@@ -100,8 +98,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect returns the dialect that uses items or parts of the type, d if several dialects use the
-// type. A type of the Messages API decides alone; a type of the Responses API changes only Chat.
+// typedDialect returns the dialect to which an item or a part of the type points, d if the type points to none. A type
+// of the Messages API always decides. A type of the Responses API changes only Chat.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

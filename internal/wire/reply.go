@@ -8,8 +8,8 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// Usage is the cost of the turn in tokens, as the provider reports the cost; -1 for none. Input
-// includes the cached tokens in every dialect: the Messages API reports the two separately.
+// Usage holds the numbers of tokens of a turn that the provider reports, -1 for an absent number. Input includes the
+// cached tokens in every dialect, although the Messages API reports them separately.
 type Usage struct{ Input, Cached, Output int }
 
 // Reply is the content of a response.
@@ -19,19 +19,19 @@ type Reply struct {
 	Text     string
 	Calls    []Call
 	ItemIDs  []string // responses: ids of the output items
-	Finish   string   // finish_reason, stop_reason, status
+	Finish   string   // finish_reason, stop_reason or status
 	Error    string   // error message of the provider
 	Usage    Usage
 	Choices  int  // chat: number of choices (n>1); Text and Calls belong to the first choice
 	Complete bool // a regular end was read (finish reason, message_stop, response.completed, a whole JSON body), and no error
-	Cut      bool // a part of the reply was not kept: it exceeded a limit, or could not be decoded
+	Cut      bool // a part of the reply was not kept, because it exceeded a limit or could not be decoded
 
-	texts  []string // messages one by one, where a reply may have several
-	others []string // further keys (see EchoReply): of the choices after the first, and of the item ids of calls
-	echoes []string // see EchoReply
+	texts  []string // single messages of a reply that may have several
+	others []string // further keys of EchoReply, for the choices after the first and the item ids of calls
+	echoes []string // result of keys, computed by EchoReply at the first use
 }
 
-// number returns the integer at v, or other.
+// number returns the integer at v, or other if there is none.
 func number(b []byte, v span, other int) int {
 	if v.empty() {
 		return other
@@ -43,11 +43,11 @@ func number(b []byte, v span, other int) int {
 	return n
 }
 
-// tokens is the usage in the spellings of the providers, -1 for an absent number.
+// tokens holds the numbers of tokens as a provider reports them, -1 for an absent number.
 type tokens struct{ input, cached, created, output int }
 
-// read reads a usage object. The larger of two counts is used: a stream reports cumulative counts,
-// and some servers end a stream with zeros.
+// read reads a usage object. If a number is reported several times, the largest counts, because a stream reports
+// cumulative numbers, and some servers end a stream with zeros.
 func (t *tokens) read(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return
@@ -85,13 +85,13 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// endOfThought ends the thoughts before an answer. The opening tag may be in the prompt.
+// endOfThought ends the thinking before an answer. The opening tag may be in the prompt.
 const endOfThought = "</think>"
 
-// EchoReply returns the keys by which a later request is recognised as an answer to this reply (see
-// Request.Echo), plus "r:"+reply id. begun is the beginning of the answer by the client
-// (Request.Prefilled), which the client may send back or leave out. The reply must not change
-// afterwards: its texts are hashed once.
+// EchoReply returns the keys by which a later request is recognised as the continuation of this reply (see
+// Request.Echo), and "r:" with the id of the reply. begun is the beginning of the answer that the client wrote
+// (Request.Prefilled), which the client may send back or leave out. The reply must not change afterwards, because the
+// keys are computed only once.
 func EchoReply(rep *Reply, begun string) []string {
 	if rep.echoes == nil {
 		rep.echoes = rep.keys()
@@ -115,11 +115,11 @@ func (rep *Reply) keys() []string {
 		texts := rep.messageTexts()
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", EchoText(t))
-			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients drop the thoughts
+			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients drop the thinking
 				keys = appendKey(keys, "t:", EchoText(t[at+len(endOfThought):]))
 			}
 		}
-		if len(texts) > 1 { // the Messages API has the texts in one item
+		if len(texts) > 1 { // a request of the Messages API has all texts in one item
 			keys = appendKey(keys, "t:", EchoText(rep.Text))
 		}
 		if key, ok := replyStep(texts[0]); ok {
@@ -130,7 +130,7 @@ func (rep *Reply) keys() []string {
 	return appendKey(keys, "r:", rep.ID)
 }
 
-// messageTexts returns the messages one by one, at least one.
+// messageTexts returns the texts of the single messages of the reply, at least one.
 func (rep *Reply) messageTexts() []string {
 	if rep.texts == nil {
 		return []string{rep.Text}

@@ -9,38 +9,38 @@ import (
 // replyItems holds the items of a reply in the order of their start.
 type replyItems struct {
 	list    []*replyItem
-	at      map[int]*replyItem // newest item per index
+	at      map[int]*replyItem // newest item by index
 	current *replyItem         // last used item
 }
 
-// replyItem is a piece of a reply under construction: a call, a block of the content, an output item.
+// replyItem is a call, a block of the content, or an output item of a reply that is still being read.
 type replyItem struct {
-	index    int
-	isCall   bool
-	done     bool // the item is complete
-	id, name string
-	itemID   string
-	full     [][]byte // full pieces of the text or of the call's arguments
-	taken    int      // capacity of the pieces in full, in bytes
-	text     []byte   // growing piece
-	nesting  nesting  // nesting of text, up to the last call of isWholeValue
+	index        int
+	isCall       bool
+	done         bool // the item is complete
+	id, name     string
+	itemID       string
+	full         [][]byte // full pieces of the text or of the call's arguments
+	fullCapacity int      // capacity of the pieces in full, in bytes
+	text         []byte   // the piece after full, which still grows
+	nesting      nesting  // nesting of the text, up to the last call of isWholeValue
 }
 
-// A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer
-// text grows in pieces, because doubling would copy often and leave half of the memory empty.
+// A text doubles its capacity up to textPiece, because a copy per event would be expensive. A longer text grows in
+// pieces, because further doubling would leave half of the memory empty.
 const (
-	textRoom  = 1 << 10  // bytes of the first allocation
-	textPiece = 16 << 10 // bytes of a piece
+	textRoom  = 1 << 10  // size of the first allocation in bytes
+	textPiece = 16 << 10 // size of a piece in bytes
 )
 
-// room makes room for n more bytes.
-func (s *replyItem) room(n int) {
+// makeRoom makes room for n more bytes.
+func (s *replyItem) makeRoom(n int) {
 	switch {
 	case cap(s.text)-len(s.text) >= n:
 	case cap(s.text) < textPiece:
 		s.text = slices.Grow(s.text, max(n, textRoom, cap(s.text)))
 	default:
-		s.full, s.taken = append(s.full, s.text), s.taken+cap(s.text)
+		s.full, s.fullCapacity = append(s.full, s.text), s.fullCapacity+cap(s.text)
 		if n < textPiece/2 {
 			n = textPiece
 		}
@@ -56,12 +56,12 @@ func (s *replyItem) joined() string {
 		b.Write(piece)
 	}
 	b.Write(s.text)
-	s.drop() // otherwise text and pieces of many ending streams would take twice the memory that the limit permits
+	s.drop() // otherwise many ending streams would take twice the memory that the limit permits
 	return b.String()
 }
 
 // drop releases the text.
-func (s *replyItem) drop() { s.full, s.taken, s.text = nil, 0, nil }
+func (s *replyItem) drop() { s.full, s.fullCapacity, s.text = nil, 0, nil }
 
 // len returns the length of the text.
 func (s *replyItem) len() int {
@@ -80,10 +80,10 @@ func (r *ReplyReader) itemAt(index int) *replyItem {
 	return r.newItem(index)
 }
 
-// itemCost is the cost of an item towards the limit without its text.
+// itemCost is the number of bytes that an item without its text counts towards the limit.
 const itemCost = 128
 
-// newItem adds an item. At the limit, newItem returns an item that is no part of the reply.
+// newItem adds an item. At the limit, it returns an item that does not become a part of the reply.
 func (r *ReplyReader) newItem(index int) *replyItem {
 	if r.kept+itemCost > r.limit {
 		r.rep.Cut = true
@@ -103,27 +103,28 @@ func (r *ReplyReader) add(s *replyItem, b []byte, v span) {
 	if kindAt(b, v) != '"' {
 		return
 	}
-	r.template.adds++
-	r.template.item, r.template.at = s, v
+	r.template.changes++
+	r.template.item, r.template.textSpan = s, v
 	r.append(s, v.inner().of(b))
 }
 
 // append adds the inside of a JSON string to the text of an item.
 func (r *ReplyReader) append(s *replyItem, raw []byte) {
-	s.room(min(len(raw), r.limit-r.kept))
+	s.makeRoom(min(len(raw), r.limit-r.kept))
 	before := len(s.text)
 	s.text = r.cutOff(appendPlain(s.text, raw), before)
 }
 
 // set replaces the text of an item.
 func (r *ReplyReader) set(s *replyItem, t string) {
-	r.template.adds += 2
+	r.template.changes += 2
 	r.kept -= s.len()
-	s.full, s.taken = nil, 0
+	s.full, s.fullCapacity = nil, 0
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 
-// cutOff counts the new bytes of text and cuts text at the limit, between two characters.
+// cutOff cuts text at the limit, between two characters, and adds the number of its new bytes to kept. before is the
+// previous length of text.
 func (r *ReplyReader) cutOff(text []byte, before int) []byte {
 	if room := r.limit - r.kept; len(text)-before > room {
 		r.rep.Cut = true

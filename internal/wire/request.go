@@ -12,31 +12,29 @@ import (
 	"precept/internal/label"
 )
 
-// Hints holds the session ids of a body. An id that the body does not contain is "".
+// Hints holds the ids in a body that may identify a session, "" for an absent id.
 type Hints struct {
 	MetadataSession string // metadata.session_id
-	UserIDSession   string // session inside of metadata.user_id (a JSON string of claude, or the older _session_ form)
+	UserIDSession   string // session id in metadata.user_id of Claude Code; see userSession
 	PromptCacheKey  string
 	PreviousID      string // previous_response_id
 	Conversation    string // conversation, string or {id}
 }
 
-// Request is a parsed request body: the positions of its members in Body. A Request is valid as
-// long as Body does not change. A Request is not safe for concurrent use, because items and hashes
-// are decoded at their first use.
+// Request is a parsed request body. It holds the positions of the members in Body, and is valid only as long as Body
+// does not change. A Request is not safe for concurrent use, because items and hashes are computed at their first use.
 type Request struct {
 	Dialect Dialect
 	Body    []byte
 	Model   string
-	NoRun   bool // codex' warm-up request (generate: false): the model generates no answer
-	Compact bool // responses: the list ends with a compaction_trigger; the reply is the shortened conversation
+	NoRun   bool // the model generates no answer (generate: false), as in a warm-up request of Codex
+	Compact bool // responses: the list ends with a compaction_trigger, and the reply is the shortened conversation
 	Hints   Hints
 	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
 	Tools   []string // sorted names of the tools, with the members of namespaces and of additional_tools items
 
-	// SystemHash covers the texts of instructions/system and of the leading system items. ToolsHash
-	// covers Tools. ListHash is xxhash64 of the raw bytes of the list: a retry has the same ListHash,
-	// also in another process.
+	// SystemHash covers the system prompt and the leading system items. ToolsHash covers Tools. ListHash is the
+	// xxhash64 of the raw bytes of the list, so a retry has the same ListHash, even in another process.
 	SystemHash, ToolsHash, ListHash uint64
 
 	members requestMembers
@@ -65,7 +63,7 @@ type requestScan struct {
 type requestMemo struct {
 	items           paged[*Item]     // decoded items
 	calls           map[string]*Call // calls by id, from the newest items on; filled by CallOf
-	called          int              // number of items, from the end, that calls covers
+	called          int              // number of items at the end of the list whose calls are in calls
 	newResults      []ItemResult     // result of NewResults, if hasNewResults
 	hasNewResults   bool
 	byCall          map[uint64][]int32 // indices of results by call; built at the first use
@@ -77,13 +75,13 @@ type requestMemo struct {
 	hasRepeatedPair bool               // a call outside of a code fence got the same answer twice; built by countPairs
 }
 
-// paged holds a value for each item of a list, in pages that are made at their first use. precept reads only the first
-// and the newest items of most requests, so the memory hardly grows with the conversation.
+// paged holds a value for each item of a list, in pages that are allocated at their first use. precept reads only the
+// first and the newest items of most requests, so the memory hardly grows with the conversation.
 type paged[T any] struct{ pages []*[pageItems]T }
 
 const pageItems = 16
 
-// at returns the place of the value of item i of n.
+// at returns a pointer to the value of item i of n.
 func (p *paged[T]) at(i, n int) *T {
 	if p.pages == nil {
 		p.pages = make([]*[pageItems]T, (n+pageItems-1)/pageItems)
@@ -95,7 +93,7 @@ func (p *paged[T]) at(i, n int) *T {
 	return &(*page)[i%pageItems]
 }
 
-// itemHash is the hash of an item.
+// itemHash is the hash of an item, if known.
 type itemHash struct {
 	sum   uint64
 	known bool
@@ -117,15 +115,15 @@ type resultAt struct {
 // maxBody is the longest body whose offsets fit into an int32.
 const maxBody = math.MaxInt32
 
-// Parse locates the list and the other members that precept needs. Parse copies only short strings
-// of the body. The error is an *Uninspected.
+// Parse finds the list and the other members that precept needs. It copies only short strings of the body. The error is
+// an *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
 	r, _, err := parse(d, body, 0)
 	return r, err
 }
 
-// request builds the Request of a body whose scan ended at end. known is the checkpoint from which
-// the scan resumed, or nil.
+// request returns the Request for a body whose scan ended at end. known is the checkpoint from which the scan resumed,
+// nil for none.
 func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	body := p.scan.b
 	switch {
@@ -135,7 +133,7 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 		return nil, &Uninspected{label.UninspectedDepth}
 	case end < 0 || p.scan.skipSpace(end) != len(body):
 		return nil, &Uninspected{label.UninspectedInvalid}
-	case p.repeated():
+	case p.hasRepeatedKey():
 		return nil, &Uninspected{label.UninspectedDuplicate}
 	case p.at.list.empty():
 		return nil, &Uninspected{label.UninspectedNoList}
@@ -148,7 +146,7 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 	return r, nil
 }
 
-// listFits reports whether the list has the type that the API requires.
+// listFits reports whether the list has a type that the API accepts.
 func (p *parser) listFits() bool {
 	switch kindAt(p.scan.b, p.at.list) {
 	case '[':
@@ -159,17 +157,16 @@ func (p *parser) listFits() bool {
 	return false
 }
 
-// maxPlainKeys is the largest number of keys that repeated compares in pairs.
+// maxPlainKeys is the maximum number of keys that hasRepeatedKey compares in pairs.
 const maxPlainKeys = 64
 
-// repeated reports whether two top-level keys are equal, compared without case and with escapes
-// decoded. JSON readers differ in which of two equal keys they use, so such a body is not
-// rewritten. The few plain keys of an ordinary body are compared in place, without the allocations of a
-// map of their folded names.
-func (p *parser) repeated() bool {
+// hasRepeatedKey reports whether two top-level keys are equal after escapes are decoded and case is ignored. Such a
+// body is not rewritten, because JSON readers differ in which of two equal keys they use. The few plain keys of an
+// ordinary body are compared in place, because a map of their names would be allocated.
+func (p *parser) hasRepeatedKey() bool {
 	b := p.scan.b
 	if len(p.keys) > maxPlainKeys || slices.ContainsFunc(p.keys, func(k span) bool { return !isPlainKey(k.of(b)) }) {
-		return p.repeatedFolded()
+		return p.hasRepeatedFoldedKey()
 	}
 	for i, k := range p.keys {
 		for _, earlier := range p.keys[:i] {
@@ -181,8 +178,7 @@ func (p *parser) repeated() bool {
 	return false
 }
 
-// isPlainKey reports whether a key consists of ASCII characters without escapes, so that the folding of
-// case keeps its length.
+// isPlainKey reports whether a key consists of ASCII characters without escapes.
 func isPlainKey(key []byte) bool {
 	for _, c := range key {
 		if c >= utf8.RuneSelf || c == '\\' {
@@ -192,8 +188,8 @@ func isPlainKey(key []byte) bool {
 	return true
 }
 
-// repeatedFolded is repeated for any keys.
-func (p *parser) repeatedFolded() bool {
+// hasRepeatedFoldedKey is the general form of hasRepeatedKey, for any keys.
+func (p *parser) hasRepeatedFoldedKey() bool {
 	seen := make(map[string]bool, len(p.keys))
 	for _, k := range p.keys {
 		// ToUpper folds letters such as U+017F (long s) and U+212A (Kelvin) that other readers take
@@ -207,8 +203,8 @@ func (p *parser) repeatedFolded() bool {
 	return false
 }
 
-// fill decodes the members at the positions that the scan found.
-func (r *Request) fill(at *places, tools []span, known *checkpoint) {
+// fill sets the fields of the request from the members that the scan found.
+func (r *Request) fill(at *memberSpans, tools []span, known *checkpoint) {
 	b := r.Body
 	r.Model = short(b, at.model)
 	r.NoRun = kindAt(b, at.generate) == 'f'
@@ -217,7 +213,7 @@ func (r *Request) fill(at *places, tools []span, known *checkpoint) {
 	if kindAt(b, at.list) == '"' {
 		r.scan.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
-	r.Compact, r.scan.newFrom = r.compacts(), r.firstNew()
+	r.Compact, r.scan.newFrom = r.endsWithCompaction(), r.computeNew()
 	r.Tools = make([]string, 0, len(tools))
 	for _, v := range tools {
 		r.Tools = append(r.Tools, text(b, v))
@@ -236,8 +232,8 @@ func (r *Request) fill(at *places, tools []span, known *checkpoint) {
 	}
 }
 
-// compacts reports whether the list of a Responses request ends with a compaction_trigger item.
-func (r *Request) compacts() bool {
+// endsWithCompaction reports whether the list of a Responses request ends with a compaction_trigger item.
+func (r *Request) endsWithCompaction() bool {
 	if r.Dialect != Responses || len(r.scan.list) == 0 {
 		return false
 	}
@@ -246,7 +242,7 @@ func (r *Request) compacts() bool {
 }
 
 // hints returns the session ids in the body.
-func (r *Request) hints(at *places) Hints {
+func (r *Request) hints(at *memberSpans) Hints {
 	b := r.Body
 	h := Hints{
 		PromptCacheKey:  text(b, at.cacheKey),
@@ -260,7 +256,7 @@ func (r *Request) hints(at *places) Hints {
 	return h
 }
 
-// userSession extracts the session id from metadata.user_id: a JSON object in a string, or
+// userSession returns the session id in metadata.user_id, "" for none. The text is a JSON object, or has the older form
 // user_<..>_session_<id>.
 func userSession(id string) string {
 	if strings.HasPrefix(id, "{") {
@@ -275,10 +271,10 @@ func userSession(id string) string {
 	return ""
 }
 
-// Len returns the number of items in the list; a string input (responses) is one user item.
+// Len returns the number of items in the list. A string in place of the list (responses) is one user item.
 func (r *Request) Len() int { return len(r.scan.list) }
 
-// Raw returns the bytes of item i in Body (string input: the string with its quotes).
+// Raw returns the bytes of item i in Body.
 func (r *Request) Raw(i int) []byte { return r.at(i).of(r.Body) }
 
 // Role returns the role of item i without decoding the item.
@@ -286,8 +282,8 @@ func (r *Request) Role(i int) Role { return r.scan.list[i].role }
 
 func (r *Request) at(i int) span { return span{int(r.scan.list[i].start), int(r.scan.list[i].end)} }
 
-// resultsOf returns the tool results that the scan found in item i.
-func (r *Request) resultsOf(i int) []resultAt {
+// resultsInItem returns the tool results that the scan found in item i.
+func (r *Request) resultsInItem(i int) []resultAt {
 	to := len(r.scan.results)
 	if i+1 < len(r.scan.list) {
 		to = int(r.scan.list[i+1].results)
@@ -295,8 +291,7 @@ func (r *Request) resultsOf(i int) []resultAt {
 	return r.scan.results[r.scan.list[i].results:to]
 }
 
-// RequiresJSON reports whether the request requires JSON as the answer, by response_format, text.format
-// or output_format.
+// RequiresJSON reports whether the answer must be JSON, according to response_format, text.format or output_format.
 func (r *Request) RequiresJSON() bool {
 	v := r.members.format
 	if inner := member(r.Body, v, "format"); !inner.empty() {

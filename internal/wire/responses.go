@@ -5,8 +5,8 @@ import "strings"
 // A body of the Responses API has the members instructions and input. input is a string or a list of items
 // {type, ...}. A message may omit its type.
 
-// itemRole returns the role of an item: RoleAssistant for output of the model, RoleTool for output
-// of a tool. An item of an unknown type is RoleOther and never touched.
+// itemRole returns the role of an item: RoleAssistant for output of the model, RoleTool for output of a tool. An item
+// of an unknown type is RoleOther and is never changed.
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":
@@ -22,8 +22,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace returns the place at the top of the output of a tool. In a list of shell commands, the place
-// is in the output of the first command. Outputs of other types, such as a screenshot, have no place.
+// outputPlace returns the place at the top of a tool's output. If the output is a list of shell commands, the place is
+// in the output of the first command. The result is false for outputs of other types, such as a screenshot.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":
@@ -99,7 +99,7 @@ func (r *Request) decodeResponses(it *Item, value span) {
 	}
 }
 
-// call returns the item as a tool call that the client answers.
+// call returns the tool call of an item. The result is false if the item is not a call that the client answers.
 func (f *respItem) call(b []byte, kind string) (Call, bool) {
 	c := Call{ID: text(b, f.callID), Name: text(b, f.name)}
 	switch kind {

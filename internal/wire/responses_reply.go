@@ -1,7 +1,7 @@
 package wire
 
-// responses reads one event of the Responses API stream, or a whole response.
-func (r *ReplyReader) responses(name, b []byte) {
+// readResponses reads one event of the Responses API stream, or a whole response.
+func (r *ReplyReader) readResponses(name, b []byte) {
 	var kind, response, item, nth, delta, args, input, message, fault span
 	locate(b, span{0, len(b)}, field{"type", &kind}, field{"response", &response}, field{"item", &item},
 		field{"output_index", &nth}, field{"delta", &delta}, field{"arguments", &args}, field{"input", &input},
@@ -16,14 +16,14 @@ func (r *ReplyReader) responses(name, b []byte) {
 		switch {
 		case r.mode != modeJSON:
 		case r.rep.Error == "":
-			r.wholeResponse(b, span{0, len(b)}, "completed")
+			r.readWholeResponse(b, span{0, len(b)}, "completed")
 		default:
-			r.wholeResponse(b, span{0, len(b)}, "failed")
+			r.readWholeResponse(b, span{0, len(b)}, "failed")
 		}
 	case "response.output_item.added":
-		r.outputItem(b, item, index, false)
+		r.readOutputItem(b, item, index, false)
 	case "response.output_item.done":
-		r.outputItem(b, item, index, true)
+		r.readOutputItem(b, item, index, true)
 	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
 		if s := r.itemAt(index); !s.done {
 			r.add(s, b, delta)
@@ -36,12 +36,12 @@ func (r *ReplyReader) responses(name, b []byte) {
 		r.recordError(b, message)
 		r.recordError(b, fault)
 	default:
-		r.wholeResponse(b, response, terminal(name))
+		r.readWholeResponse(b, response, finalStatus(name))
 	}
 }
 
-// terminal returns the status that the name of a final event implies, "" for other events.
-func terminal(name []byte) string {
+// finalStatus returns the status that the name of a final event implies, "" for other events.
+func finalStatus(name []byte) string {
 	switch string(name) {
 	case "response.completed", "response.done":
 		return "completed"
@@ -62,9 +62,9 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// wholeResponse reads a response object. A non-empty status marks the object as final; the object's
+// readWholeResponse reads a response object. A non-empty status marks the object as final; the object's
 // own status field takes precedence.
-func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
+func (r *ReplyReader) readWholeResponse(b []byte, v span, status string) {
 	if kindAt(b, v) != '{' {
 		return
 	}
@@ -88,7 +88,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 		r.dropItems()
 		i := 0
 		for e := range elements(b, output) {
-			r.outputItem(b, e, i, true)
+			r.readOutputItem(b, e, i, true)
 			i++
 		}
 	}
@@ -111,8 +111,8 @@ func (r *ReplyReader) dropItems() {
 	r.items.list, r.items.at = nil, nil
 }
 
-// outputItem reads an output item. done reports that the item is complete.
-func (r *ReplyReader) outputItem(b []byte, v span, index int, done bool) {
+// readOutputItem reads an output item. done reports that the item is complete.
+func (r *ReplyReader) readOutputItem(b []byte, v span, index int, done bool) {
 	if kindAt(b, v) != '{' {
 		return
 	}

@@ -1,11 +1,10 @@
 package wire
 
-// maxDepth is the largest nesting depth of a body. The scanner calls itself once per level, so the
-// bound protects the stack: a validator without a bound overflows on 8 MB of "[", and Go cannot
-// recover from a stack overflow.
+// maxDepth is the maximum nesting depth of a body. The scanner calls itself once per level, and would overflow the
+// stack on 8 MB of "[". Go cannot recover from a stack overflow.
 const maxDepth = 256
 
-// invalid is the offset after an invalid value.
+// invalid is the offset that the scanner returns for an invalid value.
 const invalid = -1
 
 // span is a half-open range of offsets.
@@ -14,14 +13,14 @@ type span struct{ start, end int }
 func (s span) of(b []byte) []byte { return b[s.start:s.end] }
 func (s span) empty() bool        { return s.end == 0 }
 
-// inner returns the text between the quotes of a string literal.
+// inner returns the span between the quotes of a string literal.
 func (s span) inner() span { return span{s.start + 1, s.end - 1} }
 
 // scanner proves in one pass that b is JSON, as strictly as encoding/json, and finds the ends of
 // values.
 type scanner struct {
 	b    []byte
-	deep bool // stopped because of maxDepth
+	deep bool // the nesting is deeper than maxDepth, and the scan stopped
 }
 
 // value returns the offset after the value at i, or invalid.
@@ -63,7 +62,8 @@ func (s *scanner) array(i, depth int) int {
 	return i
 }
 
-// open returns the offset after the bracket at i; more reports that an element or key must follow.
+// open moves from the opening bracket at i to the first element, or past the closing bracket. more is true if an
+// element or a key must follow at the offset.
 func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 	if depth > maxDepth {
 		s.deep = true
@@ -76,7 +76,8 @@ func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 	return i, true
 }
 
-// next moves from the end of an element to the next element, or past the closing bracket.
+// next moves from the end of an element at i to the next element, or past the closing bracket. more is true if an
+// element or a key must follow at the offset.
 func (s *scanner) next(i int, closing byte) (at int, more bool) {
 	if i < 0 {
 		return invalid, false
@@ -129,7 +130,7 @@ func (s *scanner) literal(i int, word string) int {
 
 func isBlank(c byte) bool { return c == ' ' || c == '\n' || c == '\t' || c == '\r' }
 
-// wholeValue returns the span of the JSON value in b. ok reports whether b holds exactly one JSON value. depth is the
+// wholeValue returns the span of the JSON value in b. ok is false unless b holds exactly one JSON value. depth is the
 // nesting depth of the value in its document.
 func wholeValue(b []byte, depth int) (v span, ok bool) {
 	s := scanner{b: b}

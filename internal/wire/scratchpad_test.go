@@ -20,7 +20,7 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 		"Why does it do this?\nThought: t\nAction: ls\nAction Input: .\nObservation: a":                                                                                                       "",
 		"Why does it do this?\nThought: t\nAction: ls\nAction Input: .\nObservation: a\nThought: I know\nFinal Answer: it":                                                                    "",
 		"Observation posts are high.\nThought: so\nThought:":                                                                                                                                  "",
-		strings.Repeat("Action: a\nAction Input: b\nObservation: c\n", maxPad+1) + "Thought:":                                                                                                 "",
+		strings.Repeat("Action: a\nAction Input: b\nObservation: c\n", maxScratchpadSteps+1) + "Thought:":                                                                                     "",
 	} {
 		body, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
 		r := mustParse(t, Chat, string(body))
@@ -31,7 +31,7 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 		if strings.Join(got, ";") != want {
 			t.Errorf("%.90q: got steps %q, want %q", text, got, want)
 		}
-		if asked, _, ok := scratchpad(text); ok && it.Words != asked {
+		if asked, _, ok := parseScratchpad(text); ok && it.Words != asked {
 			t.Errorf("%.60q: got words %q, want %q", text, it.Words, asked)
 		}
 	}

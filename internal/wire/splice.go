@@ -6,11 +6,11 @@ import (
 	"slices"
 )
 
-// Edit inserts Text at one place: before the user's own words, or at the top of the content of a
-// tool result.
+// Edit is an insertion of Text before the user's own words, at the top of a tool result, or at the end of the system
+// prompt.
 type Edit struct {
 	Item  int // index in the list, or System
-	Block int // -1 means the user's words; else the tool result: its index in content (messages API), 0 in other dialects
+	Block int // -1 for the user's words; for a tool result, its index in the content (messages), or 0 (other dialects)
 	Text  string
 }
 
@@ -21,14 +21,14 @@ const (
 	inString   form = iota // inside a string, at its beginning
 	beforePart             // a new text part before another part
 	firstPart              // a new text part at the beginning of an array
-	newMember              // a new member or message
+	newMember              // a new member of an object, or a new message
 	atEnd                  // inside a string, at its end
 	lastPart               // a new text part at the end of an array
-	aroundNull             // a string around a null: the null becomes the end of the string
+	aroundNull             // a string that ends with the null of the body
 )
 
-// A result whose content is null becomes the string "TEXT\u000anull". A client writes a line feed as \n, so the escape
-// shows that precept made the string of a null.
+// A result whose content is null becomes the string "TEXT\u000anull". Clients write a line feed as \n, so this escape
+// shows that precept changed a null to a string.
 const (
 	beforeNull = `\u000a`
 	null       = "null"
@@ -44,8 +44,8 @@ type place struct {
 	head, tail string // newMember: bytes around the text
 }
 
-// wordsPlace returns the place before the user's own words: the last text part with words or,
-// without words, the last text part. Tool results stay in front, as the Messages API requires.
+// wordsPlace returns the place before the user's own words. The place is in the last text part with words, or else in
+// the last text part. It is never before a tool result, because the Messages API requires that tool results come first.
 func wordsPlace(b []byte, parts []part, d Dialect) (place, bool) {
 	at := -1
 	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
@@ -90,8 +90,8 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
-// partType returns the type of a new part next to a part of type typ: some servers know one
-// spelling only.
+// partType returns the type of a new part next to a part of type typ. The new part gets the same type if possible,
+// because some servers know only one spelling.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {
 		return typ
@@ -99,8 +99,8 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf returns the place of an edit. ok is false if the body has no place for text there, or if another
-// precept has already created a member there (see newContent).
+// placeOf returns the place for an edit of the item and block. ok is false if no text can be inserted there, or if
+// another precept has already created a member there (see newContent).
 func (r *Request) placeOf(item, block int) (p place, ok bool) {
 	if item == System {
 		return r.systemPlace()
@@ -140,7 +140,7 @@ type insertion struct {
 	texts       []string
 }
 
-// insertions returns the edits by place, in the order of the body, without empty texts.
+// insertions groups the edits by place, and returns the places in the order of the body. Empty texts are left out.
 func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 	list := make([]insertion, 0, len(edits))
 	for _, e := range edits {
@@ -162,9 +162,8 @@ func (r *Request) insertions(edits []Edit) ([]insertion, error) {
 	return list, nil
 }
 
-// Splice appends the edited body to dst, which must not overlap Body: with the texts of the edits, and
-// without the cuts. Texts for one place keep their order. For an edit without a place, Splice returns
-// dst unchanged and an error.
+// Splice appends the body to dst, with the texts of the edits and without the cuts. dst must not overlap Body. Texts
+// for the same place keep their order. If an edit has no place, Splice returns dst unchanged and an error.
 func (r *Request) Splice(dst []byte, edits []Edit, cuts ...Cut) ([]byte, error) {
 	insertions, err := r.insertions(edits)
 	if err != nil {

@@ -4,11 +4,11 @@ import (
 	"bytes"
 )
 
-// sseReader splits a stream of server-sent events, which arrives in pieces of any size, into events.
-// Lines end with LF, CR or CRLF. An event longer than max is reported as lost, with its name.
+// sseReader splits a stream of server-sent events, which arrives in pieces of any size, into events. Lines end with LF,
+// CR or CRLF.
 type sseReader struct {
-	max   int
-	event func(name, data []byte, lost bool)
+	max   int                                // maximum length of a line, and of an event's data, in bytes
+	event func(name, data []byte, lost bool) // called with each event; lost means that data is too long and missing
 
 	line    []byte // bytes of the unfinished line
 	data    []byte // data of the unfinished event
@@ -16,16 +16,16 @@ type sseReader struct {
 	hasData bool // the event has a data field
 	lineCut bool // the line is longer than max
 	lost    bool // the event is longer than max
-	afterCR bool
+	afterCR bool // the last byte was a CR that ended a line
 }
 
-// keptBuffer is the size of a buffer that is kept from event to event: a thousand streams are open
+// keptBuffer is the maximum size, in bytes, of a buffer that is kept for the next event. A thousand streams may be open
 // at once.
 const keptBuffer = 16 << 10
 
 // write reads the next bytes of the stream.
 func (s *sseReader) write(p []byte) {
-	hasCR := bytes.IndexByte(p, '\r') >= 0 // rare: not searched in each line
+	hasCR := bytes.IndexByte(p, '\r') >= 0 // searched once, because a CR is rare
 	for len(p) > 0 {
 		if s.afterCR {
 			s.afterCR = false
@@ -45,13 +45,13 @@ func (s *sseReader) write(p []byte) {
 			}
 		}
 		if n < 0 {
-			s.hold(p)
+			s.bufferLine(p)
 			return
 		}
 		if len(s.line) == 0 && !s.lineCut && n <= s.max {
 			s.readLine(p[:n])
 		} else {
-			s.hold(p[:n])
+			s.bufferLine(p[:n])
 			s.readLine(s.line)
 			s.line, s.lineCut = reuse(s.line), false
 		}
@@ -59,7 +59,7 @@ func (s *sseReader) write(p []byte) {
 	}
 }
 
-// drop sets max, and releases the unfinished line and event if they are longer.
+// drop sets max, and releases the unfinished line and the unfinished event if they are longer than max.
 func (s *sseReader) drop(maxBuffered int) {
 	s.max = maxBuffered
 	if len(s.line) > maxBuffered {
@@ -70,15 +70,15 @@ func (s *sseReader) drop(maxBuffered int) {
 	}
 }
 
-// end reads the last line, which some servers send without a line end.
+// end reads the last line and the last event, which some servers send without a line end.
 func (s *sseReader) end() {
 	s.readLine(s.line)
 	s.dispatch()
 	s.line, s.lineCut = nil, false
 }
 
-// hold keeps the beginning of a line.
-func (s *sseReader) hold(p []byte) {
+// bufferLine keeps a piece of a line until the rest arrives.
+func (s *sseReader) bufferLine(p []byte) {
 	if room := s.max - len(s.line); len(p) > room {
 		s.lineCut = true
 		p = p[:max(room, 0)]
@@ -129,33 +129,32 @@ func reuse(b []byte) []byte {
 	return b[:0]
 }
 
-// template holds the bytes of the last event around its piece of text. A stream has hundreds of events
-// that differ only in the piece. The comparison of an event with the template takes a tenth of the time
-// of a scan.
+// template holds the bytes of the last event before and after its piece of text. A stream has hundreds of events that
+// differ only in this piece. The comparison of an event with the template takes a tenth of the time of a scan.
 type template struct {
 	name, before, after []byte
 	item                *replyItem
-	at                  span // position of the piece, with its quotes
-	adds                int  // number of texts that the last event added or replaced
-	set                 bool
+	textSpan            span // position of the piece, with its quotes
+	changes             int  // number of texts that the last event added or replaced
+	valid               bool
 }
 
 // learn sets the template to the last event, if the event only added a piece of text to an item.
 func (m *template) learn(name, data []byte) {
-	m.set = m.adds == 1 && !m.item.isCall
-	if !m.set {
+	m.valid = m.changes == 1 && !m.item.isCall
+	if !m.valid {
 		return
 	}
 	m.name = append(m.name[:0], name...)
-	m.before = append(m.before[:0], data[:m.at.start+1]...)
-	m.after = append(m.after[:0], data[m.at.end-1:]...)
+	m.before = append(m.before[:0], data[:m.textSpan.start+1]...)
+	m.after = append(m.after[:0], data[m.textSpan.end-1:]...)
 }
 
-// readByTemplate reads an event that fits the template. The bytes around the piece are unchanged, so
-// their effect is known.
+// readByTemplate reads an event that matches the template, and reports whether it does. The bytes around the piece of
+// text are the same as in the last event, so the event only adds the piece to the same item.
 func (r *ReplyReader) readByTemplate(name, data []byte) bool {
 	m := &r.template
-	if !m.set || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {
+	if !m.valid || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {
 		return false
 	}
 	end := stringEnd(data, len(m.before))

@@ -7,11 +7,10 @@ import (
 	"unicode/utf8"
 )
 
-// Strings are nine tenths of a body. The functions of this file find the end of a string and prove
-// its text: no control characters, no invalid escape. The functions compare eight bytes at once, because
-// plain text is the common case.
+// Strings are nine tenths of a body. The functions of this file find the end of a string, and prove that it has no
+// control characters and no invalid escapes. They compare eight bytes at once, because most bytes are plain text.
 
-// One byte, eight times in a word.
+// Words in which all eight bytes are the same.
 const (
 	ones        = 0x0101010101010101
 	highs       = 0x80 * ones
@@ -20,19 +19,18 @@ const (
 	blanks      = ' ' * ones
 )
 
-// special marks the bytes of w that end a run of plain text in a string: quote, backslash, control. Only the
-// lowest mark is reliable: the subtraction may carry into higher bytes.
-func special(w uint64) uint64 {
+// stopBits sets the highest bit of each byte of w that ends a run of plain text in a string: a quote, a backslash, or a
+// control character. Only the lowest set bit is reliable, because the subtraction may carry into higher bytes.
+func stopBits(w uint64) uint64 {
 	q, s := w^quotes, w^backslashes
 	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
 }
 
-// stringEnd returns the offset after the closing quote of the string with text from offset i, or
-// invalid.
+// stringEnd returns the offset after the closing quote of the string whose text begins at i, or invalid.
 func stringEnd(b []byte, i int) int {
 	for i < len(b) {
 		if i+8 <= len(b) {
-			m := special(binary.LittleEndian.Uint64(b[i:]))
+			m := stopBits(binary.LittleEndian.Uint64(b[i:]))
 			if m == 0 {
 				i += 8
 				continue
@@ -55,7 +53,7 @@ func stringEnd(b []byte, i int) int {
 	return invalid
 }
 
-// escapeEnd returns the offset after the escape with its letter at i, or invalid.
+// escapeEnd returns the offset after the escape whose letter is at i, or invalid.
 func escapeEnd(b []byte, i int) int {
 	if i >= len(b) {
 		return invalid
@@ -89,8 +87,8 @@ func AppendString(dst []byte, s string) []byte {
 	return append(appendEscaped(append(dst, '"'), s), '"')
 }
 
-// appendEscaped appends s as the inside of a string literal, with the required escapes only: no
-// HTML escapes, and bytes that are not UTF-8 stay.
+// appendEscaped appends s as the inside of a string literal. It writes only the required escapes, no HTML escapes, and
+// keeps bytes that are not UTF-8.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// System is the Edit.Item of the system prompt. The text goes to the end of the prompt and costs
-// the provider's cache. A missing prompt is created.
+// System is the Edit.Item of the system prompt. The text is inserted at the end of the prompt, which invalidates the
+// provider's prompt cache. A missing prompt is created.
 const System = -2
 
 // Beginnings of a created prompt. The space before the colon distinguishes a created member from a member of the
@@ -18,8 +18,8 @@ const (
 	newMessage      = `{"role":"system","content" :"`
 )
 
-// SystemText returns the system prompt: instructions or system, and the leading system messages of
-// the list.
+// SystemText returns the system prompt, which consists of the member instructions or system, and of the leading system
+// messages of the list. Blocks of precept are left out.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)
 	if t := joinText(r.Body, contentParts(r.Body, r.members.system)); t != "" {
@@ -70,7 +70,7 @@ func (r *Request) systemPlace() (place, bool) {
 	return place{}, false
 }
 
-// endPlace returns the place at the end of a content: of the string, or after the last part.
+// endPlace returns the place at the end of the content at v, which is a string or a list of parts.
 func (r *Request) endPlace(v span) (place, bool) {
 	switch kindAt(r.Body, v) {
 	case '"':

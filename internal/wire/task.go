@@ -5,51 +5,51 @@ import (
 	"strings"
 )
 
-// A harness may write the request of a person into a template, or send messages of its own before the request. The
-// template is a part of Item.Words, because the content hash reads the whole message. The request of a person is free
-// of templates: Request.Asked serves matching and samples, Request.Task serves the list of sessions.
+// A harness may write the request of a person into a template, or send messages of its own before the request.
+// Item.Words includes the template, because the content hash covers the whole message. Request.Asked and Request.Task
+// return the request without the template. Matching and samples use Asked, and the list of sessions uses Task.
 
-// frame is a template: fixed text around the request of a person.
-type frame struct {
-	harness string
-	head    string   // beginning of the message; "" means any beginning
-	open    string   // line before the request, after the head; "" means the request follows the head
-	lead    string   // text of the harness between the head and the line; "" means any text
-	ends    []string // texts after the request; the first end in the list that the message contains counts
-	toEnd   bool     // without any of the ends, the request is the rest of the message
-	last    bool     // an end counts at the end of the message only, because nothing else shows the template
+// taskTemplate is the fixed text that a harness writes around the request of a person.
+type taskTemplate struct {
+	harness     string
+	head        string   // beginning of the message; "" means any beginning
+	open        string   // line before the request, after the head; "" means the request follows the head
+	lead        string   // text of the harness between the head and the line; "" means any text
+	ends        []string // texts after the request; the first end in the list that the message contains counts
+	endOptional bool     // without any of the ends, the request is the rest of the message
+	endOnly     bool     // an end counts at the end of the message only, because nothing else shows the template
 }
 
-// frames lists the known templates. The first frame that fits the message counts.
+// taskTemplates lists the known templates. The first one that matches the message counts.
 //
 //nolint:gochecknoglobals // immutable
-var frames = []frame{
+var taskTemplates = []taskTemplate{
 	{harness: "mini-SWE-agent", head: "Please solve this issue: ", ends: []string{
 		"\n\nYou can execute bash commands and edit files to implement the necessary changes.",
 	}},
-	{harness: "mini-SWE-agent for benchmarks", head: "Consider the following PR description:\n", toEnd: true},
+	{harness: "mini-SWE-agent for benchmarks", head: "Consider the following PR description:\n", endOptional: true},
 	{harness: "SWE-agent", head: "We're currently solving the following issue within our repository.", open: "ISSUE:\n", ends: []string{
 		"\nINSTRUCTIONS:\n",
-	}, toEnd: true},
+	}, endOptional: true},
 	{harness: "Trae", head: "[Project root path]:", open: "[Problem statement]: We're currently solving the following issue within our repository." +
-		" Here's the issue text:\n", toEnd: true},
+		" Here's the issue text:\n", endOptional: true},
 	{harness: "OpenHands without tools", lead: "running example", open: "--------------------- NEW TASK DESCRIPTION ---------------------\n", ends: []string{
 		"\n--------------------- END OF NEW TASK DESCRIPTION ---------------------",
-	}, toEnd: true},
+	}, endOptional: true},
 	{harness: "Kiro, Amazon Q", lead: "--- CONTEXT ENTRY BEGIN ---", open: "--- USER MESSAGE BEGIN ---\n", ends: []string{"--- USER MESSAGE END ---"}},
 	{harness: "CrewAI", head: "Current Task: ", ends: []string{
 		"\n\nThis is the expected criteria for your final answer:", "\n\nBegin! This is VERY important to you,", "\n\nProvide your complete response:",
-	}, toEnd: true},
-	{harness: "smolagents", head: "New task:\n", toEnd: true},
-	{harness: "LangChain, ReAct", lead: "\nThought:", open: "Begin!\n\nQuestion: ", ends: []string{"\nThought:"}, toEnd: true},
-	{harness: "LangChain, structured chat", last: true, ends: []string{
+	}, endOptional: true},
+	{harness: "smolagents", head: "New task:\n", endOptional: true},
+	{harness: "LangChain, ReAct", lead: "\nThought:", open: "Begin!\n\nQuestion: ", ends: []string{"\nThought:"}, endOptional: true},
+	{harness: "LangChain, structured chat", endOnly: true, ends: []string{
 		"\n (reminder to respond in a JSON blob no matter what)", "\n(reminder to respond in a JSON blob no matter what)",
 	}},
 	{harness: "LangChain, chat", head: "TOOLS\n------\n", open: "Here is the user's input (remember to respond with a markdown code snippet" +
-		" of a json blob with a single action, and NOTHING else):\n\n", toEnd: true},
+		" of a json blob with a single action, and NOTHING else):\n\n", endOptional: true},
 }
 
-// taskTag is an element in which a harness writes the request of a person, at the beginning of a line.
+// taskTag is the tag of an element that a harness writes around the request of a person, at the beginning of a line.
 type taskTag struct {
 	name    string
 	harness string
@@ -59,7 +59,7 @@ type taskTag struct {
 // maxTaskTags is the length of taskTags.
 const maxTaskTags = 10
 
-// taskTags lists the known elements. The first element of the list that the message contains counts.
+// taskTags lists the known tags. The first tag in the list that the message contains counts.
 //
 //nolint:gochecknoglobals // immutable
 var taskTags = [maxTaskTags]taskTag{
@@ -75,7 +75,7 @@ var taskTags = [maxTaskTags]taskTag{
 	{name: "issue_description", harness: "OpenHands", leads: []string{"I've uploaded a", "I have access to a", "Consider the following"}},
 }
 
-// noteTags lists the elements that a harness writes before or after the request of a person.
+// noteTags lists the tags of the elements that a harness writes before or after the request of a person.
 //
 //nolint:gochecknoglobals // immutable
 var noteTags = [...]string{
@@ -90,7 +90,7 @@ var noteTags = [...]string{
 	"info-msg",        // goose
 }
 
-// preambleHeads returns the beginnings of messages without a request of a person.
+// preambleHeads returns the beginnings of messages that a harness sends before the request of a person.
 func preambleHeads() [7]string {
 	return [...]string{
 		// aider
@@ -108,15 +108,15 @@ func preambleHeads() [7]string {
 // examplesEnd is the message of aider after its examples, which look like a conversation.
 const examplesEnd = "I switched to a new code base. Please don't consider the above files or try to edit them any longer."
 
-// The bounds of the work on one text.
+// Limits for one text.
 const (
-	maxFrames = 4       // frames around one request: a harness for benchmarks may add a frame to the frame of an agent
-	maxNotes  = 32      // notes at the ends of a text
-	maxFramed = 1 << 20 // bytes; a longer message is its own task
+	maxTemplates = 4       // frames around one request: a harness for benchmarks may add a frame to the frame of an agent
+	maxNotes     = 32      // notes at the ends of a text
+	maxTemplated = 1 << 20 // bytes; a longer message is its own task
 )
 
-// Asked returns the request of a person in item i, without the templates and the preambles of known harnesses; "" for
-// none. A message without a known template is its own request: Asked returns Item.Words.
+// Asked returns the request of a person in item i, without the templates and the preambles of known harnesses, "" for
+// none. For a message without a known template, the result is Item.Words.
 func (r *Request) Asked(i int) string {
 	if r.Role(i) != RoleUser || strings.HasPrefix(r.Item(i).Words, examplesEnd) {
 		return ""
@@ -124,20 +124,18 @@ func (r *Request) Asked(i int) string {
 	return r.taskIn(i)
 }
 
-// Asked returns the request of a person in the words of an item, as Request.Asked returns the request of a message with
-// one text.
+// Asked returns the request of a person in the words of a message, like Request.Asked for a message with a single text.
 func Asked(words string) string {
-	if len(words) > maxFramed {
+	if len(words) > maxTemplated {
 		return words
 	}
 	if strings.HasPrefix(words, examplesEnd) {
 		return ""
 	}
-	return unframed(words)
+	return withoutTemplates(words)
 }
 
-// TemplateOf returns the template around a request that Asked returns for the words, with an ellipsis in place of the
-// request.
+// TemplateOf returns words with an ellipsis in place of asked, the request that Asked returns for these words.
 func TemplateOf(words, asked string) string {
 	if asked == "" {
 		return words
@@ -149,8 +147,8 @@ func TemplateOf(words, asked string) string {
 	return before + "…" + after
 }
 
-// Task returns the first request of a person in the first n items of the list, without the templates and the
-// preambles of known harnesses; "" for none.
+// Task returns the first request of a person in the first n items of the list, without the templates and the preambles
+// of known harnesses, "" for none.
 func (r *Request) Task(n int) (task string) {
 	for i := range min(n, r.Len()) {
 		if r.Role(i) != RoleUser || r.Item(i).Words == "" {
@@ -166,35 +164,35 @@ func (r *Request) Task(n int) (task string) {
 	return task
 }
 
-// taskIn returns the request of a person in item i. Each text of the item may have its own frame.
+// taskIn returns the request of a person in item i. Each text of the item may have its own template.
 func (r *Request) taskIn(i int) string {
 	words, parts := r.Item(i).Words, r.parts(i)
 	switch {
-	case len(words) > maxFramed:
+	case len(words) > maxTemplated:
 		return words
 	case len(parts) == 1: // the usual case: the words are those of the only text
-		return unframed(words)
+		return withoutTemplates(words)
 	}
 	var tasks []string
 	for _, p := range parts {
 		if p.kind != textPart {
 			continue
 		}
-		if task := unframed(ownWords(text(r.Body, p.text), nil)); task != "" {
+		if task := withoutTemplates(ownWords(text(r.Body, p.text), nil)); task != "" {
 			tasks = append(tasks, task)
 		}
 	}
 	return strings.Join(tasks, "\n")
 }
 
-// unframed returns the request of a person in the words of a message, "" for a preamble.
-func unframed(words string) string {
-	for range maxFrames {
+// withoutTemplates returns the request of a person in the words of a message, "" for a preamble.
+func withoutTemplates(words string) string {
+	for range maxTemplates {
 		words = withoutNotes(words)
 		if isPreamble(words) {
 			return ""
 		}
-		inner, ok := inFrame(words)
+		inner, ok := inTemplate(words)
 		if !ok {
 			inner, ok = inTaskTag(words)
 		}
@@ -208,7 +206,7 @@ func unframed(words string) string {
 
 // isPreamble reports whether a harness wrote the message, without a request of a person.
 func isPreamble(words string) bool {
-	// Gemini CLI and its forks, such as Qwen Code, differ in their name only.
+	// The messages of Gemini CLI and its forks, such as Qwen Code, differ only in the name of the program.
 	line, _, _ := strings.Cut(words, "\n")
 	if strings.HasPrefix(line, "This is the ") && strings.HasSuffix(line, ". We are setting up the context for our chat.") {
 		return true
@@ -221,18 +219,18 @@ func isPreamble(words string) bool {
 	return false
 }
 
-// inFrame returns the text in the first frame that fits the words.
-func inFrame(words string) (inner string, ok bool) {
-	for i := range frames {
-		if inner, ok = frames[i].inner(words); ok {
+// inTemplate returns the text in the first template that matches the words.
+func inTemplate(words string) (inner string, ok bool) {
+	for i := range taskTemplates {
+		if inner, ok = taskTemplates[i].inner(words); ok {
 			return inner, true
 		}
 	}
 	return "", false
 }
 
-// inner returns the text in the frame. ok is false if the frame does not fit.
-func (f *frame) inner(words string) (inner string, ok bool) {
+// inner returns the text in the template. ok is false if the template does not match the words.
+func (f *taskTemplate) inner(words string) (inner string, ok bool) {
 	rest, ok := strings.CutPrefix(words, f.head)
 	if !ok {
 		return "", false
@@ -248,7 +246,7 @@ func (f *frame) inner(words string) (inner string, ok bool) {
 		rest = rest[at+len(f.open):]
 	}
 	for _, end := range f.ends {
-		if f.last {
+		if f.endOnly {
 			if inner, found := strings.CutSuffix(rest, end); found {
 				return inner, true
 			}
@@ -258,10 +256,10 @@ func (f *frame) inner(words string) (inner string, ok bool) {
 			return inner, true
 		}
 	}
-	return rest, f.toEnd
+	return rest, f.endOptional
 }
 
-// lineStart returns the first index of text at the beginning of a line of s; -1 for none.
+// lineStart returns the first index of text at the beginning of a line of s, -1 for none.
 func lineStart(s, text string) int {
 	for from := 0; ; {
 		i := strings.Index(s[from:], text)
@@ -275,8 +273,8 @@ func lineStart(s, text string) int {
 	}
 }
 
-// taskElements returns the first index of each known element at the beginning of a line of the words; -1 for none. The
-// words are read once.
+// taskElements returns, for each tag in taskTags, the first index of the element at the beginning of a line, -1 for
+// none. The words are read only once.
 func taskElements(words string) (found [maxTaskTags]int) {
 	for i := range found {
 		found[i] = -1
@@ -318,14 +316,15 @@ func inTaskTag(words string) (inner string, ok bool) {
 	return "", false
 }
 
-// isHarnessText reports whether a harness wrote the text after the element <name> of a task. A harness writes elements
-// and headings; a person writes a sentence. Persons write prompts in elements, too, and name the first element task.
+// isHarnessText reports whether a harness wrote the text after the element <name> with the request. A harness writes
+// elements and headings, but a person writes a sentence. A person may also write a prompt in elements, the first of
+// which is often <task>, so elements after <task> do not count.
 func isHarnessText(name, after string) bool {
 	after = strings.TrimSpace(after)
 	return after == "" || strings.HasPrefix(after, "# ") || name != "task" && isMarkup(after)
 }
 
-// isMarkup reports whether a text begins and ends with a tag. A person writes a sentence before a pasted document.
+// isMarkup reports whether a text begins and ends with a tag.
 func isMarkup(s string) bool {
 	return strings.HasPrefix(s, "<") && strings.HasSuffix(strings.TrimSpace(s), ">")
 }
@@ -374,8 +373,8 @@ func withoutNote(s string) string {
 	return s
 }
 
-// isNote reports whether a harness wrote the element <name>. Persons write elements <context>, too: Copilot Chat
-// writes another element after its context, and Zed begins its context with a known sentence.
+// isNote reports whether a harness wrote the element <name>. A person may also write an element <context>. The context
+// of Copilot Chat precedes another element, and the context of Zed begins with a known sentence.
 func isNote(name, note, after string) bool {
 	return name != "context" || strings.HasPrefix(strings.TrimSpace(note), "The following items were attached") ||
 		strings.HasPrefix(strings.TrimSpace(after), "<")

@@ -37,8 +37,8 @@ func TestTemplateKeepsTheReply(t *testing.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Messages, Responses}).Draw(t, "dialect")
 		with, without := NewReplyReader(d, -1, 200), NewReplyReader(d, -1, 200)
 		without.sse.event = func(name, data []byte, lost bool) {
-			without.template.set = false
-			without.event(name, data, lost)
+			without.template.valid = false
+			without.readEvent(name, data, lost)
 		}
 		last := ""
 		for range rapid.IntRange(1, 30).Draw(t, "events") {

@@ -5,14 +5,14 @@ import "strings"
 // toolCallOpen is the opening tag of a tool call in the text format of Hermes and Qwen.
 const toolCallOpen = "<tool_call>"
 
-// tagCall parses the tagged calls in an answer, else the forms of actionCall. Several calls become
+// parseTagCall parses the tagged calls in an answer, else the forms of parseActionCall. Several calls become
 // one Call with the name of the first and the arguments of all.
-func tagCall(text string) (Call, bool) {
+func parseTagCall(text string) (Call, bool) {
 	name, all := "", strings.Builder{} // a Builder, because a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, toolCallOpen); more; _, rest, more = strings.Cut(rest, toolCallOpen) {
 		var callText string
 		callText, rest, _ = strings.Cut(rest, "</tool_call>")
-		called, args := jsonCall(strings.TrimSpace(callText))
+		called, args := parseJSONCall(strings.TrimSpace(callText))
 		if name == "" {
 			name = called
 		} else {
@@ -28,14 +28,15 @@ func tagCall(text string) (Call, bool) {
 		args, _, _ = strings.Cut(args, "</function>")
 		return Call{Name: name, Args: taggedArgs(args)}, ok && isTag(name)
 	}
-	if c, ok := namedTag(text); ok {
+	if c, ok := parseNamedTag(text); ok {
 		return c, true
 	}
-	return actionCall(text)
+	return parseActionCall(text)
 }
 
-// jsonCall parses {"name": ..., "arguments": ...}. An object without a name is a call of "tool".
-func jsonCall(s string) (name, args string) {
+// parseJSONCall parses {"name": ..., "arguments": ...}. The name is "tool" if the object has none. Text that is not an
+// object is the arguments.
+func parseJSONCall(s string) (name, args string) {
 	b := []byte(s)
 	if s == "" || s[0] != '{' || !valid(b) {
 		return "tool", s
@@ -54,8 +55,8 @@ func jsonCall(s string) (name, args string) {
 	return name, args
 }
 
-// namedTag parses the last block <name> ... </name> whose tags are on separate lines.
-func namedTag(text string) (Call, bool) {
+// parseNamedTag parses the last block <name> ... </name> whose tags are on separate lines.
+func parseNamedTag(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n</")
 	if end < 0 {
 		return Call{}, false
@@ -73,7 +74,7 @@ func namedTag(text string) (Call, bool) {
 
 // Limits of taggedArgs.
 const (
-	maxTagged = 16 << 10 // bytes of text
+	maxTagged = 16 << 10 // length of the text in bytes
 	maxTags   = 32       // number of arguments
 )
 
@@ -115,8 +116,8 @@ func isTag(name string) bool {
 	return name != "" && len(name) < 64 && strings.Trim(name, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.") == ""
 }
 
-// lineCall parses the last line "Action: name[argument]", the notation of the ReAct paper.
-func lineCall(text string) (Call, bool) {
+// parseLineCall parses the last line "Action: name[argument]", the notation of the ReAct paper.
+func parseLineCall(text string) (Call, bool) {
 	i := strings.LastIndex(text, "\nAction")
 	line, _, _ := strings.Cut(text[i+1:], "\n")
 	head, call, ok := strings.Cut(line, ": ")
@@ -132,11 +133,10 @@ func commandArgs(command string) string {
 	return string(append(appendEscaped([]byte(`{"command":"`), strings.TrimSpace(command)), `"}`...))
 }
 
-// actionCall parses a call in the text formats of smolagents and ReAct, else the last block of
-// fenced code.
-func actionCall(text string) (Call, bool) {
+// parseActionCall parses a call in the text formats of smolagents and ReAct, or else the last block of fenced code.
+func parseActionCall(text string) (Call, bool) {
 	if _, list, ok := strings.Cut(text, "Calling tools:\n"); ok {
-		if c, ok := listedCall(list); ok {
+		if c, ok := parseListedCall(list); ok {
 			return c, true
 		}
 	}
@@ -148,19 +148,19 @@ func actionCall(text string) (Call, bool) {
 			return Call{Name: name, Args: strings.TrimSpace(input)}, name != "" && len(name) < 128
 		}
 	}
-	if c, ok := lineCall(text); ok {
+	if c, ok := parseLineCall(text); ok {
 		return c, true
 	}
 	if i := strings.LastIndex(text, "<code>"); i >= 0 {
 		code, _, _ := strings.Cut(text[i+len("<code>"):], "</code>")
 		return Call{Name: "python_interpreter", Args: strings.TrimSpace(code)}, true
 	}
-	return shellCall(text)
+	return parseShellCall(text)
 }
 
-// listedCall parses the calls of smolagents in Python's notation. Several calls become one Call
-// with the name of the first and the arguments of all.
-func listedCall(list string) (Call, bool) {
+// parseListedCall parses the calls of smolagents in Python's notation. Several calls become one Call with the name of
+// the first call and the arguments of all calls.
+func parseListedCall(list string) (Call, bool) {
 	var c Call
 	for range 16 {
 		_, rest, ok := strings.Cut(list, "'function': {'name': '")
@@ -186,8 +186,8 @@ func listedCall(list string) (Call, bool) {
 	return c, c.Name != ""
 }
 
-// shellCall parses the last closed block of fenced code as a shell command.
-func shellCall(text string) (Call, bool) {
+// parseShellCall parses the last closed block of fenced code as a shell command.
+func parseShellCall(text string) (Call, bool) {
 	end := strings.LastIndex(text, "\n```")
 	if end < 0 {
 		return Call{}, false
@@ -201,8 +201,8 @@ func shellCall(text string) (Call, bool) {
 	return Call{Name: "bash", Args: commandArgs(code)}, code != ""
 }
 
-// editCall parses aider's SEARCH/REPLACE edits, from the file name of the first edit on.
-func editCall(text string) (Call, bool) {
+// parseEditCall parses aider's SEARCH/REPLACE edits, from the file name of the first edit on.
+func parseEditCall(text string) (Call, bool) {
 	i := strings.Index(text, "<<<<<<< SEARCH\n")
 	j := strings.LastIndex(text, ">>>>>>> REPLACE")
 	if i < 0 || j < i {
@@ -214,14 +214,14 @@ func editCall(text string) (Call, bool) {
 	return Call{Name: "search_replace", Args: strings.TrimSpace(text[i : j+len(">>>>>>> REPLACE")])}, true
 }
 
-// anyCall parses a call in any of the text formats. bare is false for fenced code, which an answer
-// may also show to a person.
-func anyCall(text string) (c Call, bare bool) {
+// parseAnyCall parses a call in any of the text formats. bare is false for fenced code, which may also be meant for a
+// person.
+func parseAnyCall(text string) (c Call, bare bool) {
 	text = withoutThinking(text)
-	if c, ok := objectCall(text); ok {
+	if c, ok := parseObjectCall(text); ok {
 		return c, true
 	}
-	c, ok := tagCall(text)
+	c, ok := parseTagCall(text)
 	if !ok {
 		return Call{}, false
 	}
@@ -244,8 +244,8 @@ func withoutThinking(text string) string {
 	return text
 }
 
-// objectCall parses a JSON object at the end of an answer, fenced or not, as a call.
-func objectCall(text string) (Call, bool) {
+// parseObjectCall parses a JSON object at the end of an answer, fenced or not, as a call.
+func parseObjectCall(text string) (Call, bool) {
 	text = strings.TrimSpace(strings.TrimSuffix(text, "```"))
 	from := strings.IndexByte(text, '{')
 	if from < 0 || text[len(text)-1] != '}' {
@@ -262,7 +262,7 @@ func objectCall(text string) (Call, bool) {
 		case "thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation":
 			continue
 		case "request", "name", "tool", "tool_name", "action", "command", "function":
-			if n, in := namedCall(b, v); n != "" && c.Name == "tool" {
+			if n, in := parseToolMember(b, v); n != "" && c.Name == "tool" {
 				c.Name, c.Args = n, in
 			}
 		}
@@ -278,11 +278,11 @@ func objectCall(text string) (Call, bool) {
 	return c, len(args) > 1
 }
 
-// namedCall parses a member of the object that may name the tool: a string is the name, an object
-// holds name and arguments.
-func namedCall(b []byte, v span) (name, args string) {
+// parseToolMember parses the member of an object that may name the tool. A string is the name. An object holds the name
+// and the arguments.
+func parseToolMember(b []byte, v span) (name, args string) {
 	if kindAt(b, v) == '{' {
-		name, args = jsonCall(string(v.of(b)))
+		name, args = parseJSONCall(string(v.of(b)))
 		return name, args
 	}
 	if name = text(b, v); !isTag(name) {

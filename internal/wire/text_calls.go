@@ -7,28 +7,28 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxResultDistance is the largest number of items from a call to its result: aider inserts notes
-// between the two.
+// maxResultDistance is the maximum number of items from a call to its result. There may be several, because aider
+// inserts notes between the two.
 const maxResultDistance = 8
 
 func hex16(n uint64) string { return strconv.FormatUint(n, 16) }
 
-// textCallID returns the id of a call that the agent writes as text: a hash of the call and its result.
+// textCallID returns the id of a call that the agent writes as text. The id is a hash of the call and its result.
 func textCallID(c *Call, text string) string {
 	return textCallMark + hex16(hashWords([]string{c.Name, c.Args, text}))
 }
 
 const textCallMark = unnamedMark + "w"
 
-// IsText reports whether the call is text of an agent without tools on the wire.
+// IsText reports whether the agent wrote the call as text.
 func (c *Call) IsText() bool { return strings.HasPrefix(c.ID, textCallMark) }
 
-// readTextResult sets the results and calls of a user's item that the agent wrote as text.
+// readTextResult sets the results and calls of a user item, if the agent wrote them as text.
 func (r *Request) readTextResult(it *Item) {
 	if !it.HasText || len(it.Results) > 0 {
 		return
 	}
-	if p, _, steps := growingProfile(it.Text); p != nil && (p.onWire || r.withoutTools()) {
+	if p, _, steps := growingFormat(it.Text); p != nil && (p.onWire || r.withoutTools()) {
 		it.setSteps(steps)
 		return
 	}
@@ -52,14 +52,14 @@ func (r *Request) readTextResult(it *Item) {
 	switch {
 	case rep.call != nil:
 		c, from = *rep.call, it.Index
-	case rep.find != nil:
+	case rep.findCall != nil:
 		c, from = r.callBefore(it.Index, &rep)
 	}
 	res.WithCall = from == it.Index
 	it.setTextResult(c, from, res)
 }
 
-// setTextResult sets the result of a user's item, which answers a call in item from; -1 means the call is
+// setTextResult sets the result of a user item, and the call c in item from that it answers. from is -1 if the call is
 // unknown.
 func (it *Item) setTextResult(c Call, from int, res Result) {
 	res.CallID = textCallID(&c, res.Text)
@@ -73,12 +73,13 @@ func (it *Item) setTextResult(c Call, from int, res Result) {
 	it.Results = []Result{res}
 }
 
-// callBefore returns the call that the text result rep in item i answers, and the index of the item with the
-// call, -1 for none.
+// callBefore returns the call that the text result rep in item i answers, and the index of the item with the call,
+// which is
+// -1 if the call is unknown.
 func (r *Request) callBefore(i int, rep *textResult) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxResultDistance); j-- {
 		if r.scan.list[j].role == RoleAssistant {
-			if c, ok := rep.find(r.textAt(j)); ok {
+			if c, ok := rep.findCall(r.textAt(j)); ok {
 				return c, j
 			}
 			if !rep.separated {
@@ -91,8 +92,8 @@ func (r *Request) callBefore(i int, rep *textResult) (Call, int) {
 	return Call{}, -1
 }
 
-// textAt returns the text of item i of the model without decoding the item: its calls depend on
-// later items.
+// textAt returns the text of item i without decoding the item, because the decoding of an answer depends on later
+// items.
 func (r *Request) textAt(i int) string {
 	if it := *r.memo.items.at(i, len(r.scan.list)); it != nil {
 		return it.Text
@@ -100,8 +101,8 @@ func (r *Request) textAt(i int) string {
 	return joinText(r.Body, r.parts(i))
 }
 
-// readTextCalls sets the calls of an item of the model that the agent wrote as text, if a later item has
-// their results.
+// readTextCalls sets the calls of an assistant item, if the agent wrote them as text and a later item has their
+// results.
 func (r *Request) readTextCalls(it *Item) {
 	if len(it.Calls) > 0 {
 		return
@@ -122,20 +123,19 @@ func (r *Request) readTextCalls(it *Item) {
 	}
 }
 
-// An unknown agent may write calls and results as text, too. A loop reveals the form: the agent offers
-// no tools, an answer of the model makes a call (a JSON object, tags), and the same text answers the
-// same call twice. These texts then count as results, and so do the answers to the calls between them.
-// A fenced block may be meant for a person, who may return with the same failure, so a fenced block
-// needs three repetitions. Such results are Inferred, for the loop detection only: the canonical hash of
-// an item must not change when a later item arrives.
+// An unknown agent may also write calls and results as text. A loop reveals this: the request has no tools, an answer
+// of the model looks like a call (a JSON object, tags), and the same user text follows the same call twice. These user
+// texts then count as results, and so do the user texts after other calls. A fenced block may be meant for a person,
+// who may report the same failure again, so a fenced block needs three occurrences. Such results are Inferred. Only the
+// loop detection uses them, because the canonical hash of an item must not change when a later item arrives.
 
-// repeatedCall returns the call before a user's item, if the list repeats the pair of call and text often
-// enough to show that the text is the result of the call.
+// repeatedCall returns the call before a user item, if the list repeats the pair of call and text so often that the
+// text must be the result of the call.
 func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	if it.Words == "" || !r.mayHoldTextResult(it.Index) {
 		return Call{}, false
 	}
-	c, bare := anyCall(r.textAt(it.Index - 1))
+	c, bare := parseAnyCall(r.textAt(it.Index - 1))
 	if c.Name == "" {
 		return Call{}, false
 	}
@@ -148,23 +148,23 @@ func (r *Request) repeatedCall(it *Item, text string) (Call, bool) {
 	return c, r.memo.pairCounts[pairKey(&c, text)] > 2
 }
 
-// mayHoldTextResult reports whether item i may be a tool result of an unknown agent: the request has no tools,
-// and a message of the user follows an answer of the model.
+// mayHoldTextResult reports whether item i may be a tool result of an unknown agent. The request must have no tools,
+// and item i must be a user message after an answer of the model.
 func (r *Request) mayHoldTextResult(i int) bool {
 	return i > 0 && !r.Delta && r.withoutTools() && r.scan.list[i].role == RoleUser && r.scan.list[i-1].role == RoleAssistant
 }
 
-// withoutTools reports whether the agent has no tools and no results on the wire.
+// withoutTools reports whether the request has no tools and no tool results in the API's form.
 func (r *Request) withoutTools() bool { return len(r.Tools) == 0 && len(r.scan.results) == 0 }
 
-// countPairs counts the pairs of call and answer.
+// countPairs counts the equal pairs of a call and the user text after the call.
 func (r *Request) countPairs() {
 	r.memo.pairCounts = make(map[uint64]int)
 	for i := range r.scan.list {
 		if !r.mayHoldTextResult(i) {
 			continue
 		}
-		c, bare := anyCall(r.textAt(i - 1))
+		c, bare := parseAnyCall(r.textAt(i - 1))
 		if c.Name == "" {
 			continue
 		}
@@ -178,8 +178,8 @@ func (r *Request) countPairs() {
 	}
 }
 
-// pairKey returns the key of a pair of call and answer. The key ignores the digits of the answer, which
-// may count seconds or turns.
+// pairKey returns the key of a pair of a call and a user text. The key ignores the digits of the text, which may count
+// seconds or turns.
 func pairKey(c *Call, text string) uint64 {
 	kept := make([]byte, 0, len(text))
 	for _, b := range []byte(text) {
@@ -187,5 +187,5 @@ func pairKey(c *Call, text string) uint64 {
 			kept = append(kept, b)
 		}
 	}
-	return mix(xxhash.Sum64String(EchoCall(c)), xxhash.Sum64(kept))
+	return combineHashes(xxhash.Sum64String(EchoCall(c)), xxhash.Sum64(kept))
 }

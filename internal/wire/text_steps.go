@@ -8,11 +8,11 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents write all steps so far into one message that grows. The oldest form of ReAct is such
-// a scratchpad: rules and question, followed by every thought, action and observation, and then an
-// empty thought, which the model completes. Rules and examples have the form of steps, too; the steps
-// of the agent are after the question. dspy calls the message a trajectory and writes a line such as
-// [[ ## thought_0 ## ]] before each thought, call and observation.
+// Some agents write all steps so far into one message that grows. The oldest form of ReAct is such a scratchpad. It
+// contains rules and a question, then every thought, action and observation, and finally an empty thought, which the
+// model completes. The rules may contain examples in the form of steps, but only the steps after the question are the
+// agent's. dspy calls the message a trajectory, and writes a line such as [[ ## thought_0 ## ]] before each thought,
+// call and observation.
 
 // step is one call in a growing message, with its result.
 type step struct {
@@ -31,7 +31,7 @@ func (it *Item) setSteps(steps []step) {
 		failed := int8(0)
 		if s.action != "" {
 			var ok bool
-			if s.call, ok = padCall(s.action); !ok || s.observed == "" {
+			if s.call, ok = parseStepCall(s.action); !ok || s.observed == "" {
 				continue
 			}
 		} else if strings.HasPrefix(s.observed, "Execution error in ") { // words of dspy
@@ -43,7 +43,7 @@ func (it *Item) setSteps(steps []step) {
 	}
 }
 
-// textPlace returns the place at the top of an observation, by number, in the string of item i.
+// textPlace returns the place at the top of the observation with the number in item i.
 func (r *Request) textPlace(i, number int) (place, bool) {
 	steps := r.Item(i).steps
 	at := slices.IndexFunc(steps, func(s step) bool { return s.number == number })
@@ -81,11 +81,11 @@ func lineStarts(literal []byte) []int {
 
 const observationLabel = "Observation"
 
-// maxPad is the largest number of steps of a scratchpad.
-const maxPad = 4096
+// maxScratchpadSteps is the maximum number of steps of a scratchpad. A message with more steps is not read as one.
+const maxScratchpadSteps = 4096
 
-// scratchpad parses a ReAct scratchpad, and returns the text before the steps, and the steps.
-func scratchpad(text string) (asked string, steps []step, ok bool) {
+// parseScratchpad parses a ReAct scratchpad. It returns the text before the steps (asked) and the steps.
+func parseScratchpad(text string) (asked string, steps []step, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false
 	}
@@ -113,13 +113,14 @@ func scratchpad(text string) (asked string, steps []step, ok bool) {
 		}
 		at += len(line) + 1
 	}
-	if begin < 0 || !ok || len(steps) > maxPad {
+	if begin < 0 || !ok || len(steps) > maxScratchpadSteps {
 		return "", nil, false
 	}
 	return strings.TrimSpace(text[:begin]), steps, true
 }
 
-// stepLabel returns the label of a line, numbered or not, and the text after the label.
+// stepLabel returns the label of a line without its number, and the text after the label. The label is "" for other
+// lines.
 func stepLabel(line string) (label, content string) {
 	head, content, ok := strings.Cut(line, ":")
 	if !ok || len(head) > 20 {
@@ -141,12 +142,12 @@ func withoutThought(s string) string {
 	return s
 }
 
-// padCall reads the call of a step of a scratchpad.
-func padCall(action string) (Call, bool) {
+// parseStepCall parses the call in the action of a scratchpad's step.
+func parseStepCall(action string) (Call, bool) {
 	if strings.Contains(action, "\nAction Input:") {
-		return actionCall(action)
+		return parseActionCall(action)
 	}
-	c, _ := anyCall(action)
+	c, _ := parseAnyCall(action)
 	return c, c.Name != ""
 }
 
@@ -156,8 +157,8 @@ const (
 	respondMark    = "\n\nRespond with the corresponding output fields, starting with the field "
 )
 
-// trajectory returns the input fields and the steps of a message of dspy's ReAct.
-func trajectory(text string) (asked string, steps []step, ok bool) {
+// parseTrajectory parses a message of dspy's ReAct. It returns the text of the input fields (asked) and the steps.
+func parseTrajectory(text string) (asked string, steps []step, ok bool) {
 	if !strings.HasPrefix(text, fieldMark) {
 		return "", nil, false
 	}
@@ -184,7 +185,7 @@ func trajectory(text string) (asked string, steps []step, ok bool) {
 	}
 	for line := range strings.Lines(done) {
 		number++
-		kind, stepNumber, head := stepHead(strings.TrimSuffix(line, "\n"))
+		kind, stepNumber, head := parseStepHead(strings.TrimSuffix(line, "\n"))
 		if !head {
 			value = append(value, line)
 			continue
@@ -197,8 +198,8 @@ func trajectory(text string) (asked string, steps []step, ok bool) {
 	return strings.TrimSpace(asked), steps, ok
 }
 
-// stepHead parses the line before a field, such as [[ ## observation_3 ## ]].
-func stepHead(line string) (kind string, number int, ok bool) {
+// parseStepHead parses the line before a field, such as [[ ## observation_3 ## ]].
+func parseStepHead(line string) (kind string, number int, ok bool) {
 	name, ok := strings.CutPrefix(line, fieldMark)
 	name, closed := strings.CutSuffix(name, " ## ]]")
 	i := strings.LastIndexByte(name, '_')
@@ -207,10 +208,9 @@ func stepHead(line string) (kind string, number int, ok bool) {
 	return kind, int(n), ok && closed && err == nil && slices.Contains([]string{"thought", "tool_name", "tool_args", "observation"}, kind)
 }
 
-// stepKey returns the key of the newest step of a trajectory. The reply with the step has the same
-// key.
+// stepKey returns the echo key of a step of a trajectory. The reply that asks for the step has the same key.
 func stepKey(thought string, c *Call) string {
-	return "t:" + hex16(mix(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(EchoCall(c))))
+	return "t:" + hex16(combineHashes(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(EchoCall(c))))
 }
 
 // replyStep returns the key of the step that a reply in the form of dspy asks for.
