@@ -7,25 +7,25 @@ import (
 	"unicode"
 )
 
-// The checks of this file find secrets without = or : after the name: in lists, in commands, in files
-// with words separated by blanks, and in prose.
+// The checks of this file find secrets whose name is not followed by = or :. Such secrets occur in lists, in commands,
+// in files with words separated by blanks, and in prose.
 
-// listItem matches the second string of ["X-Api-Key", "..."] and setenv("DB_PASSWORD", "..."): two strings
-// in brackets, of which the first is the name of a secret. The comma is at i.
+// listItem matches the second of two strings in brackets, if the first is the name of a secret: ["X-Api-Key", "..."],
+// setenv("DB_PASSWORD", "..."). The comma is at i.
 func (m *matcher) listItem(i int) hit {
-	s := m.s
+	s := m.text
 	if i > 0 && isUpper(s[i-1]) {
 		return m.constantArgument(i)
 	}
 	quote, end := s[i-1], i-1
 	p := skipSpace(s[:min(len(s), i+maxBlanks)], i+1)
-	if at(s, p) != quote {
+	if byteAt(s, p) != quote {
 		return hit{}
 	}
 	if h := m.credentialPair(i, p, quote); h.kind != none {
 		return h
 	}
-	if end < 2 || !isDigit(s[end-1]) && !maySecretEnd(s, end) {
+	if end < 2 || !isDigit(s[end-1]) && !maySecretNameEnd(s, end) {
 		return hit{}
 	}
 	start := m.runStart(end, maxName, nameByte)
@@ -56,29 +56,28 @@ func (m *matcher) listItem(i int) hit {
 	return h
 }
 
-// constantArgument matches the string after a constant with the name of a secret, in the arguments of a call:
+// constantArgument matches a string argument of a call that follows a constant with the name of a secret:
 // setopt(CURLOPT_PASSWORD, "..."). The comma is at i.
 func (m *matcher) constantArgument(i int) hit {
-	s := m.s
-	if !maySecretEnd(s, i) {
+	s := m.text
+	if !maySecretNameEnd(s, i) {
 		return hit{}
 	}
 	start := m.runStart(i, maxName, nameByte)
 	name, p := s[start:i], skipMarks(s, i+1)
 	class := classOfWord(name)
-	if !isQuote(at(s, p)) || slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '_') < 0 || !class.isSecret() || class == headerClass {
+	if !isQuote(byteAt(s, p)) || slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '_') < 0 || !class.isSecret() || class == headerClass {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
 }
 
-// credentialPair matches the last string of BasicAuth("bob", "..."), auth=("bob", "...") and login("bob", "..."): a
-// user's name and a password. The comma is at i, between two strings with the same quote. The second
-// string begins at p.
+// credentialPair matches the password after a user's name in BasicAuth("bob", "..."), auth=("bob", "...") and
+// login("bob", "..."). The comma is at i, between two strings with the same quote. The second string begins at p.
 func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	const maxDistance = 64
-	s := m.s
-	if bytes.IndexByte(s[max(m.last, i-maxName-maxDistance):i], '(') < 0 {
+	s := m.text
+	if bytes.IndexByte(s[max(m.lastEnd, i-maxName-maxDistance):i], '(') < 0 {
 		return hit{}
 	}
 	closing := bytes.IndexByte(s[p+1:lineEnd(s, p+1)], quote)
@@ -92,13 +91,13 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	if start < 2 || s[start-1] != quote || s[start-2] != '(' && s[start-2] != ' ' {
 		return hit{}
 	}
-	from := max(m.last, start-maxDistance)
+	from := max(m.lastEnd, start-maxDistance)
 	open := from + bytes.LastIndexByte(s[from:start], '(')
 	if open < from || bytes.ContainsAny(s[open+1:start-1], "()\n{}") {
 		return hit{}
 	}
 	end := open
-	for end > m.last && (s[end-1] == '=' || s[end-1] == ' ') {
+	for end > m.lastEnd && (s[end-1] == '=' || s[end-1] == ' ') {
 		end--
 	}
 	name := s[m.runStart(end, maxName, nameByte):end]
@@ -113,7 +112,7 @@ func (m *matcher) credentialPair(i, p int, quote byte) hit {
 	return h
 }
 
-// takesCredentials reports whether a function of the name receives a user's name and a password: driver.login,
+// takesCredentials reports whether a function with the name takes a user's name and a password: driver.login,
 // DriverManager.getConnection, NetworkCredential.
 func takesCredentials(name []byte) bool {
 	for _, end := range [...]string{"login", "log_in", "signin", "sign_in", "authenticate", "credential", "credentials", "getconnection", "pdo"} {
@@ -127,11 +126,11 @@ func takesCredentials(name []byte) bool {
 // identifiedBy matches the password after SQL's IDENTIFIED BY. The Y is at i.
 func (m *matcher) identifiedBy(i int) hit {
 	const maxDistance = 64
-	q := at(m.s, i+2)
-	if q == '`' || !isQuote(q) && !bytes.HasSuffix(m.s[:i-1], []byte("IDENTIFIED ")) { // words between are prose
+	q := byteAt(m.text, i+2)
+	if q == '`' || !isQuote(q) && !bytes.HasSuffix(m.text[:i-1], []byte("IDENTIFIED ")) { // without a quote, other words before BY are prose
 		return hit{}
 	}
-	if !bytes.Contains(bytes.ToLower(m.s[max(m.last, i-maxDistance):i]), []byte("identified ")) {
+	if !bytes.Contains(bytes.ToLower(m.text[max(m.lastEnd, i-maxDistance):i]), []byte("identified ")) {
 		return hit{}
 	}
 	return m.value(i+2, passwordClass, shape{keyed: isQuote(q)})
@@ -141,13 +140,13 @@ func (m *matcher) identifiedBy(i int) hit {
 // colon is at i.
 func (m *matcher) passFile(i int) hit {
 	const maxLen, shortPort = 256, 4
-	s := m.s
+	s := m.text
 	port := span(s, i+1, digitByte)
-	if port-i <= shortPort && at(s, port) != '*' || at(s, port) == ':' && isDigit(at(s, port+1)) {
+	if port-i <= shortPort && byteAt(s, port) != '*' || byteAt(s, port) == ':' && isDigit(byteAt(s, port+1)) {
 		return hit{}
 	}
 	start, end := m.runStart(i, maxLen, nameByte), runEnd(s, i, maxLen, wordByte)
-	if start > 0 && s[start-1] > ' ' && !isQuote(s[start-1]) || at(s, port) == '*' && port > i+1 || bytes.ContainsAny(s[i:end], ",;(") {
+	if start > 0 && s[start-1] > ' ' && !isQuote(s[start-1]) || byteAt(s, port) == '*' && port > i+1 || bytes.ContainsAny(s[i:end], ",;(") {
 		return hit{}
 	}
 	p := i + 1
@@ -164,12 +163,12 @@ func (m *matcher) passFile(i int) hit {
 // bareName matches the password after or before a name without = or :. The name contains ss or pw
 // (password, passphrase, pwd), with the second of these letters at i.
 func (m *matcher) bareName(i int) hit {
-	s := m.s
-	if c := s[i]; (c == 's' || c == 'S') && !startsFold(s, i-len("pas"), "pass") && lower(at(s, i+1)) != 'k' && at(s, i+1) != '_' {
+	s := m.text
+	if c := s[i]; (c == 's' || c == 'S') && !startsFold(s, i-len("pas"), "pass") && lower(byteAt(s, i+1)) != 'k' && byteAt(s, i+1) != '_' {
 		return hit{}
 	}
 	start, end := m.runStart(i, maxName, nameByte), runEnd(s, i, maxName, tokenByte)
-	if end >= len(s) && bytes.IndexByte(s[max(m.last, start-maxName):start], ' ') < 0 {
+	if end >= len(s) && bytes.IndexByte(s[max(m.lastEnd, start-maxName):start], ' ') < 0 {
 		return hit{}
 	}
 	name := s[start:end]
@@ -186,10 +185,10 @@ func (m *matcher) bareName(i int) hit {
 		return m.value(p, class, shape{literal: true, dotted: true})
 	}
 	if class != passwordClass {
-		if at(s, end) != ' ' {
+		if byteAt(s, end) != ' ' {
 			return hit{}
 		}
-		return m.value(cell(s, end), class, shape{})
+		return m.value(nextCell(s, end), class, shape{})
 	}
 	if string(name) == "htpasswd" {
 		return m.htpasswd(end)
@@ -202,9 +201,9 @@ func (m *matcher) bareName(i int) hit {
 		return hit{}
 	}
 	// SQL and .netrc have no variables at this position, so a plain word is a password.
-	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(at(s, p)) || m.isNetrc(start)
+	literal := (string(name) == "PASSWORD" || isPassphraseName(name)) && isQuote(byteAt(s, p)) || m.isNetrc(start)
 	h := m.value(p, class, shape{literal: literal, dotted: true})
-	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) || !isQuote(at(s, p)) && isQuestion(s[h.start:h.end]) {
+	if h.kind == none || isTechnicalTerm(s[h.start:h.end]) || !isQuote(byteAt(s, p)) && isQuestion(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
@@ -212,7 +211,7 @@ func (m *matcher) bareName(i int) hit {
 
 // isCell reports whether s[start:end] is a cell of a table, and not the test result "pass".
 func (m *matcher) isCell(start, end int) bool {
-	return start > 1 && startsWith(m.s, start-2, "| ") && startsWith(m.s, end, " | ") && !startsFold(m.s, start, "pass ")
+	return start > 1 && startsWith(m.text, start-2, "| ") && startsWith(m.text, end, " | ") && !startsFold(m.text, start, "pass ")
 }
 
 // isQuestion reports whether v is a word of letters that ends a question: Passwort vergessen?
@@ -221,8 +220,8 @@ func isQuestion(v []byte) bool {
 	return question && bytes.IndexFunc(word, func(r rune) bool { return !unicode.IsLetter(r) }) < 0
 }
 
-// afterPurpose returns the position after the colon in "secret for the webhook: ...", for a name that ends
-// at end. 0 if none.
+// afterPurpose returns the position of the value in "secret for the webhook: ...", for a name that ends at end, 0 for
+// none.
 func afterPurpose(s []byte, end int) int {
 	if !startsWith(s, end, " for ") && !startsWith(s, end, " of ") && !startsWith(s, end, " per ") && !startsWith(s, end, " für ") && !startsWith(s, end, " pour ") && !startsWith(s, end, " para ") {
 		return 0
@@ -233,19 +232,19 @@ func afterPurpose(s []byte, end int) int {
 	return 0
 }
 
-// remarked matches the value after a name with a remark: token (prod): ..., password (temporary) - ... The
+// valueAfterRemark matches the value after a name with a remark: token (prod): ..., password (temporary) - ... The
 // colon or dash after the remark is at i.
-func (m *matcher) remarked(i int) hit {
+func (m *matcher) valueAfterRemark(i int) hit {
 	const maxLen = 32
-	s := m.s
+	s := m.text
 	close := i - 1
 	if s[close] == ' ' {
 		close--
 	}
-	if close <= m.last || s[close] != ')' {
+	if close <= m.lastEnd || s[close] != ')' {
 		return hit{}
 	}
-	from := max(m.last, close-maxLen)
+	from := max(m.lastEnd, close-maxLen)
 	open := bytes.LastIndexByte(s[from:close], '(')
 	if open < 1 || s[from+open-1] != ' ' {
 		return hit{}
@@ -266,9 +265,9 @@ func (m *matcher) remarked(i int) hit {
 // for a login. The slash is at i.
 func (m *matcher) loginPair(i int) hit {
 	const maxDistance = 48
-	s := m.s
+	s := m.text
 	start := m.runStart(i-1, maxName, localByte|nameByte)
-	before := bytes.ToLower(s[max(m.last, start-maxDistance):start])
+	before := bytes.ToLower(s[max(m.lastEnd, start-maxDistance):start])
 	before = before[bytes.LastIndexAny(before, "\n.!?")+1:]
 	if start == i-1 || !slices.ContainsFunc([]string{"login", "log in", "logged in", "sign in", "credential", "creds", "access with", "zugang", "anmelde"}, func(word string) bool {
 		return bytes.Contains(before, []byte(word))
@@ -282,27 +281,27 @@ func (m *matcher) loginPair(i int) hit {
 	return h
 }
 
-// isPlainWord reports whether a word of lower-case letters starts at p. Such a word is never a random value.
-// In prose, such a word follows most names of secrets.
+// isPlainWord reports whether the word at p consists of lower-case letters. In prose, such a word follows most names of
+// secrets. It is never a random value.
 func isPlainWord(s []byte, p int) bool {
 	end := p
-	for isLower(at(s, end)) {
+	for isLower(byteAt(s, end)) {
 		end++
 	}
-	return end > p && (at(s, end) == ' ' || at(s, end) == '\n')
+	return end > p && (byteAt(s, end) == ' ' || byteAt(s, end) == '\n')
 }
 
-// htpasswd matches the last word of htpasswd -b FILE USER PASSWORD; the options follow the blank at p.
+// htpasswd matches the password in htpasswd -b FILE USER PASSWORD. The blank before the options is at p.
 func (m *matcher) htpasswd(p int) hit {
 	const maxLen, maxOptions = 128, 8
-	s := m.s
+	s := m.text
 	option := runEnd(s, p+1, maxLen, wordByte)
-	if at(s, p+1) != '-' || bytes.IndexByte(s[p:option], 'b') < 0 {
+	if byteAt(s, p+1) != '-' || bytes.IndexByte(s[p:option], 'b') < 0 {
 		return hit{}
 	}
 	p = option
 	for range maxOptions {
-		if c := at(s, p); c != ' ' && c != '\t' || at(s, p+1) != '-' {
+		if c := byteAt(s, p); c != ' ' && c != '\t' || byteAt(s, p+1) != '-' {
 			break
 		}
 		p = runEnd(s, p+1, maxLen, wordByte)
@@ -313,22 +312,22 @@ func (m *matcher) htpasswd(p int) hit {
 	return m.value(skipMarks(s, p), passwordClass, shape{dotted: true})
 }
 
-// isNetrc reports whether the text before the name at start is a line of .netrc: machine, a host,
-// login, a user.
+// isNetrc reports whether the text before the name at start is the beginning of a line of .netrc: "machine HOST login
+// USER".
 func (m *matcher) isNetrc(start int) bool {
 	const maxDistance = 160
-	before := bytes.Fields(m.s[max(m.last, start-maxDistance):start])
+	before := bytes.Fields(m.text[max(m.lastEnd, start-maxDistance):start])
 	n := len(before)
 	return n >= 4 && bytes.HasSuffix(before[n-4], []byte("machine")) && string(before[n-2]) == "login"
 }
 
-// redisAuth matches the password of the Redis command AUTH at the start of a line or a quoted
-// text, or after the prompt: the last word of the line. The H of AUTH is at i.
+// redisAuth matches the password of the Redis command AUTH, which is the last word of the line. The command is at the
+// start of a line or of a quoted text, or after a prompt. The H of AUTH is at i.
 func (m *matcher) redisAuth(i int) hit {
 	const maxLen = 128
-	s := m.s
+	s := m.text
 	start := i - len("AUT")
-	if start < m.last || !startsWith(s, start, "AUTH ") {
+	if start < m.lastEnd || !startsWith(s, start, "AUTH ") {
 		return hit{}
 	}
 	if start > 0 && s[start-1] != '\n' && !isQuote(s[start-1]) && (start == 1 || s[start-2] != '>') {
@@ -336,10 +335,10 @@ func (m *matcher) redisAuth(i int) hit {
 	}
 	p := i + len("H ")
 	end := runEnd(s, p, maxLen, wordByte)
-	if at(s, end) == ' ' { // after the user's name
+	if byteAt(s, end) == ' ' { // after the user's name
 		p, end = end+1, runEnd(s, end+1, maxLen, wordByte)
 	}
-	if c := at(s, end); c == ' ' || c == '\t' {
+	if c := byteAt(s, end); c == ' ' || c == '\t' {
 		return hit{}
 	}
 	return m.checkValue(p, end, passwordClass, shape{})

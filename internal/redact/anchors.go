@@ -2,20 +2,20 @@ package redact
 
 import "slices"
 
-// anchor is a byte that every value of a kind contains or follows, such as the @ of an address. check
-// looks for the value around the byte. check runs only if prev accepts the byte before the anchor and
-// next the byte after: most dashes, digits and colons of ordinary text fail this test, which costs
-// three look-ups and no branch per byte. The byte 0 represents the ends of the text.
+// anchor is a byte that every value of a kind contains or follows, such as the @ of an address. check looks for the
+// value around this byte. It runs only if prev accepts the byte before the anchor, and next the byte after it. Most
+// dashes, digits and colons of ordinary text fail this test, which costs three look-ups and no branch per byte. The
+// byte 0 represents the ends of the text.
 type anchor struct {
-	name       string // anchors with the same name are one anchor: a run of digits may be one of four kinds
+	name       string // anchors with the same name are the same anchor, which may belong to several kinds
 	bytes      string
 	prev, next func(b byte) bool
 	check      func(m *matcher, i int) hit
-	vendors    bool // check finds a vendor's key without a name before the key
+	vendors    bool // check finds a vendor's key, which is recognised without a name before it
 }
 
-// prefix is the text with which a vendor's keys begin, and the form of the bytes after the text. The
-// last two bytes of the text are the anchor of the scan, so these bytes should be rare in other text.
+// prefix is the text with which a vendor's keys begin, and the form of the bytes after this text. The last two bytes of
+// the text are the anchor of the scan, so they should be rare in other text.
 type prefix struct {
 	text      string
 	bodyStart string // text that must follow the prefix; counts towards minBytes
@@ -26,22 +26,22 @@ type prefix struct {
 	kind      kind   // set by compile
 }
 
-// table holds the kinds in the form for the scan: each anchor has a bit.
+// table holds the anchors of all kinds in the form that the scan needs. Each anchor has one bit.
 type table struct {
-	self, prev, next [256]uint64 // anchors by the byte itself, the byte before and the byte after
+	here, prev, next [256]uint64 // anchors by the byte itself, the byte before and the byte after
 	checks           [64]func(m *matcher, i int) hit
 	prefixes         [][]prefix  // lists of prefixes with the same tail, the longest first
 	tails            [1024]uint8 // index in prefixes by the result of tail, 0 if none
-	personal         uint64      // anchors of personal data alone
+	personal         uint64      // anchors that only find personal data
 	vendors          uint64      // anchors of vendors' keys
-	rows             uint64      // anchor of rows, wanted only while a table is open
+	rows             uint64      // anchor of the rows of a table, used only while a table is open (heading.rowAnchor)
 }
 
 //nolint:gochecknoglobals // written once here, read only
-var standard = compile(kindTable())
+var standardTable = compile(kindTable())
 
-// compile assigns each anchor its bit. If two anchors share a byte, the earlier kind is checked
-// first.
+// compile returns the table of the kinds. If two anchors are at the same byte, the anchor of the earlier kind is
+// checked first.
 func compile(kinds [kindCount]kindRow) *table {
 	t := &table{prefixes: make([][]prefix, 1)}
 	bit := map[string]uint64{}
@@ -59,7 +59,7 @@ func compile(kinds [kindCount]kindRow) *table {
 			t.vendors |= b
 		}
 		for i := range len(a.bytes) {
-			t.self[a.bytes[i]] |= b
+			t.here[a.bytes[i]] |= b
 		}
 		for i := range 256 {
 			if a.prev(byte(i)) {
@@ -70,10 +70,10 @@ func compile(kinds [kindCount]kindRow) *table {
 			}
 		}
 	}
-	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anything, next: anyOf(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
-	add(anchor{name: "row", bytes: "\n(", prev: anything, next: anything, check: (*matcher).row}, false)
+	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anyByte, next: anyOf(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
+	add(anchor{name: "row", bytes: "\n(", prev: anyByte, next: anyByte, check: (*matcher).row}, false)
 	t.rows = bit["row"]
-	add(anchor{name: "encoded sign", bytes: "%\xc2\xe2\xe3\xef", prev: anything, next: anyOf("234567\x80\xa0\xbc\xbd"), check: (*matcher).encodedSign}, false)
+	add(anchor{name: "encoded sign", bytes: "%\xc2\xe2\xe3\xef", prev: anyByte, next: anyOf("234567\x80\xa0\xbc\xbd"), check: (*matcher).encodedSign}, false)
 	for k, row := range kinds {
 		for _, a := range row.anchors {
 			add(a, row.personal)
@@ -86,7 +86,7 @@ func compile(kinds [kindCount]kindRow) *table {
 			}
 			add(anchor{name: "a prefix up to " + lastByteName(last), bytes: string(last), prev: anyOf(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
 			p.kind = kind(k)
-			hash := tail([]byte(p.text), len(p.text)-1)
+			hash := hashTail([]byte(p.text), len(p.text)-1)
 			if t.tails[hash] == 0 {
 				t.tails[hash] = uint8(len(t.prefixes)) //nolint:gosec // some 150
 				t.prefixes = append(t.prefixes, nil)
@@ -107,15 +107,15 @@ func lastByteName(last byte) string {
 	return string(last)
 }
 
-// tail returns a hash of the three bytes up to i, as an index in table.tails.
-func tail(s []byte, i int) uint32 {
+// hashTail returns a hash of the three bytes up to and including i, which is an index in table.tails.
+func hashTail(s []byte, i int) uint32 {
 	const mix = 2654435761 // Knuth's multiplicative hash
 	return (uint32(s[i]) | uint32(s[i-1])<<8 | uint32(s[i-2])<<16) * mix >> 22
 }
 
-func anything(byte) bool { return true }
+func anyByte(byte) bool { return true }
 
-func wordBoundary(b byte) bool { return !isAlnum(b) }
+func isWordBoundary(b byte) bool { return !isAlnum(b) }
 
 func isKeyByte(b byte) bool { return classOf[b]&(tokenByte|base64Byte) != 0 }
 

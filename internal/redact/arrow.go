@@ -5,7 +5,7 @@ package redact
 // arrowValue matches the new value of password = "old" -> "new", as in Terraform plans, and the value
 // after API_TOKEN ->. The > of the arrow is at i.
 func (m *matcher) arrowValue(i int) hit {
-	if m.last == 0 || i-m.last != len(`" -`) || !isQuote(m.s[m.last]) || m.s[i-2] != ' ' {
+	if m.lastEnd == 0 || i-m.lastEnd != len(`" -`) || !isQuote(m.text[m.lastEnd]) || m.text[i-2] != ' ' {
 		return m.afterArrow(i-1, i+1)
 	}
 	return m.value(i+2, passwordClass, shape{keyed: true})
@@ -13,7 +13,7 @@ func (m *matcher) arrowValue(i int) hit {
 
 // typesetArrow matches the value after API_TOKEN → and API_TOKEN ⇒. The arrow is at i.
 func (m *matcher) typesetArrow(i int) hit {
-	if !startsWith(m.s, i, "→") && !startsWith(m.s, i, "⇒") && !startsWith(m.s, i, "➜") && !startsWith(m.s, i, "➡") {
+	if !startsWith(m.text, i, "→") && !startsWith(m.text, i, "⇒") && !startsWith(m.text, i, "➜") && !startsWith(m.text, i, "➡") {
 		return hit{}
 	}
 	return m.afterArrow(i, i+len("→"))
@@ -21,7 +21,7 @@ func (m *matcher) typesetArrow(i int) hit {
 
 // afterArrow matches the value at p after the name that ends before the arrow at i.
 func (m *matcher) afterArrow(i, p int) hit {
-	for i > m.last && m.s[i-1] == '-' {
+	for i > m.lastEnd && m.text[i-1] == '-' {
 		i--
 	}
 	end := m.runStart(i, maxBlanks, signByte)
@@ -29,9 +29,9 @@ func (m *matcher) afterArrow(i, p int) hit {
 	if start == end {
 		return hit{}
 	}
-	class := m.classOfAssigned(start, m.s[start:end], false)
+	class := m.classOfAssigned(start, m.text[start:end], false)
 	if !class.isSecret() || class == headerClass {
 		return hit{}
 	}
-	return m.value(skipMarks(m.s, p), class, shape{dotted: true})
+	return m.value(skipMarks(m.text, p), class, shape{dotted: true})
 }

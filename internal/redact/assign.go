@@ -9,7 +9,7 @@ import (
 // assignment matches the value that the sign at i assigns to the name of a secret: password=...,
 // "api_key": "...", secret := "...", <password>... and setPassword("...").
 func (m *matcher) assignment(i int) hit {
-	s := m.s
+	s := m.text
 	p := afterSign(s, i)
 	if p == 0 {
 		return hit{}
@@ -20,7 +20,7 @@ func (m *matcher) assignment(i int) hit {
 		}
 	}
 	end := m.runStart(i, maxBlanks, signByte)
-	if end == m.last || end-1 > m.last && s[end-2] < 0x80 && isLetter(s[end-1]) && !maySecretEnd(s, end) {
+	if end == m.lastEnd || end-1 > m.lastEnd && s[end-2] < 0x80 && isLetter(s[end-1]) && !maySecretNameEnd(s, end) {
 		return hit{}
 	}
 	if class := m.classOfForeignLabel(end); class != noClass {
@@ -28,7 +28,7 @@ func (m *matcher) assignment(i int) hit {
 	}
 	// PASSWORD2 is a name with a number. Most other digits before a sign are values or line numbers.
 	stem := m.runStart(end, maxName, digitByte)
-	if !maySecretEnd(s, stem) {
+	if !maySecretNameEnd(s, stem) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
@@ -38,15 +38,15 @@ func (m *matcher) assignment(i int) hit {
 	if class == noClass && len(name) == len("pass") && startsFold(name, 0, "pass") {
 		return m.passValue(start, i, p)
 	}
-	if !class.isSecret() || !m.assigns(start, i, name) || namesList(name) && !startsList(s, p) {
+	if !class.isSecret() || !m.assigns(start, i, name) || isPluralName(name) && !startsList(s, p) {
 		return hit{}
 	}
-	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && namesPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
+	if class == passwordClass && !keyed && s[i] == ':' && bytes.HasSuffix(name, []byte("Pass")) && isNameOfPass(s[skipMarks(s, p):runEnd(s, skipMarks(s, p), maxName, nameByte)]) {
 		return hit{}
 	}
 	// A shell script and XML have no variables at this position, so a plain word is a password.
 	literal := s[i] == '>' || end == i && !slices.ContainsFunc(name, isLower) &&
-		(s[i] == '=' && (at(s, p) > ' ' || isQuote(at(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
+		(s[i] == '=' && (byteAt(s, p) > ' ' || isQuote(byteAt(s, p))) || s[i] == ':' && bytes.IndexByte(name, '_') >= 0)
 	sh := shape{keyed: keyed, literal: literal, assigned: s[i] == '='}
 	if class == passwordClass && !keyed {
 		if h := m.assignedPassword(start, end, i, p, &sh); h.kind != none {
@@ -57,22 +57,22 @@ func (m *matcher) assignment(i int) hit {
 	if h.kind == none && class == basicClass && name[0] == '_' { // _auth=... of npm
 		return m.assignedValue(i, p, secretClass, sh)
 	}
-	return m.unlessName(h, name)
+	return m.unlessValueIsName(h, name)
 }
 
-// unlessName returns h, and no hit for the name itself as a value: DB_PASSWORD=DB_PASSWORD.
-func (m *matcher) unlessName(h hit, name []byte) hit {
-	if h.kind != none && bytes.Equal(m.s[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
+// unlessValueIsName returns h, or no hit if the value is the name itself, as in DB_PASSWORD=DB_PASSWORD.
+func (m *matcher) unlessValueIsName(h hit, name []byte) hit {
+	if h.kind != none && bytes.Equal(m.text[h.start:h.end], name) && !slices.ContainsFunc(name, isLower) {
 		return hit{}
 	}
 	return h
 }
 
-// afterSign returns the position after the sign of an assignment at i. 0 means that no assignment ends at i: := and ==
-// are read at their last character, and :: is no assignment.
+// afterSign returns the position after the assignment sign at i, 0 if no sign ends at i. The signs := and == are read
+// at their last character, and :: is no assignment.
 func afterSign(s []byte, i int) int {
 	p := i + 1
-	switch next := at(s, p); {
+	switch next := byteAt(s, p); {
 	case s[i] == ':' && (next == '=' || next == ':'), s[i] == '=' && next == '=':
 		return 0
 	case s[i] == '=' && next == '>':
@@ -81,11 +81,11 @@ func afterSign(s []byte, i int) int {
 	return p
 }
 
-// valueBelow matches the only word of the line below a sentence that names a password: "Please use the following
-// password to proceed:", an empty line, and the password. The colon is at i.
+// valueBelow matches a password that is alone on the line below a sentence such as "Please use the following password
+// to proceed:". An empty line may be in between. The colon is at i.
 func (m *matcher) valueBelow(i int) hit {
 	const maxLine, maxLen = 120, 128
-	s := m.s
+	s := m.text
 	p := i + 1
 	for p < len(s) && p-i <= 3 && s[p] == '\n' {
 		p++
@@ -94,7 +94,7 @@ func (m *matcher) valueBelow(i int) hit {
 	if s[i] != ':' || end == p || end < len(s) && s[end] != '\n' && s[end] != '\r' || !isRandom(s[p:end]) && !isStrong(s[p:end]) {
 		return hit{}
 	}
-	line := s[max(m.last, i-maxLine):i]
+	line := s[max(m.lastEnd, i-maxLine):i]
 	line = bytes.ToLower(line[bytes.LastIndexByte(line, '\n')+1:])
 	if !bytes.Contains(line, []byte("password")) || !bytes.Contains(line, []byte(" ")) {
 		return hit{}
@@ -102,14 +102,14 @@ func (m *matcher) valueBelow(i int) hit {
 	return m.checkValue(p, end, passwordClass, shape{})
 }
 
-// startsList reports whether a list begins at p, after blanks: [ or "- ".
+// startsList reports whether a list ("[" or "- ") begins at p, after blanks.
 func startsList(s []byte, p int) bool {
 	list := skipSpace(s[:min(len(s), p+maxBlanks)], p)
-	return at(s, list) == '[' || startsWith(s, list, "- ")
+	return byteAt(s, list) == '[' || startsWith(s, list, "- ")
 }
 
-// namesList reports whether a name is the plural name of secrets, whose value is a list.
-func namesList(name []byte) bool {
+// isPluralName reports whether a name is a plural such as tokens, whose value is a list.
+func isPluralName(name []byte) bool {
 	for _, end := range [...]string{"tokens", "secrets", "keys"} {
 		if startsFold(name, len(name)-len(end), end) {
 			return true
@@ -121,7 +121,7 @@ func namesList(name []byte) bool {
 // classOfForeignLabel returns the class of a label in another language that ends at end. Few labels reach the slow
 // comparison with the known labels.
 func (m *matcher) classOfForeignLabel(end int) keyClass {
-	s := m.s
+	s := m.text
 	foreign := false
 	switch s[end-1] {
 	case 'l':
@@ -131,18 +131,18 @@ func (m *matcher) classOfForeignLabel(end int) keyClass {
 	case 'e':
 		foreign = startsWith(s, end-len("ifre"), "ifre")
 	}
-	if !foreign && s[end-1] < 0x80 && (end-1 <= m.last || s[end-2] < 0x80) {
+	if !foreign && s[end-1] < 0x80 && (end-1 <= m.lastEnd || s[end-2] < 0x80) {
 		return noClass
 	}
-	return classOfForeign(s[m.last:end])
+	return classOfForeign(s[m.lastEnd:end])
 }
 
 // classOfForeign returns the class of a label in another language at the end of text.
 func classOfForeign(text []byte) keyClass {
 	switch {
-	case foreignPassword(text):
+	case endsInForeignPassword(text):
 		return passwordClass
-	case foreignToken(text):
+	case endsInForeignToken(text):
 		return secretClass
 	}
 	return noClass
@@ -153,12 +153,12 @@ func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 	if keyed {
 		return classOfKey(name)
 	}
-	s := m.s
+	s := m.text
 	class := classOfWord(name)
 	switch {
-	case len(name) == len("phrase") && startsFold(name, 0, "phrase") && namesSeed(s[m.last:start]):
+	case len(name) == len("phrase") && startsFold(name, 0, "phrase") && namesSeed(s[m.lastEnd:start]):
 		return seedClass
-	case len(name) == len("key") && class == bareKeyClass && precedesKey(s[m.last:start]): // api key: ...
+	case len(name) == len("key") && class == bareKeyClass && precedesKey(s[m.lastEnd:start]): // api key: ...
 		return secretClass
 	case string(name) == "key" && start > 0 && strings.IndexByte("?&", s[start-1]) >= 0: // "key" is a secret only as a parameter of a URL
 		return keyNameClass
@@ -166,15 +166,15 @@ func (m *matcher) classOfAssigned(start int, name []byte, keyed bool) keyClass {
 	return class
 }
 
-// assigns reports whether the sign at i assigns a value to the name at start. A > assigns only at the
-// end of a tag, and a bracket only after the name of a function that receives a secret.
+// assigns reports whether the sign at i assigns a value to the name at start. The sign > must end a tag, and a bracket
+// must follow the name of a function that takes a secret.
 func (m *matcher) assigns(start, i int, name []byte) bool {
-	switch m.s[i] {
+	switch m.text[i] {
 	case '>':
-		if start > 0 && m.s[start-1] == ':' { // an XML namespace
+		if start > 0 && m.text[start-1] == ':' { // an XML namespace
 			start = m.runStart(start-1, maxName, nameByte)
 		}
-		return start > 0 && m.s[start-1] == '<'
+		return start > 0 && m.text[start-1] == '<'
 	case '(':
 		return takesSecret(name)
 	}
@@ -195,17 +195,17 @@ func precedesKey(before []byte) bool {
 	return false
 }
 
-// assignedValue matches the value of a name at p, after the sign at i, or on the next line.
+// assignedValue matches the value of a name. The value is at p, after the sign at i, or on the next line.
 func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
-	s := m.s
+	s := m.text
 	p = skipMarks(s, p)
 	if class == headerClass {
 		return m.header(p, sh.keyed)
 	}
-	if class != passwordClass && s[i] != '>' && at(s, p) == '<' { // Token: <...>
+	if class != passwordClass && s[i] != '>' && byteAt(s, p) == '<' { // Token: <...>
 		p++
 	}
-	if s[i] == '>' && at(s, p) == '\n' { // <token>, then the token on its own line
+	if s[i] == '>' && byteAt(s, p) == '\n' { // <token>, then the token on its own line
 		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	}
 	if startsWith(s, p, "<![CDATA[") {
@@ -214,7 +214,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	if s[i] != ':' {
 		return m.value(p, class, sh)
 	}
-	if c := at(s, p); !sh.keyed && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
+	if c := byteAt(s, p); !sh.keyed && (isAlnum(c) || c == '&' || c == '[' || c == '*') {
 		if typed := m.valueAfterType(p); typed > 0 { // password: string = "..."
 			return m.value(typed, class, sh)
 		}
@@ -222,13 +222,13 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 	if startsWith(s, p, "!!binary ") { // a YAML tag
 		p += len("!!binary ")
 	}
-	if block := p; at(s, block) == '|' || at(s, block) == '>' { // a YAML text block
-		if block++; at(s, block) == '-' || at(s, block) == '+' {
+	if block := p; byteAt(s, block) == '|' || byteAt(s, block) == '>' { // a YAML text block
+		if block++; byteAt(s, block) == '-' || byteAt(s, block) == '+' {
 			block++
 		}
 		p = max(p, skipSpace(s[:min(len(s), block+1)], block))
 	}
-	if c := at(s, p-1); c != '\n' && at(s, p) != '\n' && at(s, p) != '\r' {
+	if c := byteAt(s, p-1); c != '\n' && byteAt(s, p) != '\n' && byteAt(s, p) != '\r' {
 		return m.value(p, class, sh)
 	}
 	p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
@@ -236,7 +236,7 @@ func (m *matcher) assignedValue(i, p int, class keyClass, sh shape) hit {
 		p += len("- ")
 	}
 	h := m.value(p, class, sh)
-	if c := at(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(bytes.TrimRight(s[h.start:h.end], "="), "=:") {
+	if c := byteAt(s, h.end); h.kind == none || !isQuote(c) && (c > ' ' || c == ' ') || bytes.ContainsAny(bytes.TrimRight(s[h.start:h.end], "="), "=:") {
 		return hit{} // the line contains more than a value
 	}
 	return h
@@ -248,17 +248,17 @@ const maxName = 40
 // maxBlanks is the maximum number of blanks between a name and its value, as in aligned tables.
 const maxBlanks = 48
 
-// skipMarks skips blanks and marks of bold or coloured text.
+// skipMarks returns the position after blanks and marks of bold or coloured text at p.
 func skipMarks(s []byte, p int) int {
 	from := p
 	for p < len(s) && p-from < maxBlanks {
 		switch {
 		case s[p] == ' ' || s[p] == '\t':
 			p++
-		case startsWith(s, p, "**") && at(s, p+2) != '*':
+		case startsWith(s, p, "**") && byteAt(s, p+2) != '*':
 			p += 2
 		case startsWith(s, p, "\x1b["):
-			for p += 2; at(s, p) == ';' || isDigit(at(s, p)); p++ {
+			for p += 2; byteAt(s, p) == ';' || isDigit(byteAt(s, p)); p++ {
 			}
 			p++
 		default:
@@ -268,17 +268,16 @@ func skipMarks(s []byte, p int) int {
 	return p
 }
 
-// takesSecret reports whether a function of the name receives a secret, like setPassword; getPassword
-// receives another argument.
+// takesSecret reports whether a function with the name takes a secret, as setPassword does and getPassword does not.
 func takesSecret(name []byte) bool {
 	call := name[bytes.LastIndexByte(name, '.')+1:]
 	return string(name) == "PASSWORD" || startsFold(call, 0, "set") || startsFold(call, 0, "with") || len(call) < len(name) && startsFold(call, 0, "pass")
 }
 
-// value matches the value at p, quoted or up to a delimiter, if the value is a secret of the class.
+// value matches the value at p if it is a secret of the class. The value is in quotes, or ends at a delimiter.
 func (m *matcher) value(p int, class keyClass, sh shape) hit {
 	const maxLen = 1024
-	s := m.s
+	s := m.text
 	if p >= len(s) {
 		return hit{}
 	}
@@ -300,7 +299,7 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 				return h
 			}
 		}
-		if p++; p < len(s) && !isAlnum(s[p]) { // an unclosed quote may close an earlier text
+		if p++; p < len(s) && !isAlnum(s[p]) { // without its closing quote, the quote at p may itself close an earlier text
 			return hit{}
 		}
 		if p == len(s) {
@@ -317,14 +316,14 @@ func (m *matcher) value(p int, class keyClass, sh shape) hit {
 
 // seedPhrase matches the seed phrase of a crypto wallet at p without quotes, up to a comment or the end of the line.
 func (m *matcher) seedPhrase(p int, sh shape) hit {
-	line, _, _ := bytes.Cut(m.s[p:lineEnd(m.s, p)], []byte(" #"))
+	line, _, _ := bytes.Cut(m.text[p:lineEnd(m.text, p)], []byte(" #"))
 	return m.checkValue(p, p+len(bytes.TrimRight(line, " \t\r.")), seedClass, sh)
 }
 
 // bareValue matches the value at p without quotes, up to a delimiter.
 func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 	const maxLen = 1024
-	s := m.s
+	s := m.text
 	end := p
 	for end < len(s) && end-p < maxLen && !endsValue(s[end]) {
 		end++
@@ -337,7 +336,7 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 			return m.checkValue(p, word, class, sh)
 		}
 	}
-	if c := at(s, end); c == '(' || c == '[' { // a call or an index, not a value
+	if c := byteAt(s, end); c == '(' || c == '[' { // a call or an index, not a value
 		return hit{}
 	}
 	for end > p && (s[end-1] == '.' || s[end-1] == ':') {
@@ -346,16 +345,16 @@ func (m *matcher) bareValue(p int, class keyClass, sh shape) hit {
 	return m.checkValue(p, end, class, sh)
 }
 
-// passwordWord returns the end of a password at p that contains punctuation of lists and queries: Kx9vq&Lm42, 0 for
-// other words. end is the position of the punctuation. A list, a query and a call have a name and = after the
-// punctuation, or no digit before the punctuation.
+// passwordWord returns the end of a password at p that contains punctuation of lists and queries, such as Kx9vq&Lm42,
+// and 0 for other words. end is the position of the punctuation. In a list, a query or a call, a name and = follow the
+// punctuation, or no digit precedes it.
 func (m *matcher) passwordWord(p, end int) int {
 	const minBase, maxLen = 4, 64
-	s := m.s
+	s := m.text
 	if bytes.IndexByte(s[m.runStart(p, maxLen, wordByte):p], '?') >= 0 { // the query of a URL
 		return 0
 	}
-	if end-p < minBase || strings.IndexByte("&),;|[]{}", at(s, end)) < 0 || !hasDigit(s[p:end]) || !isMixed(s[p:end]) {
+	if end-p < minBase || strings.IndexByte("&),;|[]{}", byteAt(s, end)) < 0 || !hasDigit(s[p:end]) || !isMixed(s[p:end]) {
 		return 0
 	}
 	word := end + 1
@@ -365,7 +364,7 @@ func (m *matcher) passwordWord(p, end int) int {
 	if word == end+1 || !isAlnum(s[end+1]) || word < len(s) && s[word] > ' ' && strings.IndexByte(".,;:!?)", s[word]) < 0 {
 		return 0
 	}
-	if after := at(s, word+1); word < len(s) && s[word] > ' ' && after > ' ' { // further punctuation inside of the word
+	if after := byteAt(s, word+1); word < len(s) && s[word] > ' ' && after > ' ' { // further punctuation inside of the word
 		return 0
 	}
 	return word
@@ -375,7 +374,7 @@ func (m *matcher) passwordWord(p, end int) int {
 // Password=two words;Encrypt=yes, Pwd={p;w} in ODBC.
 func (m *matcher) connectionValue(p int, class keyClass) hit {
 	const maxLen = 128
-	area := m.s[p:min(len(m.s), p+maxLen)]
+	area := m.text[p:min(len(m.text), p+maxLen)]
 	if area[0] == '{' {
 		if end := bytes.IndexByte(area, '}'); end > 1 && area[1] != '{' && bytes.IndexByte(area[1:end], '{') < 0 && hasDigit(area[:end]) && span(area, 0, wordByte) > end {
 			return hit{p, p + end + 1, secret}
@@ -386,7 +385,7 @@ func (m *matcher) connectionValue(p int, class keyClass) hit {
 		end = len(area)
 	}
 	inside := bytes.IndexAny(area[:end], " ,")
-	if inside < 0 || area[inside] == ' ' && at(area, end) != ';' || area[inside] == ',' && bytes.IndexByte(area[:end], ' ') >= 0 {
+	if inside < 0 || area[inside] == ' ' && byteAt(area, end) != ';' || area[inside] == ',' && bytes.IndexByte(area[:end], ' ') >= 0 {
 		return hit{}
 	}
 	return m.checkValue(p, p+end, class, shape{quoted: true, connection: true})

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// assignedPassword matches an unquoted password by its place: after a user's name, in a line of
-// settings, or generated. The name is s[start:end], the sign is at i, and the value follows at p. Without
-// a match, sh describes the context for the other checks.
+// assignedPassword matches a password by its context: after a user's name, as a passphrase, in a line of settings, or
+// as a generated word. The name is s[start:end], the sign is at i, and the value follows at p. If nothing matches, sh
+// describes the context for the other checks.
 func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
-	s := m.s
+	s := m.text
 	if start > 0 && s[start-1] == '/' {
 		if q := afterUser(s, start, p); q > 0 {
 			return m.value(q, passwordClass, shape{dotted: true})
@@ -24,9 +24,9 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 		if h := m.phrase(value, minPhrase); h.kind != none {
 			return h
 		}
-		sh.literal = sh.literal || isQuote(at(s, value))
+		sh.literal = sh.literal || isQuote(byteAt(s, value))
 	}
-	if isQuote(at(s, value)) {
+	if isQuote(byteAt(s, value)) {
 		if h := m.phrase(value+1, minQuotedPhrase); h.kind != none {
 			return h
 		}
@@ -34,10 +34,10 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 	if h := m.setting(start, end, i, p, s[start:end]); h.kind != none {
 		return h
 	}
-	tight := end == i && at(s, p) > ' ' && s[i] == '='
+	tight := end == i && byteAt(s, p) > ' ' && s[i] == '='
 	word := s[p:runEnd(s, p, maxName, nameByte)]
-	sh.dotted = tight && (sh.literal || m.isFlag(start) || numberedPart(word)) && !isReferenceOfCode(word)
-	if sh.connection = tight && m.inConnection(start); !tight || sh.connection {
+	sh.dotted = tight && (sh.literal || m.isFlag(start) || hasNumberedPart(word)) && !isReferenceOfCode(word)
+	if sh.connection = tight && m.isInConnection(start); !tight || sh.connection {
 		return hit{}
 	}
 	h := m.lineValue(p, true, true)
@@ -50,30 +50,30 @@ func (m *matcher) assignedPassword(start, end, i, p int, sh *shape) hit {
 // isFlag reports whether the name at start belongs to a flag: --password=, --set auth.password=.
 func (m *matcher) isFlag(start int) bool {
 	const maxLen = 40
-	word := m.s[m.runStart(start, maxLen, wordByte):start]
+	word := m.text[m.runStart(start, maxLen, wordByte):start]
 	if len(word) > 0 {
 		return bytes.HasPrefix(word, []byte("--"))
 	}
-	return bytes.HasSuffix(m.s[m.last:start], []byte("--set "))
+	return bytes.HasSuffix(m.text[m.lastEnd:start], []byte("--set "))
 }
 
-// passValue matches the password after the name "pass" and the sign at i. "pass" is also a result of
-// tests, so the value must look like a password.
+// passValue matches the password after the name "pass" and the sign at i. The value must look like a password, because
+// "pass" is also the result of a test.
 func (m *matcher) passValue(start, i, p int) hit {
-	s := m.s
+	s := m.text
 	if !m.assigns(start, i, s[start:start+len("pass")]) || s[i] == ':' && isUpper(s[start+1]) {
 		return hit{}
 	}
 	h := m.value(skipMarks(s, p), passwordClass, shape{dotted: bytes.HasSuffix(s[:start], []byte("in ")) || bytes.HasSuffix(s[:start], []byte("out "))})
-	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && namesPass(s[h.start:h.end]) {
+	if h.kind == none || bytes.ContainsAny(s[h.start:h.end], "_/ ") || !isMixed(s[h.start:h.end]) || s[i] == ':' && isNameOfPass(s[h.start:h.end]) {
 		return hit{}
 	}
 	return h
 }
 
-// namesPass reports whether a word names a pass of a compiler or a passed test: mem2reg,
+// isNameOfPass reports whether a word names a pass of a compiler or a passed test: mem2reg,
 // dead-code-elim2, TestFoo2.
-func namesPass(v []byte) bool {
+func isNameOfPass(v []byte) bool {
 	if startsFold(v, 0, "test") {
 		return true
 	}
@@ -85,8 +85,8 @@ func namesPass(v []byte) bool {
 	return digits == 1 && (word < len(v) || !isDigit(v[len(v)-1]) && !isDigit(v[0]) && bytes.IndexByte(v, '2') > 0)
 }
 
-// afterUser returns the position of the password after a user's name at p: ID/PW: bob / x1y2z3. The
-// name of the password is at start. 0 if none.
+// afterUser returns the position of the password after a user's name at p, as in "ID/PW: bob / x1y2z3", 0 for none. The
+// name of the password is at start.
 func afterUser(s []byte, start, p int) int {
 	const maxLen = 32
 	p = skipMarks(s, p)
@@ -96,7 +96,7 @@ func afterUser(s []byte, start, p int) int {
 	}
 	end := runEnd(s, p, maxLen, nameByte)
 	value := skipMarks(s, end)
-	if end == p || strings.IndexByte("/:,(", at(s, value)) < 0 {
+	if end == p || strings.IndexByte("/:,(", byteAt(s, value)) < 0 {
 		return 0
 	}
 	return skipMarks(s, value+1)
@@ -105,17 +105,18 @@ func afterUser(s []byte, start, p int) int {
 // setting matches the password in a tag or in a line of a settings file. The name is s[start:end], the
 // sign is at i, and the value follows at p.
 func (m *matcher) setting(start, end, i, p int, name []byte) hit {
-	if m.s[i] == '>' {
+	if m.text[i] == '>' {
 		return m.tagValue(p)
 	}
-	tight := end == i && at(m.s, p) > ' '
-	value := skipMarks(m.s, p)
-	if end < i-1 || value >= len(m.s) || isQuote(m.s[value]) || tight && m.s[i] != '=' || !m.startsLine(start, m.s[i] == ':') {
+	tight := end == i && byteAt(m.text, p) > ' '
+	value := skipMarks(m.text, p)
+	if end < i-1 || value >= len(m.text) || isQuote(m.text[value]) || tight && m.text[i] != '=' || !m.startsLine(start, m.text[i] == ':') {
 		return hit{}
 	}
 	open := tight && !slices.ContainsFunc(name, isLower) || bytes.IndexByte(name, '.') >= 0
-	// In a settings file the name starts the line; a word and a blank before the name are prose. Neither has variables.
-	literal := tight && (start == 0 || m.s[start-1] == '\n') || !tight && start > 1 && m.s[start-1] == ' ' && isAlnum(m.s[start-2])
-	oneDot := bytes.Count(m.s[value:lineEnd(m.s, value)], []byte(".")) == 1
+	// A name at the start of its line is a setting, and a word and a blank before a name are prose. Neither has
+	// variables.
+	literal := tight && (start == 0 || m.text[start-1] == '\n') || !tight && start > 1 && m.text[start-1] == ' ' && isAlnum(m.text[start-2])
+	oneDot := bytes.Count(m.text[value:lineEnd(m.text, value)], []byte(".")) == 1
 	return m.lineValue(value, open, open || literal && oneDot)
 }

@@ -5,32 +5,32 @@ import (
 	"encoding/base64"
 )
 
-// jwt matches dotted parts that start with {" in base64: three parts (signed), five parts (encrypted), or the
-// parts of a cut token.
+// jwt matches a JSON web token, which starts with {" in base64 and has three parts (signed) or five (encrypted) between
+// dots. A cut token may have fewer parts. The J of eyJ is at i.
 func (m *matcher) jwt(i int) hit {
 	const minLen = 8
 	start := i - 2
-	if start < m.last || !startsWith(m.s, start, "eyJ") || !startsWord(m.s, start) {
+	if start < m.lastEnd || !startsWith(m.text, start, "eyJ") || !startsWord(m.text, start) {
 		return hit{}
 	}
-	end := span(m.s, start, tokenByte)
-	if end-start < minLen || at(m.s, lineBreak(m.s, end)) != '.' {
+	end := span(m.text, start, tokenByte)
+	if end-start < minLen || byteAt(m.text, lineBreak(m.text, end)) != '.' {
 		return hit{}
 	}
 	for dots, wrapped := 0, false; ; {
-		next := lineBreak(m.s, end)
-		broken, dot := next > end, at(m.s, next) == '.'
+		next := lineBreak(m.text, end)
+		broken, dot := next > end, byteAt(m.text, next) == '.'
 		if dot {
 			dots++
-			after := lineBreak(m.s, next+1)
+			after := lineBreak(m.text, next+1)
 			broken, next = broken || after > next+1, after
 		}
-		stop := span(m.s, next, tokenByte)
+		stop := span(m.text, next, tokenByte)
 		if stop == next || broken && stop-next < minLen {
 			break
 		}
 		// Other text follows a signature that is complete on one line.
-		if broken && !dot && dots >= 2 && !(wrapped && isMixed(m.s[next:stop]) && at(m.s, stop) != ' ') {
+		if broken && !dot && dots >= 2 && !(wrapped && isMixed(m.text[next:stop]) && byteAt(m.text, stop) != ' ') {
 			break
 		}
 		wrapped = wrapped || broken
@@ -42,14 +42,14 @@ func (m *matcher) jwt(i int) hit {
 	return hit{start, end, jwt}
 }
 
-// lineBreak returns the position after the line end at i and the indentation of the next line; i if
-// no line ends at i. Terminals and mail wrap long tokens.
+// lineBreak returns the position after the line end at i and the indentation of the next line, or i if no line ends
+// there. The callers skip line breaks because terminals and mail programs wrap long tokens.
 func lineBreak(s []byte, i int) int {
 	j := i
-	if at(s, j) == '\r' {
+	if byteAt(s, j) == '\r' {
 		j++
 	}
-	if at(s, j) != '\n' {
+	if byteAt(s, j) != '\n' {
 		return i
 	}
 	for j < len(s) && s[j] <= ' ' && j-i < 24 {
@@ -58,51 +58,51 @@ func lineBreak(s []byte, i int) int {
 	return j
 }
 
-// dashes matches PEM private keys and flags such as --password.
-func (m *matcher) dashes(i int) hit {
-	if !startsWith(m.s, i, "--") {
+// pemOrFlag matches PEM private keys and flags such as --password.
+func (m *matcher) pemOrFlag(i int) hit {
+	if !startsWith(m.text, i, "--") {
 		return hit{}
 	}
-	if startsWith(m.s, i, "-----BEGIN ") {
+	if startsWith(m.text, i, "-----BEGIN ") {
 		return m.pem(i)
 	}
 	word := i + 2
-	end := span(m.s, word, tokenByte)
-	if sign := at(m.s, end); end == word || sign != ' ' && sign != '=' || m.s[word] == '-' {
+	end := span(m.text, word, tokenByte)
+	if sign := byteAt(m.text, end); end == word || sign != ' ' && sign != '=' || m.text[word] == '-' {
 		return hit{}
 	}
-	if name := m.s[word:end]; string(name) == "user" || string(name) == "proxy-user" {
-		return m.userPassword(skipMarks(m.s, end+1))
+	if name := m.text[word:end]; string(name) == "user" || string(name) == "proxy-user" {
+		return m.userPassword(skipMarks(m.text, end+1))
 	}
-	class := classOfWord(m.s[word:end])
-	if !class.isSecret() || m.s[end] == '=' { // the check of the anchor "name=" reads the =
+	class := classOfWord(m.text[word:end])
+	if !class.isSecret() || m.text[end] == '=' { // the check of the anchor "name=" handles an =
 		return hit{}
 	}
 	return m.value(end+1, class, shape{dotted: true})
 }
 
-// pem matches a private key from BEGIN to END, or to the end of its base64 if END is missing. A
-// header without a body is code about keys.
+// pem matches a private key from BEGIN to END, or to the end of its base64 if END is missing. A header without a body
+// does not match, because it is part of code about keys.
 func (m *matcher) pem(start int) hit {
 	const maxDistance, minLen = 1 << 15, 32
-	line := m.s[start:min(len(m.s), start+80)]
+	line := m.text[start:min(len(m.text), start+80)]
 	label := bytes.Index(line, []byte("PRIVATE KEY"))
 	header := bytes.Index(line[5:], []byte("-----"))
 	if label < 0 || header < label {
 		return hit{}
 	}
 	body := start + 5 + header + 5
-	area := m.s[body:min(len(m.s), body+maxDistance)]
+	area := m.text[body:min(len(m.text), body+maxDistance)]
 	// The search stops at the next dashes. A search for the END line of each of many headers would
 	// take quadratic time.
 	if end := bytes.Index(area, []byte("-----")); end >= minLen && startsWith(area, end, "-----END ") {
 		end += body + len("-----END ")
-		if tail := bytes.Index(m.s[end:min(len(m.s), end+80)], []byte("-----")); tail >= 0 {
+		if tail := bytes.Index(m.text[end:min(len(m.text), end+80)], []byte("-----")); tail >= 0 {
 			return hit{start, end + tail + 5, privateKey}
 		}
 		return hit{start, end, privateKey}
 	}
-	end := base64Lines(m.s, body)
+	end := base64Lines(m.text, body)
 	if end-body < minLen {
 		return hit{}
 	}
@@ -120,12 +120,12 @@ func base64Lines(s []byte, p int) int {
 // putty matches the private lines in a PuTTY key file. The L of Lines is at i.
 func (m *matcher) putty(i int) hit {
 	const header, minLen = "Private-Lines: ", 32
-	if !startsWith(m.s, i-len("Private-"), header) {
+	if !startsWith(m.text, i-len("Private-"), header) {
 		return hit{}
 	}
-	start := skipSpace(m.s, span(m.s, i-len("Private-")+len(header), digitByte))
-	end := base64Lines(m.s, start)
-	if rest := m.s[start:end]; end < len(m.s) { // without the name at the beginning of the next line
+	start := skipSpace(m.text, span(m.text, i-len("Private-")+len(header), digitByte))
+	end := base64Lines(m.text, start)
+	if rest := m.text[start:end]; end < len(m.text) { // without the name at the beginning of the next line
 		end = start + max(0, bytes.LastIndexByte(rest, '\n'))
 	}
 	if end-start < minLen {
@@ -140,59 +140,59 @@ const wrappedHeader = "LS0tLS1CRUdJTi"
 // wrappedPEM matches the base64 of a PEM private key.
 func (m *matcher) wrappedPEM(i int) hit {
 	const header = 48 // bytes of base64 that identify the content
-	if !startsWith(m.s, i, wrappedHeader) {
+	if !startsWith(m.text, i, wrappedHeader) {
 		return hit{}
 	}
-	end := span(m.s, i, base64Byte)
+	end := span(m.text, i, base64Byte)
 	if end-i < header {
 		return hit{}
 	}
-	text, err := base64.StdEncoding.DecodeString(string(m.s[i : i+header]))
+	text, err := base64.StdEncoding.DecodeString(string(m.text[i : i+header]))
 	if err != nil || !bytes.Contains(text, []byte("PRIVATE KEY")) {
 		return hit{}
 	}
 	return hit{i, end, privateKey}
 }
 
-// scheme matches the credentials after Bearer and Basic.
-func (m *matcher) scheme(i int) hit {
+// authScheme matches the credentials after Bearer and Basic.
+func (m *matcher) authScheme(i int) hit {
 	var p int
-	bearer := startsFold(m.s, i, "bearer ")
+	bearer := startsFold(m.text, i, "bearer ")
 	switch {
-	case !startsWord(m.s, i):
+	case !startsWord(m.text, i):
 		return hit{}
 	case bearer:
 		p = i + len("bearer ")
-	case startsFold(m.s, i, "basic "):
+	case startsFold(m.text, i, "basic "):
 		p = i + len("basic ")
 	default:
 		return hit{}
 	}
-	for at(m.s, p) == ' ' {
+	for byteAt(m.text, p) == ' ' {
 		p++
 	}
 	end := p
-	for end < len(m.s) && (classOf[m.s[end]]&(tokenByte|base64Byte) != 0 || m.s[end] == '.' || m.s[end] == '~') {
+	for end < len(m.text) && (classOf[m.text[end]]&(tokenByte|base64Byte) != 0 || m.text[end] == '.' || m.text[end] == '~') {
 		end++
 	}
-	for end > p && m.s[end-1] == '.' { // the dot belongs to the sentence, not to the token
+	for end > p && m.text[end-1] == '.' { // the dot belongs to the sentence, not to the token
 		end--
 	}
-	v := m.s[p:end]
+	v := m.text[p:end]
 	if bearer && (len(v) < 8 || !(isMixed(v) && (len(v) >= 16 || digitRuns(v) > 0))) {
 		return hit{}
 	}
-	if !bearer && !basicCredentials(v) {
+	if !bearer && !isBasicCredentials(v) {
 		return hit{}
 	}
 	return hit{p, end, m.vendorOf(p, end, authorization)}
 }
 
-// header matches the credentials in the header whose value starts at p: the first word that looks
-// random and, in a list of cookies, the rest of the list.
+// header matches the credentials in a header value that starts at p. These are the first word that looks random and, in
+// a list of cookies, the rest of the list.
 func (m *matcher) header(p int, keyed bool) hit {
 	const maxLen = 512
-	s := m.s
+	s := m.text
 	if p < len(s) && isQuote(s[p]) {
 		p++
 	}
@@ -224,8 +224,8 @@ func (m *matcher) header(p int, keyed bool) hit {
 	return hit{}
 }
 
-// basicCredentials reports whether v is base64 of user:password; "basic authentication" is not.
-func basicCredentials(v []byte) bool {
+// isBasicCredentials reports whether v is the base64 of user:password.
+func isBasicCredentials(v []byte) bool {
 	const maxLen = 256
 	if len(v) < 6 || len(v) > maxLen {
 		return false

@@ -2,18 +2,17 @@ package redact
 
 import "bytes"
 
-// bareSecret matches the value after the word token, key or secret without = or :, as in "the api
-// token is ..." and "ENV API_TOKEN ...". The k of token, the e of key or the c of secret is at i. The
-// value must look random.
+// bareSecret matches the value near the word token, key or secret without = or :, as in "the api token is ..." and "ENV
+// API_TOKEN ...". The value must look random. The k of token, the e of key or the c of secret is at i.
 func (m *matcher) bareSecret(i int) hit {
 	const maxLen = 24
-	s := m.s
+	s := m.text
 	word := secretWordEnd(s, i)
 	if word == 0 {
 		return hit{}
 	}
 	end := runEnd(s, i, maxLen, tokenByte)
-	known := maySecretEnd(s, end)
+	known := maySecretNameEnd(s, end)
 	if end > word {
 		if start := m.runStart(i, maxName, nameByte); !known || classOfWord(s[start:end]) == noClass {
 			return m.labelledName(start, end)
@@ -22,25 +21,25 @@ func (m *matcher) bareSecret(i int) hit {
 	if !known {
 		return hit{}
 	}
-	if c := at(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) {
+	if c := byteAt(s, end); c != ' ' && !isFieldEnd(c) && !isQuote(c) {
 		return hit{}
 	}
-	if next := at(s, end+1); at(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && next != '-' && next != 0xe2 && !isQuote(next) { // an operator, as in token := x
+	if next := byteAt(s, end+1); byteAt(s, end) == ' ' && !isAlnum(next) && next != ' ' && next != '|' && next != '-' && next != 0xe2 && !isQuote(next) { // an operator, as in token := x
 		return hit{}
 	}
 	start := m.runStart(i, maxName, nameByte)
 	class := classOfWord(s[start:end])
-	if first := m.runStart(max(m.last, start-1), maxName, alnumByte); class == bareKeyClass && first < start-1 && precedesKey(s[m.last:start]) {
+	if first := m.runStart(max(m.lastEnd, start-1), maxName, alnumByte); class == bareKeyClass && first < start-1 && precedesKey(s[m.lastEnd:start]) {
 		m.markColumn(first, end, secretClass)
 	} else {
 		m.markColumn(start, end, class)
 	}
 	if class.isSecret() && class != bareKeyClass {
-		if value := max(m.valueAfterType(end), defaultOf(s, end)); value > 0 {
+		if value := max(m.valueAfterType(end), terraformValue(s, end)); value > 0 {
 			return m.value(value, class, shape{})
 		}
 	}
-	if class == bareKeyClass && precedesKey(s[m.last:start]) {
+	if class == bareKeyClass && precedesKey(s[m.lastEnd:start]) {
 		class = secretClass
 	}
 	if h := m.secretBeforeName(start, class); h.kind != none {
@@ -49,14 +48,14 @@ func (m *matcher) bareSecret(i int) hit {
 	if h := m.comparedValue(start, end, class); h.kind != none {
 		return h
 	}
-	if c := at(s, end); c == '\n' || c == ',' || c == '|' {
+	if c := byteAt(s, end); c == '\n' || c == ',' || c == '|' {
 		m.openManifest(start, end)
 		return m.valueAlone(start, end, class)
 	}
 	return m.valueAfterBlank(start, end, class)
 }
 
-// secretWordEnd returns the end of the word token, key or secret whose k, e or c is at i. 0 means another word.
+// secretWordEnd returns the end of the word token, key or secret whose k, e or c is at i, 0 for another word.
 func secretWordEnd(s []byte, i int) int {
 	switch middle := s[i-1 : min(len(s), i+2)]; {
 	case startsFold(middle, 0, "oke"):
@@ -72,8 +71,8 @@ func secretWordEnd(s []byte, i int) int {
 // valueAfterBlank matches the value after the name s[start:end] of the class and a blank: "the api token is ...".
 func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	const maxDistance = 12
-	s := m.s
-	if at(s, end) != ' ' || !class.isSecret() || class == headerClass || class == passwordClass {
+	s := m.text
+	if byteAt(s, end) != ' ' || !class.isSecret() || class == headerClass || class == passwordClass {
 		return hit{}
 	}
 	if p := afterCipherType(s, end); p > 0 {
@@ -89,17 +88,17 @@ func (m *matcher) valueAfterBlank(start, end int, class keyClass) hit {
 	if class == bareKeyClass && !m.isKeyOfVendor(start, end) {
 		return hit{}
 	}
-	p := cell(s, end)
-	p += linkLen(s, p)
+	p := nextCell(s, end)
+	p += linkLength(s, p)
 	if p-end > maxDistance || class != basicClass && isPlainWord(s, p) {
 		return hit{}
 	}
 	return m.value(p, class, shape{})
 }
 
-// linkLen returns the length of the verb or sign between a name and its value at p; 0 if none.
-func linkLen(s []byte, p int) int {
-	switch at(s, p) {
+// linkLength returns the length of the verb or sign at p that links a name to its value, 0 for none.
+func linkLength(s []byte, p int) int {
+	switch byteAt(s, p) {
 	case 'i', 't', '=', 'a', '-', 0xe2:
 		for _, link := range [...]string{"is: ", "is ", "to ", "= ", "as ", "- ", "– ", "— "} {
 			if startsWith(s, p, link) {
@@ -110,10 +109,10 @@ func linkLen(s []byte, p int) int {
 	return 0
 }
 
-// afterWords returns the position after the colon or the last verb of "token for the webhook: ..." and "token that I
-// got was ...", for a name that ends at end. 0 if none.
+// afterWords returns the position of the value in "token for the webhook: ..." and "token that I got was ...", for a
+// name that ends at end, 0 for none.
 func (m *matcher) afterWords(end int) int {
-	s := m.s
+	s := m.text
 	p, colon := phraseEnd(s, end)
 	if colon {
 		return skipMarks(s, p+1)
@@ -142,8 +141,8 @@ func (m *matcher) afterWords(end int) int {
 // secretBeforeName matches the word before "is my token" and "as the api key", for a name of the class at start.
 func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	const maxLink, maxLen = 24, 256
-	s := m.s
-	before := s[max(m.last, start-maxLink):start]
+	s := m.text
+	before := s[max(m.lastEnd, start-maxLink):start]
 	if class != secretClass || len(before) == 0 || before[len(before)-1] != ' ' || !hasLink(before) {
 		return hit{}
 	}
@@ -153,7 +152,7 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 			continue
 		}
 		stop := start - len(before) + at
-		for stop > m.last && isQuote(s[stop-1]) {
+		for stop > m.lastEnd && isQuote(s[stop-1]) {
 			stop--
 		}
 		return m.checkValue(m.runStart(stop, maxLen, wordByte), stop, class, shape{})
@@ -161,8 +160,8 @@ func (m *matcher) secretBeforeName(start int, class keyClass) hit {
 	return hit{}
 }
 
-// hasLink reports whether a text has " is " or " as ". The function takes a fifth of the time of the search for each
-// link of secretBeforeName.
+// hasLink reports whether a text contains " is " or " as ". It takes a fifth of the time of the searches in
+// secretBeforeName, and rejects most texts.
 func hasLink(text []byte) bool {
 	for i := len(" is"); i < len(text); i++ {
 		if text[i] == ' ' && text[i-1] == 's' && (text[i-2] == 'i' || text[i-2] == 'a') && text[i-3] == ' ' {
@@ -176,19 +175,19 @@ func hasLink(text []byte) bool {
 // the same function or of toBe.
 func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	const maxLen = 256
-	s := m.s
+	s := m.text
 	if class != secretClass {
 		return hit{}
 	}
-	if c := at(s, end); c == ',' || c == ')' {
+	if c := byteAt(s, end); c == ',' || c == ')' {
 		for _, sign := range [...]string{", ", ").toBe(", ").toEqual(", ").to.equal("} {
-			if p := end + len(sign); startsWith(s, end, sign) && isQuote(at(s, p)) {
+			if p := end + len(sign); startsWith(s, end, sign) && isQuote(byteAt(s, p)) {
 				return m.value(p, class, shape{})
 			}
 		}
 	}
 	stop := start - len(`", `)
-	if stop <= m.last || !isQuote(s[stop]) || !startsWith(s, stop+1, ", ") {
+	if stop <= m.lastEnd || !isQuote(s[stop]) || !startsWith(s, stop+1, ", ") {
 		return hit{}
 	}
 	from := m.runStart(stop, maxLen, wordByte)
@@ -198,15 +197,15 @@ func (m *matcher) comparedValue(start, end int, class keyClass) hit {
 	return m.checkValue(from, stop, class, shape{quoted: true})
 }
 
-// valueAlone matches the value on the line below a name, and the value after a name in a row with two fields. The
-// name s[start:end] is alone on its line or in its field.
+// valueAlone matches the value on the line below a name, or the value after a name in a row with two fields. The name
+// s[start:end] must be alone on its line or in its field.
 func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 	const maxLabel = 24
-	s := m.s
+	s := m.text
 	if s[end] == '\n' && class == secretClass && m.isPrinted(start) {
 		return m.valueOnLine(end+1, class)
 	}
-	from := max(m.last, start-maxLabel)
+	from := max(m.lastEnd, start-maxLabel)
 	line := bytes.TrimLeft(s[from+bytes.LastIndexByte(s[from:start], '\n')+1:start], " \t#*>|-")
 	if class != secretClass || len(bytes.Trim(line, " abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ")) > 0 || s[end] == ',' && len(line) > 0 {
 		return hit{}
@@ -216,7 +215,7 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 		p = skipSpace(s[:min(len(s), p+maxBlanks)], p)
 	}
 	h := m.value(p, class, shape{})
-	if c := at(s, h.end); h.kind == none || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
+	if c := byteAt(s, h.end); h.kind == none || c != 0 && c != '\n' && c != '\r' && c != '|' && !isQuote(c) {
 		return hit{}
 	}
 	return h
@@ -226,32 +225,32 @@ func (m *matcher) valueAlone(start, end int, class keyClass) hit {
 func (m *matcher) isPrinted(start int) bool {
 	const maxLen = 64
 	path := m.runStart(start, maxLen, wordByte)
-	before := m.s[max(m.last, path-len("pass show ")):path]
+	before := m.text[max(m.lastEnd, path-len("pass show ")):path]
 	return bytes.HasSuffix(before, []byte("cat ")) || bytes.HasSuffix(before, []byte("pass show "))
 }
 
 // valueOnLine matches the value of the class that is alone on the line at p.
 func (m *matcher) valueOnLine(p int, class keyClass) hit {
 	h := m.value(p, class, shape{})
-	if c := at(m.s, h.end); h.kind == none || h.start != p || c != 0 && c != '\n' && c != '\r' {
+	if c := byteAt(m.text, h.end); h.kind == none || h.start != p || c != 0 && c != '\n' && c != '\r' {
 		return hit{}
 	}
 	return h
 }
 
-// labelledName matches the value of a name with a word after the word for a secret, such as TOKEN_STAGING=... and
-// apiKeyV2: "...". The value must look random. The name is s[start:end].
+// labelledName matches the value of the name s[start:end] in which another word follows the word for a secret, such as
+// TOKEN_STAGING=... and apiKeyV2: "...". The value must look random.
 func (m *matcher) labelledName(start, end int) hit {
-	s := m.s
+	s := m.text
 	name := s[start:end]
 	sign := end
-	if isQuote(at(s, sign)) {
+	if isQuote(byteAt(s, sign)) {
 		sign++
 	}
-	for at(s, sign) == ' ' {
+	for byteAt(s, sign) == ' ' {
 		sign++
 	}
-	if c := at(s, sign); c != '=' && c != ':' || bytes.IndexByte([]byte("=:/"), at(s, sign+1)) >= 0 {
+	if c := byteAt(s, sign); c != '=' && c != ':' || bytes.IndexByte([]byte("=:/"), byteAt(s, sign+1)) >= 0 {
 		return hit{}
 	}
 	low := bytes.ToLower(name)
@@ -276,20 +275,19 @@ func (m *matcher) labelledName(start, end int) hit {
 	return h
 }
 
-// isKeyOfVendor reports whether a word before the name "key" at start makes the name of a secret key,
-// such as Stripe key and my key. The name of a cache key or a public key is not.
+// isKeyOfVendor reports whether the word before the name "key" at start makes it the name of a secret key, as in
+// "Stripe key" and "my key", but not in "cache key" and "public key".
 func (m *matcher) isKeyOfVendor(start, end int) bool {
-	if start == m.last || m.s[start-1] != ' ' {
+	if start == m.lastEnd || m.text[start-1] != ' ' {
 		return false
 	}
 	word := m.runStart(start-1, maxName, tokenByte)
-	return word < start-1 && classOfWord(m.s[word:end]) == keyNameClass
+	return word < start-1 && classOfWord(m.text[word:end]) == keyNameClass
 }
 
-// phraseEnd returns the end of the words from p on, at most 40 bytes. colon reports that a colon and a blank
-// follow.
+// phraseEnd returns the end of the words from p on, at most 40 bytes. colon is true if a colon and a blank follow.
 func phraseEnd(s []byte, p int) (end int, colon bool) {
 	const maxLen = 40
 	end = runEnd(s, p, maxLen, phraseByte)
-	return end, at(s, end) == ':' && at(s, end+1) == ' ' && s[end-1] != ' '
+	return end, byteAt(s, end) == ':' && byteAt(s, end+1) == ' ' && s[end-1] != ' '
 }

@@ -75,7 +75,7 @@ func upper(b byte) byte {
 	return b
 }
 
-// span returns the end of the run of class bytes from i on.
+// span returns the end of the run of bytes of the class that starts at i.
 func span(s []byte, i int, class uint16) int {
 	for i < len(s) && classOf[s[i]]&class != 0 {
 		i++
@@ -83,17 +83,17 @@ func span(s []byte, i int, class uint16) int {
 	return i
 }
 
-// runStart returns the start of the run of class bytes that ends at end, at most maxLen bytes long,
-// and after the last match.
+// runStart returns the start of the run of bytes of the class that ends at end. The run has at most maxLen bytes and
+// does not reach into the last match.
 func (m *matcher) runStart(end, maxLen int, class uint16) int {
 	start := end
-	for start > m.last && end-start < maxLen && classOf[m.s[start-1]]&class != 0 {
+	for start > m.lastEnd && end-start < maxLen && classOf[m.text[start-1]]&class != 0 {
 		start--
 	}
 	return start
 }
 
-// runEnd returns the result of span, but reads at most maxLen bytes from i.
+// runEnd is like span, but reads at most maxLen bytes.
 func runEnd(s []byte, i, maxLen int, class uint16) int {
 	return span(s[:min(len(s), i+maxLen)], i, class)
 }
@@ -116,5 +116,5 @@ func startsFold(s []byte, i int, p string) bool {
 	return true
 }
 
-// startsWord reports whether no word extends to the left of i.
+// startsWord reports whether the byte before i does not belong to a word.
 func startsWord(s []byte, i int) bool { return i == 0 || !isAlnum(s[i-1]) }

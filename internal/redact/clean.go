@@ -9,18 +9,17 @@ import (
 	"github.com/dgraph-io/ristretto/v2"
 )
 
-// CleanTexts remembers which texts contain nothing to redact. Agents send the same system prompt
-// and the same rules files at the start of every session; the texts of later sessions are not
-// scanned again. An entry may be evicted at any time: the text is then scanned again. CleanTexts is
-// safe for concurrent use.
+// CleanTexts is a cache of texts that contain nothing to redact. Agents send the same system prompt and the same rules
+// files at the start of every session, and later sessions need no scan of these texts. An entry may be evicted at any
+// time. CleanTexts is safe for concurrent use.
 type CleanTexts struct {
 	cache        *ristretto.Cache[uint64, [sha256.Size]byte]
 	hits, misses atomic.Int64
 }
 
 const (
-	minCleanText  = 1 << 10 // bytes; for a shorter text the scan is faster than the look-up
-	cleanTextCost = 160     // bytes of memory of an entry: digest, keys, counters
+	minCleanText  = 1 << 10 // minimum length of a text in bytes; the scan of a shorter text is faster than the look-up
+	cleanTextCost = 160     // memory of an entry in bytes: digest, keys, counters
 )
 
 // NewCleanTexts returns a cache of about size bytes. Close ends its goroutines.
@@ -43,8 +42,8 @@ func (c *CleanTexts) Hits() int64 { return c.hits.Load() }
 // Misses returns the number of look-ups that did not find their text.
 func (c *CleanTexts) Misses() int64 { return c.misses.Load() }
 
-// digest returns the identity of a text. The whole digest is compared, so that no crafted text passes
-// for another one. A text without secrets may contain personal data: personal is part of the identity.
+// digest returns the key and the digest of a text. The whole digest is compared, so that no crafted text can take the
+// place of another one. The digest covers personal, because a text without secrets may contain personal data.
 func digest(raw []byte, personal bool) (key uint64, sum [sha256.Size]byte) {
 	sum = sha256.Sum256(raw)
 	if personal {
@@ -68,8 +67,8 @@ func (c *CleanTexts) has(key uint64, sum [sha256.Size]byte) bool {
 // UseCleanTexts makes JSONCached use the cache. The cache may serve several redactors.
 func (r *Redactor) UseCleanTexts(c *CleanTexts) { r.clean = c }
 
-// JSONCached is like JSON, for a text that other sessions are likely to send, too. The digest of a
-// text costs a third of its scan, so a text that does not repeat is better given to JSON.
+// JSONCached is like JSON, for a text that other sessions are likely to send, too. Use JSON for other texts, because
+// the digest takes a third of the time of the scan.
 func (r *Redactor) JSONCached(dst, raw []byte) []byte {
 	if r.clean == nil || len(raw) < minCleanText {
 		return r.JSON(dst, raw)

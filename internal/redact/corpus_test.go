@@ -41,7 +41,7 @@ func luhnNumber(r *rand.Rand, prefix string, n int) string {
 	d := []byte(prefix + draw(r, digits, n-len(prefix)))
 	for c := byte('0'); c <= '9'; c++ {
 		d[n-1] = c
-		if luhn(d) {
+		if hasLuhnDigit(d) {
 			break
 		}
 	}

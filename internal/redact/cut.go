@@ -5,9 +5,8 @@ import "strings"
 // maxFragment is the maximum length of the last word of a cut text.
 const maxFragment = 256
 
-// CutText is like Text, for a text that a capture or a stream has cut. If the last word may be the
-// start of a redacted value (an address without its end, the first digits of a card), the word is
-// removed.
+// CutText is like Text, for a text that was cut off at its end. If the last word may be the start of a value (an
+// address without its end, the first digits of a card), the word is redacted, too.
 func (r *Redactor) CutText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)
@@ -17,8 +16,7 @@ func (r *Redactor) CutText(s string) string {
 	return s[:start] + string(r.placeholder(nil, fragment, []byte(s[start:])))
 }
 
-// fragmentStart returns the start of the last word, or of the number that the word may belong to:
-// digits in groups.
+// fragmentStart returns the start of the last word, or of the number in groups of digits to which the word may belong.
 func fragmentStart(s string) int {
 	start := numberStart(s)
 	if word := wordStart(s, len(s)); word < start {
@@ -62,8 +60,8 @@ func wordStart(s string, end int) int {
 	return start
 }
 
-// isFragment reports whether a cut word may be part of a redacted value: a word with an @, four
-// digits, or letters and digits mixed, or with the start of a key or a phone number.
+// isFragment reports whether a cut word may be part of a value. Such a word has an @, four digits, a mix of letters and
+// digits, or the start of a key or of a phone number.
 func isFragment(w string) bool {
 	digits, letters := 0, 0
 	for i := range len(w) {

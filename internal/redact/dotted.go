@@ -10,31 +10,31 @@ import (
 // dotted matches the keys of Discord, Terraform Cloud, Airtable and Vault by the dot at i.
 func (m *matcher) dotted(i int) hit {
 	const discord, discordTime, discordMAC, terraform, terraformKey, airtable, vault, authress = 23, 6, 27, 14, 60, 17, 24, 40
-	s := m.s
+	s := m.text
 	switch {
-	case at(s, i+discordTime+1) == '.':
+	case byteAt(s, i+discordTime+1) == '.':
 		start := m.runStart(i, discord+3, tokenByte)
 		end := span(s, i+discordTime+2, tokenByte)
 		if i-start >= discord && startsWord(s, start) && span(s, i+1, tokenByte) == i+1+discordTime && end-i-discordTime-2 >= discordMAC && isMixed(s[start:i]) {
 			return hit{start, end, secret}
 		}
-	case at(s, i+1) == 'a' && startsWith(s, i+1, "atlasv1."):
+	case byteAt(s, i+1) == 'a' && startsWith(s, i+1, "atlasv1."):
 		start, end := i-terraform, span(s, i+len(".atlasv1."), urlBase64Byte)
-		if start >= m.last && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformKey {
+		if start >= m.lastEnd && m.runStart(i, terraform+1, alnumByte) == start && end-i >= terraformKey {
 			return hit{start, end, secret}
 		}
-	case at(s, i+1) == 'a' && (startsWith(s, i+1, "acc_") || startsWith(s, i+1, "acc-")): // Authress
+	case byteAt(s, i+1) == 'a' && (startsWith(s, i+1, "acc_") || startsWith(s, i+1, "acc-")): // Authress
 		start := m.runStart(i, authress, nameByte)
 		keyType, _, _ := bytes.Cut(s[start:i], []byte("_"))
 		if end := runEnd(s, i+1, authress, nameByte|base64Byte); end-i > authress && slices.Contains([]string{"sc", "ext", "scauth", "authress"}, string(keyType)) {
 			return hit{start, span(s, end, nameByte|base64Byte), secret}
 		}
 	case startsWith(s, i-airtable, "pat"):
-		if end := span(s, i+1, hexByte); end-i-1 == 64 && i-airtable >= m.last && startsWord(s, i-airtable) {
+		if end := span(s, i+1, hexByte); end-i-1 == 64 && i-airtable >= m.lastEnd && startsWord(s, i-airtable) {
 			return hit{i - airtable, end, secret}
 		}
-	case s[i-1] == 's' && startsWord(s, i-1) && i > m.last:
-		if end := runEnd(s, i+1, vault+1, alnumByte); end-i-1 == vault && isRandom(s[i+1:end]) && at(s, end) != '(' && at(s, end) != '.' {
+	case s[i-1] == 's' && startsWord(s, i-1) && i > m.lastEnd:
+		if end := runEnd(s, i+1, vault+1, alnumByte); end-i-1 == vault && isRandom(s[i+1:end]) && byteAt(s, end) != '(' && byteAt(s, end) != '.' {
 			return hit{i - 1, end, secret}
 		}
 	}
@@ -44,8 +44,8 @@ func (m *matcher) dotted(i int) hit {
 // botToken matches the number and the key of a Telegram bot around the colon at i.
 func (m *matcher) botToken(i int) hit {
 	const minLen, maxLen, key = 6, 16, 32
-	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.s, i+1, 2*key, tokenByte)
-	if n := i - start; n < minLen || n > maxLen || !startsWord(m.s, start) && !(startsWith(m.s, start-3, "bot") && startsWord(m.s, start-3)) || end-i-1 < key || !isMixed(m.s[i+1:end]) {
+	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.text, i+1, 2*key, tokenByte)
+	if n := i - start; n < minLen || n > maxLen || !startsWord(m.text, start) && !(startsWith(m.text, start-3, "bot") && startsWord(m.text, start-3)) || end-i-1 < key || !isMixed(m.text[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, secret}
@@ -54,8 +54,8 @@ func (m *matcher) botToken(i int) hit {
 // appToken matches the number and the secret of a Facebook app around the sign at i.
 func (m *matcher) appToken(i int) hit {
 	const minLen, maxLen, minKey, maxKey = 15, 16, 27, 40
-	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.s, i+1, maxKey+1, tokenByte)
-	if n := i - start; n < minLen || n > maxLen || !startsWord(m.s, start) || end-i-1 < minKey || end-i-1 > maxKey || !isMixed(m.s[i+1:end]) {
+	start, end := m.runStart(i, maxLen+1, digitByte), runEnd(m.text, i+1, maxKey+1, tokenByte)
+	if n := i - start; n < minLen || n > maxLen || !startsWord(m.text, start) || end-i-1 < minKey || end-i-1 > maxKey || !isMixed(m.text[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, secret}
@@ -65,21 +65,21 @@ func (m *matcher) appToken(i int) hit {
 // s, the last k or the L of the suffix is at i.
 func (m *matcher) suffixed(i int) hit {
 	const mailchimp, maxmind, newRelic = 32, 36, 36
-	s := m.s
+	s := m.text
 	switch {
 	case startsWith(s, i-2, "-us"):
 		start, end := m.runStart(i-2, mailchimp+1, hexByte), span(s, i+1, digitByte)
-		if i-2-start == mailchimp && startsWord(s, start) && end-i <= 3 && !isAlnum(at(s, end)) {
+		if i-2-start == mailchimp && startsWord(s, start) && end-i <= 3 && !isAlnum(byteAt(s, end)) {
 			return hit{start, end, secret}
 		}
 	case startsWith(s, i-3, "_mmk"):
 		start := m.runStart(i-3, maxmind+1, tokenByte)
-		if i-3-start == maxmind && startsWord(s, start) && !isAlnum(at(s, i+1)) {
+		if i-3-start == maxmind && startsWord(s, start) && !isAlnum(byteAt(s, i+1)) {
 			return hit{start, i + 1, secret}
 		}
 	case startsWith(s, i-3, "NRAL"):
 		start := m.runStart(i-3, newRelic+1, alnumByte)
-		if i-3-start == newRelic && startsWord(s, start) && !isAlnum(at(s, i+1)) {
+		if i-3-start == newRelic && startsWord(s, start) && !isAlnum(byteAt(s, i+1)) {
 			return hit{start, i + 1, secret}
 		}
 	}

@@ -41,18 +41,18 @@ var shortFlags = []shortFlag{
 // passwordFlag matches the password after the flag at i: a one-letter flag of a program that precedes
 // the flag in the same command, or a flag with the name of a secret.
 func (m *matcher) passwordFlag(i int) hit {
-	letter, p := m.s[i+1], i+2
-	attached := at(m.s, p) > ' '
+	letter, p := m.text[i+1], i+2
+	attached := byteAt(m.text, p) > ' '
 	before := m.command(i)
 	for _, f := range shortFlags {
 		if f.letter != letter || attached && !f.attached || !attached && !f.separate || !bytes.Contains(before, []byte(f.program)) {
 			continue
 		}
-		return m.value(skipMarks(m.s, p), passwordClass, shape{dotted: true})
+		return m.value(skipMarks(m.text, p), passwordClass, shape{dotted: true})
 	}
-	end := span(m.s[:min(len(m.s), i+maxBlanks)], i+1, tokenByte)
-	if class := classOfWord(m.s[i+1 : end]); class.isSecret() && at(m.s, end) == ' ' { // -storepass
-		return m.value(skipMarks(m.s, end), class, shape{dotted: true})
+	end := span(m.text[:min(len(m.text), i+maxBlanks)], i+1, tokenByte)
+	if class := classOfWord(m.text[i+1 : end]); class.isSecret() && byteAt(m.text, end) == ' ' { // -storepass
+		return m.value(skipMarks(m.text, end), class, shape{dotted: true})
 	}
 	return hit{}
 }
@@ -61,7 +61,7 @@ func (m *matcher) passwordFlag(i int) hit {
 // doctl auth init -t ... The g of login or the u of auth is at i.
 func (m *matcher) loginKey(i int) hit {
 	const maxLen = 512
-	s := m.s
+	s := m.text
 	p := 0
 	switch {
 	case startsWith(s, i-len("lo"), "login "):
@@ -74,7 +74,7 @@ func (m *matcher) loginKey(i int) hit {
 	if startsWith(s, p, "init ") {
 		p += len("init ")
 	}
-	if at(s, p) == '-' && at(s, p+2) == ' ' {
+	if byteAt(s, p) == '-' && byteAt(s, p+2) == ' ' {
 		p += len("-t ")
 	}
 	end := runEnd(s, p, maxLen, wordByte)
@@ -87,11 +87,11 @@ func (m *matcher) loginKey(i int) hit {
 // secureString matches the argument of PowerShell's ConvertTo-SecureString; i is at the dash.
 func (m *matcher) secureString(i int) hit {
 	const command = "-SecureString "
-	if !startsWith(m.s, i, command) {
+	if !startsWith(m.text, i, command) {
 		return hit{}
 	}
 	p := i + len(command)
-	if startsWith(m.s, p, "-String ") {
+	if startsWith(m.text, p, "-String ") {
 		p += len("-String ")
 	}
 	return m.value(p, passwordClass, shape{})
@@ -100,15 +100,15 @@ func (m *matcher) secureString(i int) hit {
 // command returns the start of the shell command around i, up to i and at most 96 bytes long.
 func (m *matcher) command(i int) []byte {
 	const maxDistance = 96
-	before := m.s[max(m.last, i-maxDistance):i]
+	before := m.text[max(m.lastEnd, i-maxDistance):i]
 	return before[bytes.LastIndexAny(before, "\n;|&")+1:]
 }
 
 // pipedPassword matches the text that echo writes into the pipe at i if the next program reads a password;
 // chpasswd reads the user's name first.
 func (m *matcher) pipedPassword(i int) hit {
-	users := startsWith(m.s, i, "| chpasswd") || startsWith(m.s, i, "| sudo chpasswd")
-	if !users && !startsWith(m.s, i, "| sudo -S") && !startsWith(m.s, i, "| docker login") && !startsWith(m.s, i, "| podman login") {
+	users := startsWith(m.text, i, "| chpasswd") || startsWith(m.text, i, "| sudo chpasswd")
+	if !users && !startsWith(m.text, i, "| sudo -S") && !startsWith(m.text, i, "| docker login") && !startsWith(m.text, i, "| podman login") {
 		return hit{}
 	}
 	line := m.command(i)
@@ -118,8 +118,8 @@ func (m *matcher) pipedPassword(i int) hit {
 	}
 	p := i - len(line) + echo + len("echo ")
 	if users {
-		end := p + len(bytes.TrimRight(m.s[p:i], quotesAndBlanks))
-		return m.checkValue(p+bytes.IndexByte(m.s[p:end], ':')+1, end, passwordClass, shape{literal: true, dotted: true})
+		end := p + len(bytes.TrimRight(m.text[p:i], quotesAndBlanks))
+		return m.checkValue(p+bytes.IndexByte(m.text[p:end], ':')+1, end, passwordClass, shape{literal: true, dotted: true})
 	}
 	return m.value(p, passwordClass, shape{literal: true, dotted: true})
 }

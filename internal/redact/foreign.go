@@ -7,9 +7,9 @@ import (
 
 // The checks of this file find words for "password", "token" and "phone" in languages other than English.
 
-// foreignPassword reports whether a text ends in a word for "password" in a language with letters
+// endsInForeignPassword reports whether a text ends in a word for "password" in a language with letters
 // beyond ASCII.
-func foreignPassword(s []byte) bool {
+func endsInForeignPassword(s []byte) bool {
 	for _, word := range [...]string{
 		"пароль", "Пароль", "密码", "密碼", "口令", "パスワード", "비밀번호", "비번", "암호", "패스워드", "contraseña", "Contraseña", "hasło", "Hasło", "şifre", "Şifre", "mật khẩu", "Mật khẩu", "รหัสผ่าน", "كلمة المرور", "كلمة السر", "סיסמה", "סיסמא", "jelszó", "Jelszó", "κωδικός", "Κωδικός", "पासवर्ड",
 		"WLAN-Schlüssel", "WPA-Schlüssel", "Netzwerkschlüssel",
@@ -21,9 +21,9 @@ func foreignPassword(s []byte) bool {
 	return false
 }
 
-// foreignToken reports whether a text ends in a word for "token", "access key" or "API key" in another
-// language. The word for "key" alone is also a cache key or a column.
-func foreignToken(s []byte) bool {
+// endsInForeignToken reports whether a text ends in a word for "token", "access key" or "API key" in another language.
+// The word for "key" alone does not count, because it may be a cache key or a column.
+func endsInForeignToken(s []byte) bool {
 	for _, word := range [...]string{
 		"令牌", "密钥", "密鑰", "秘钥", "金鑰", "トークン", "APIキー", "API キー", "シークレット", "アクセスキー", "秘密鍵", "토큰", "API 키", "API키", "비밀키", "токен", "Токен", "API-ключ", "API ключ", "ключ API", "секретный ключ", "ключ доступа",
 		"私钥", "私鑰", "シークレットキー", "jeton d'accès",
@@ -36,8 +36,7 @@ func foreignToken(s []byte) bool {
 	return false
 }
 
-// linkWords are the words that link the word for "password" or "API key" to its value, each with the position
-// of the anchor byte in the link and with the ends of the words before the link.
+// linkWords lists the words that link a word for "password" or "API key" to its value.
 //
 //nolint:gochecknoglobals // read only
 var linkWords = []linkWord{
@@ -54,10 +53,11 @@ var linkWords = []linkWord{
 	{"는", 2, []linkedName{{"비밀번호", passwordClass}}},
 }
 
+// linkWord is a word that links the name of a secret to its value.
 type linkWord struct {
 	link   string
-	anchor int
-	names  []linkedName
+	anchor int          // index of the anchor byte in link
+	names  []linkedName // names of secrets that may precede the link
 }
 
 // linkWordsAt holds linkWords by the anchor byte.
@@ -80,13 +80,13 @@ type linkedName struct {
 // foreignLink matches the value after the word for "password" or "API key" and a verb: le mot de passe est
 // ... The anchor byte of the verb is at i.
 func (m *matcher) foreignLink(i int) hit {
-	s := m.s
+	s := m.text
 	for _, l := range linkWordsAt[s[i]] {
 		start := i - l.anchor
-		if start < m.last || !startsWith(s, start, l.link) {
+		if start < m.lastEnd || !startsWith(s, start, l.link) {
 			continue
 		}
-		before := bytes.TrimRight(s[m.last:start], " ")
+		before := bytes.TrimRight(s[m.lastEnd:start], " ")
 		for _, name := range l.names {
 			if bytes.HasSuffix(before, []byte(name.end)) || hasPurpose(before, name.end) {
 				return m.valueAfterLink(skipMarks(s, start+len(l.link)), name.class)
@@ -96,7 +96,7 @@ func (m *matcher) foreignLink(i int) hit {
 	return hit{}
 }
 
-// prepositions begin the words between the word for a secret and the verb: le mot de passe de la base est.
+// prepositions lists the words that may follow the word for a secret before the verb: le mot de passe de la base est.
 //
 //nolint:gochecknoglobals // read only
 var prepositions = []string{
@@ -119,8 +119,8 @@ func hasPurpose(text []byte, name string) bool {
 // valueAfterLink matches the value of the class at p, in quotes or up to a blank.
 func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 	const maxLen = 64
-	s := m.s
-	if isQuote(at(s, p)) {
+	s := m.text
+	if isQuote(byteAt(s, p)) {
 		return m.value(p, class, shape{})
 	}
 	end := p
@@ -138,14 +138,14 @@ func (m *matcher) valueAfterLink(p int, class keyClass) hit {
 func (m *matcher) isForeignPhoneLabel(start int) bool {
 	const window = 32
 	from, foreign := start, false
-	for from > max(m.last, start-window) && m.s[from-1] != '\n' {
+	for from > max(m.lastEnd, start-window) && m.text[from-1] != '\n' {
 		from--
-		foreign = foreign || m.s[from] >= 0x80
+		foreign = foreign || m.text[from] >= 0x80
 	}
 	if !foreign {
 		return false
 	}
-	before := m.s[from:start]
+	before := m.text[from:start]
 	for _, word := range [...]string{"电话", "電話", "拨打", "致电", "手机", "手機", "携帯", "携带", "전화", "휴대폰", "핸드폰", "연락처", "連絡先", "☎", "📞", "📱", "елефон", "тел", "Тел", "обильный", "τηλ", "Τηλ", "هاتف", "טלפון", "โทร", "फ़ोन"} {
 		if bytes.Contains(before, []byte(word)) {
 			return true

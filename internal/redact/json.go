@@ -2,9 +2,9 @@ package redact
 
 import "bytes"
 
-// JSON redacts the JSON text raw: strings and keys, also in JSON that is quoted in a string, and unquoted numbers that
-// are payment cards or have a key such as phone or card. Valid JSON stays valid. If JSON finds nothing, the result is
-// raw and dst is unchanged. Otherwise JSON writes the result to dst[:0], which must not overlap raw.
+// JSON redacts the strings and keys of the JSON text raw, also in JSON that is quoted in a string. It also redacts
+// unquoted numbers that are payment cards, or have a key such as phone. Valid JSON stays valid. If nothing is found,
+// the result is raw, and dst is unchanged. Otherwise the result is written to dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
 	var key []byte         // key of the next value
@@ -28,10 +28,10 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		}
 		end := stringEnd(raw, start)
 		i = end + 1
-		if colon := skipSpace(raw, i); at(raw, colon) == ':' {
+		if colon := skipSpace(raw, i); byteAt(raw, colon) == ':' {
 			key = raw[start:end]
 			i = colon + 1
-			if next := skipSpace(raw, i); at(raw, next) == '{' || at(raw, next) == '[' {
+			if next := skipSpace(raw, i); byteAt(raw, next) == '{' || byteAt(raw, next) == '[' {
 				openClass, key = classOfKey(key), nil // the key describes a container, not the strings in the container
 			}
 			r.redactString(&w, start, end, noClass)
@@ -44,8 +44,8 @@ func (r *Redactor) JSON(dst, raw []byte) []byte {
 		if named := max(pairClass, openClass); bytes.EqualFold(key, []byte("value")) && !isProse(named, raw[start:end]) {
 			class = named
 		}
-		// ["X-Api-Key", "..."]: the first text is the name of the second.
-		if listClass.isSecret() && string(gap) == "," && at(raw, skipSpace(raw, i)) == ']' && (listClass != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
+		// In ["X-Api-Key", "..."], the first string is the name of the second.
+		if listClass.isSecret() && string(gap) == "," && byteAt(raw, skipSpace(raw, i)) == ']' && (listClass != passwordClass || isPassword(raw[start:end], shape{quoted: true})) {
 			class = listClass
 		}
 		if listClass = noClass; key == nil && bytes.HasSuffix(gap, []byte("[")) {
@@ -72,9 +72,9 @@ func trimGap(gap []byte) []byte {
 	return gap
 }
 
-// redactString redacts src[start:end], a string without its quotes.
+// redactString redacts src[start:end], the inside of a string. class is the class of the string's key.
 func (r *Redactor) redactString(w *splicer, start, end int, class keyClass) {
-	const minLen = 6 // a@b.io; a keyed value may be shorter
+	const minLen = 6 // length of the shortest value, a@b.io; a value with a key may be shorter
 	if end-start < minLen && class == noClass {
 		return
 	}
@@ -93,7 +93,7 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 			continue
 		}
 		end := span(w.src[:to], i, digitByte)
-		c := at(w.src, end)
+		c := byteAt(w.src, end)
 		whole := c != '.' && c != 'e' && c != 'E'
 		if whole && end-i >= minLen && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {
 			class := noClass
@@ -117,13 +117,13 @@ func (r *Redactor) redactNumbers(w *splicer, from, to int, key []byte) {
 // splicer replaces spans of src in a copy. Without a replacement the result is src, not a copy.
 type splicer struct {
 	dst, src []byte
-	copied   int
+	copiedTo int
 	changed  bool
 }
 
-// replace puts text, in quotes if quoted is true, in place of src[start:end].
+// replace replaces src[start:end] by text, which is put in quotes if quoted is true.
 func (w *splicer) replace(start, end int, text []byte, quoted bool) {
-	w.dst = append(w.dst, w.src[w.copied:start]...)
+	w.dst = append(w.dst, w.src[w.copiedTo:start]...)
 	if quoted {
 		w.dst = append(w.dst, '"')
 	}
@@ -131,14 +131,14 @@ func (w *splicer) replace(start, end int, text []byte, quoted bool) {
 	if quoted {
 		w.dst = append(w.dst, '"')
 	}
-	w.copied, w.changed = end, true
+	w.copiedTo, w.changed = end, true
 }
 
 func (w *splicer) result() []byte {
 	if !w.changed {
 		return w.src
 	}
-	return append(w.dst, w.src[w.copied:]...)
+	return append(w.dst, w.src[w.copiedTo:]...)
 }
 
 // stringEnd returns the index of the quote that closes the string starting at i, or len(raw).

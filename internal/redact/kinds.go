@@ -37,12 +37,11 @@ const (
 	kindCount // number of kinds
 )
 
-// kindRow describes a kind of redacted values: the name in placeholders, counts and metrics, the
-// anchors, and examples.
+// kindRow describes a kind of values that are redacted.
 type kindRow struct {
-	name        string
+	name        string // name in placeholders, counts and metrics
 	description string // text for the documentation
-	personal    bool   // replaced only by a Redactor of personal data; see New
+	personal    bool   // only a Redactor of personal data replaces the values; see New
 	examples    []example
 	anchors     []anchor
 	prefixes    []prefix
@@ -76,19 +75,19 @@ func kindTable() [kindCount]kindRow {
 	return t
 }
 
-// personalData adds the rows of personal data, before all other rows: the colon of an IP address must
-// be checked before the colon of an assignment.
+// personalData adds the rows of personal data. Their anchors are checked before those of all other rows, because the
+// colon of an IP address must be checked before the colon of an assignment.
 func personalData(t *[kindCount]kindRow) {
 	// Four kinds share the anchor of a run of digits, so that the run is read once.
-	run := anchor{name: "digits", bytes: digits, prev: wordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
+	run := anchor{name: "digits", bytes: digits, prev: isWordBoundary, next: anyOf(digits + ".-/ "), check: (*matcher).digits}
 	local := func(b byte) bool { return classOf[b]&localByte != 0 }
 	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
 	t[email] = kindRow{name: "email", description: "an address with a domain", personal: true, anchors: []anchor{
 		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
 	}, examples: emailExamples()}
 	t[phone] = kindRow{name: "phone", description: "a number with `+`, in North American shape, or after a word such as `phone`", personal: true, anchors: []anchor{
-		{name: "+", bytes: "+", prev: wordBoundary, next: anyOf(digits[1:]), check: (*matcher).phone},
-		{name: "(", bytes: "(", prev: wordBoundary, next: isDigit, check: (*matcher).phone},
+		{name: "+", bytes: "+", prev: isWordBoundary, next: anyOf(digits[1:]), check: (*matcher).phone},
+		{name: "(", bytes: "(", prev: isWordBoundary, next: isDigit, check: (*matcher).phone},
 		run,
 	}, examples: phoneExamples()}
 	t[card] = kindRow{name: "card", description: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
@@ -108,7 +107,7 @@ func personalData(t *[kindCount]kindRow) {
 	}}
 	t[ip] = kindRow{name: "ip", description: "an address, version 4 or 6; no loopback, mask or version number", personal: true, anchors: []anchor{
 		{
-			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return wordBoundary(b) || isHex(b) },
+			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return isWordBoundary(b) || isHex(b) },
 			next: func(b byte) bool { return b == ':' || isHex(b) }, check: (*matcher).ipv6,
 		}, run,
 	}, examples: ipExamples()}
@@ -169,7 +168,7 @@ func vendors(t *[kindCount]kindRow) {
 	t[awsKey] = kindRow{name: "aws_key", description: "20 capitals and digits from `AKIA`, `ASIA`, `ABIA`, `ACCA` or `A3T`; the value of a secret access key or session token", examples: []example{
 		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
 		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
-	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: wordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, vendors: true}}}
+	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: isWordBoundary, next: anyOf("KSBC3"), check: (*matcher).awsID, vendors: true}}}
 	t[githubToken] = kindRow{name: "github_token", description: "`ghp_` and related prefixes, `github_pat_`", examples: []example{
 		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, minBytes: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
@@ -211,10 +210,10 @@ func moreVendors(t *[kindCount]kindRow) {
 	}, prefixes: allOf(prefix{class: alnumByte, minBytes: 20}, "hf_", "api_org_")}
 	t[sendgridKey] = kindRow{name: "sendgrid_key", description: "`SG.` and two parts of 16 bytes", examples: []example{
 		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
-	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: wordBoundary, next: anyOf("G"), check: (*matcher).sendgrid, vendors: true}}}
+	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: isWordBoundary, next: anyOf("G"), check: (*matcher).sendgrid, vendors: true}}}
 	t[twilioKey] = kindRow{name: "twilio_key", description: "`AC` or `SK` and 32 hex digits", examples: []example{
 		{"sid " + "AC" + hex32, "sid [REDACTED:twilio_key:1]"},
-	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: wordBoundary, next: anyOf("CK"), check: (*matcher).twilio, vendors: true}}}
+	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: isWordBoundary, next: anyOf("CK"), check: (*matcher).twilio, vendors: true}}}
 }
 
 // authority returns the anchor "://" of a URL.
@@ -224,7 +223,7 @@ func authority() anchor {
 
 // dashed returns the anchor of two dashes: a flag, or a PEM block.
 func dashed() anchor {
-	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return wordBoundary(b) && b != '-' }, next: anyOf("-"), check: (*matcher).dashes}
+	return anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return isWordBoundary(b) && b != '-' }, next: anyOf("-"), check: (*matcher).pemOrFlag}
 }
 
 func headers(t *[kindCount]kindRow) {
@@ -240,7 +239,7 @@ func headers(t *[kindCount]kindRow) {
 		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
 	}, anchors: []anchor{
 		dashed(),
-		{name: "LS0t", bytes: "L", prev: wordBoundary, next: anyOf("S"), check: (*matcher).wrappedPEM},
+		{name: "LS0t", bytes: "L", prev: isWordBoundary, next: anyOf("S"), check: (*matcher).wrappedPEM},
 		{name: "Private-Lines", bytes: "L", prev: anyOf("-"), next: anyOf("i"), check: (*matcher).putty},
 	}}
 	t[authorization] = kindRow{name: "authorization", description: "the value after Bearer, or after Basic or `auth` if the value decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
@@ -250,7 +249,7 @@ func headers(t *[kindCount]kindRow) {
 		{`{"auth":"dXNlcjpwYXNzd29yZA=="}`, `{"auth":"[REDACTED:authorization:1]"}`},
 		{"Authorization: Bearer $TOKEN", ""},
 		{"Basic authentication is", ""},
-	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: wordBoundary, next: anyOf("eEaA"), check: (*matcher).scheme}}}
+	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: isWordBoundary, next: anyOf("eEaA"), check: (*matcher).authScheme}}}
 }
 
 func others(t *[kindCount]kindRow) {
@@ -267,7 +266,7 @@ func others(t *[kindCount]kindRow) {
 		{"docker run -u 1000:1000 x; su -u bob:correcthorse", ""},
 	}, anchors: []anchor{
 		authority(), dashed(),
-		{name: "-u", bytes: "-", prev: wordBoundary, next: anyOf("u"), check: (*matcher).userFlag},
+		{name: "-u", bytes: "-", prev: isWordBoundary, next: anyOf("u"), check: (*matcher).userFlag},
 		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: func(b byte) bool { return isAlnum(b) || b == '/' }, check: (*matcher).dataSource},
 	}}
 	t[secret] = kindRow{
@@ -282,25 +281,25 @@ func others(t *[kindCount]kindRow) {
 			{name: "→", bytes: "\xe2", prev: beforeSign, next: anyOf("\x86\x87\x9e"), check: (*matcher).typesetArrow},
 			{name: "login key", bytes: "gu", prev: anyOf("oa"), next: anyOf("it"), check: (*matcher).loginKey},
 			{name: "user / password", bytes: "/", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).loginPair},
-			{name: "name (remark):", bytes: ":-", prev: anyOf(" )"), next: anyOf(" "), check: (*matcher).remarked},
+			{name: "name (remark):", bytes: ":-", prev: anyOf(" )"), next: anyOf(" "), check: (*matcher).valueAfterRemark},
 			{name: "password", bytes: "sS", prev: anyOf("sS"), next: anyOf("wWpPcC_kK ,;|\t\r\n"), check: (*matcher).bareName},
-			{name: "pwd", bytes: "wW", prev: anyOf("pP"), next: func(b byte) bool { return b == 'd' || b == 'D' || wordBoundary(b) }, check: (*matcher).bareName},
+			{name: "pwd", bytes: "wW", prev: anyOf("pP"), next: func(b byte) bool { return b == 'd' || b == 'D' || isWordBoundary(b) }, check: (*matcher).bareName},
 			{name: "token, key, secret", bytes: "kKeEcC", prev: anyOf("oOkKeE"), next: anyOf("eEyYrR"), check: (*matcher).bareSecret},
 			{name: "identified by", bytes: "yY", prev: anyOf("bB"), next: anyOf(" "), check: (*matcher).identifiedBy},
 			{name: "host:port", bytes: ":", prev: isAlnum, next: anyOf(digits + "*"), check: (*matcher).passFile},
-			{name: "name, value", bytes: "vV", prev: wordBoundary, next: anyOf("aA"), check: (*matcher).pair},
+			{name: "name, value", bytes: "vV", prev: isWordBoundary, next: anyOf("aA"), check: (*matcher).valueOfPair},
 			{name: "-p, -a", bytes: "-", prev: anyOf(" "), next: anyOf("paPwksdNKb"), check: (*matcher).passwordFlag},
 			{name: "| chpasswd", bytes: "|", prev: anyOf(" "), next: anyOf(" "), check: (*matcher).pipedPassword},
 			{name: "AUTH", bytes: "H", prev: anyOf("T"), next: anyOf(" "), check: (*matcher).redisAuth},
-			{name: "<string>, <entry key=name>", bytes: ">", prev: func(b byte) bool { return b == 'g' || isQuote(b) }, next: isKeyByte, check: (*matcher).entry},
+			{name: "<string>, <entry key=name>", bytes: ">", prev: func(b byte) bool { return b == 'g' || isQuote(b) }, next: isKeyByte, check: (*matcher).valueOfEntry},
 			{name: "is, in European languages", bytes: "ei\xc3", prev: anyOf(" "), next: anyOf("s\xa8\xa9"), check: (*matcher).foreignLink},
-			{name: "lautet; is, in Asian languages", bytes: "u\xaf\x94\xba", prev: anyOf("a\x98\x81\x8a\xb8"), next: anything, check: (*matcher).foreignLink},
+			{name: "lautet; is, in Asian languages", bytes: "u\xaf\x94\xba", prev: anyOf("a\x98\x81\x8a\xb8"), next: anyByte, check: (*matcher).foreignLink},
 			{name: "SecureString", bytes: "-", prev: anyOf("o"), next: anyOf("S"), check: (*matcher).secureString},
 			dashed(),
 			{name: "part.part", bytes: ".", prev: isAlnum, next: isAlnum, check: (*matcher).dotted, vendors: true},
 			{name: "bot:key", bytes: ":", prev: isDigit, next: anyOf("A"), check: (*matcher).botToken, vendors: true},
 			{name: "app|secret", bytes: "|%", prev: isDigit, next: isAlnum, check: (*matcher).appToken, vendors: true},
-			{name: "-us12, _mmk, NRAL", bytes: "skL", prev: anyOf("umA"), next: func(b byte) bool { return isDigit(b) || wordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
+			{name: "-us12, _mmk, NRAL", bytes: "skL", prev: anyOf("umA"), next: func(b byte) bool { return isDigit(b) || isWordBoundary(b) }, check: (*matcher).suffixed, vendors: true},
 		},
 		prefixes: furtherPrefixes(),
 	}
@@ -372,7 +371,7 @@ func secretExamples() []example {
 	}
 }
 
-// allOf returns prefixes that differ in their text alone.
+// allOf returns copies of like with the given texts.
 func allOf(like prefix, texts ...string) []prefix {
 	out := make([]prefix, len(texts))
 	for i, text := range texts {

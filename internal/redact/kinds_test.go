@@ -51,7 +51,7 @@ func TestEveryAnchorAndPrefixIsNeeded(t *testing.T) {
 		less := compile(rows)
 		return slices.ContainsFunc(texts, func(x example) bool {
 			r := New(true)
-			r.m.t = less
+			r.m.table = less
 			return r.Text(x.in) != x.want()
 		})
 	}

@@ -9,11 +9,11 @@ import (
 // The checks of this file find values in lines of .env, properties and YAML files, in connection
 // strings, and in tags, where punctuation and blanks belong to the value.
 
-// startsLine reports whether the name at start is the first of its line, as in settings. Words may
-// precede a name with a colon.
+// startsLine reports whether the name at start is the first name on its line, as in settings. If colon is true, because
+// a colon follows the name, words may precede it.
 func (m *matcher) startsLine(start int, colon bool) bool {
 	const maxLen = 24
-	s := m.s
+	s := m.text
 	from := max(0, start-maxLen)
 	line := s[from:start]
 	if newline := bytes.LastIndexByte(line, '\n'); newline >= 0 {
@@ -31,29 +31,28 @@ func (m *matcher) startsLine(start int, colon bool) bool {
 	return false
 }
 
-// inConnection reports whether the name at start is a part of a connection string or a query:
+// isInConnection reports whether the name at start is a part of a connection string or a query:
 // host=h user=u password=..., Server=h;Password=..., ?user=u&password=...
-func (m *matcher) inConnection(start int) bool {
+func (m *matcher) isInConnection(start int) bool {
 	const maxLen = 64
-	if start == m.last {
+	if start == m.lastEnd {
 		return false
 	}
-	switch before := m.s[start-1]; before {
+	switch before := m.text[start-1]; before {
 	case ';', '?', '&':
 		return true
 	case ' ':
-		word := m.s[m.runStart(start-1, maxLen, wordByte) : start-1]
+		word := m.text[m.runStart(start-1, maxLen, wordByte) : start-1]
 		return len(word) > 2 && bytes.IndexByte(word, '=') > 0 && isAlnum(word[len(word)-1])
 	}
 	return false
 }
 
-// lineValue matches the password at p up to the end of the line. With tight, the password may
-// also end at a blank: no blank is around the assignment sign, or the name has a dot. dotted permits
-// words with dots.
+// lineValue matches the password from p to the end of the line. If tight is true, because no blank is around the
+// assignment sign or the name has a dot, the password may also end at a blank. dotted permits words with dots.
 func (m *matcher) lineValue(p int, tight, dotted bool) hit {
 	const maxLen = 256
-	s := m.s
+	s := m.text
 	area := s[p:min(len(s), p+maxLen)]
 	if end := bytes.IndexAny(area, "\r\n\x1b"); end >= 0 {
 		area = area[:end]
@@ -65,9 +64,9 @@ func (m *matcher) lineValue(p int, tight, dotted bool) hit {
 			return hit{}
 		}
 	}
-	for i, c := range v { // the next parameter of a form, or command
+	for i, c := range v { // cut before the next parameter of a form, or the next command
 		if c == '&' || c == ';' {
-			if word := runEnd(v, i+1, maxBlanks, nameByte); at(v, word) == '=' && isAlnum(v[word-1]) || at(v, i+1) == c {
+			if word := runEnd(v, i+1, maxBlanks, nameByte); byteAt(v, word) == '=' && isAlnum(v[word-1]) || byteAt(v, i+1) == c {
 				v = v[:i]
 				break
 			}
@@ -110,7 +109,7 @@ func isSetting(v []byte, tight, dotted bool) bool {
 		symbols = symbols || !isAlnum(c) && c < 0x80 && strings.IndexByte("._-/:,", c) < 0
 	}
 	path := bytes.IndexByte(v, '.') > 0 && !symbols && classOf[v[len(v)-1]]&alnumByte != 0
-	if path && (!dotted && !hasInnerDigit(v) && !numberedPart(v) || isReferenceOfCode(v)) {
+	if path && (!dotted && !hasInnerDigit(v) && !hasNumberedPart(v) || isReferenceOfCode(v)) {
 		return false
 	}
 	return letters && (symbols || hasDigit(v) || len(v) >= 8 && hasRandomCase(v))
@@ -123,8 +122,8 @@ func isReferenceOfCode(v []byte) bool {
 	return bytes.Contains(low, []byte("pass")) || bytes.Contains(low, []byte("env."))
 }
 
-// numberedPart reports whether a part between dots begins with a digit, as no identifier does.
-func numberedPart(v []byte) bool {
+// hasNumberedPart reports whether a part between dots begins with a digit, as no identifier does.
+func hasNumberedPart(v []byte) bool {
 	for i, c := range v {
 		if isDigit(c) && (i == 0 || v[i-1] == '.') {
 			return true
@@ -135,8 +134,8 @@ func numberedPart(v []byte) bool {
 
 func hasDigit(v []byte) bool { return bytes.ContainsAny(v, digits) }
 
-// isPassphrase reports whether a text with blanks is a password, instead of a text about passwords.
-// plain allows words of letters alone.
+// isPassphrase reports whether a text with blanks is a password, and not a text about passwords. plain permits texts
+// without digits.
 func isPassphrase(v []byte, plain bool) bool {
 	const maxSpaces = 5
 	if bytes.Count(v, []byte(" ")) > maxSpaces || bytes.ContainsAny(v, "\n\t{}") || v[0] <= ' ' || v[len(v)-1] <= ' ' {
@@ -151,7 +150,7 @@ func isPassphrase(v []byte, plain bool) bool {
 	return plain || hasDigit(v)
 }
 
-// isPassphraseName reports whether a name is one of a passphrase, which is several words.
+// isPassphraseName reports whether the value of a name is a passphrase of several words.
 func isPassphraseName(name []byte) bool {
 	return startsFold(name, len(name)-len("phrase"), "phrase")
 }
@@ -159,11 +158,11 @@ func isPassphraseName(name []byte) bool {
 // Minimum numbers of words of a passphrase: after the name passphrase, and in quotes after another name.
 const minPhrase, minQuotedPhrase = 3, 4
 
-// phrase matches the words of a passphrase from p to the end of the line or to a quote: up to eight words of
-// lower-case letters and digits, none of them a common word of sentences.
+// phrase matches a passphrase from p to the end of the line or to a quote. A passphrase has minWords to eight words of
+// lower-case letters and digits, none of which is a common word of sentences.
 func (m *matcher) phrase(p, minWords int) hit {
 	const maxWords, maxLen, minWord = 8, 96, 3
-	area := m.s[p:min(len(m.s), p+maxLen)]
+	area := m.text[p:min(len(m.text), p+maxLen)]
 	if end := bytes.IndexAny(area, "\r\n\"'`\x10\x11\x12\x13"); end >= 0 {
 		area = area[:end]
 	}
@@ -187,10 +186,10 @@ func (m *matcher) phrase(p, minWords int) hit {
 // tagValue matches the text up to the closing tag.
 func (m *matcher) tagValue(p int) hit {
 	const maxLen = 128
-	if startsWith(m.s, p, "<![CDATA[") {
+	if startsWith(m.text, p, "<![CDATA[") {
 		p += len("<![CDATA[")
 	}
-	area := m.s[p:min(len(m.s), p+maxLen)]
+	area := m.text[p:min(len(m.text), p+maxLen)]
 	end := bytes.Index(area, []byte("</"))
 	if cdata := bytes.Index(area, []byte("]]>")); cdata >= 0 {
 		end = cdata
@@ -201,8 +200,8 @@ func (m *matcher) tagValue(p int) hit {
 	return m.checkValue(p, p+end, passwordClass, shape{quoted: true, keyed: true})
 }
 
-// isSeedPhrase reports whether v has as many words as the seed phrase of a crypto wallet: 12, 15, 18, 21 or 24
-// words of three to eight lower-case letters.
+// isSeedPhrase reports whether v has the form of a crypto wallet's seed phrase: 12, 15, 18, 21 or 24 words of three to
+// eight lower-case letters.
 func isSeedPhrase(v []byte) bool {
 	const step, minSteps, maxSteps, minWord, maxWord = 3, 4, 8, 3, 8
 	words := bytes.FieldsFunc(v, func(r rune) bool { return r == ' ' || r == ',' })

@@ -17,8 +17,8 @@ func isStrong(v []byte) bool {
 	return bytes.ContainsAny(v[1:], strongSigns) && hasDigit(v) && isMixed(v)
 }
 
-// isLiteral reports whether a password is literal, instead of a variable, a template or a mask: $X,
-// ${X}, {{x}}, <x>, %X%, [x], #{x}, @x@, __x__, ****.
+// isLiteral reports whether a value is literal, and not a variable, a template or a mask such as $X, ${X}, {{x}}, <x>,
+// %X%, [x], #{x}, @x@, __x__ or ****.
 func isLiteral(v []byte) bool {
 	const opening, closing = "$%*{<([", "$%*}>)]"
 	if len(v) == 0 {
@@ -49,8 +49,8 @@ func isPath(v []byte) bool {
 	return bytes.Contains(v, []byte("://"))
 }
 
-// isReference reports whether a value names a place that holds the secret: vault:secret/db#password,
-// arn:aws:secretsmanager:..., or the YAML tag !vault.
+// isReference reports whether a value refers to a store of secrets, as vault:secret/db#password,
+// arn:aws:secretsmanager:... and the YAML tag !vault do.
 func isReference(v []byte) bool {
 	const minLen = 3
 	if v[0] == '!' && span(v, 1, alnumByte) == len(v) && !hasDigit(v) {
@@ -63,8 +63,7 @@ func isReference(v []byte) bool {
 	return bytes.ContainsAny(v[colon+1:], ":/")
 }
 
-// isDummy reports whether v is written in place of a password in schemas, forms, masks and
-// examples.
+// isDummy reports whether v is a placeholder for a password, as in schemas, forms, masks and examples.
 func isDummy(v []byte) bool {
 	const maxLen = 40
 	if len(v) > maxLen {
@@ -80,8 +79,8 @@ func isDummy(v []byte) bool {
 	return bytes.HasPrefix(low, []byte("replace_")) || bytes.HasPrefix(low, []byte("your")) && !isOwnPassword(low) || bytes.HasSuffix(low, []byte("_here")) || bytes.HasSuffix(low, []byte("-here"))
 }
 
-// isOwnPassword reports whether a text that begins with "your" is a password, such as yourMom1987!, and
-// not a dummy such as yourStrong(!)Password1: a digit and a sign, and no word for a secret.
+// isOwnPassword reports whether a text that begins with "your" is a password such as yourMom1987!, and not a dummy such
+// as yourStrong(!)Password1. A password has a digit, a sign, and no word for a secret.
 func isOwnPassword(low []byte) bool {
 	if !hasDigit(low) || !bytes.ContainsAny(low, "!@#%&*?+,;^~") {
 		return false
@@ -94,8 +93,8 @@ func isOwnPassword(low []byte) bool {
 	return true
 }
 
-// quoteAt returns the position of the quote of a string literal at p, after a mark such as N'...',
-// @"..." and b'...' or a constructor such as String::from("..."); p itself without a mark.
+// quoteAt returns the position of the opening quote of a string literal at p. A mark as in N'...', @"..." and b'...',
+// or a constructor such as String::from("..."), may precede the quote. Without one, the result is p.
 func quoteAt(s []byte, p int) int {
 	if p+1 < len(s) && isQuote(s[p+1]) && strings.IndexByte("NfFbBrRuUL@$", s[p]) >= 0 {
 		return p + 1
@@ -104,19 +103,18 @@ func quoteAt(s []byte, p int) int {
 		return p
 	}
 	for _, constructor := range [...]string{"String::from(", "new String(", "Some(", "SecretStr(", "SecureString(", "std::string(", "[]byte(", "(", "["} {
-		if startsWith(s, p, constructor) && isQuote(at(s, p+len(constructor))) {
+		if startsWith(s, p, constructor) && isQuote(byteAt(s, p+len(constructor))) {
 			return p + len(constructor)
 		}
 	}
 	return p
 }
 
-// valueAfterType returns the position of the quoted value after a type, an index or a fallback
-// operator that follows a name at p: password: string = "x", password[32] = "x",
-// env['PASSWORD'] || 'x'. 0 if none.
+// valueAfterType returns the position of the quoted value after a type, an index or a fallback operator at p, 0 for
+// none. These follow a name in password: string = "x", password[32] = "x" and env['PASSWORD'] || 'x'.
 func (m *matcher) valueAfterType(p int) int {
 	const maxLen = 40
-	s := m.s
+	s := m.text
 	index := p
 	for index < len(s) && index-p < 4 && strings.IndexByte("'\"`)]", s[index]) >= 0 {
 		index++
@@ -126,11 +124,11 @@ func (m *matcher) valueAfterType(p int) int {
 		return 0
 	}
 	length := 0
-	switch at(s, sign) {
+	switch byteAt(s, sign) {
 	case '=':
 		length = 1
 	case '|', '?':
-		if next := at(s, sign+1); next == s[sign] || next == ':' {
+		if next := byteAt(s, sign+1); next == s[sign] || next == ':' {
 			length = 2
 		}
 	case ' ':
@@ -139,20 +137,20 @@ func (m *matcher) valueAfterType(p int) int {
 	if length == 0 {
 		return 0
 	}
-	if value := quoteAt(s, skipMarks(s, sign+length)); isQuote(at(s, value)) {
+	if value := quoteAt(s, skipMarks(s, sign+length)); isQuote(byteAt(s, value)) {
 		return value
 	}
 	return 0
 }
 
-// typeEnd returns the end of the run of type bytes at p, or the " or " in the run. The matcher keeps the
-// run, because names of secrets in prose are in one run, and the run is read once.
+// typeEnd returns the end of the run of type bytes at p, or the position of " or " in the run. The matcher keeps the
+// run, so that the run is read only once for all names of secrets in a sentence.
 func (m *matcher) typeEnd(p int) int {
 	if p >= m.types.start && p < m.types.end {
 		return m.types.end
 	}
-	s, end := m.s, p
-	for end < len(s) && classOf[s[end]]&typeByte != 0 && !(s[end] == ' ' && at(s, end+1) == 'o' && startsWith(s, end, " or ")) {
+	s, end := m.text, p
+	for end < len(s) && classOf[s[end]]&typeByte != 0 && !(s[end] == ' ' && byteAt(s, end+1) == 'o' && startsWith(s, end, " or ")) {
 		end++
 	}
 	m.types.start, m.types.end = p, end

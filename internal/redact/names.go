@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// keyClass is the kind of the value that a name implies: the name of a key, a variable or a setting.
+// keyClass is the class of the values that a name, such as the name of a key, a variable or a setting, implies.
 type keyClass uint8
 
 const (
 	noClass       keyClass = iota
 	passwordClass          // short values count as secrets too
 	secretClass            // values must look random
-	keyNameClass           // a name that ends in "key": values must look random, and be no id
-	bareKeyClass           // the name "key": values must have letters of both cases and digits
+	keyNameClass           // a name that ends in "key"; values must look random and must not be an id
+	bareKeyClass           // the name "key"; values must also have letters of both cases and digits
 	awsClass
 	azureClass
 	basicClass  // user:password in base64
 	seedClass   // seed words of a crypto wallet
-	headerClass // some of the value's words may be credentials
+	headerClass // a header such as Authorization; some words of the value may be credentials
 	phoneClass
 	ssnClass
 	orderClass // number of an order or the like, not of a card
@@ -39,8 +39,8 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is like classOfWord, for a quoted key, where "pass" alone means a password. In prose
-// "pass" is a test result.
+// classOfKey is like classOfWord, but for a quoted key. There, "pass" alone means a password, but in prose the result
+// of a test.
 func classOfKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -75,8 +75,8 @@ func classOfWord(w []byte) keyClass {
 	return class
 }
 
-// labelsPassword reports whether a name in lower case is the name of a page or a message about passwords, whose value
-// is no password: forgot_password, invalidPassword.
+// labelsPassword reports whether a name in lower case names a page or a message about passwords, such as
+// forgot_password or invalidPassword. Its value is no password.
 func labelsPassword(name []byte) bool {
 	for _, word := range [...]string{"forgot", "invalid", "incorrect", "wrong", "missing", "lost", "toggle", "show", "hide", "validate", "expired"} {
 		if len(name) > len(word) && (string(name[:len(word)]) == word || word == "forgot" && bytes.Contains(name, []byte(word))) {
@@ -86,18 +86,18 @@ func labelsPassword(name []byte) bool {
 	return false
 }
 
-// ending is the end of the names of a class; whole requires the entire name.
+// ending is the end of the names of a class.
 type ending struct {
 	text   string
 	class  keyClass
-	whole  bool
-	fourth byte // fourth letter from the end, compared first; 0 for a shorter text
+	whole  bool // the name must equal text
+	fourth byte // fourth letter of text from the end, which is compared first; 0 for a shorter text
 }
 
 // endings holds the endings of names with a class, by the last letter.
 type endings struct {
 	byLast [256][]ending
-	secret [alphabetLen][alphabetLen]uint32 // of secrets, by the last two letters: a bit for each letter before these two
+	secret [alphabetLen][alphabetLen]uint32 // by the last two letters: a bit for each letter before them in names of secrets
 }
 
 //nolint:gochecknoglobals // written once here, read only
@@ -166,9 +166,9 @@ func classOfName(n []byte) keyClass {
 	return noClass
 }
 
-// maySecretEnd reports whether the name of a secret can end at end. The test of the last three letters is
+// maySecretNameEnd reports whether the name of a secret can end at end. The test of the last three letters is
 // cheap and rejects most names in code.
-func maySecretEnd(s []byte, end int) bool {
+func maySecretNameEnd(s []byte, end int) bool {
 	if end < 2 {
 		return false
 	}

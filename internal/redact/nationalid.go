@@ -11,19 +11,20 @@ var wordsOfNationalID = []string{
 	"身份证", "身分證", "公民身份号码", "マイナンバー", "個人番号", "個人番號", "주민등록번호", "주민번호", "외국인등록번호",
 }
 
-// nationalID matches the number whose first run of digits is s[i:end]: 18 characters with a birth date and a
-// check digit, or after a word for such a number 12 digits (Japan), and 6 and 7 digits (Korea).
+// nationalID matches a national identity number whose first run of digits is s[i:end]. A Chinese number has 18
+// characters with a date of birth and a check digit. A Japanese number (12 digits) and a Korean number (6 and 7 digits)
+// match only after a word for such a number.
 func (m *matcher) nationalID(i, end int) hit {
 	const japan, korea, china = 12, 6, 18
-	s := m.s
-	if i < m.last || !startsWord(s, i) {
+	s := m.text
+	if i < m.lastEnd || !startsWord(s, i) {
 		return hit{}
 	}
 	stop := end
-	if c := at(s, end); end-i == china-1 && (c == 'X' || c == 'x') {
+	if c := byteAt(s, end); end-i == china-1 && (c == 'X' || c == 'x') {
 		stop++
 	}
-	if isAlnum(at(s, stop)) {
+	if isAlnum(byteAt(s, stop)) {
 		return hit{}
 	}
 	switch end - i {
@@ -33,14 +34,14 @@ func (m *matcher) nationalID(i, end int) hit {
 		}
 	case korea:
 		stop = span(s, end+1, digitByte)
-		if at(s, end) == '-' && stop-end-1 == 7 && m.namesNationalID(i) {
+		if byteAt(s, end) == '-' && stop-end-1 == 7 && m.namesNationalID(i) {
 			return hit{i, stop, ssn}
 		}
 	case japan, japan / 3:
-		for groups := 1; groups < 3 && end-i < japan && (at(s, stop) == ' ' || at(s, stop) == '-') && span(s, stop+1, digitByte) == stop+5; groups++ {
+		for groups := 1; groups < 3 && end-i < japan && (byteAt(s, stop) == ' ' || byteAt(s, stop) == '-') && span(s, stop+1, digitByte) == stop+5; groups++ {
 			stop += 5
 		}
-		if (end-i == japan || stop-i == japan+2) && !isAlnum(at(s, stop)) && m.namesNationalID(i) {
+		if (end-i == japan || stop-i == japan+2) && !isAlnum(byteAt(s, stop)) && m.namesNationalID(i) {
 			return hit{i, stop, ssn}
 		}
 	}
@@ -50,7 +51,7 @@ func (m *matcher) nationalID(i, end int) hit {
 // namesNationalID reports whether a word for a national identity number is before i on the same line.
 func (m *matcher) namesNationalID(i int) bool {
 	const window = 40
-	before := m.s[max(m.last, i-window):i]
+	before := m.text[max(m.lastEnd, i-window):i]
 	before = before[bytes.LastIndexByte(before, '\n')+1:]
 	for _, word := range wordsOfNationalID {
 		if bytes.Contains(before, []byte(word)) {

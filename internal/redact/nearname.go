@@ -5,30 +5,30 @@ import (
 	"strings"
 )
 
-// The functions of this file find the place of a password near its name: after a verb, in a table, in the arguments
-// of a call, and before "is the password".
+// The functions of this file find a password near its name: after a verb, in a table, in the arguments of a call, and
+// before "is the password".
 
-// cell returns the position of the next word, or of the next cell of a table.
-func cell(s []byte, p int) int {
+// nextCell returns the position of the next word, or of the next cell of a table.
+func nextCell(s []byte, p int) int {
 	p = skipMarks(s, p)
-	if at(s, p) == '|' {
+	if byteAt(s, p) == '|' {
 		p = skipMarks(s, p+1)
 	}
 	return p
 }
 
-// valueAfterName returns the position of a password after the name s[start:end]: quoted as in SQL, after
-// "is", in a table, or directly after the name in settings. 0 if none.
+// valueAfterName returns the position of a password after the name s[start:end], 0 for none. The password is in quotes
+// as in SQL, after a word such as "is", in a table, or directly after the name in settings.
 func (m *matcher) valueAfterName(start, end int) int {
 	const maxDistance = 40
-	s := m.s
+	s := m.text
 	if value := m.valueAfterType(end); value > 0 {
 		return value
 	}
-	if value := max(defaultOf(s, end), typedValue(s, start, end)); value > 0 {
+	if value := max(terraformValue(s, end), typedValue(s, start, end)); value > 0 {
 		return value
 	}
-	p := cell(s, end)
+	p := nextCell(s, end)
 	if p == end || p >= len(s) {
 		return 0
 	}
@@ -50,7 +50,7 @@ func (m *matcher) valueAfterName(start, end int) int {
 	if value := afterPurpose(s, end); value > 0 {
 		return value
 	}
-	if at(s, end) == ' ' && isStrongWord(s, p) {
+	if byteAt(s, end) == ' ' && isStrongWord(s, p) {
 		return p
 	}
 	for _, link := range [...]string{" to ", " was ", " war "} { // was changed to Hunter2!
@@ -58,10 +58,10 @@ func (m *matcher) valueAfterName(start, end int) int {
 			return end + to + len(link)
 		}
 	}
-	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && bytes.HasSuffix(rest[:to], []byte("ed")) && isQuote(at(s, end+to+len(" to "))) { // was changed to "..."
+	if to := bytes.Index(rest, []byte(" to ")); to >= 0 && bytes.HasSuffix(rest[:to], []byte("ed")) && isQuote(byteAt(s, end+to+len(" to "))) { // was changed to "..."
 		return end + to + len(" to ")
 	}
-	line := s[bytes.LastIndexByte(s[max(m.last, start-maxDistance):start], '\n')+1+max(m.last, start-maxDistance) : start]
+	line := s[bytes.LastIndexByte(s[max(m.lastEnd, start-maxDistance):start], '\n')+1+max(m.lastEnd, start-maxDistance) : start]
 	stop := p
 	for stop < len(s) && s[stop] > ' ' {
 		stop++
@@ -79,8 +79,8 @@ func (m *matcher) valueAfterName(start, end int) int {
 	return 0
 }
 
-// typedValue returns the position of the text that a script types into the field with the name s[start:end]:
-// getByLabel('Password').fill('...'), fill('#password', '...'). 0 if none.
+// typedValue returns the position of the text that a script types into the field with the name s[start:end], 0 for
+// none: getByLabel('Password').fill('...'), fill('#password', '...').
 func typedValue(s []byte, start, end int) int {
 	const maxMarks = 3 // ends of the selector: "]')
 	p := end
@@ -91,23 +91,23 @@ func typedValue(s []byte, start, end int) int {
 		return 0
 	}
 	for _, call := range [...]string{".fill(", ".type(", ".send_keys(", ".sendKeys(", ".setValue("} {
-		if value := p + len(call); startsWith(s, p, call) && isQuote(at(s, value)) {
+		if value := p + len(call); startsWith(s, p, call) && isQuote(byteAt(s, value)) {
 			return value
 		}
 	}
-	if start > 0 && s[start-1] == '#' && isQuote(s[p-1]) && startsWith(s, p, ", ") && isQuote(at(s, p+len(", "))) {
+	if start > 0 && s[start-1] == '#' && isQuote(s[p-1]) && startsWith(s, p, ", ") && isQuote(byteAt(s, p+len(", "))) {
 		return p + len(", ")
 	}
 	return 0
 }
 
-// afterShortName returns the position of the password after the name pw, pwd or pass that ends at end: "the pw is
-// ...", "pw ...". The word must look like a password. 0 if none.
+// afterShortName returns the position of the password after the name pw, pwd or pass that ends at end, 0 for none: "the
+// pw is ...", "pw ...". The word must look like a password.
 func afterShortName(s, name []byte, end int) int {
 	const maxLen, minLen = 64, 8
 	p := end + len(" is ")
 	if !startsWith(s, end, " is ") {
-		if p = end + 1; len(name) > len("pw") || at(s, end) != ' ' {
+		if p = end + 1; len(name) > len("pw") || byteAt(s, end) != ' ' {
 			return 0
 		}
 	}
@@ -121,17 +121,17 @@ func afterShortName(s, name []byte, end int) int {
 	return 0
 }
 
-// afterCipherType returns the position after the digit of the cipher type that a router writes between a name and its
-// value: password 7 .... 0 if none.
+// afterCipherType returns the position after the digit of a cipher type, 0 for none. A router writes such a digit
+// between a name and its value: "password 7 ...".
 func afterCipherType(s []byte, end int) int {
-	if at(s, end) != ' ' || !isDigit(at(s, end+1)) || at(s, end+2) != ' ' {
+	if byteAt(s, end) != ' ' || !isDigit(byteAt(s, end+1)) || byteAt(s, end+2) != ' ' {
 		return 0
 	}
 	return end + len(" 0 ")
 }
 
-// isStrongWord reports whether the word at p is a generated password, and no e-mail address, path, assignment
-// or call.
+// isStrongWord reports whether the word at p looks like a generated password, and not like an e-mail address, a path,
+// an assignment or a call.
 func isStrongWord(s []byte, p int) bool {
 	const maxLen = 40
 	word := bytes.TrimRight(s[p:runEnd(s, p, maxLen, wordByte)], ".,;:!?)")
@@ -139,11 +139,11 @@ func isStrongWord(s []byte, p int) bool {
 	return len(word) > 5 && isStrong(word) && !(at >= 0 && bytes.IndexByte(word[at:], '.') > 0) && bytes.IndexByte(word, '=') < 0 && bytes.IndexByte(word, '/') < 0 && bytes.IndexByte(word, '(') < 0
 }
 
-// defaultOf returns the position of the default of the Terraform variable, or of the value of the Terraform
-// output, whose block starts at p. 0 if none.
-func defaultOf(s []byte, p int) int {
+// terraformValue returns the position of the default of a Terraform variable, or of the value of a Terraform output, 0
+// for none. The quote before the block is at p.
+func terraformValue(s []byte, p int) int {
 	const maxLen = 200
-	if !isQuote(at(s, p)) || !startsWith(s, p+1, " {") {
+	if !isQuote(byteAt(s, p)) || !startsWith(s, p+1, " {") {
 		return 0
 	}
 	block, _, _ := bytes.Cut(s[p:min(len(s), p+maxLen)], []byte("}"))
@@ -154,7 +154,7 @@ func defaultOf(s []byte, p int) int {
 	if i < 0 {
 		return 0
 	}
-	if p = skipMarks(s, p+i+word); at(s, p) != '=' {
+	if p = skipMarks(s, p+i+word); byteAt(s, p) != '=' {
 		return 0
 	}
 	return skipMarks(s, p+1)
@@ -163,25 +163,25 @@ func defaultOf(s []byte, p int) int {
 // valueBeforeName matches the word before "is the password" and "as my password".
 func (m *matcher) valueBeforeName(start, end int) hit {
 	const maxDistance = 40
-	s := m.s
-	if at(s, end) == ' ' {
+	s := m.text
+	if byteAt(s, end) == ' ' {
 		next, _, _ := bytes.Cut(s[end+1:min(len(s), end+8)], []byte(" "))
 		switch string(next) {
 		case "for", "to", "of", "on", "in", "and", "there", "here":
 		default:
 			return hit{}
 		}
-	} else if isAlnum(at(s, end)) {
+	} else if isAlnum(byteAt(s, end)) {
 		return hit{}
 	}
-	before := s[max(m.last, start-maxDistance):start]
+	before := s[max(m.lastEnd, start-maxDistance):start]
 	for _, link := range [...]string{" is the ", " is my ", " is our ", " is your ", " as the ", " as my ", " as "} {
 		at := bytes.LastIndex(before, []byte(link))
 		if at < 0 || bytes.ContainsAny(before[at+1:], ".\n") {
 			continue
 		}
-		stop := max(m.last, start-maxDistance) + at
-		for stop > m.last && isQuote(s[stop-1]) {
+		stop := max(m.lastEnd, start-maxDistance) + at
+		for stop > m.lastEnd && isQuote(s[stop-1]) {
 			stop--
 		}
 		from := m.runStart(stop, maxDistance, wordByte)
@@ -192,8 +192,8 @@ func (m *matcher) valueBeforeName(start, end int) hit {
 	return hit{}
 }
 
-// isTechnicalTerm reports whether a word of letters and digits next to "password" is not a password:
-// algorithms, types, sizes.
+// isTechnicalTerm reports whether a word next to "password" is an algorithm, a type, a size or a similar term, and not
+// a password.
 func isTechnicalTerm(v []byte) bool {
 	const known = " base sha md argon pbkdf utf aes rsa ed oauth oidc varchar char int uint float string text x http https tls rfc v step line section page version bcrypt scrypt "
 	letters := bytes.IndexAny(v, digits)

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// email matches an address around the @ at i.
+// email matches an e-mail address around the @ at i.
 func (m *matcher) email(i int) hit {
-	s := m.s
+	s := m.text
 	start := m.runStart(i, 64, localByte)
 	for start < i && !isAlnum(s[start]) && s[start] < 0x80 && s[start] != '_' {
 		start++
@@ -35,7 +35,7 @@ func (m *matcher) email(i int) hit {
 	for end > label && s[end-1] == '-' {
 		end--
 	}
-	if dots == 0 || !isTLD(s[label:end]) || notAddress(s[start:i], s[from:end], s[label:end]) || at(s, end) == '(' {
+	if dots == 0 || !isTLD(s[label:end]) || isNotAddress(s[start:i], s[from:end], s[label:end]) || byteAt(s, end) == '(' {
 		return hit{}
 	}
 	return hit{start, end, email}
@@ -53,9 +53,9 @@ func isTLD(label []byte) bool {
 	return true
 }
 
-// notAddress reports whether a text only has the form of an address: git@host remotes,
-// image@2x.png, module@v1.2.zip.
-func notAddress(local, domain, tld []byte) bool {
+// isNotAddress reports whether a text only has the form of an e-mail address, as git@host, image@2x.png and
+// module@v1.2.zip do.
+func isNotAddress(local, domain, tld []byte) bool {
 	if string(local) == "git" {
 		return true
 	}
@@ -68,14 +68,14 @@ func notAddress(local, domain, tld []byte) bool {
 	return false
 }
 
-// ipv4 matches four decimal octets, except loopback, masks, reserved addresses and versions.
+// ipv4 matches an IPv4 address at i, except loopback addresses, masks, reserved ranges and version numbers.
 func (m *matcher) ipv4(i int) hit {
-	s := m.s
+	s := m.text
 	var octets [4]int
 	end := i
 	for k := range octets {
 		if k > 0 {
-			if at(s, end) != '.' {
+			if byteAt(s, end) != '.' {
 				return hit{}
 			}
 			end++
@@ -89,7 +89,7 @@ func (m *matcher) ipv4(i int) hit {
 		}
 		end = stop
 	}
-	if !endsNumber(s, end) || (at(s, end) == '-' && isAlnum(at(s, end+1))) || at(s, end) == '_' {
+	if !endsNumber(s, end) || (byteAt(s, end) == '-' && isAlnum(byteAt(s, end+1))) || byteAt(s, end) == '_' {
 		return hit{}
 	}
 	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || isReservedRange(s[i:min(len(s), end+3)]) || m.isVersion(i, end, octets) {
@@ -108,18 +108,18 @@ func isReservedRange(v []byte) bool {
 	return false
 }
 
-// isVersion reports whether the four numbers in s[i:end], such as 120.0.6.1, are a version, a section
-// or an object identifier instead of an address. The text around the numbers decides, or the numbers
-// themselves: small numbers are rarely an address.
+// isVersion reports whether the four numbers in s[i:end], such as 120.0.6.1, are a version, a section or an object
+// identifier, and not an address. The text around the numbers decides. Otherwise the numbers decide, because small
+// numbers are rarely an address.
 func (m *matcher) isVersion(i, end int, octets [4]int) bool {
-	s := m.s
+	s := m.text
 	if i > 0 {
 		switch s[i-1] {
 		case '=', '>', '<', '~', '^':
 			if i > 1 && (s[i-2] == '=' || s[i-2] == '>' || s[i-2] == '<' || s[i-2] == '~' || s[i-2] == '!') {
 				return true
 			}
-			if s[i-1] != '=' && !(s[i-1] == '>' && at(s, end) == '<' && !m.follows(i, wordsOfVersion)) { // ^1.2.3.4, not <td>1.2.3.4</td>
+			if s[i-1] != '=' && !(s[i-1] == '>' && byteAt(s, end) == '<' && !m.followsWord(i, wordsOfVersion)) { // ^1.2.3.4, not <td>1.2.3.4</td>
 				return true
 			}
 		case '-', '_', '.':
@@ -134,18 +134,18 @@ func (m *matcher) isVersion(i, end int, octets [4]int) bool {
 			}
 		}
 	}
-	if m.follows(i, wordsOfVersion) || m.isUpgrade(i, end) {
+	if m.followsWord(i, wordsOfVersion) || m.isUpgrade(i, end) {
 		return true
 	}
-	return octets[0] != 10 && !m.wordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !isWholeCell(s, i, end)
+	return octets[0] != 10 && !m.hasWordBefore(i, wordsOfIP) && max(octets[0], octets[1], octets[2], octets[3]) < 32 && !isWholeCell(s, i, end)
 }
 
-// follows reports whether one of the words is directly before i, with at most three characters between,
-// none of them a letter, a digit or a line feed.
-func (m *matcher) follows(i int, words string) bool {
+// followsWord reports whether one of the words is directly before i. At most three characters may be in between, but no
+// letter, digit or line feed.
+func (m *matcher) followsWord(i int, words string) bool {
 	const signs, maxLen = 3, 20
 	end := i
-	for end > m.last && i-end < signs && !isAlnum(m.s[end-1]) && m.s[end-1] != '\n' {
+	for end > m.lastEnd && i-end < signs && !isAlnum(m.text[end-1]) && m.text[end-1] != '\n' {
 		end--
 	}
 	start := m.runStart(end, maxLen, alnumByte)
@@ -153,7 +153,7 @@ func (m *matcher) follows(i int, words string) bool {
 		return false
 	}
 	for word := range strings.FieldsSeq(words) {
-		if from := end - len(word); from >= start && startsFold(m.s, from, word) && (from == start || isUpper(m.s[from])) {
+		if from := end - len(word); from >= start && startsFold(m.text, from, word) && (from == start || isUpper(m.text[from])) {
 			return true
 		}
 	}
@@ -163,35 +163,35 @@ func (m *matcher) follows(i int, words string) bool {
 // isUpgrade reports whether the number is a version in "1.2.3.4 -> 1.2.4.0" or "from 1.2.3.4 to 1.2.4.0".
 func (m *matcher) isUpgrade(i, end int) bool {
 	const maxDistance = 12
-	after := m.s[end:min(len(m.s), end+maxDistance)]
+	after := m.text[end:min(len(m.text), end+maxDistance)]
 	for _, arrow := range [...]string{" -> ", " => ", " → ", " to "} {
-		if rest, ok := bytes.CutPrefix(after, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[0]) && (arrow != " to " || m.wordBefore(i, wordsOfChange)) {
+		if rest, ok := bytes.CutPrefix(after, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[0]) && (arrow != " to " || m.hasWordBefore(i, wordsOfChange)) {
 			return true
 		}
 	}
-	before := m.s[max(m.last, i-maxDistance):i]
+	before := m.text[max(m.lastEnd, i-maxDistance):i]
 	for _, arrow := range [...]string{" -> ", " => ", " → "} {
 		if rest, ok := bytes.CutSuffix(before, []byte(arrow)); ok && len(rest) > 0 && isDigit(rest[len(rest)-1]) {
 			return true
 		}
 	}
 	if rest, ok := bytes.CutSuffix(before, []byte(" to ")); ok && len(rest) > 0 && isDigit(rest[len(rest)-1]) {
-		return m.wordBefore(i-len(" to "), wordsOfChange)
+		return m.hasWordBefore(i-len(" to "), wordsOfChange)
 	}
 	return false
 }
 
 // isWholeCell reports whether s[i:end] is a whole string in quotes or the whole text of a tag, as in an SQL row.
 func isWholeCell(s []byte, i, end int) bool {
-	c := at(s, end)
-	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && at(s, end+1) == ',' || s[i-1] == '>' && c == '<')
+	c := byteAt(s, end)
+	return i > 0 && (isQuote(s[i-1]) && c == s[i-1] && byteAt(s, end+1) == ',' || s[i-1] == '>' && c == '<')
 }
 
 // ipv6 matches an address with its first colon at i.
 func (m *matcher) ipv6(i int) hit {
-	s := m.s
-	double := at(s, i+1) == ':'
-	if !double && (i == 0 || classOf[s[i-1]]&hexByte == 0 || classOf[at(s, i+1)]&hexByte == 0) {
+	s := m.text
+	double := byteAt(s, i+1) == ':'
+	if !double && (i == 0 || classOf[s[i-1]]&hexByte == 0 || classOf[byteAt(s, i+1)]&hexByte == 0) {
 		return hit{}
 	}
 	start := m.runStart(i, 5, hexByte)
@@ -205,7 +205,7 @@ func (m *matcher) ipv6(i int) hit {
 			pairs = pairs && group == 2
 			colons++
 			group = 0
-		case classOf[c]&hexByte != 0 || (c == '.' && colons > 0 && isDigit(at(s, end+1))):
+		case classOf[c]&hexByte != 0 || (c == '.' && colons > 0 && isDigit(byteAt(s, end+1))):
 			group++
 			if isDigit(c) {
 				digits++
@@ -224,7 +224,7 @@ func (m *matcher) ipv6(i int) hit {
 		return hit{}
 	}
 	a, err := netip.ParseAddr(string(s[start:end]))
-	if err != nil || a.IsLoopback() || a.IsUnspecified() || end-start < len("abcd:efgh::") && s[end-1] == ':' && at(s, end) == '/' { // fe80::/10 is a range
+	if err != nil || a.IsLoopback() || a.IsUnspecified() || end-start < len("abcd:efgh::") && s[end-1] == ':' && byteAt(s, end) == '/' { // fe80::/10 is a range
 		return hit{}
 	}
 	return hit{start, end, ip}

@@ -2,30 +2,30 @@ package redact
 
 import "strings"
 
-// digits matches an IP address, a social security or national identity number, a card or a phone
-// number that starts with the run of digits at i.
+// digits matches an IP address, a social security number, a national identity number, a payment card or a phone number
+// that starts with the run of digits at i.
 func (m *matcher) digits(i int) hit {
-	s := m.s
+	s := m.text
 	end := span(s, i, digitByte)
 	run := end - i
-	c := at(s, end)
+	c := byteAt(s, end)
 	if run == 17 || run == 18 || run == 12 || run == 6 || run == 4 {
 		if h := m.nationalID(i, end); h.kind != none {
 			return h
 		}
 	}
-	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || at(s, end+1) > '9' || at(s, end+1) < '(')) {
+	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || byteAt(s, end+1) > '9' || byteAt(s, end+1) < '(')) {
 		return hit{end: end} // most numbers end here
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
-		return hit{end: end} // a later group of a number without a match
+		return hit{end: end} // a later group of a number that did not match
 	}
 	if c == '.' && run <= 3 {
 		if h := m.ipv4(i); h.kind != none {
 			return h
 		}
 	}
-	if c == '.' && (run == 1 || run == 2 && at(s, end+3) != '.') {
+	if c == '.' && (run == 1 || run == 2 && byteAt(s, end+3) != '.') {
 		return hit{end: end} // a fraction
 	}
 	if (c == '-' || c == ' ' || c == '.' || run == 9) && (run == 3 || run == 9) {
@@ -34,7 +34,7 @@ func (m *matcher) digits(i int) hit {
 		}
 	}
 	g := readGroups(s, i)
-	if g.n < 7 {
+	if g.digitCount < 7 {
 		return hit{end: end}
 	}
 	if h := m.card(i, end, &g); h.kind != none {
@@ -46,27 +46,28 @@ func (m *matcher) digits(i int) hit {
 	return hit{end: end}
 }
 
-// endsNumber reports whether no word or number extends beyond end.
+// endsNumber reports whether neither a word nor a number continues at end.
 func endsNumber(s []byte, end int) bool {
-	c := at(s, end)
+	c := byteAt(s, end)
 	if isAlnum(c) {
 		return false
 	}
-	return (c != '.' && c != '-') || !isDigit(at(s, end+1))
+	return (c != '.' && c != '-') || !isDigit(byteAt(s, end+1))
 }
 
-// groups is a number as written: digits in groups, with the end and the separator of each group.
+// groups is a number that is written in groups of digits.
 type groups struct {
-	digits [20]byte
-	n      int // number of digits
-	size   [8]int
-	end    [8]int
-	sep    [8]byte // ( where a bracket was opened or closed
-	count  int     // number of groups
+	digits     [20]byte
+	digitCount int // number of digits
+	size       [8]int
+	end        [8]int
+	sep        [8]byte // separator before each group; ( for an opening or closing bracket
+	groupCount int     // number of groups
 }
 
-// uniform returns the common separator of the first k groups, ( for a bracket, or 0.
-func (g *groups) uniform(k int) byte {
+// commonSeparator returns the separator of the first k groups if it is the same for all, ( if one of them is a bracket,
+// and otherwise 0.
+func (g *groups) commonSeparator(k int) byte {
 	same := true
 	for j := 1; j < k; j++ {
 		if g.sep[j] == '(' {
@@ -80,29 +81,30 @@ func (g *groups) uniform(k int) byte {
 	return g.sep[1]
 }
 
-// readGroups reads digits and single separators (also ") " after an area code) from i.
+// readGroups reads groups of digits with single separators from i on. The characters ") " after an area code are one
+// separator.
 func readGroups(s []byte, i int) (g groups) {
 	sep := byte(0)
-	for g.count < len(g.size) {
+	for g.groupCount < len(g.size) {
 		end := span(s, i, digitByte)
-		if end == i || g.n+end-i > len(g.digits) {
+		if end == i || g.digitCount+end-i > len(g.digits) {
 			break
 		}
-		g.n += copy(g.digits[g.n:], s[i:end])
-		g.size[g.count], g.end[g.count], g.sep[g.count] = end-i, end, sep
-		g.count++
-		sep = at(s, end)
+		g.digitCount += copy(g.digits[g.digitCount:], s[i:end])
+		g.size[g.groupCount], g.end[g.groupCount], g.sep[g.groupCount] = end-i, end, sep
+		g.groupCount++
+		sep = byteAt(s, end)
 		i = end + 1
 		switch {
 		case sep == ')':
 			sep = '('
-			if at(s, i) == ' ' || at(s, i) == '-' {
+			if byteAt(s, i) == ' ' || byteAt(s, i) == '-' {
 				i++
 			}
-		case sep == ' ' && at(s, i) == '(':
+		case sep == ' ' && byteAt(s, i) == '(':
 			sep = '('
 			i++
-		case sep == ' ' && (at(s, i) == '/' || at(s, i) == '-') && at(s, i+1) == ' ' && g.digits[0] == '0' && span(s, i+2, digitByte) > i+4: // 030 / 901820
+		case sep == ' ' && (byteAt(s, i) == '/' || byteAt(s, i) == '-') && byteAt(s, i+1) == ' ' && g.digits[0] == '0' && span(s, i+2, digitByte) > i+4: // 030 / 901820
 			sep = s[i]
 			i += 2
 		case sep != ' ' && sep != '-' && sep != '.' && sep != '/':
@@ -112,24 +114,24 @@ func readGroups(s []byte, i int) (g groups) {
 	return g
 }
 
-// card matches a payment card: a known range of numbers, a known length and grouping, Luhn's check
-// digit.
+// card matches the number of a payment card at i. The range, the length and the grouping must be known, and Luhn's
+// check digit must be valid.
 func (m *matcher) card(i, end int, g *groups) hit {
-	s := m.s
+	s := m.text
 	run := end - i
 	if run >= 13 && run <= 19 {
 		negative := i > 0 && s[i-1] == '-' && (i == 1 || !isAlnum(s[i-2]))
-		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || m.isOrder(i) || (run > 16 && !m.wordBefore(i, wordsOfCard)) {
+		if negative || !endsNumber(s, end) || !isCard(s[i:end]) || m.isOrder(i) || (run > 16 && !m.hasWordBefore(i, wordsOfCard)) {
 			return hit{} // 64-bit integers have 19 digits
 		}
 		return hit{i, end, card}
 	}
-	if c := at(s, end); run != 4 || c != ' ' && c != '-' && c != '.' || i > 4 && s[i-1] == c && span(s[:i-1], i-5, hexByte) == i-1 { // a dump in groups of four
+	if c := byteAt(s, end); run != 4 || c != ' ' && c != '-' && c != '.' || i > 4 && s[i-1] == c && span(s[:i-1], i-5, hexByte) == i-1 { // a dump in groups of four
 		return hit{}
 	}
-	n := g.n
-	for k := g.count; k >= 3; k-- {
-		if cardShape(g.size[:k]) && endsNumber(s, g.end[k-1]) && isCard(g.digits[:n]) && !m.isOrder(i) {
+	n := g.digitCount
+	for k := g.groupCount; k >= 3; k-- {
+		if hasCardShape(g.size[:k]) && endsNumber(s, g.end[k-1]) && isCard(g.digits[:n]) && !m.isOrder(i) {
 			return hit{i, g.end[k-1], card}
 		}
 		n -= g.size[k-1]
@@ -140,12 +142,12 @@ func (m *matcher) card(i, end int, g *groups) hit {
 // isOrder reports whether the key or the text before i names the number of an order, an invoice or a
 // ticket.
 func (m *matcher) isOrder(i int) bool {
-	return m.class == orderClass || m.wordBefore(i, wordsOfOrder) && !m.wordBefore(i, wordsOfCard)
+	return m.class == orderClass || m.hasWordBefore(i, wordsOfOrder) && !m.hasWordBefore(i, wordsOfCard)
 }
 
-// cardShape reports whether groups of the sizes can be a card: 4-6-5, 4-6-4, or groups of four. The
-// caller has checked the first group.
-func cardShape(size []int) bool {
+// hasCardShape reports whether the sizes of groups can be those of a card: 4-6-5, 4-6-4, or groups of four. The caller
+// has already checked the first group.
+func hasCardShape(size []int) bool {
 	switch len(size) {
 	case 3:
 		return size[1] == 6 && (size[2] == 5 || size[2] == 4)
@@ -160,8 +162,7 @@ func cardShape(size []int) bool {
 	return false
 }
 
-// isCard reports whether the digits are in the range of an issuer, with its length and a valid check
-// digit.
+// isCard reports whether the digits are in the range of an issuer, and have its length and a valid check digit.
 func isCard(d []byte) bool {
 	n := len(d)
 	two, three, four := number(d[:2]), number(d[:3]), number(d[:4])
@@ -180,7 +181,7 @@ func isCard(d []byte) bool {
 	case two == 50, two >= 56 && two <= 58, two == 63, two == 67, two == 60, two == 81:
 		ok = n >= 16
 	}
-	return ok && luhn(d)
+	return ok && hasLuhnDigit(d)
 }
 
 func number(d []byte) (n int) {
@@ -190,8 +191,8 @@ func number(d []byte) (n int) {
 	return n
 }
 
-// luhn reports whether the check digit of Luhn's formula is valid.
-func luhn(d []byte) bool {
+// hasLuhnDigit reports whether the check digit of Luhn's formula is valid.
+func hasLuhnDigit(d []byte) bool {
 	sum := 0
 	for i, c := range d {
 		v := int(c - '0')
@@ -205,14 +206,14 @@ func luhn(d []byte) bool {
 	return sum%10 == 0
 }
 
-// ssn matches groups of 3, 2 and 4 digits that the Social Security Administration assigns. A number
-// without dashes matches only after words such as "SSN".
+// ssn matches a US social security number: groups of 3, 2 and 4 digits in the ranges that the Social Security
+// Administration assigns. A number without dashes matches only after a word such as "SSN".
 func (m *matcher) ssn(i, end int) hit {
 	var d []byte
 	var digits [9]byte
-	s := m.s
+	s := m.text
 	if end-i == 9 {
-		if m.class != ssnClass && !m.wordBefore(i, wordsOfSSN) {
+		if m.class != ssnClass && !m.hasWordBefore(i, wordsOfSSN) {
 			return hit{}
 		}
 		d = s[i:end]
@@ -221,10 +222,10 @@ func (m *matcher) ssn(i, end int) hit {
 		if len(s)-i < 11 || s[i+6] != sep || span(s[:i+6], i+4, digitByte) != i+6 || span(s, i+7, digitByte) != i+11 {
 			return hit{}
 		}
-		if sep != '-' && m.class != ssnClass && !m.wordBefore(i, wordsOfSSN) {
+		if sep != '-' && m.class != ssnClass && !m.hasWordBefore(i, wordsOfSSN) {
 			return hit{}
 		}
-		if sep == '-' && m.class != ssnClass && m.wordBefore(i, wordsOfPart) && !m.wordBefore(i, wordsOfSSN) {
+		if sep == '-' && m.class != ssnClass && m.hasWordBefore(i, wordsOfPart) && !m.hasWordBefore(i, wordsOfSSN) {
 			return hit{}
 		}
 		copy(digits[:], s[i:i+3])
@@ -233,7 +234,7 @@ func (m *matcher) ssn(i, end int) hit {
 		d, end = digits[:], i+11
 	}
 	area := number(d[:3])
-	if area == 0 || area == 666 || area >= 900 || number(d[3:5]) == 0 || number(d[5:]) == 0 || !endsNumber(s, end) || at(s, end) == '-' {
+	if area == 0 || area == 666 || area >= 900 || number(d[3:5]) == 0 || number(d[5:]) == 0 || !endsNumber(s, end) || byteAt(s, end) == '-' {
 		return hit{}
 	}
 	if i > 0 && (s[i-1] == '-' || s[i-1] == '.') {
@@ -242,15 +243,15 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches a country, two check digits (the first at i) and the country's number of characters,
-// in blocks of four or in one piece.
+// iban matches an IBAN, in blocks of four characters or in one piece. It has a country code, two check digits and the
+// length of the country. The first check digit is at i.
 func (m *matcher) iban(i int) hit {
-	s := m.s
-	after := hit{end: span(s, i, digitByte)} // digits after a letter match no other kind
+	s := m.text
+	after := hit{end: span(s, i, digitByte)} // no hit; digits after a letter match no other kind either
 	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
 		return after
 	}
-	if i < m.last || !startsWord(s, i) || !isDigit(at(s, i+3)) {
+	if i < m.lastEnd || !startsWord(s, i) || !isDigit(byteAt(s, i+3)) {
 		return after
 	}
 	small := !isUpper(s[i]) // lower case throughout
@@ -278,14 +279,14 @@ func (m *matcher) iban(i int) hit {
 		n++
 		end++
 	}
-	if n < want || (end < len(s) && isAlnum(s[end])) || !mod97(d[:n]) {
+	if n < want || (end < len(s) && isAlnum(s[end])) || !hasIBANCheckDigits(d[:n]) {
 		return after
 	}
 	return hit{i, end, iban}
 }
 
-// mod97 reports whether the check digits of an IBAN are valid.
-func mod97(d []byte) bool {
+// hasIBANCheckDigits reports whether the check digits of an IBAN are valid.
+func hasIBANCheckDigits(d []byte) bool {
 	rest := 0
 	add := func(part []byte) {
 		for _, c := range part {

@@ -2,16 +2,15 @@ package redact
 
 import "hash/maphash"
 
-// maxRemembered is the maximum number of values whose numbers a Redactor remembers, maxPerSession the
-// maximum of a session. Each occurrence of a further value gets a new number: the value is redacted,
-// but equal values are not recognisable as equal.
+// Maximum numbers of values whose placeholder numbers are remembered. Each occurrence of a further value gets a new
+// number. Such a value is redacted, but equal values are not recognisable as equal.
 const (
-	maxRemembered = 1 << 16
-	maxPerSession = 1 << 10
+	maxRemembered = 1 << 16 // in a Redactor without a session
+	maxPerSession = 1 << 10 // in a session
 )
 
-// Numbers are the numbers of the placeholders of one session. Numbers contain seeded 64-bit hashes of
-// values, never the values, and are not safe for concurrent use.
+// Numbers assigns the numbers in the placeholders of one session. It holds seeded 64-bit hashes of values, never the
+// values. Numbers is not safe for concurrent use.
 type Numbers struct {
 	seed   maphash.Seed
 	limit  int
@@ -19,15 +18,15 @@ type Numbers struct {
 	newest map[kind]int // newest number by kind; most sessions have none
 }
 
-// NewNumbers returns the numbers of a session. highest is a result of Highest: after a restart, a
-// value gets a new number instead of the number of another value.
+// NewNumbers returns the numbers of a session. highest is the last result of Highest, so that a value does not get the
+// number of another value after a restart.
 func NewNumbers(highest map[string]int) *Numbers {
 	n := &Numbers{seed: maphash.MakeSeed(), limit: maxPerSession}
 	n.Raise(highest)
 	return n
 }
 
-// Raise continues the numbers above highest, the numbers of another replica.
+// Raise makes further numbers greater than highest, which are the highest numbers of another replica.
 func (n *Numbers) Raise(highest map[string]int) {
 	for k, name := range kindNames {
 		if number := highest[name]; number > n.newest[kind(k)] {
@@ -44,7 +43,7 @@ func (n *Numbers) raiseTo(k kind, number int) {
 	n.newest[k] = number
 }
 
-// Highest returns the highest number by kind; nil without numbers.
+// Highest returns the highest number of each kind, by name, and nil if there are no numbers.
 func (n *Numbers) Highest() map[string]int {
 	if len(n.newest) == 0 {
 		return nil
@@ -56,7 +55,7 @@ func (n *Numbers) Highest() map[string]int {
 	return highest
 }
 
-// reset forgets all numbers, and keeps a small map.
+// reset forgets all numbers. It keeps the map for reuse if the map is small.
 func (n *Numbers) reset() {
 	const small = 256
 	if len(n.byHash) > small {
@@ -66,8 +65,8 @@ func (n *Numbers) reset() {
 	clear(n.newest)
 }
 
-// number returns the number of a value. Spellings of one value have one number: the grouping of digits
-// in cards, phone numbers, SSNs and IBANs, and the case of e-mail addresses and IBANs do not count.
+// number returns the number of a value. All spellings of a value have the same number: it ignores the grouping of
+// digits in cards, phone numbers, SSNs and IBANs, and the case of e-mail addresses and IBANs.
 func (n *Numbers) number(k kind, value []byte) int {
 	var h maphash.Hash
 	h.SetSeed(n.seed)

@@ -5,20 +5,20 @@ import "bytes"
 // Environments, headers and forms are lists of pairs of a name and a value: {"name": "DB_PASSWORD",
 // "value": "..."}, <add key="DbPassword" value="..."/>.
 
-// pair matches the value in a pair whose name is the name of a secret. The word "value" is at i.
-func (m *matcher) pair(i int) hit {
-	s := m.s
+// valueOfPair matches the value of a pair whose name is the name of a secret. The word "value" is at i.
+func (m *matcher) valueOfPair(i int) hit {
+	s := m.text
 	p := i + len("value")
 	if !startsFold(s, i, "value") {
 		return hit{}
 	}
-	keyed := isQuote(at(s, p))
+	keyed := isQuote(byteAt(s, p))
 	if keyed {
 		p++
 	}
 	p = skipSpace(s, p)
-	if c := at(s, p); c == '>' && i > 1 && s[i-1] == '<' {
-		return m.element(p+1, m.classBefore(i-1))
+	if c := byteAt(s, p); c == '>' && i > 1 && s[i-1] == '<' {
+		return m.valueOfElement(p+1, m.classBefore(i-1))
 	} else if c != ':' && c != '=' {
 		return hit{}
 	}
@@ -38,37 +38,37 @@ func (m *matcher) pair(i int) hit {
 	return h
 }
 
-// property matches the text of <string> after <key>Password</key> in a property list. The > of
+// valueOfProperty matches the text of <string> after <key>Password</key> in a property list. The > of
 // <string> is at i.
-func (m *matcher) property(i int) hit {
+func (m *matcher) valueOfProperty(i int) hit {
 	const maxDistance = 96
-	before, found := bytes.CutSuffix(m.s[max(m.last, i-maxDistance):i], []byte("<string"))
+	before, found := bytes.CutSuffix(m.text[max(m.lastEnd, i-maxDistance):i], []byte("<string"))
 	before, follows := bytes.CutSuffix(bytes.TrimRight(before, " \t\r\n"), []byte("</key>"))
 	if !found || !follows {
 		return hit{}
 	}
 	class := classOfKey(before[bytes.LastIndexByte(before, '>')+1:])
-	return m.element(i+1, class)
+	return m.valueOfElement(i+1, class)
 }
 
-// entry matches the text after <entry key="password">, and after the <string> of a property list. The > is at i.
-func (m *matcher) entry(i int) hit {
+// valueOfEntry matches the text after <entry key="password">, and after the <string> of a property list. The > is at i.
+func (m *matcher) valueOfEntry(i int) hit {
 	const maxDistance = 96
-	if m.s[i-1] == 'g' {
-		return m.property(i)
+	if m.text[i-1] == 'g' {
+		return m.valueOfProperty(i)
 	}
-	before := m.s[max(m.last, i-maxDistance) : i-1]
+	before := m.text[max(m.lastEnd, i-maxDistance) : i-1]
 	name := lastName(before)
-	before, quoted := bytes.CutSuffix(before[:len(before)-len(name)], m.s[i-1:i])
+	before, quoted := bytes.CutSuffix(before[:len(before)-len(name)], m.text[i-1:i])
 	before, assigned := bytes.CutSuffix(before, []byte("="))
 	if class := classOfKey(name); quoted && assigned && isNameKey(before) {
-		return m.element(i+1, class)
+		return m.valueOfElement(i+1, class)
 	}
 	return hit{}
 }
 
-// element matches the text at p of an XML element. class is the class of the name that belongs to the text.
-func (m *matcher) element(p int, class keyClass) hit {
+// valueOfElement matches the text at p of an XML element. class is the class of the name that belongs to the text.
+func (m *matcher) valueOfElement(p int, class keyClass) hit {
 	switch {
 	case !class.isSecret():
 		return hit{}
@@ -78,21 +78,22 @@ func (m *matcher) element(p int, class keyClass) hit {
 	return m.value(p, class, shape{literal: true})
 }
 
-// quotesAndBlanks are the bytes around a name: blanks, and the quotes of each depth of escaping.
+// quotesAndBlanks lists the bytes that may be around a name: blanks, quotes, and the replacements of escaped quotes
+// (see quoteMark).
 const quotesAndBlanks = "\t \"'`\x10\x11\x12\x13"
 
-// classBefore returns the class of the name that belongs to the value member at i: the text of a name or key member
-// before i, else the name of the open object.
+// classBefore returns the class of the name that belongs to the member "value" at i. The name is the text of a name
+// member or key member before i, or else the name of the open object.
 func (m *matcher) classBefore(i int) keyClass {
 	const maxDistance = 160
-	s := m.s[max(m.last, i-maxDistance):i]
+	s := m.text[max(m.lastEnd, i-maxDistance):i]
 	s = bytes.TrimRight(s, quotesAndBlanks+",;\r\n<>")
 	name := lastName(s)
 	before := bytes.TrimRight(s[:len(s)-len(name)], quotesAndBlanks)
 	if n := len(before) - 1; n >= 0 && (before[n] == ':' || before[n] == '=') && isNameKey(bytes.TrimRight(before[:n], quotesAndBlanks)) {
 		return classOfKey(name)
 	}
-	// Here only a value that looks random is a secret, and a password may be a word.
+	// A password is left out here, because it may be any word, and the pair is less certain.
 	if class := siblingClass(s); class.isSecret() && class != passwordClass {
 		return class
 	}
@@ -134,7 +135,7 @@ func lastName(s []byte) []byte {
 	return s[bytes.LastIndexFunc(s, func(r rune) bool { return r >= 0x80 || classOf[byte(r)]&nameByte == 0 })+1:]
 }
 
-// isNameKey reports whether key is the key of a name in a pair: name, key, headerName.
+// isNameKey reports whether key is the key of the name in a pair, such as name, key or headerName.
 func isNameKey(key []byte) bool {
 	n := len(key)
 	return startsFold(key, n-len("name"), "name") || startsFold(key, n-len("header"), "header") || startsFold(key, n-len("key"), "key")

@@ -6,8 +6,8 @@ import (
 	"runtime"
 )
 
-// PanicKind returns the loggable part of a panic: the text of a runtime error, and the type of any
-// other value, which may contain content of a request or a session.
+// PanicKind returns the part of a panic value that may be logged: the text of a runtime error, but only the type of any
+// other value, because such a value may contain content of a request or a session.
 func PanicKind(v any) string {
 	err, ok := v.(error)
 	if !ok {

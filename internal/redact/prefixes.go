@@ -2,12 +2,11 @@ package redact
 
 import "strings"
 
-// prefixGroup is a list of prefixes, separated by blanks, of vendors without a kind of their own. At
-// least minBytes bytes of the class follow each prefix.
+// prefixGroup is a list of prefixes of vendors without a kind of their own.
 type prefixGroup struct {
-	texts    string
-	class    uint16
-	minBytes int
+	texts    string // prefixes, separated by blanks
+	class    uint16 // class of the bytes after a prefix
+	minBytes int    // minimum number of bytes after a prefix
 }
 
 // dottedByte and urlBase64Byte are the classes of keys with dots, and of keys in standard or
@@ -17,8 +16,8 @@ const (
 	urlBase64Byte = tokenByte | base64Byte
 )
 
-// prefixGroups returns the prefixes of vendors without a kind of their own, and of password hashes in
-// /etc/shadow and htpasswd. A digit must be among the bytes after the prefix.
+// prefixGroups returns the prefixes of vendors without a kind of their own, and of password hashes in /etc/shadow and
+// htpasswd. The bytes after a prefix must contain a digit.
 func prefixGroups() []prefixGroup {
 	return []prefixGroup{
 		{"shpat_ shpca_ shppa_ shpss_ shptka_ shpua_ dop_v1_ doo_v1_ dor_v1_ lin_api_ lin_oauth_ ntn_ NRAK- NRII- NRRA- sntryu_ rubygems_", alnumByte, 20},

@@ -6,21 +6,20 @@ import (
 	"strconv"
 )
 
-// maxPasses limits the passes over one string. A replacement makes a new word boundary, which can
-// reveal another value, so a string with a replacement is scanned again. Ordinary text needs at most
-// two passes; the limit bounds the cost of a text that is built to need many.
+// maxPasses is the maximum number of passes over one string. A replacement makes a new word boundary, which can reveal
+// another value, so a string with a replacement is scanned again. Ordinary text needs at most two passes. The limit
+// bounds the cost of a text that is built to need many.
 const maxPasses = 16
 
-// maxKnownSecrets is the maximum number of secret values that a Redactor remembers in order to find the
-// values again without their names.
+// maxKnownSecrets is the maximum number of secret values that a Redactor remembers to find them again without their
+// names.
 const maxKnownSecrets = 32
 
-// Redactor replaces secrets, and optionally personal data, by placeholders such as
-// [REDACTED:email:1]. Equal values get equal numbers until Reset or Continue; Continue takes the
-// numbers of a session, so that placeholders are stable within the session. A number is the position
-// of the value among the different values of its kind, so equal placeholders of two sessions or
-// tenants say nothing about the values. A secret that was found by its name is also found without
-// the name until Reset or Continue: the values are kept in memory for that time only.
+// Redactor replaces secrets, and optionally personal data, by placeholders such as [REDACTED:email:1]. Until Reset or
+// Continue, equal values get equal numbers. Continue takes the numbers of a session, so that placeholders are stable
+// within the session. A number counts the different values of a kind, so equal placeholders of two sessions or tenants
+// say nothing about the values. A secret that was found by its name is also found without the name until Reset or
+// Continue. Its value is kept in memory only until then.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -29,28 +28,28 @@ type Redactor struct {
 	bufs         [2][]byte
 	input        []byte
 	numbers      *Numbers
-	own          Numbers // in use until Continue
+	own          Numbers // numbers that are used until Continue sets others
 	counts       [kindCount]int
 	knownSecrets [][]byte    // secret values since Reset or Continue
 	secretTable  secretTable // index of knownSecrets
-	clean        *CleanTexts // nil means every text is scanned
+	clean        *CleanTexts // cache of texts without anything to redact; nil for none
 }
 
-// New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards,
-// IBANs, SSN-like numbers and IP addresses.
+// New returns a redactor of secrets. If personal is true, it also redacts e-mail addresses, phone numbers, payment
+// cards, IBANs, social security numbers and IP addresses.
 func New(personal bool) *Redactor {
-	r := &Redactor{m: matcher{t: standard, personal: personal}, own: Numbers{seed: maphash.MakeSeed(), limit: maxRemembered}}
+	r := &Redactor{m: matcher{table: standardTable, personal: personal}, own: Numbers{seed: maphash.MakeSeed(), limit: maxRemembered}}
 	r.numbers = &r.own
 	return r
 }
 
-// Reset forgets the numbers, the secrets and the counts, and keeps the buffers.
+// Reset forgets the numbers, the secrets and the counts. It keeps the buffers for reuse.
 func (r *Redactor) Reset() {
 	r.own.reset()
 	r.Continue(&r.own)
 }
 
-// Continue forgets the counts and secrets of the last exchange, and continues the numbers of a session.
+// Continue forgets the counts and the secrets of the last exchange, and uses the numbers of a session from now on.
 func (r *Redactor) Continue(n *Numbers) {
 	r.numbers, r.counts = n, [kindCount]int{}
 	if len(r.knownSecrets) > 0 {
@@ -60,7 +59,7 @@ func (r *Redactor) Continue(n *Numbers) {
 	r.knownSecrets = r.knownSecrets[:0]
 }
 
-// Text returns s redacted, and s itself if nothing was found.
+// Text returns s with placeholders. It returns s itself if nothing was found.
 func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
@@ -74,8 +73,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns the number of replacements by kind since the last call of New, Reset, Continue or
-// DrainCounts. Repeated values count each time. Counts returns nil without replacements.
+// Counts returns the number of replacements by kind since the last call of New, Reset, Continue or DrainCounts, nil for
+// none. Repeated values count each time.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
 	for k, n := range r.counts {
@@ -97,25 +96,24 @@ func (r *Redactor) DrainCounts() map[string]int {
 	return m
 }
 
-// text redacts one string, escaped or plain, in passes until a pass finds nothing. text returns the
-// redacted string, and whether any pass found a value. The string is valid until the next call. class
-// is the class of the JSON key of the string.
+// text redacts one string, escaped or plain, in passes until a pass finds nothing. found is true if any pass found a
+// value. The result is valid until the next call. class is the class of the JSON key of the string.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	buf := 0
 	for range maxPasses {
 		deep, depth := s, 0
-		if longBase64(s) {
+		if isLongBase64(s) {
 			return s, found
 		}
 		for depth < maxLevels && bytes.IndexByte(deep, '\\') >= 0 && r.levels[depth].unescape(deep, byte(depth)) {
 			deep = r.levels[depth].buf
 			depth++
 		}
-		hits := r.m.run(deep, class)
+		hits := r.m.findHits(deep, class)
 		for folds := 0; len(hits) == 0 && r.m.encoded && folds < maxFolds && r.levels[depth].fold(deep); folds++ {
 			deep = r.levels[depth].buf
 			depth++
-			hits = r.m.run(deep, class)
+			hits = r.m.findHits(deep, class)
 		}
 		changed := len(hits) > 0
 		if changed {
@@ -135,8 +133,8 @@ func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	return s, found
 }
 
-// replace returns s with a placeholder in place of each hit. deep is s after depth calls of unescape or fold,
-// and the positions of the hits are positions in deep. The result is in the buffer with the number buf.
+// replace returns s with a placeholder instead of each hit. deep is s after depth calls of unescape or fold, and the
+// positions of the hits are positions in deep. The result is stored in r.bufs[buf].
 func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byte {
 	out := r.bufs[buf][:0]
 	done := 0
@@ -169,9 +167,9 @@ func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	return append(dst, ']')
 }
 
-// longBase64 reports whether s is base64 of 2 KiB or more, with or without the head of a data URL: an
-// image, a document, a file, but not a PEM block. Such a string is not scanned.
-func longBase64(s []byte) bool {
+// isLongBase64 reports whether s is base64 of at least 2 KiB, with or without the head of a data URL, but not a PEM
+// block. Such a string is an image or another file, and is not scanned.
+func isLongBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {
 		return false

@@ -7,8 +7,8 @@ import (
 )
 
 // remember records the value of a secret, so that later occurrences are redacted even if no key such as password=
-// precedes the value. Short values, and values that lack digits or hold only digits, are not recorded: they may occur
-// with another meaning.
+// precedes them. Short values, values without digits, and values of digits alone are not recorded, because they may
+// occur with another meaning.
 func (r *Redactor) remember(k kind, value []byte) {
 	const minLen, maxLen = 6, 256
 	if k < anthropicKey || k == privateKey || k == fragment || len(r.knownSecrets) == maxKnownSecrets || len(value) < minLen || len(value) > maxLen {
@@ -42,8 +42,8 @@ func (t *secretTable) add(value []byte, number int) {
 	}
 }
 
-// scan returns the first offset at or after i at which a secret may start. found has a bit for each such secret, and is
-// 0 if no secret starts in the rest of s.
+// scan returns the first offset at or after i at which a known secret may start. found has a bit for each such secret.
+// It is 0 if no secret starts in the rest of s.
 func (t *secretTable) scan(s []byte, i int) (offset int, found uint32) {
 	if i+len(t) > len(s) {
 		return i, 0
@@ -59,7 +59,7 @@ func (t *secretTable) scan(s []byte, i int) (offset int, found uint32) {
 	return i, 0
 }
 
-// findKnownSecrets returns the ranges of known secrets in s that are whole words, in order.
+// findKnownSecrets returns the occurrences of known secrets in s as whole words, in order.
 func (r *Redactor) findKnownSecrets(s []byte) []hit {
 	hits := r.m.hits[:0]
 	if len(r.knownSecrets) == 0 {
@@ -80,27 +80,27 @@ func (r *Redactor) findKnownSecrets(s []byte) []hit {
 	return hits
 }
 
-// knownSecretAt matches value, a known secret, at start as a whole word.
+// knownSecretAt matches the known secret value as a whole word at start.
 func (r *Redactor) knownSecretAt(s []byte, start int, value []byte) hit {
 	end := start + len(value)
-	if !bytes.HasPrefix(s[start:], value) || isAlnum(at(s, end)) && isAlnum(value[len(value)-1]) {
+	if !bytes.HasPrefix(s[start:], value) || isAlnum(byteAt(s, end)) && isAlnum(value[len(value)-1]) {
 		return hit{}
 	}
-	if !startsWord(s, start) && !(isAlnum(value[0]) && escapeBefore(s, start)) {
+	if !startsWord(s, start) && !(isAlnum(value[0]) && followsEscapeLetter(s, start)) {
 		return hit{}
 	}
 	from := max(0, start-maxBlanks)
 	if open := bytes.LastIndexByte(s[from:start], '['); open >= 0 && startsWith(s, from+open, Placeholder) && bytes.IndexByte(s[from+open:start], ']') < 0 {
 		return hit{} // part of a placeholder
 	}
-	if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && oddBackslashes(s[:start]) {
+	if bytes.IndexByte([]byte("bfnrtu/"), value[0]) >= 0 && endsInOddBackslashes(s[:start]) {
 		start-- // the backslash and the first byte may form a JSON escape
 	}
 	return hit{start, end, secret}
 }
 
-// oddBackslashes reports whether s ends with an odd number of backslashes.
-func oddBackslashes(s []byte) bool {
+// endsInOddBackslashes reports whether s ends with an odd number of backslashes.
+func endsInOddBackslashes(s []byte) bool {
 	n := 0
 	for n < len(s) && s[len(s)-1-n] == '\\' {
 		n++
@@ -108,7 +108,7 @@ func oddBackslashes(s []byte) bool {
 	return n%2 == 1
 }
 
-// escapeBefore reports whether the letter before i belongs to an escape such as \n.
-func escapeBefore(s []byte, i int) bool {
+// followsEscapeLetter reports whether the letter before i is the letter of an escape such as \n.
+func followsEscapeLetter(s []byte, i int) bool {
 	return i > 1 && s[i-2] == '\\' && bytes.IndexByte([]byte("nrtbf"), s[i-1]) >= 0
 }

@@ -2,20 +2,20 @@ package redact
 
 import "math/bits"
 
-// hit is a match in the unescaped text. With kind none, the scan continues at end, or at the next
-// byte if end is 0.
+// hit is a match in the unescaped text. If the kind is none, there is no match, and the scan continues at end, or at
+// the next byte if end is 0.
 type hit struct {
 	start, end int
 	kind       kind
 }
 
-// matcher finds the values to redact in unescaped text. The matcher scans the text once and stops
-// only at anchors (the @ of an address, the _ of ghp_, the = of an assignment), so that ordinary
-// text costs three table look-ups per byte. Hits do not overlap and are in order.
+// matcher finds the values to redact in unescaped text. It scans the text once and stops only at anchors, such as the @
+// of an address or the = of an assignment, so that ordinary text costs three table look-ups per byte. Hits are in order
+// and do not overlap.
 type matcher struct {
-	t        *table
-	s        []byte
-	last     int // end of the last match or placeholder; the next match starts at or after last
+	table    *table
+	text     []byte
+	lastEnd  int // end of the last match or placeholder; the next match starts at or after last
 	class    keyClass
 	personal bool
 	encoded  bool // the text contains a character that level.fold rewrites
@@ -24,10 +24,10 @@ type matcher struct {
 	hits     []hit
 }
 
-// run returns the hits in s. class is the class of the JSON key of s, if any. The result is valid
-// until the next run.
-func (m *matcher) run(s []byte, class keyClass) []hit {
-	m.s, m.last, m.class, m.encoded, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
+// findHits returns the hits in s. class is the class of the JSON key of s, noClass for none. The result is valid until
+// the next call.
+func (m *matcher) findHits(s []byte, class keyClass) []hit {
+	m.text, m.lastEnd, m.class, m.encoded, m.hits, m.heading = s, 0, class, false, m.hits[:0], heading{}
 	m.types.start, m.types.end = 0, 0
 	if class.isSecret() {
 		h := m.checkValue(0, len(s), class, shape{quoted: true, keyed: true})
@@ -39,22 +39,22 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 			return m.hits
 		}
 	}
-	want := ^m.t.rows
+	want := ^m.table.rows
 	if !m.personal {
-		want &^= m.t.personal
+		want &^= m.table.personal
 	}
-	for i, found := m.t.scan(s, 0, want); i < len(s); {
+	for i, found := m.table.scan(s, 0, want); i < len(s); {
 		h := m.check(i, found)
 		if h.kind != none {
 			m.hits = append(m.hits, h)
-			m.last = h.end
+			m.lastEnd = h.end
 		}
-		i, found = m.t.scan(s, max(h.end, i+1), want|m.heading.wanted)
+		i, found = m.table.scan(s, max(h.end, i+1), want|m.heading.rowAnchor)
 	}
 	return m.hits
 }
 
-// scan returns the first place from i on with one of the wanted anchors, and the anchors. All three
+// scan returns the first position from i on that has one of the wanted anchors, and the set of these anchors. All three
 // tables are read for every byte, because a branch would be mispredicted at every other letter.
 func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i >= len(s) {
@@ -64,56 +64,55 @@ func (t *table) scan(s []byte, i int, want uint64) (place int, found uint64) {
 	if i > 0 {
 		before = s[i-1]
 	}
-	open := t.prev[before] & t.self[here] & want // anchors at here, if the byte after here agrees
+	open := t.prev[before] & t.here[here] & want // anchors at here that still depend on the byte after here
 	for _, after := range s[i+1:] {
 		if found = open & t.next[after]; found != 0 {
 			return i, found
 		}
-		open = t.prev[here] & t.self[after] & want
+		open = t.prev[here] & t.here[after] & want
 		here = after
 		i++
 	}
 	return i, open & t.next[0]
 }
 
-// check runs the checks of the wanted anchors at i, and returns the first hit. wanted is a set of
-// anchors, one bit for each.
+// check runs the checks of the wanted anchors at i, and returns the first hit. wanted is a set of anchors with one bit
+// for each.
 func (m *matcher) check(i int, wanted uint64) (h hit) {
 	for ; wanted != 0; wanted &= wanted - 1 {
-		if h = m.t.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != none {
+		if h = m.table.checks[bits.TrailingZeros64(wanted)](m, i); h.kind != none {
 			return h
 		}
 	}
 	return h
 }
 
-// vendorAt runs only the checks at i for vendors' keys, which are recognised without a name before
-// the key.
+// vendorAt runs only the checks at i for keys of vendors, which are recognised without a name before them.
 func (m *matcher) vendorAt(i int) hit {
 	before := byte(0)
 	if i > 0 {
-		before = m.s[i-1]
+		before = m.text[i-1]
 	}
-	return m.check(i, m.t.self[m.s[i]]&m.t.prev[before]&m.t.vendors)
+	return m.check(i, m.table.here[m.text[i]]&m.table.prev[before]&m.table.vendors)
 }
 
 // skipPlaceholder returns a hit without a kind for the whole placeholder at i, so that the scan
 // continues after the placeholder and no match extends over it. An incomplete placeholder is text.
 func (m *matcher) skipPlaceholder(i int) hit {
 	const maxKind, maxNumber = 24, 7
-	if !startsWith(m.s, i, Placeholder) {
+	if !startsWith(m.text, i, Placeholder) {
 		return hit{}
 	}
 	colon := i + len(Placeholder)
 	start := colon
-	for isLower(at(m.s, colon)) || at(m.s, colon) == '_' {
+	for isLower(byteAt(m.text, colon)) || byteAt(m.text, colon) == '_' {
 		colon++
 	}
-	end := span(m.s, min(colon+1, len(m.s)), digitByte)
+	end := span(m.text, min(colon+1, len(m.text)), digitByte)
 	kind, number := colon-start, end-colon-1
-	if kind == 0 || kind > maxKind || number <= 0 || number > maxNumber || at(m.s, colon) != ':' || at(m.s, end) != ']' {
+	if kind == 0 || kind > maxKind || number <= 0 || number > maxNumber || byteAt(m.text, colon) != ':' || byteAt(m.text, end) != ']' {
 		return hit{}
 	}
-	m.last = end + 1
+	m.lastEnd = end + 1
 	return hit{end: end + 1}
 }

@@ -2,27 +2,27 @@ package redact
 
 import "bytes"
 
-// The checks of this file find secrets in tables with a heading: CSV, Markdown, the output of psql, and
-// the rows of an SQL INSERT. The name of a secret in the heading marks its column. The rows are read
-// while a column is marked. The manifest of a Kubernetes Secret is a table without a heading.
+// The checks of this file find secrets in tables with a heading, which are CSV, Markdown, the output of psql, and the
+// rows of an SQL INSERT. The name of a secret in the heading marks its column. The rows are read while a column is
+// marked. The manifest of a Kubernetes Secret is treated as a table without a heading.
 
 // column is a marked column of the open table.
 type column struct {
-	index int // fields before the column
+	index int // number of fields before the column
 	class keyClass
 }
 
-// heading is the heading of the table that the scan is in. The scan stops at the rows only while a
-// table is open.
+// heading describes the open table, which is the table that the scan is in. The scan stops at rows only while a table
+// is open.
 type heading struct {
-	wanted    uint64 // anchor of the rows; 0 means no open table
-	tuples    bool   // rows are the brackets of an INSERT instead of lines
-	manifest  bool   // rows are the lines of a Kubernetes Secret
-	data      bool   // the rows are in the data of the Secret
-	separator byte
-	perRow    int // separators in each row
-	columns   [4]column
-	count     int // number of columns
+	rowAnchor        uint64 // anchor of the rows; 0 means no open table
+	tuples           bool   // the rows are the brackets of an INSERT instead of lines
+	manifest         bool   // the rows are the lines of a Kubernetes Secret
+	inData           bool   // the rows are in the data of the Secret
+	separator        byte
+	separatorsPerRow int // separators in each row
+	columns          [4]column
+	count            int // number of columns
 }
 
 // maxRowBytes is the maximum length of a row.
@@ -30,7 +30,7 @@ const maxRowBytes = 512
 
 // markColumn marks the column of the name s[start:end] if the name is a field of a heading.
 func (m *matcher) markColumn(start, end int, class keyClass) {
-	s := m.s
+	s := m.text
 	h := &m.heading
 	if h.manifest || !class.isSecret() || class == headerClass || class == bareKeyClass || h.count == len(h.columns) {
 		return
@@ -43,16 +43,16 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 	for right < len(s) && right-end < maxBlanks && (s[right] == ' ' || isQuote(s[right])) {
 		right++
 	}
-	before, after := byte('\n'), at(s, right)
+	before, after := byte('\n'), byteAt(s, right)
 	if left > 0 {
 		before = s[left-1]
 	}
 	if !isFieldEnd(before) || !isFieldEnd(after) || before == '(' && after == ')' {
 		return
 	}
-	if h.wanted == 0 {
+	if h.rowAnchor == 0 {
 		if open := m.insertList(start, end); open >= 0 {
-			*h = heading{wanted: m.t.rows, tuples: true, separator: ',', perRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
+			*h = heading{rowAnchor: m.table.rows, tuples: true, separator: ',', separatorsPerRow: bytes.Count(s[open:m.listEnd(end)], []byte(","))}
 			h.add(bytes.Count(s[open:start], []byte(",")), class)
 			return
 		}
@@ -74,8 +74,8 @@ func (m *matcher) markColumn(start, end int, class keyClass) {
 	if start > end-1 || bytes.IndexByte([]byte("|,;\t"), separator) < 0 {
 		return
 	}
-	if h.wanted == 0 {
-		*h = heading{wanted: m.t.rows, separator: separator, perRow: bytes.Count(s[line:stop], []byte{separator})}
+	if h.rowAnchor == 0 {
+		*h = heading{rowAnchor: m.table.rows, separator: separator, separatorsPerRow: bytes.Count(s[line:stop], []byte{separator})}
 	}
 	h.add(bytes.Count(s[line:start], []byte{separator}), class)
 }
@@ -93,16 +93,16 @@ func isFieldEnd(c byte) bool {
 	return false
 }
 
-// insertList returns the position of the bracket that opens the column list of an INSERT around
-// s[start:end], -1 for none.
+// insertList returns the position of the bracket that opens the column list of an INSERT, -1 if s[start:end] is not in
+// such a list.
 func (m *matcher) insertList(start, end int) int {
-	from := max(m.last, start-maxRowBytes/2)
-	open := bytes.LastIndexByte(m.s[from:start], '(')
-	if open < 0 || bytes.IndexByte(m.s[from+open:start], ')') >= 0 {
+	from := max(m.lastEnd, start-maxRowBytes/2)
+	open := bytes.LastIndexByte(m.text[from:start], '(')
+	if open < 0 || bytes.IndexByte(m.text[from+open:start], ')') >= 0 {
 		return -1
 	}
 	stop := m.listEnd(end)
-	if after := skipSpace(m.s, min(stop+1, len(m.s))); stop == end+maxRowBytes/2 || !startsFold(m.s, after, "values") {
+	if after := skipSpace(m.text, min(stop+1, len(m.text))); stop == end+maxRowBytes/2 || !startsFold(m.text, after, "values") {
 		return -1
 	}
 	return from + open
@@ -110,9 +110,9 @@ func (m *matcher) insertList(start, end int) int {
 
 // listEnd returns the position of the bracket that closes the column list, or the end of the searched text.
 func (m *matcher) listEnd(end int) int {
-	stop := bytes.IndexByte(m.s[end:min(len(m.s), end+maxRowBytes/2)], ')')
+	stop := bytes.IndexByte(m.text[end:min(len(m.text), end+maxRowBytes/2)], ')')
 	if stop < 0 {
-		return min(len(m.s), end+maxRowBytes/2)
+		return min(len(m.text), end+maxRowBytes/2)
 	}
 	return end + stop
 }
@@ -126,16 +126,16 @@ func lineEnd(s []byte, i int) int {
 	return i + len(area)
 }
 
-// row reads the row of the open table after the line feed or bracket at i.
+// row matches the first secret in the row of the open table after the line feed or bracket at i.
 func (m *matcher) row(i int) hit {
-	if (m.s[i] == '(') != m.heading.tuples {
+	if (m.text[i] == '(') != m.heading.tuples {
 		return hit{}
 	}
 	if m.heading.tuples {
-		return m.tuple(i)
+		return m.rowOfInsert(i)
 	}
 	start := i + 1
-	stop := lineEnd(m.s, start)
+	stop := lineEnd(m.text, start)
 	if m.heading.manifest {
 		return m.manifestRow(start, stop)
 	}
@@ -143,7 +143,7 @@ func (m *matcher) row(i int) hit {
 		m.heading = heading{}
 		return hit{}
 	}
-	line := m.s[start:stop]
+	line := m.text[start:stop]
 	if len(bytes.Trim(line, "-+|:= \t\r")) == 0 { // the rule between the heading and the rows
 		return hit{}
 	}
@@ -152,47 +152,47 @@ func (m *matcher) row(i int) hit {
 
 // openManifest opens the manifest of a Kubernetes Secret at the name s[start:end] in "kind: Secret".
 func (m *matcher) openManifest(start, end int) {
-	if m.heading.wanted == 0 && string(m.s[start:end]) == "Secret" && startsWith(m.s, start-len("kind: "), "kind: ") {
-		m.heading = heading{wanted: m.t.rows, manifest: true}
+	if m.heading.rowAnchor == 0 && string(m.text[start:end]) == "Secret" && startsWith(m.text, start-len("kind: "), "kind: ") {
+		m.heading = heading{rowAnchor: m.table.rows, manifest: true}
 	}
 }
 
 // manifestRow matches the base64 value in the line s[start:stop] of the data of a Kubernetes Secret.
 func (m *matcher) manifestRow(start, stop int) hit {
 	const minLen, block = 8, 4
-	line := bytes.TrimRight(m.s[start:stop], " \t\r\"'")
+	line := bytes.TrimRight(m.text[start:stop], " \t\r\"'")
 	if bytes.HasPrefix(line, []byte("---")) {
 		m.heading = heading{}
 		return hit{}
 	}
 	if len(line) > 0 && line[0] != ' ' {
-		m.heading.data = string(line) == "data:"
+		m.heading.inData = string(line) == "data:"
 		return hit{}
 	}
 	name, value, found := bytes.Cut(line, []byte(": "))
 	value = bytes.TrimLeft(value, quotesAndBlanks)
-	if !m.heading.data || !found || len(value) < minLen || len(value)%block != 0 || span(value, 0, base64Byte) < len(value) || len(bytes.TrimLeft(name, " ")) == 0 || startsWith(value, 0, wrappedHeader) {
+	if !m.heading.inData || !found || len(value) < minLen || len(value)%block != 0 || span(value, 0, base64Byte) < len(value) || len(bytes.TrimLeft(name, " ")) == 0 || startsWith(value, 0, wrappedHeader) {
 		return hit{}
 	}
 	end := start + len(line)
 	return hit{end - len(value), end, m.vendorOf(end-len(value), end, secret)}
 }
 
-// tuple reads the values in the brackets at i as a row of the open INSERT.
-func (m *matcher) tuple(i int) hit {
+// rowOfInsert matches the first secret in the values of an INSERT. The opening bracket is at i.
+func (m *matcher) rowOfInsert(i int) hit {
 	start := i + 1
 	if m.insertList(start, start) >= 0 { // the list of columns itself
 		return hit{}
 	}
 	quote, stop := false, start
-	for ; stop < len(m.s) && stop-start < maxRowBytes; stop++ {
-		if c := m.s[stop]; c == '\'' {
+	for ; stop < len(m.text) && stop-start < maxRowBytes; stop++ {
+		if c := m.text[stop]; c == '\'' {
 			quote = !quote
 		} else if c == ')' && !quote {
 			break
 		}
 	}
-	if at(m.s, stop) != ')' {
+	if byteAt(m.text, stop) != ')' {
 		m.heading = heading{}
 		return hit{}
 	}
@@ -206,7 +206,7 @@ func (m *matcher) secretInRow(start, stop int) hit {
 	var found hit
 	field, from, quote := 0, start, byte(0)
 	for p := start; p <= stop; p++ {
-		c := at(m.s, p)
+		c := byteAt(m.text, p)
 		switch {
 		case p == stop || c == h.separator && quote == 0:
 			for _, column := range h.columns[:h.count] {
@@ -218,26 +218,26 @@ func (m *matcher) secretInRow(start, stop int) hit {
 			from = p + 1
 		case quote != 0 && c == quote:
 			quote = 0
-		case quote == 0 && isQuote(c) && (p == from || m.s[p-1] == ' '):
+		case quote == 0 && isQuote(c) && (p == from || m.text[p-1] == ' '):
 			quote = c
 		}
 	}
-	if field-1 != h.perRow {
+	if field-1 != h.separatorsPerRow {
 		m.heading = heading{}
 		return hit{}
 	}
 	return found
 }
 
-// field checks the value of one field.
+// field matches the value of the field s[from:to] in a column of the class.
 func (m *matcher) field(from, to int, class keyClass) hit {
-	for from < to && (m.s[from] <= ' ' || isQuote(m.s[from])) {
+	for from < to && (m.text[from] <= ' ' || isQuote(m.text[from])) {
 		from++
 	}
-	for to > from && (m.s[to-1] <= ' ' || isQuote(m.s[to-1])) {
+	for to > from && (m.text[to-1] <= ' ' || isQuote(m.text[to-1])) {
 		to--
 	}
-	v := m.s[from:to]
+	v := m.text[from:to]
 	if class == passwordClass && (bytes.IndexByte(v, ' ') >= 0 && !isPassphrase(v, false) || !isSetting(v, true, true)) {
 		return hit{}
 	}

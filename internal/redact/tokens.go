@@ -2,26 +2,26 @@ package redact
 
 import "bytes"
 
-// token matches a vendor's key: a prefix of prefixLen bytes at start, followed by at least minBytes
-// bytes of the class. If the text ends inside the key, as in a cut capture, half of the bytes suffice.
+// token matches a vendor's key, which is a prefix of prefixLen bytes at start and at least minBytes bytes of the class.
+// If the text ends with the key, half of the bytes suffice, because the text may have been cut.
 func (m *matcher) token(start, prefixLen int, class uint16, minBytes int, k kind) hit {
-	if start < m.last || !startsWord(m.s, start) {
+	if start < m.lastEnd || !startsWord(m.text, start) {
 		return hit{}
 	}
-	end := span(m.s, start+prefixLen, class)
-	for class == dottedByte && m.s[end-1] == '.' { // the dot belongs to the sentence
+	end := span(m.text, start+prefixLen, class)
+	for class == dottedByte && m.text[end-1] == '.' { // the dot belongs to the sentence
 		end--
 	}
-	if end == len(m.s) {
+	if end == len(m.text) {
 		minBytes = max(minBytes/2, min(minBytes, 10))
 	}
-	if body := m.s[start+prefixLen : end]; len(body) < minBytes || isMask(body) {
+	if body := m.text[start+prefixLen : end]; len(body) < minBytes || isMask(body) {
 		return hit{}
 	}
 	return hit{start, end, k}
 }
 
-// isMask reports whether v is written in place of a key: one letter or digit only, as in xxxx-xxxx.
+// isMask reports whether v is a mask in place of a key: all of its letters and digits are the same, as in xxxx-xxxx.
 func isMask(v []byte) bool {
 	first := bytes.IndexFunc(v, func(r rune) bool { return r < 0x80 && isAlnum(byte(r)) })
 	if first < 0 {
@@ -35,26 +35,26 @@ func isMask(v []byte) bool {
 	return true
 }
 
-// prefixed matches the vendors' prefixes that end at i.
+// prefixed matches a vendor's key whose prefix ends at i.
 func (m *matcher) prefixed(i int) hit {
 	const maxDistance = 64 // every key with the prefix has a digit within this many bytes
 	if i < 2 {
 		return hit{}
 	}
-	index := m.t.tails[tail(m.s, i)]
+	index := m.table.tails[hashTail(m.text, i)]
 	if index == 0 {
 		return hit{}
 	}
-	for _, p := range m.t.prefixes[index] {
+	for _, p := range m.table.prefixes[index] {
 		start := i + 1 - len(p.text)
-		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.bodyStart) {
+		if !startsWith(m.text, start, p.text) || !startsWith(m.text, i+1, p.bodyStart) {
 			continue
 		}
-		if p.uuid && !isUUID(m.s[i+1:span(m.s, i+1, tokenByte)]) {
+		if p.uuid && !isUUID(m.text[i+1:span(m.text, i+1, tokenByte)]) {
 			continue
 		}
 		if p.digit {
-			near := m.s[:min(len(m.s), i+maxDistance)]
+			near := m.text[:min(len(m.text), i+maxDistance)]
 			body := near[start+len(p.text) : span(near, i+1, p.class)]
 			if runs := digitRuns(body); runs == 0 || runs == 1 && p.kind == secret && p.class&tokenByte&^alnumByte != 0 {
 				continue // an identifier contains at most one number
@@ -67,53 +67,53 @@ func (m *matcher) prefixed(i int) hit {
 	return hit{}
 }
 
-// awsID matches the ID of an AWS access key.
+// awsID matches the ID of an AWS access key at i.
 func (m *matcher) awsID(i int) hit {
 	const length = 20
-	if i < m.last || !startsWord(m.s, i) || !startsWith(m.s, i+2, "IA") && !startsWith(m.s, i, "ACCA") && !startsWith(m.s, i, "A3T") {
+	if i < m.lastEnd || !startsWord(m.text, i) || !startsWith(m.text, i+2, "IA") && !startsWith(m.text, i, "ACCA") && !startsWith(m.text, i, "A3T") {
 		return hit{}
 	}
 	end := i
-	for end < len(m.s) && (isUpper(m.s[end]) || isDigit(m.s[end])) {
+	for end < len(m.text) && (isUpper(m.text[end]) || isDigit(m.text[end])) {
 		end++
 	}
-	if n := end - i; (n != length && (end != len(m.s) || n < length*2/3)) || (end < len(m.s) && isAlnum(m.s[end])) {
+	if n := end - i; (n != length && (end != len(m.text) || n < length*2/3)) || (end < len(m.text) && isAlnum(m.text[end])) {
 		return hit{}
 	}
 	return hit{i, end, awsKey}
 }
 
-// twilio matches the ID of a Twilio account or API key.
+// twilio matches the ID of a Twilio account or API key at i.
 func (m *matcher) twilio(i int) hit {
 	const hexDigits = 32
-	if !startsWith(m.s, i, "AC") && !startsWith(m.s, i, "SK") {
+	if !startsWith(m.text, i, "AC") && !startsWith(m.text, i, "SK") {
 		return hit{}
 	}
 	h := m.token(i, 2, hexByte, hexDigits, twilioKey)
-	if h.kind == none || h.end-h.start > hexDigits+2 || (h.end < len(m.s) && isAlnum(m.s[h.end])) {
+	if h.kind == none || h.end-h.start > hexDigits+2 || (h.end < len(m.text) && isAlnum(m.text[h.end])) {
 		return hit{}
 	}
 	return h
 }
 
-// sendgrid matches a SendGrid key: SG. and two parts, or SG. and 66 bytes with dots.
+// sendgrid matches a SendGrid key at i, which is SG. and two parts, or SG. and 66 bytes with dots.
 func (m *matcher) sendgrid(i int) hit {
 	const minPart, bodyLen = 16, 66
-	if !startsWith(m.s, i, "SG.") {
+	if !startsWith(m.text, i, "SG.") {
 		return hit{}
 	}
-	if end := runEnd(m.s, i+3, bodyLen, nameByte|base64Byte); end-i-3 == bodyLen && hasDigit(m.s[i:end]) && startsWord(m.s, i) && i >= m.last {
-		return hit{i, span(m.s, end, nameByte|base64Byte), sendgridKey}
+	if end := runEnd(m.text, i+3, bodyLen, nameByte|base64Byte); end-i-3 == bodyLen && hasDigit(m.text[i:end]) && startsWord(m.text, i) && i >= m.lastEnd {
+		return hit{i, span(m.text, end, nameByte|base64Byte), sendgridKey}
 	}
 	h := m.token(i, 3, tokenByte, minPart, sendgridKey)
-	if h.kind == none || h.end == len(m.s) {
+	if h.kind == none || h.end == len(m.text) {
 		return h
 	}
-	if m.s[h.end] != '.' {
+	if m.text[h.end] != '.' {
 		return hit{}
 	}
-	end := span(m.s, h.end+1, tokenByte)
-	if end-h.end-1 < minPart && end != len(m.s) {
+	end := span(m.text, h.end+1, tokenByte)
+	if end-h.end-1 < minPart && end != len(m.text) {
 		return hit{}
 	}
 	return hit{h.start, end, sendgridKey}
@@ -123,14 +123,14 @@ func (m *matcher) sendgrid(i int) hit {
 // bytes, or 12 at the end of the text. The ~ is at i.
 func (m *matcher) azureSecret(i int) hit {
 	start := i - 5
-	if start < m.last || m.s[i-1] != 'Q' || !isDigit(m.s[i-2]) || !startsWord(m.s, start) {
+	if start < m.lastEnd || m.text[i-1] != 'Q' || !isDigit(m.text[i-2]) || !startsWord(m.text, start) {
 		return hit{}
 	}
 	end := i + 1
-	for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '~' || m.s[end] == '.') {
+	for end < len(m.text) && (classOf[m.text[end]]&tokenByte != 0 || m.text[end] == '~' || m.text[end] == '.') {
 		end++
 	}
-	if n := end - i - 1; n < 31 && (end != len(m.s) || n < 12) || isMask(m.s[i+1:end]) {
+	if n := end - i - 1; n < 31 && (end != len(m.text) || n < 12) || isMask(m.text[i+1:end]) {
 		return hit{}
 	}
 	return hit{start, end, azureKey}

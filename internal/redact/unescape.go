@@ -6,16 +6,15 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is the depth to which JSON inside JSON strings is read: a string of the body, the arguments
-// of a tool, a document in the arguments, and one more level.
+// maxLevels is the depth to which JSON inside of JSON strings is read. The levels are a string of the body, the
+// arguments of a tool, a document in the arguments, and one more.
 const maxLevels = 4
 
-// maxFolds limits how often fold rewrites a text. A URL in the query of a URL needs two passes.
+// maxFolds is the maximum number of times that fold rewrites a text. A URL in the query of a URL needs two.
 const maxFolds = 2
 
-// quoteMark plus the depth replaces an escaped quote in unescaped text. Quotes of different depths
-// must differ: in {"password":"a\"b"} the value ends at a quote of the depth at which the value
-// started.
+// quoteMark plus the depth replaces an escaped quote in unescaped text. Quotes of different depths must differ, because
+// a value ends at a quote of the depth at which it started: {"password":"a\"b"}.
 const quoteMark = 0x10
 
 // isQuote reports whether b opens or closes a quoted text.
@@ -23,21 +22,20 @@ func isQuote(b byte) bool {
 	return b == '"' || b == '\'' || b == '`' || b-quoteMark < maxLevels
 }
 
-// unit is one escape: the bytes of the escape in the escaped text (raw), and the replacing bytes in the
+// escapeUnit is one escape: the bytes of the escape in the escaped text (raw), and the replacing bytes in the
 // unescaped text (decoded).
-type unit struct {
+type escapeUnit struct {
 	decoded, raw       int32 // offsets
 	decodedLen, rawLen uint8 // numbers of bytes
 }
 
-// level is the result of one unescape or fold, with the map back to the text before.
+// level is the result of one unescape or fold, with the positions to map offsets back to the escaped text.
 type level struct {
 	buf   []byte
-	units []unit
+	units []escapeUnit
 }
 
-// unescape decodes the JSON escapes of s leniently, leaving invalid escapes as they are, and
-// reports whether s contains an escape.
+// unescape decodes the JSON escapes of s, and reports whether s contains an escape. Invalid escapes stay unchanged.
 func (l *level) unescape(s []byte, depth byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -50,7 +48,7 @@ func (l *level) unescape(s []byte, depth byte) bool {
 		i += j
 		out := len(l.buf)
 		w := 2
-		switch c := at(s, i+1); c {
+		switch c := byteAt(s, i+1); c {
 		case 'n':
 			l.buf = append(l.buf, '\n')
 		case 't':
@@ -78,14 +76,14 @@ func (l *level) unescape(s []byte, depth byte) bool {
 			}
 			l.buf = append(l.buf, quoteMark+depth)
 		}
-		l.units = append(l.units, unit{decoded: int32(out), raw: int32(i), decodedLen: uint8(len(l.buf) - out), rawLen: uint8(w)}) //nolint:gosec // bodies are bounded far below 2 GiB
+		l.units = append(l.units, escapeUnit{decoded: int32(out), raw: int32(i), decodedLen: uint8(len(l.buf) - out), rawLen: uint8(w)}) //nolint:gosec // bodies are bounded far below 2 GiB
 		i += w
 	}
 	return len(l.units) > 0
 }
 
-// fold rewrites percent-encoded and typographic characters as ASCII: %3D, no-break spaces, dashes,
-// curly quotes, full-width forms. fold reports whether the text contained such a character.
+// fold rewrites percent-encoded and typographic characters as ASCII, and reports whether s contains such a character.
+// Examples are %3D, no-break spaces, dashes, curly quotes and full-width forms.
 func (l *level) fold(s []byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {
@@ -99,7 +97,7 @@ func (l *level) fold(s []byte) bool {
 		}
 		c, w := foldSign(s, i)
 		if w > 1 {
-			l.units = append(l.units, unit{decoded: int32(len(l.buf)), raw: int32(i), decodedLen: 1, rawLen: uint8(w)}) //nolint:gosec // as in unescape
+			l.units = append(l.units, escapeUnit{decoded: int32(len(l.buf)), raw: int32(i), decodedLen: 1, rawLen: uint8(w)}) //nolint:gosec // as in unescape
 		}
 		l.buf = append(l.buf, c)
 		i += w
@@ -107,19 +105,19 @@ func (l *level) fold(s []byte) bool {
 	return len(l.units) > 0
 }
 
-// foldSign returns the ASCII character that fold writes for the bytes at i, and the number of these bytes;
-// 1 for a byte that fold keeps.
+// foldSign returns the ASCII character that fold writes for the bytes at i, and the number of these bytes. For a byte
+// that fold keeps, the result is the byte and 1.
 func foldSign(s []byte, i int) (c byte, w int) {
 	if s[i] == '%' {
-		return unpercent(s, i)
+		return decodePercent(s, i)
 	}
-	return typeset(s, i)
+	return foldTypographic(s, i)
 }
 
-// unpercent returns the printable character or line feed that %XX at i encodes, and 3; otherwise the byte at
+// decodePercent returns the printable character or line feed that %XX at i encodes, and 3; otherwise the byte at
 // i, and 1.
-func unpercent(s []byte, i int) (c byte, w int) {
-	high, low := at(s, i+1), at(s, i+2)
+func decodePercent(s []byte, i int) (c byte, w int) {
+	high, low := byteAt(s, i+1), byteAt(s, i+2)
 	if classOf[high]&classOf[low]&hexByte == 0 {
 		return s[i], 1
 	}
@@ -129,10 +127,10 @@ func unpercent(s []byte, i int) (c byte, w int) {
 	return c, 3
 }
 
-// typeset returns the ASCII character for the typographic UTF-8 sequence at i, and the length of the
+// foldTypographic returns the ASCII character for the typographic UTF-8 sequence at i, and the length of the
 // sequence; otherwise the byte at i, and 1.
-func typeset(s []byte, i int) (c byte, w int) {
-	second, third := at(s, i+1), at(s, i+2)
+func foldTypographic(s []byte, i int) (c byte, w int) {
+	second, third := byteAt(s, i+1), byteAt(s, i+2)
 	switch {
 	case s[i] == 0xc2 && second == 0xa0: // no-break space
 		return ' ', 2
@@ -154,24 +152,24 @@ func typeset(s []byte, i int) (c byte, w int) {
 
 // encodedSign records that the text contains a character that fold rewrites, and matches nothing.
 func (m *matcher) encodedSign(i int) hit {
-	_, w := foldSign(m.s, i)
+	_, w := foldSign(m.text, i)
 	m.encoded = m.encoded || w > 1
 	return hit{}
 }
 
-// find returns the last unit that starts at or before p, a position in the unescaped text.
-func (l *level) find(p int) (unit, bool) {
+// findUnit returns the last unit that starts at or before p, a position in the unescaped text.
+func (l *level) findUnit(p int) (escapeUnit, bool) {
 	i := sort.Search(len(l.units), func(i int) bool { return int(l.units[i].decoded) > p })
 	if i == 0 {
-		return unit{}, false
+		return escapeUnit{}, false
 	}
 	return l.units[i-1], true
 }
 
-// rawStart returns the position in the escaped text of the start p of a span. A position inside an
-// escape maps to the start of the escape.
+// rawStart returns the position in the escaped text for the start p of a range. A position inside of an escape maps to
+// the start of the escape.
 func (l *level) rawStart(p int) int {
-	u, ok := l.find(p)
+	u, ok := l.findUnit(p)
 	if !ok {
 		return p
 	}
@@ -181,21 +179,21 @@ func (l *level) rawStart(p int) int {
 	return int(u.raw) + int(u.rawLen) + p - int(u.decoded) - int(u.decodedLen)
 }
 
-// rawEnd returns the position in the escaped text of the exclusive end p of a span. A position inside
-// an escape maps to the end of the escape.
+// rawEnd returns the position in the escaped text for the exclusive end p of a range. A position inside of an escape
+// maps to the end of the escape.
 func (l *level) rawEnd(p int) int {
 	if p == 0 {
 		return 0
 	}
-	u, ok := l.find(p - 1)
+	u, ok := l.findUnit(p - 1)
 	if ok && p-1 < int(u.decoded)+int(u.decodedLen) {
 		return int(u.raw) + int(u.rawLen)
 	}
 	return l.rawStart(p-1) + 1
 }
 
-// at returns s[i], or 0 after the end of s.
-func at(s []byte, i int) byte {
+// byteAt returns s[i], or 0 after the end of s.
+func byteAt(s []byte, i int) byte {
 	if i < len(s) {
 		return s[i]
 	}

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// url matches user:password in the authority of a URL, and the URLs of webhooks, whose path is the secret.
-// i is at "://".
+// url matches user:password in the authority of a URL, and the path of a webhook, which is a secret. The text "://" is
+// at i.
 func (m *matcher) url(i int) hit {
 	const maxLen = 512
-	s := m.s
+	s := m.text
 	if !startsWith(s, i, "://") {
 		return hit{}
 	}
@@ -59,21 +59,21 @@ var webhooks = []struct {
 	{"api.telegram.org/bot", secret},
 }
 
-// webhook matches the rest of the URL of a webhook, whose host starts at start.
+// webhook matches the secret part of the path of a webhook's URL. The host starts at start.
 func (m *matcher) webhook(start int) hit {
-	const minKey, minZapierKey = 20, 12 // Zapier's are short
-	dot := runEnd(m.s, start, maxName, tokenByte)
+	const minKey, minZapierKey = 20, 12 // the keys of Zapier are shorter
+	dot := runEnd(m.text, start, maxName, tokenByte)
 	for _, w := range webhooks {
 		host := start
 		if w.start[0] == '.' { // a subdomain
 			host = dot
 		}
-		if at(m.s, host) != w.start[0] || !startsWith(m.s, host, w.start) {
+		if byteAt(m.text, host) != w.start[0] || !startsWith(m.text, host, w.start) {
 			continue
 		}
 		p := host + len(w.start)
 		end := p
-		for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '/' || m.s[end] == ':' || m.s[end] == '@') {
+		for end < len(m.text) && (classOf[m.text[end]]&tokenByte != 0 || m.text[end] == '/' || m.text[end] == ':' || m.text[end] == '@') {
 			end++
 		}
 		if n := end - p; n >= minKey || n >= minZapierKey && w.start == "hooks.zapier.com/hooks/catch/" {
@@ -83,10 +83,10 @@ func (m *matcher) webhook(start int) hit {
 	return hit{}
 }
 
-// userFlag matches user:password after -u, with or without a blank between.
+// userFlag matches user:password after the flag -u at i, with or without a blank in between.
 func (m *matcher) userFlag(i int) hit {
 	p := i + len("-u")
-	if at(m.s, p) == ' ' {
+	if byteAt(m.text, p) == ' ' {
 		p++
 	}
 	return m.userPassword(p)
@@ -97,14 +97,14 @@ func (m *matcher) userFlag(i int) hit {
 func (m *matcher) userPassword(p int) hit {
 	const maxLen = 256
 	curl := bytes.Contains(m.command(p), []byte("curl "))
-	s, quote := m.s, byte(0)
+	s, quote := m.text, byte(0)
 	if p < len(s) && isQuote(s[p]) {
 		quote = s[p]
 		p++
 	}
 	end := runEnd(s, p, maxLen, wordByte)
 	colon := bytes.IndexByte(s[p:end], ':')
-	if colon < 1 && !(curl && colon == 0) || p < m.last {
+	if colon < 1 && !(curl && colon == 0) || p < m.lastEnd {
 		return hit{}
 	}
 	from := p + colon + 1
@@ -118,7 +118,7 @@ func (m *matcher) userPassword(p int) hit {
 		}
 	}
 	v := s[from:max(from, end)]
-	if s[p] == '<' && at(s, end-1) == '>' || bytes.HasPrefix(s[p:], []byte("${")) { // <user:password>, ${USER}:${PASSWORD}
+	if s[p] == '<' && byteAt(s, end-1) == '>' || bytes.HasPrefix(s[p:], []byte("${")) { // <user:password>, ${USER}:${PASSWORD}
 		return hit{}
 	}
 	if len(v) == 0 && curl && isRandom(s[p:p+colon]) { // a key as the name of the user
@@ -130,24 +130,24 @@ func (m *matcher) userPassword(p int) hit {
 	return hit{p, end, urlCredentials}
 }
 
-// dataSource matches user:password before the @tcp( or @unix( at i, as in data source names of
-// MySQL, and Oracle's user/password before its @, in a JDBC URL or after sqlplus.
+// dataSource matches the credentials before the @ at i in a data source name. MySQL has user:password before @tcp( or
+// @unix(. Oracle has user/password before @, in a JDBC URL or after the command sqlplus.
 func (m *matcher) dataSource(i int) hit {
 	const maxLen = 128
 	start := m.runStart(i, maxLen, wordByte)
-	start += bytes.LastIndexByte(m.s[start:i], '=') + 1
+	start += bytes.LastIndexByte(m.text[start:i], '=') + 1
 	sign := byte(':')
-	switch oracle := bytes.LastIndex(m.s[start:i], []byte("jdbc:oracle:")); {
-	case startsWith(m.s, i, "@tcp(") || startsWith(m.s, i, "@unix("):
+	switch oracle := bytes.LastIndex(m.text[start:i], []byte("jdbc:oracle:")); {
+	case startsWith(m.text, i, "@tcp(") || startsWith(m.text, i, "@unix("):
 	case oracle >= 0:
-		start, sign = start+bytes.LastIndexByte(m.s[start:i], ':')+1, '/'
-	case bytes.HasSuffix(m.s[m.last:start], []byte("sqlplus ")):
+		start, sign = start+bytes.LastIndexByte(m.text[start:i], ':')+1, '/'
+	case bytes.HasSuffix(m.text[m.lastEnd:start], []byte("sqlplus ")):
 		sign = '/'
 	default:
 		return hit{}
 	}
-	between := bytes.IndexByte(m.s[start:i], sign)
-	if between < 1 || !isLiteral(m.s[start+between+1:i]) {
+	between := bytes.IndexByte(m.text[start:i], sign)
+	if between < 1 || !isLiteral(m.text[start+between+1:i]) {
 		return hit{}
 	}
 	return hit{start, i, urlCredentials}

@@ -9,17 +9,17 @@ import (
 // shape describes the context of a value.
 type shape struct {
 	quoted     bool // the value is in quotes
-	keyed      bool // the name is in quotes, as in JSON: data, not code
+	keyed      bool // the name is in quotes, as in JSON, so the text is data and not code
 	literal    bool // the context has no variables, so a plain word is a value
 	connection bool // the name is part of a connection string
-	dotted     bool // dots belong to the value, as after a flag
-	assigned   bool // the sign was =, so a quoted word is a value and not a label
+	dotted     bool // dots are part of the value, as after a flag
+	assigned   bool // the assignment sign is =, so a quoted word is a value and not a label
 }
 
-// checkValue returns a hit if s[start:end], the value of a name of the class, is a secret.
+// checkValue matches s[start:end], the value of a name of the class, if it is a secret.
 func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
-	v := m.s[start:end]
-	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
+	v := m.text[start:end]
+	if start < m.lastEnd || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !isLiteral(v) {
 		return hit{}
 	}
 	ok := false
@@ -27,10 +27,10 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	case passwordClass:
 		ok = isPassword(v, sh)
 	case basicClass:
-		ok = basicCredentials(v)
+		ok = isBasicCredentials(v)
 	case keyNameClass, bareKeyClass:
 		v = bytes.TrimPrefix(v, []byte("base64:")) // Laravel's APP_KEY
-		ok = isUUID(v) && m.inQuery(start) || isScrambled(v) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
+		ok = isUUID(v) && m.isInQuery(start) || isScrambled(v) || isRandom(v) && !isID(v) && !startsWith(v, 0, wrappedHeader) && (class == keyNameClass || isBothCases(v) && hasDigit(v))
 	case seedClass:
 		ok = isSeedPhrase(v)
 	case secretClass:
@@ -44,8 +44,8 @@ func (m *matcher) checkValue(start, end int, class keyClass, sh shape) hit {
 	return hit{start, end, m.vendorOf(start, end, class.kind())}
 }
 
-// hasManySigns reports whether v is a long text of letters, digits and the punctuation of Django's secret
-// keys. A regular expression contains other punctuation.
+// hasManySigns reports whether v has the form of Django's secret keys: long, with letters, digits, and signs of a
+// certain set. A regular expression contains other signs.
 func hasManySigns(v []byte) bool {
 	const minLen, minSigns, django = 32, 4, "!@#$%^&*(-_=+)"
 	if len(v) < minLen || !isMixed(v) {
@@ -64,7 +64,7 @@ func hasManySigns(v []byte) bool {
 	return signs >= minSigns
 }
 
-// vendorOf returns the kind of the vendor whose key starts s[start:end], or k for another value.
+// vendorOf returns the kind of the vendor's key with which s[start:end] starts, or k if it starts with none.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
 		if h := m.vendorAt(i); h.kind != none && h.start == start {
@@ -74,8 +74,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword reports whether v, the value of a name for a password, is a password. Short values are
-// passwords too. An unquoted or plain word in code is more often a variable or a label, and is rejected.
+// isPassword reports whether v, the value of a name for a password, is a password. Short values are accepted. A plain
+// word in code is rejected, because it is more often a variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -123,24 +123,24 @@ func isPassword(v []byte, sh shape) bool {
 	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0 || random)
 }
 
-// mayHaveDots reports whether v may be a password with dots instead of an identifier such as config.password.
-// expected reports that no identifier occurs at this place.
+// mayHaveDots reports whether v, which has dots, may be a password and not an identifier such as config.password.
+// expected is true if an identifier is unlikely in this context.
 func mayHaveDots(v []byte, expected bool) bool {
 	return expected || hasInnerDigit(v) && !isReferenceOfCode(v)
 }
 
-// hasInnerDigit reports whether a digit is before a letter of v, as in passwords and in few identifiers.
+// hasInnerDigit reports whether a letter follows a digit in v, which is common in passwords and rare in identifiers.
 func hasInnerDigit(v []byte) bool {
 	for i, c := range v {
-		if next := at(v, i+1); isDigit(c) && isAlnum(next) && !isDigit(next) {
+		if next := byteAt(v, i+1); isDigit(c) && isAlnum(next) && !isDigit(next) {
 			return true
 		}
 	}
 	return false
 }
 
-// isPlainPassword reports whether v consists of lower-case letters and contains no word that labels
-// passwords or fields, such as pass, hash and type.
+// isPlainPassword reports whether v consists of lower-case letters, and contains no word of a label, such as pass, hash
+// or type.
 func isPlainPassword(v []byte) bool {
 	const minLen = 6
 	if len(v) < minLen || slices.ContainsFunc(v, func(b byte) bool { return !isLower(b) }) {
@@ -154,8 +154,8 @@ func isPlainPassword(v []byte) bool {
 	return true
 }
 
-// hasRandomCase reports whether capitals and lower-case letters alternate as often as in random
-// letters: identifiers have one capital at the start of each word.
+// hasRandomCase reports whether capitals and lower-case letters alternate as often as in random letters. Identifiers
+// have only one capital at the start of each word.
 func hasRandomCase(v []byte) bool {
 	changes, pairs := 0, 0
 	for i := 1; i < len(v); i++ {
@@ -181,19 +181,19 @@ func isUUID(v []byte) bool {
 	return len(v) == 36 && v[8] == '-' && v[13] == '-' && v[18] == '-' && v[23] == '-'
 }
 
-// inQuery reports whether the value at start is the parameter "key" of a URL. The key of an API may be a
+// isInQuery reports whether the value at start is the parameter "key" of a URL. The key of an API may be a
 // UUID there.
-func (m *matcher) inQuery(start int) bool {
+func (m *matcher) isInQuery(start int) bool {
 	name := start - len("?key=")
-	return name >= 0 && (m.s[name] == '?' || m.s[name] == '&') && startsWith(m.s, name+1, "key=")
+	return name >= 0 && (m.text[name] == '?' || m.text[name] == '&') && startsWith(m.text, name+1, "key=")
 }
 
 func isBothCases(v []byte) bool {
 	return slices.ContainsFunc(v, isUpper) && slices.ContainsFunc(v, isLower)
 }
 
-// isRandom reports whether v looks random: long, and changing between letters and digits or cases
-// more often than words do.
+// isRandom reports whether v looks random. It must be long, and must change between letters and digits, or between
+// cases, more often than words do.
 func isRandom(v []byte) bool {
 	const minLen, maxLen = 16, 1024
 	if len(v) < minLen || len(v) > maxLen || bytes.Contains(v, []byte("://")) {
@@ -219,9 +219,9 @@ func isRandom(v []byte) bool {
 	return distinct >= 8 && isMixed(v) && (digitRuns(v) >= 2 || changes*20 >= len(v)*9)
 }
 
-// isShortToken reports whether v, the value of a token's name, is a token that isRandom does not
-// recognise: 12 to 15 letters and digits in three runs of digits, or two with letters of both cases; or 15 to 32
-// digits.
+// isShortToken reports whether v, the value of a token's name, is a token that isRandom does not recognise. Such a
+// token has 12 to 15 letters and digits, with three runs of digits, or with two and letters of both cases. A token of
+// 15 to 32 digits is also recognised.
 func isShortToken(v []byte) bool {
 	const minLen, maxLen, minDigits, maxDigits = 12, 16, 15, 32
 	if span(v, 0, digitByte) == len(v) {
@@ -230,8 +230,8 @@ func isShortToken(v []byte) bool {
 	return len(v) >= minLen && len(v) < maxLen && (digitRuns(v) >= 3 || digitRuns(v) == 2 && isBothCases(v)) && span(v, 0, alnumByte) == len(v)
 }
 
-// isUnspeakable reports whether v, the value of a token's name, has letters in random case and a digit, or
-// a run of consonants that words do not have, as in a generated token with all digits together.
+// isUnspeakable reports whether v, the value of a token's name, has letters in random case and a digit, or two digits
+// and a run of consonants that words do not have. isRandom misses such a token if all of its digits are in one run.
 func isUnspeakable(v []byte) bool {
 	const minLen, minMixed, minRun, minDigits = 16, 24, 5, 2
 	if len(v) >= minMixed && hasDigit(v) && span(v, 0, tokenByte) == len(v) && hasRandomCase(v) {
@@ -255,8 +255,8 @@ func isUnspeakable(v []byte) bool {
 	return longest >= minRun && digitCount >= minDigits
 }
 
-// isBase32 reports whether v, the value of a token's name, is the secret of one-time codes: blocks of eight
-// capitals and digits from 2 to 7.
+// isBase32 reports whether v, the value of a token's name, may be the secret of one-time passwords, which is base32 in
+// blocks of eight capitals and digits from 2 to 7.
 func isBase32(v []byte) bool {
 	const minLen, block = 16, 8
 	return len(v) >= minLen && len(v)%block == 0 && hasDigit(v) && !bytes.ContainsFunc(v, func(r rune) bool {
@@ -264,8 +264,7 @@ func isBase32(v []byte) bool {
 	})
 }
 
-// isScrambled reports whether v looks like a random choice of all printable ASCII characters, as the keys and
-// salts of WordPress are.
+// isScrambled reports whether v looks like random printable ASCII characters, as in the keys and salts of WordPress.
 func isScrambled(v []byte) bool {
 	const minLen, minOneCase, minSigns = 24, 32, 4
 	var seen [128]bool

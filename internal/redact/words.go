@@ -51,19 +51,19 @@ func (l *wordList) has(word []byte) bool {
 	return false
 }
 
-// wordBefore reports whether one of the words starts in the 24 bytes before i, on the same line and at a
-// word boundary. The search stops at a hit or a placeholder: [REDACTED:phone:1] must not make the
-// next number a phone number.
-func (m *matcher) wordBefore(i int, words *wordList) bool {
+// hasWordBefore reports whether one of the words starts in the 24 bytes before i, on the same line and at a word
+// boundary. The search stops at a hit or a placeholder, so that [REDACTED:phone:1] does not make the next number a
+// phone number.
+func (m *matcher) hasWordBefore(i int, words *wordList) bool {
 	const window = 24
-	s := m.s
-	for j := i - 1; j >= max(m.last, i-window) && s[j] != '\n'; j-- {
+	s := m.text
+	for j := i - 1; j >= max(m.lastEnd, i-window) && s[j] != '\n'; j-- {
 		letter := lower(s[j]) - 'a'
 		if letter >= alphabetLen || len(words[letter]) == 0 || !startsWord(s, j) && !(isUpper(s[j]) && isLower(s[j-1])) {
 			continue
 		}
 		for _, w := range words[letter] {
-			if startsFold(s, j, w) && plausibleEnd(s, j+len(w)) {
+			if startsFold(s, j, w) && mayEndWord(s, j+len(w)) {
 				return true
 			}
 		}
@@ -71,9 +71,9 @@ func (m *matcher) wordBefore(i int, words *wordList) bool {
 	return false
 }
 
-// plausibleEnd reports whether a listed word may end at i: before another part of an identifier, or
-// with an ending such as s, but not inside another word. "from" may, the start of "fromage" may not.
-func plausibleEnd(s []byte, i int) bool {
-	c := at(s, i)
+// mayEndWord reports whether a listed word may end at i. It may end before another part of an identifier, and may have
+// an ending such as s, but must not be the start of another word: "from" matches, "fromage" does not.
+func mayEndWord(s []byte, i int) bool {
+	c := byteAt(s, i)
 	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")
 }

@@ -5,7 +5,7 @@ import "strings"
 // toolCallOpen is the opening tag of a tool call in the text format of Hermes and Qwen.
 const toolCallOpen = "<tool_call>"
 
-// parseTagCall parses the tagged calls in an answer, else the forms of parseActionCall. Several calls become
+// parseTagCall parses the calls in tags of an answer, or else a call in one of the forms of parseActionCall. Several calls become
 // one Call with the name of the first and the arguments of all.
 func parseTagCall(text string) (Call, bool) {
 	name, all := "", strings.Builder{} // a Builder, because a reply may hold ten thousand calls
