@@ -11,23 +11,22 @@ import (
 	"precept/internal/redact"
 )
 
-// Limits of a text in a sample; the exchanges hold the full text.
+// Maximum lengths of a text in a sample. The exchanges hold the full text.
 const (
 	summaryBytes = 2000
 	textBytes    = 8000
 )
 
-// Placeholders for missing texts of the input. A missing answer is an empty text.
+// Texts for missing inputs of a sample. A missing answer is an empty text.
 const (
 	noWords = "(no words of the user)"
 	noText  = "(no text)"
 )
 
-// Build returns the learning samples of a closed session. A session with tool calls gives one
-// intent_resolution, and a dialog_response for every later user turn. A session without tool calls
-// gives a dialog_response for every user turn. A session of more than one exchange also gives an
-// error_correction for each failed call that a different call repaired, and a plan_optimization if
-// the session was slow or costly. docs/SAMPLES.md gives the reasons.
+// Build returns the learning samples of a closed session. A session with tool calls gives one intent_resolution, and
+// one dialog_response for every later user turn. A session without tool calls gives one dialog_response for every user
+// turn. A session of more than one exchange also gives one error_correction for each failed call that a different call
+// repaired, and one plan_optimization if the session was slow or costly. docs/SAMPLES.md explains the families.
 //
 // An unchanged session gives identical samples with identical ids.
 func Build(s Session) []Sample {
@@ -38,55 +37,54 @@ func Build(s Session) []Sample {
 	var out []Sample
 	from := 0
 	if len(h.steps) > 0 {
-		out = append(out, h.intent())
+		out = append(out, h.intentSample())
 		from = 1
 	}
-	for i := from; i < len(h.parts); i++ {
-		out = append(out, h.dialog(h.number(i), &h.parts[i], i == len(h.parts)-1))
+	for i := from; i < len(h.userTurns); i++ {
+		out = append(out, h.dialogSample(h.dialogNumber(i), &h.userTurns[i], i == len(h.userTurns)-1))
 	}
 	if h.isSingleExchange() {
 		return out
 	}
 	out = append(out, h.corrections()...)
 	if reasons := h.costReasons(); len(reasons) > 0 {
-		out = append(out, h.plan(reasons))
+		out = append(out, h.planSample(reasons))
 	}
 	return out
 }
 
-// intent returns the session's intent_resolution: the first request and the final state.
-func (h *history) intent() Sample {
-	first := h.parts[0]
+// intentSample returns the intent_resolution of the session, which has the first request and the final state.
+func (h *history) intentSample() Sample {
+	first := h.userTurns[0]
 	f, label := h.rate(0, 0, true)
-	s := h.sample(IntentResolution, 0, h.kept, f, label)
+	s := h.baseSample(IntentResolution, 0, h.kept, f, label)
 	s.Input["intent_id"] = deriveID(h.Session.Tenant, h.Session.ID, "intent", 0)
 	s.Input["raw_request_summary"] = cmp.Or(cut(first.words, summaryBytes), noWords)
-	s.Input["dialog_turns_count"] = len(h.parts)
-	s.Output["final_intent_summary"] = cmp.Or(answer(h.kept), lastCalls(h.kept))
-	s.Output["resolution_quality_label"] = resolution(f.QualityLabel)
+	s.Input["dialog_turns_count"] = len(h.userTurns)
+	s.Output["final_intent_summary"] = cmp.Or(lastAnswer(h.kept), describeLastCalls(h.kept))
+	s.Output["resolution_quality_label"] = resolutionLabel(f.QualityLabel)
 	s.Output["tool_calls"] = len(h.steps)
-	s.Output["failed_calls"] = h.failures()
+	s.Output["failed_calls"] = h.countFailures()
 	return s
 }
 
-// number returns the number of a part's dialog_response, from which the id of the sample is derived.
-// The number must not change if the session continues after its samples were built: a session that
-// talked first and used tools later keeps the numbers of its first parts.
+// dialogNumber returns the number from which the id of a user turn's dialog_response is derived. The number must not
+// change if the session continues after its samples were built. Therefore a session that first talked and later used
+// tools keeps the numbers of its first user turns.
 //
-// The first exchanges of a session may have been deleted from the store (learning.hot) after their
-// samples were exported. The numbers of the remaining turns begin after all numbers that the deleted
-// turns can have had.
-func (h *history) number(part int) int {
-	part += h.offset()
-	if len(h.steps) > 0 && h.steps[0].Turn < h.secondPartTurn() {
+// The first exchanges of a session may have been deleted from the store (learning.hot) after their samples were
+// exported. The numbers of the remaining turns begin after all numbers that the deleted turns can have had.
+func (h *history) dialogNumber(part int) int {
+	part += h.firstNumber()
+	if len(h.steps) > 0 && h.steps[0].Turn < h.startOfSecondUserTurn() {
 		return part - 1
 	}
 	return part
 }
 
-// offset returns the first number for the samples of the stored turns: 0 if the first turn is stored,
-// else a number that no deleted turn has used.
-func (h *history) offset() int {
+// firstNumber returns the first number for the samples of the stored turns. The number is 0 if the first turn is
+// stored, and otherwise greater than all numbers that deleted turns can have used.
+func (h *history) firstNumber() int {
 	const maxPerTurn = 1 << 16 // maximum number of samples of a family in a turn
 	first := h.Session.Exchanges[0].Turn
 	for i := range h.Session.Exchanges {
@@ -95,26 +93,27 @@ func (h *history) offset() int {
 	return max(first-1, 0) * maxPerTurn
 }
 
-// secondPartTurn returns the number of the first turn of the second part; math.MaxInt without a second part.
-func (h *history) secondPartTurn() int {
-	if len(h.parts) < 2 {
+// startOfSecondUserTurn returns the number of the turn with which the second user turn begins, math.MaxInt if there is
+// none.
+func (h *history) startOfSecondUserTurn() int {
+	if len(h.userTurns) < 2 {
 		return math.MaxInt
 	}
-	return h.parts[1].exchanges[0].Turn
+	return h.userTurns[1].exchanges[0].Turn
 }
 
-func (h *history) dialog(n int, p *part, last bool) Sample {
+func (h *history) dialogSample(n int, p *userTurn, last bool) Sample {
 	from, to := p.turns()
 	f, label := h.rate(from, to, last && len(h.steps) == 0)
-	s := h.sample(DialogResponse, n, p.exchanges, f, label)
+	s := h.baseSample(DialogResponse, n, p.exchanges, f, label)
 	s.Input["user_text"] = cmp.Or(cut(p.words, textBytes), noWords)
 	s.Input["turn"] = from
-	s.Output["response_text"] = answer(p.exchanges)
+	s.Output["response_text"] = lastAnswer(p.exchanges)
 	return s
 }
 
-// sample fills in the fields that all families share.
-func (h *history) sample(family string, n int, exchanges []*Exchange, f Feedback, label string) Sample {
+// baseSample returns a sample with the fields that all families share.
+func (h *history) baseSample(family string, n int, exchanges []*Exchange, f Feedback, label string) Sample {
 	last := exchanges[len(exchanges)-1]
 	s := Sample{
 		ID:        deriveID(h.Session.Tenant, h.Session.ID, family, n),
@@ -164,8 +163,8 @@ func (h *history) sample(family string, n int, exchanges []*Exchange, f Feedback
 	return s
 }
 
-// answer returns the last text of the model; "" without one.
-func answer(exchanges []*Exchange) string {
+// lastAnswer returns the last text of the model, "" for none.
+func lastAnswer(exchanges []*Exchange) string {
 	for _, o := range slices.Backward(exchanges) {
 		if t := strings.TrimSpace(o.Reply.Text); t != "" {
 			return cut(t, textBytes)
@@ -174,8 +173,8 @@ func answer(exchanges []*Exchange) string {
 	return ""
 }
 
-// lastCalls describes the tool calls of the last reply; "" without calls.
-func lastCalls(exchanges []*Exchange) string {
+// describeLastCalls returns a sentence that names the tools that the last reply called, "" for none.
+func describeLastCalls(exchanges []*Exchange) string {
 	calls := exchanges[len(exchanges)-1].Reply.Calls
 	if len(calls) == 0 {
 		return ""
@@ -187,7 +186,7 @@ func lastCalls(exchanges []*Exchange) string {
 	return cut("called "+strings.Join(names, ", "), summaryBytes)
 }
 
-func (h *history) failures() (n int) {
+func (h *history) countFailures() (n int) {
 	for _, s := range h.steps {
 		if s.failed {
 			n++
@@ -196,7 +195,7 @@ func (h *history) failures() (n int) {
 	return n
 }
 
-func resolution(label string) string {
+func resolutionLabel(label string) string {
 	switch label {
 	case Good, Acceptable:
 		return label
@@ -213,8 +212,7 @@ func outcome(exchanges []*Exchange) string { return exchanges[len(exchanges)-1].
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// cut shortens s to at most n bytes and marks the cut with an ellipsis. The cut is between runes and not inside
-// of a placeholder.
+// cut shortens s to at most n bytes, with an ellipsis at the end. It cuts neither a rune nor a placeholder in two.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

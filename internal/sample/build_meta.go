@@ -8,7 +8,7 @@ import (
 	"github.com/google/uuid"
 )
 
-// tokens returns the sums of the token counts that the provider reported. Missing counts are ignored.
+// tokens returns the sums of the numbers of tokens that the provider reported. Missing numbers count as 0.
 func tokens(exchanges []*Exchange) map[string]any {
 	var in, cached, out int
 	for _, e := range exchanges {
@@ -19,10 +19,10 @@ func tokens(exchanges []*Exchange) map[string]any {
 	return map[string]any{"input": in, "cached": cached, "output": out}
 }
 
-// maxEventIDs is the maximum number of exchanges that a sample names.
+// maxEventIDs is the maximum number of exchange ids in a sample.
 const maxEventIDs = 256
 
-// eventIDs returns the ids of the sample's exchanges, the evidence of the sample.
+// eventIDs returns the ids of the exchanges from which a sample is built.
 func eventIDs(exchanges []*Exchange) []string {
 	var ids []string
 	for _, e := range exchanges {
@@ -46,8 +46,8 @@ func lessonsOf(exchanges []*Exchange) []Lesson {
 	return slices.SortedFunc(maps.Values(best), func(a, b Lesson) int { return cmp.Compare(a.Slug, b.Slug) })
 }
 
-// strength returns the rank of the state of a lesson. The weakest state, matched, has the rank -1, as have the states
-// of sections.
+// strength returns the rank of the state of a lesson. The state matched and the states of sections have the lowest
+// rank, -1.
 func strength(state string) int {
 	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

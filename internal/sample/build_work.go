@@ -7,20 +7,20 @@ import (
 	"unicode"
 )
 
-// Thresholds for a plan_optimization sample.
+// Thresholds from which a session gives a plan_optimization sample.
 const (
 	manyCalls    = 25
 	manyTokens   = 400_000
 	manyFailures = 5
-	slowMS       = 600_000
+	slowMS       = 600_000 // milliseconds
 )
 
-// openFailures is the maximum number of failed calls without a repair that corrections remembers. Each later call is
-// compared with all of them, and a session may contain ten thousand calls.
-const openFailures = 64
+// maxOpenFailures is the maximum number of failed calls without a repair that corrections remembers. The limit bounds
+// the cost, because each later call is compared with all of them, and a session may contain ten thousand calls.
+const maxOpenFailures = 64
 
-// corrections returns a sample for each repair: a call of the same tool with the same aim and other arguments works
-// after failed calls. The sample shows the last failed call, and counts the failed calls as attempts.
+// corrections returns a sample for each repair. A repair is a call that worked after failed calls of the same tool with
+// the same aim and other arguments. The sample contains the last failed call, and counts the failed calls as attempts.
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*Event
@@ -29,7 +29,7 @@ func (h *history) corrections() []Sample {
 			continue
 		}
 		if s.failed {
-			open = append(open[max(0, len(open)-openFailures+1):], s)
+			open = append(open[max(0, len(open)-maxOpenFailures+1):], s)
 			continue
 		}
 		var failed *Event
@@ -46,20 +46,20 @@ func (h *history) corrections() []Sample {
 		}
 		open = rest
 		if failed != nil {
-			out = append(out, h.correction(h.offset()+len(out), failed, s, attempts))
+			out = append(out, h.correctionSample(h.firstNumber()+len(out), failed, s, attempts))
 		}
 	}
 	return out
 }
 
-// correction returns the error_correction of a failed call and the call that worked.
-func (h *history) correction(n int, failed, worked *Event, attempts int) Sample {
-	exchanges := h.between(failed.Turn, worked.Turn)
+// correctionSample returns the error_correction of a failed call and the call that worked.
+func (h *history) correctionSample(n int, failed, worked *Event, attempts int) Sample {
+	exchanges := h.exchangesBetween(failed.Turn, worked.Turn)
 	f, label := h.rate(failed.Turn, worked.Turn, false)
 	if f.QualityLabel == "" && !worked.edited {
 		f = executedUnchanged()
 	}
-	s := h.sample(ErrorCorrection, n, exchanges, f, label)
+	s := h.baseSample(ErrorCorrection, n, exchanges, f, label)
 	s.Input["tool"] = failed.Call.Name
 	s.Input["failed_call"] = map[string]any{"name": failed.Call.Name, "arguments": cut(failed.Call.Args, textBytes)}
 	s.Input["error"] = cmp.Or(cut(failed.Text, summaryBytes), noText)
@@ -69,13 +69,13 @@ func (h *history) correction(n int, failed, worked *Event, attempts int) Sample 
 	return s
 }
 
-// between returns the exchanges of the turns from..to.
-func (h *history) between(from, to int) []*Exchange {
+// exchangesBetween returns the exchanges of the turns from..to, including both.
+func (h *history) exchangesBetween(from, to int) []*Exchange {
 	return slices.DeleteFunc(slices.Clone(h.kept), func(e *Exchange) bool { return e.Turn < from || e.Turn > to })
 }
 
-// sameAim reports whether the arguments of two calls have the same aim: a third of the words of the
-// shorter arguments also occurs in the other arguments.
+// sameAim reports whether the arguments of two calls have the same aim. At least a third of the words of the arguments
+// with fewer words must occur in the other arguments.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {
@@ -90,9 +90,8 @@ func sameAim(a, b string) bool {
 	return common*3 >= min(len(wa), len(wb))
 }
 
-// argWords returns the words of the values in the arguments of a call, at most 200. The names of the
-// arguments are left out, because all calls of a tool have the same names; single letters are left out,
-// because they say nothing about the aim.
+// argWords returns at most 200 words of the values in the arguments of a call. The names of the arguments are left out,
+// because all calls of a tool have the same names. Single letters are left out, because they say nothing about the aim.
 func argWords(args string) map[string]bool {
 	const maxWords = 200
 	if strings.HasPrefix(args, "{") {
@@ -112,7 +111,7 @@ func argWords(args string) map[string]bool {
 	return words
 }
 
-// withoutKeys returns a JSON text without the keys of its objects. The text may be cut.
+// withoutKeys returns a JSON text without the keys of its objects. The JSON may be truncated.
 func withoutKeys(text string) string {
 	var b strings.Builder
 	for i := 0; i < len(text); i++ {
@@ -136,7 +135,7 @@ func withoutKeys(text string) string {
 	return b.String()
 }
 
-// costReasons returns the reasons why the session counts as slow or costly; none for other sessions.
+// costReasons returns the reasons why the session counts as slow or costly, nil for none.
 func (h *history) costReasons() []string {
 	var reasons []string
 	used := tokens(h.kept)
@@ -146,7 +145,7 @@ func (h *history) costReasons() []string {
 	if n := used["input"].(int) - used["cached"].(int) + used["output"].(int); n >= manyTokens {
 		reasons = append(reasons, "many_tokens")
 	}
-	if h.failures() >= manyFailures {
+	if h.countFailures() >= manyFailures {
 		reasons = append(reasons, "many_failures")
 	}
 	if h.loops > 0 {
@@ -166,23 +165,23 @@ func (h *history) modelMS() (ms float64) {
 	return ms
 }
 
-// plan returns the plan_optimization of a slow or costly session.
-func (h *history) plan(reasons []string) Sample {
+// planSample returns the plan_optimization of a slow or costly session.
+func (h *history) planSample(reasons []string) Sample {
 	f, label := h.rate(0, 0, true)
-	s := h.sample(PlanOptimization, 0, h.kept, f, label)
-	s.Input["raw_request_summary"] = cmp.Or(cut(h.parts[0].words, summaryBytes), noWords)
+	s := h.baseSample(PlanOptimization, 0, h.kept, f, label)
+	s.Input["raw_request_summary"] = cmp.Or(cut(h.userTurns[0].words, summaryBytes), noWords)
 	s.Input["reasons"] = reasons
 	s.Input["tool_calls"] = len(h.steps)
-	s.Input["failed_calls"] = h.failures()
+	s.Input["failed_calls"] = h.countFailures()
 	s.Input["loops"] = h.loops
 	s.Input["model_ms"] = int(h.modelMS())
-	s.Output["result_summary"] = answer(h.kept)
-	s.Output["repeated_calls"] = h.repeated()
+	s.Output["result_summary"] = lastAnswer(h.kept)
+	s.Output["repeated_calls"] = h.repeatedCalls()
 	return s
 }
 
-// repeated lists the repeated calls, most frequent first.
-func (h *history) repeated() []map[string]any {
+// repeatedCalls returns the calls that were made more than once, with their counts, the most frequent first.
+func (h *history) repeatedCalls() []map[string]any {
 	const maxEntries = 10
 	type entry struct {
 		call  Call

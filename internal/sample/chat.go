@@ -36,15 +36,15 @@ type ChatTool struct {
 	Function ToolForm `json:"function"`
 }
 
-// ToolForm is the name of a tool with the schema of its arguments.
+// ToolForm describes a tool by its name, its description, and the JSON schema of its arguments.
 type ToolForm struct {
 	Name        string          `json:"name"`
 	Description string          `json:"description,omitempty"`
 	Parameters  json.RawMessage `json:"parameters,omitempty"`
 }
 
-// Conversation returns the system prompt and the messages of the session, assembled from the new items
-// of the turns. The messages of every dialect are converted to the chat form.
+// Conversation returns the system prompt and the messages of the session in the chat form. The messages are assembled
+// from the new items of the turns, in any dialect.
 func (s *Session) Conversation() []ChatMessage {
 	return s.history().conversation(-1)
 }
@@ -59,8 +59,8 @@ func (h *history) tools() []ChatTool {
 	return nil
 }
 
-// tools returns the tools of an exchange, of any dialect. A tool that the provider runs, such as a
-// web search, has no name and is left out.
+// tools returns the tools of an exchange in the chat form. A tool that the provider runs, such as a web search, has no
+// name and is left out.
 func (e *Exchange) tools() (out []ChatTool) {
 	var list []struct {
 		ToolForm
@@ -85,10 +85,10 @@ func (e *Exchange) tools() (out []ChatTool) {
 	return out
 }
 
-// conversation returns the system prompt and the messages up to the request of exchange n, without the reply
-// to this request; n < 0 returns all messages.
+// conversation returns the system prompt and the messages up to the request of exchange n, without the reply to this
+// request. If n is negative, it returns all messages.
 func (h *history) conversation(n int) []ChatMessage {
-	list := h.list(n)
+	list := h.messages(n)
 	for _, e := range h.kept {
 		if text := contentText(e.System); text != "" {
 			return append([]ChatMessage{{Role: "system", Content: &text}}, list...)
@@ -97,10 +97,10 @@ func (h *history) conversation(n int) []ChatMessage {
 	return list
 }
 
-// list returns the messages of conversation without the system prompt.
-func (h *history) list(n int) []ChatMessage {
+// messages returns the result of conversation without the system prompt.
+func (h *history) messages(n int) []ChatMessage {
 	var list []ChatMessage
-	var raw []json.RawMessage // the known part of the agent's list
+	var raw []json.RawMessage // the agent's list as far as it is known
 	for i, e := range h.kept {
 		from, continues := e.NewFrom, i > 0
 		switch {
@@ -127,9 +127,9 @@ func (h *history) list(n int) []ChatMessage {
 	return list
 }
 
-// trainable returns the part of the history that ends with a whole answer: answers at the end that were cut, aborted
+// trainablePart returns the part of the history up to the last whole answer. Answers at the end that were cut, aborted
 // or failed are left out.
-func (h *history) trainable() *history {
+func (h *history) trainablePart() *history {
 	n := 0
 	for i, e := range h.kept {
 		if e.isWhole() {
@@ -146,11 +146,10 @@ func (e *Exchange) isWhole() bool {
 	return !e.Truncated && e.Outcome != Incomplete && e.Outcome != Aborted && e.Outcome != Failed
 }
 
-// repeatsReply reports whether the items contain the last reply. An agent whose provider keeps the history
-// does not send the reply back.
+// repeatsReply reports whether the items repeat the last reply. They do not if the provider stores the conversation.
 func repeatsReply(items []*wire.Item) bool { return slices.ContainsFunc(items, hasModelOutput) }
 
-// messagesOf returns the messages of raw list items of a dialect.
+// messagesOf returns the chat messages for list items of a dialect.
 func messagesOf(raw []json.RawMessage, dialect string) []ChatMessage {
 	var list []ChatMessage
 	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
@@ -159,7 +158,7 @@ func messagesOf(raw []json.RawMessage, dialect string) []ChatMessage {
 	return list
 }
 
-// appendItem appends the messages of an item.
+// appendItem appends the chat messages for an item.
 func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
 	for _, r := range nativeResults(it) {
 		list = append(list, ChatMessage{Role: "tool", Content: &r.Text, ToolCallID: r.CallID})
@@ -177,8 +176,8 @@ func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
 	return list
 }
 
-// appendAnswer appends the model's answer. Consecutive calls (separate items in the responses
-// dialect) become one assistant message, as in chat.
+// appendAnswer appends the model's answer. Successive calls, which are separate items in the responses dialect, become
+// one assistant message, as in the chat dialect.
 func appendAnswer(list []ChatMessage, text string, calls []Call) []ChatMessage {
 	if n := len(list); n > 0 && list[n-1].Role == "assistant" && len(calls) > 0 && text == "" {
 		list[n-1].ToolCalls = append(list[n-1].ToolCalls, chatCalls(calls)...)
@@ -206,8 +205,8 @@ func chatCalls(calls []Call) []ChatCall {
 	return out
 }
 
-// Preferences returns pairs of a better and a worse answer, from the feedback of people. The better answer is
-// a correction of the worse answer, or an approved answer to the same words of the user.
+// Preferences returns pairs of a better and a worse answer, derived from the feedback of people. The better answer is a
+// correction of the worse answer, or an approved answer to the same words of the user.
 func (s *Session) Preferences() []Preference {
 	h := s.history()
 	var out []Preference
@@ -226,7 +225,7 @@ func (s *Session) Preferences() []Preference {
 		case r.Type == "correction":
 			chosen = correctionMessage(r.Correction)
 		case r.reviewLabel() == Rejected:
-			chosen = h.approvedTwin(at)
+			chosen = h.approvedAnswer(at)
 		}
 		rejected := appendReply(nil, h.kept[at])
 		if len(chosen) > 0 && len(rejected) > 0 {
@@ -236,8 +235,8 @@ func (s *Session) Preferences() []Preference {
 	return out
 }
 
-// ratedIndex returns the index of the exchange that a rating is about: the exchange of the rating's turn, or the
-// last exchange if the rating has no turn. The index is -1 if the exchange is not kept.
+// ratedIndex returns the index in kept of the exchange that a rating is about, -1 if the exchange is not kept. A rating
+// without a turn is about the last exchange.
 func (h *history) ratedIndex(r *Rating) int {
 	if r.Turn == 0 {
 		return len(h.kept) - 1
@@ -245,7 +244,7 @@ func (h *history) ratedIndex(r *Rating) int {
 	return slices.IndexFunc(h.kept, func(e *Exchange) bool { return e.Turn == r.Turn })
 }
 
-// correctionMessage converts a correction to a message: a text, a message, or any JSON.
+// correctionMessage returns the message for a correction, which is a text, a message, or any other JSON.
 func correctionMessage(raw json.RawMessage) []ChatMessage {
 	var m struct {
 		Content json.RawMessage `json:"content"`
@@ -260,9 +259,8 @@ func correctionMessage(raw json.RawMessage) []ChatMessage {
 	return []ChatMessage{{Role: "assistant", Content: &text}}
 }
 
-// approvedTwin returns the approved answer to another exchange with the same words of the user, nil
-// for none.
-func (h *history) approvedTwin(index int) []ChatMessage {
+// approvedAnswer returns an approved answer to the same words of the user in another exchange, nil for none.
+func (h *history) approvedAnswer(index int) []ChatMessage {
 	words := lastWords(h.items[index])
 	if words == "" {
 		return nil
@@ -289,8 +287,8 @@ func lastWords(items []*wire.Item) (words string) {
 	return words
 }
 
-// contentText returns the text of a JSON string or of a list of parts, and any other JSON unchanged. A
-// correction may have any of these forms.
+// contentText returns the text of a JSON string or of a list of parts. Any other JSON is returned unchanged, because a
+// correction may have any form.
 func contentText(raw json.RawMessage) string {
 	if len(raw) == 0 || string(raw) == "null" {
 		return ""

@@ -6,9 +6,9 @@ import (
 	"precept/internal/wire"
 )
 
-// The functions of this file read the JSON that Encode writes in one pass and without reflection. Closing a session
-// reads every exchange of the session, and encoding/json took most of the time. The functions fail on any other JSON,
-// and Decode then uses encoding/json.
+// The functions of this file read the JSON that Encode writes, in one pass and without reflection. A close reads every
+// exchange of the session, and encoding/json took most of its time. The functions fail on any other JSON, and Decode
+// then uses encoding/json.
 
 // read reads the JSON of an exchange, and reports whether Encode could have written the JSON.
 func (e *Exchange) read(data []byte) bool {
@@ -48,7 +48,7 @@ func (e *Exchange) read(data []byte) bool {
 			e.Status = d.Int()
 		case "outcome":
 			e.Outcome = d.Text()
-		case "new": // must be empty: the items are in Encoded.Items
+		case "new": // must be empty, because the items are in Encoded.Items
 			d.Array(d.Fail)
 		case "new_from":
 			e.NewFrom = d.Int()
@@ -148,7 +148,7 @@ func readVerdicts(d *wire.Document) *Verdicts {
 		case "results":
 			v.Results = d.Int()
 		case "failed":
-			v.Failed = readList(d, func(place *int, d *wire.Document) { *place = d.Int() })
+			v.Failed = readList(d, func(index *int, d *wire.Document) { *index = d.Int() })
 		default:
 			d.Fail()
 		}

@@ -2,8 +2,7 @@
 // its reply. An [OptOut] decides which content is not stored. A [Sample] is a learning sample, in the form of MPLP,
 // that is built from a closed session.
 //
-// The contract: every text of an exchange passes a [redact.Redactor] ([Exchange.Redact]) before it
-// is written. [Build] is a pure function of a session: repeated builds give identical ids and
-// bytes, so writing samples again is harmless. The package reads no clock and no random source of
-// its own.
+// Contract: every text of an exchange is redacted ([Exchange.Redact]) before it is written. [Build] is a pure function
+// of a session. Repeated builds give identical ids and bytes, so that it is harmless to write samples again. The
+// package reads no clock, and only the random source that is passed to it.
 package sample

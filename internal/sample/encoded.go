@@ -12,10 +12,10 @@ import (
 // Encoded is the stored form of an exchange.
 type Encoded struct {
 	Data  []byte // JSON of the exchange without New, System and Tools
-	Items []byte // JSON array of the items of New, byte for byte; with Prompt in Data, an array of System and Tools comes first; nil means New is nil
+	Items []byte // JSON array of the items of New; if Prompt is set, an array of System and Tools comes first; nil if New is nil
 }
 
-// Encode returns the stored form. After Seal, Encode returns the form that Seal made.
+// Encode returns the stored form. After Seal, it returns the form that Seal made.
 func (e *Exchange) Encode() Encoded {
 	if e.sealed != nil {
 		return *e.sealed
@@ -27,7 +27,7 @@ func (e *Exchange) Encode() Encoded {
 		items = append([]json.RawMessage{joinItems([]json.RawMessage{orNull(e.System), orNull(e.Tools)})}, items...)
 	}
 	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
-	var data bytes.Buffer // the encoder writes once: the buffer gets the size of the document
+	var data bytes.Buffer // the encoder writes only once, so the buffer gets the size of the document
 	enc := json.NewEncoder(&data)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(&head); err != nil {
@@ -54,7 +54,7 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Sealed returns the result of Seal; ok is false before Seal.
+// Sealed returns the result of an earlier Seal. ok is false before Seal.
 func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	if e.sealed == nil {
 		return Encoded{}, false
@@ -62,8 +62,8 @@ func (e *Exchange) Sealed() (enc Encoded, ok bool) {
 	return *e.sealed, true
 }
 
-// Decode undoes Encode. The items of the exchange share the memory of enc.Items. If Items is not a JSON array, Decode
-// returns the bytes as one item, a string, so that one unreadable document does not block the others.
+// Decode returns the exchange. Its items share the memory of enc.Items. If Items is not a JSON array, its bytes become
+// a single item, a string, so that one unreadable document does not block the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	var e Exchange
 	if !e.read(enc.Data) {
@@ -75,13 +75,13 @@ func (enc Encoded) Decode() (Exchange, error) {
 	e.New = splitItems(enc.Items)
 	if e.Prompt && len(e.New) > 0 {
 		if both, ok := wire.Elements[json.RawMessage](e.New[0]); ok && len(both) == 2 {
-			e.System, e.Tools, e.New = noNull(both[0]), noNull(both[1]), e.New[1:]
+			e.System, e.Tools, e.New = fromNull(both[0]), fromNull(both[1]), e.New[1:]
 		}
 	}
 	return e, nil
 }
 
-// orNull returns the JSON of a value that may be absent.
+// orNull returns raw, or null if raw is empty.
 func orNull(raw json.RawMessage) json.RawMessage {
 	if len(raw) == 0 {
 		return json.RawMessage("null")
@@ -89,8 +89,8 @@ func orNull(raw json.RawMessage) json.RawMessage {
 	return raw
 }
 
-// noNull undoes orNull.
-func noNull(raw json.RawMessage) json.RawMessage {
+// fromNull returns raw, or nil if raw is null.
+func fromNull(raw json.RawMessage) json.RawMessage {
 	if string(raw) == "null" {
 		return nil
 	}

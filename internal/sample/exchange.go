@@ -25,7 +25,7 @@ type Exchange struct {
 	Tenant      string            `json:"tenant"`
 	Agent       string            `json:"agent"`
 	Session     string            `json:"session"`          // hex of session.ID
-	SessionName string            `json:"session_name"`     // name that the client gave the session, otherwise a name by precept
+	SessionName string            `json:"session_name"`     // name of the session, given by the client, or else by precept
 	Run         string            `json:"run,omitempty"`    // name of the run, or of the parent session
 	Caller      string            `json:"caller,omitempty"` // digest of the owner of the client's credential; "" means no credential
 	RequestID   string            `json:"request_id"`
@@ -35,7 +35,7 @@ type Exchange struct {
 	Model       string            `json:"model"`
 	Status      int               `json:"status"`
 	Outcome     string            `json:"outcome"`  // Complete, Incomplete, Aborted or Failed
-	New         []json.RawMessage `json:"new"`      // list items since the last turn, as sent by the agent, without the text that precept inserted
+	New         []json.RawMessage `json:"new"`      // list items since the last turn, without the text that precept inserted
 	NewFrom     int               `json:"new_from"` // index of the first item of New in the list
 	Reply       Reply             `json:"reply"`
 	Lessons     []Lesson          `json:"lessons,omitempty"`
@@ -43,40 +43,39 @@ type Exchange struct {
 	Verdicts    *Verdicts         `json:"verdicts,omitempty"`
 	LatencyMS   float64           `json:"latency_ms"`
 	FirstMS     float64           `json:"first_byte_ms"`
-	Book        string            `json:"book,omitempty"`   // hash of the lessons in effect
-	Config      string            `json:"config,omitempty"` // hash of the configuration
-	Redacted    map[string]int    `json:"redacted,omitempty"`
+	Book        string            `json:"book,omitempty"`      // hash of the lessons in effect
+	Config      string            `json:"config,omitempty"`    // hash of the configuration
+	Redacted    map[string]int    `json:"redacted,omitempty"`  // number of replacements by kind
 	Truncated   bool              `json:"truncated,omitempty"` // the capture reached its limit
 
-	// System and Tools are the system prompt and the tools that the agent sent outside of its list. Only
-	// the first turn of a session has them, because later turns send both again. A system prompt inside of
+	// System and Tools are the system prompt and the tools that the agent sent outside of its list. Only the first
+	// exchange of a session has them, because the agent sends the same ones with every turn. A system prompt inside of
 	// the list is in New.
 	System json.RawMessage `json:"-"`
 	Tools  json.RawMessage `json:"-"`
 	Prompt bool            `json:"prompt,omitempty"` // the stored items begin with System and Tools; set by Encode
 
-	// Facts goes to the row of the session, and is not stored with the exchange.
+	// Facts is stored in the row of the session instead of the exchange.
 	Facts TurnFacts `json:"-"`
 
-	// Repeated is the number of items at the start of New that repeat earlier replies of the session. The
-	// field is not stored.
+	// Repeated is the number of items at the start of New that repeat earlier replies of the session. It is not stored.
 	Repeated int `json:"-"`
 
 	sealed *Encoded // encoded form; set by Seal
 }
 
-// wholeTask is the number of bytes up to which a task is never cut.
+// wholeTask is the length, in bytes, up to which a task is never cut off.
 const wholeTask = 4 << 10
 
-// TurnFacts are facts of a turn for lists of sessions.
+// TurnFacts holds facts about a turn that the lists of sessions show.
 type TurnFacts struct {
-	Task  string   // first words of the user, at the first turn
+	Task  string   // first words of the user; set at the first turn
 	Tags  []string // tags that the client sent
 	Kinds []string // kinds of the failed tool results
 	Paths string   // OptOut.PathHash of the patterns that were applied to the exchange
 }
 
-// Lesson is the state of a matched lesson in the turn, or of a section of a rules file whose coin was flipped in it.
+// Lesson is the state, in a turn, of a lesson that matched, or of a section of a rules file whose coin was flipped.
 type Lesson struct {
 	Slug       string  `json:"slug"`
 	Arm        string  `json:"arm"`
@@ -84,12 +83,11 @@ type Lesson struct {
 	Propensity float64 `json:"propensity,omitempty"`
 }
 
-// Verdicts records which tool results of New are errors, as the turn judged them. Closing a session
-// reads the verdicts, because a second judgement would parse each result again. If Results differs
-// from the number of results in New, New was cut at its limit after the judgement, and the verdicts do
-// not apply.
+// Verdicts records which tool results of New were judged to be errors during the turn. The close of the session uses
+// the verdicts, because a second judgement would parse each result again. If Results differs from the number of results
+// in New, New was cut at its limit after the judgement, and the verdicts do not apply.
 type Verdicts struct {
-	Results int   `json:"results"`          // tool results in New
+	Results int   `json:"results"`          // number of tool results in New
 	Failed  []int `json:"failed,omitempty"` // indices of the errors among the results, from 0
 }
 
@@ -122,12 +120,12 @@ func NewID(random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
-// Redact redacts every text of the exchange with r and counts the replacements in Redacted.
-// Unchanged items of New keep their bytes; changed items get new bytes.
+// Redact redacts every text of the exchange, and counts the replacements in Redacted. Items of New without a
+// replacement keep their bytes.
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.DrainCounts()
 	redactItem := r.JSON
-	if e.NewFrom == 0 { // the items hold the system prompt and rules files, which other sessions send, too
+	if e.NewFrom == 0 { // other sessions send the same system prompt and rules files
 		redactItem = r.JSONCached
 	}
 	for _, text := range []*json.RawMessage{&e.System, &e.Tools} {
@@ -154,7 +152,7 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	if len(e.Facts.Task) > wholeTask {
 		redactTask = r.CutText
 	}
-	e.Facts.Task = redactTask(e.Facts.Task) // no count: the task is part of New, where its replacements were counted
+	e.Facts.Task = redactTask(e.Facts.Task) // not counted, because the task is also part of New
 	for i, tag := range e.Facts.Tags {
 		e.Facts.Tags[i] = r.Text(tag)
 	}

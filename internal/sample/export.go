@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Exporter writes JSON lines, one document per line, and holds at most one document in memory. After a
-// failed write, each later call of Line or Flush fails, too.
+// Exporter writes one JSON document per line, and holds at most one document in memory. After a failed write, each
+// later call of Line or Flush fails, too.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
@@ -24,7 +24,7 @@ func NewExporter(w io.Writer) *Exporter {
 	return &Exporter{w: buf, enc: enc}
 }
 
-// Lines returns the number of lines so far.
+// Lines returns the number of lines that were written so far.
 func (x *Exporter) Lines() int { return x.lines }
 
 // Flush writes the buffered lines and ends the export.
@@ -44,10 +44,10 @@ func (x *Exporter) Line(v any) error {
 	return nil
 }
 
-// Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. A
-// session without a whole answer of the model has no line. The line ends before the first missing turn.
+// Chat writes the session as one line of OpenAI's fine-tuning format, with tools and tool calls. The conversation ends
+// with the last whole answer of the model. A session without a whole answer gives no line.
 func (x *Exporter) Chat(s *Session) error {
-	h := s.history().trainable()
+	h := s.history().trainablePart()
 	messages := h.conversation(-1)
 	for i, message := range slices.Backward(messages) {
 		if message.Role == "assistant" {
@@ -60,7 +60,7 @@ func (x *Exporter) Chat(s *Session) error {
 	return nil
 }
 
-// Preference is one line of a preference export: a better and a worse answer to one conversation.
+// Preference is one line of a preference export, with a better and a worse answer to the same conversation.
 type Preference struct {
 	Prompt   []ChatMessage `json:"prompt"`
 	Tools    []ChatTool    `json:"tools,omitempty"`
@@ -80,7 +80,7 @@ func (x *Exporter) Preferences(s *Session) error {
 	return nil
 }
 
-// TrialOutcome is one outcome of a session after a pick, with the numbers that were fixed at the pick.
+// TrialOutcome is one outcome of a session after a pick, with the parameters that were fixed at the time of the pick.
 type TrialOutcome struct {
 	Name   string  `json:"name"`
 	X      float64 `json:"x"`      // observation: 0 or 1, failed calls, turns, tokens or seconds
@@ -89,9 +89,9 @@ type TrialOutcome struct {
 	Width  float64 `json:"width"`  // distance from the centre at which a bet is capped; 0 means no bet
 }
 
-// Trial is one line of the experiment export: a coin, which is the random decision to inject or to withhold
-// a lesson, with its result, its probability, and the outcome.
-// Any reader can compute the report from these lines (examples/experiment).
+// Trial is one line of the experiment export. It holds a coin, which is the random decision to inject or to withhold a
+// lesson, with its result, its probability, and the outcome. The report can be computed from these lines alone
+// (examples/experiment).
 type Trial struct {
 	Session    string         `json:"session"`       // unit of the coin: a session, or a run
 	Run        string         `json:"run,omitempty"` // name of the run
@@ -101,8 +101,8 @@ type Trial struct {
 	Slug       string         `json:"slug"`               // slug of the lesson of a pick
 	Assigned   string         `json:"assigned"`           // for a pick: injected | withheld; for the session itself: treated | control; for a lesson that matched in a control session: control
 	Propensity float64        `json:"propensity"`         // probability of the assigned arm
-	Eps        float64        `json:"eps"`                // probability with which this coin gives withheld, or control
-	Center     float64        `json:"center"`             // expected reward, fixed before the coin; the report subtracts the centre from the outcome
+	Eps        float64        `json:"eps"`                // probability that the coin gives withheld, or control
+	Center     float64        `json:"center"`             // expected reward, fixed before the coin; the report subtracts it from the outcome
 	Outcome    *float64       `json:"outcome"`            // the reward, 0..1; null without feedback
 	First      *float64       `json:"outcome_at_closing"` // reward at the closing, which a planned trial uses
 	Turn       int            `json:"turn,omitempty"`     // for a pick: turn of its session (in a run: number of the decision)

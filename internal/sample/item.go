@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// items parses the new items of the exchange. before is the previous reply of the session; nil if there is none.
+// items parses the new items of the exchange. before is the previous reply of the session, nil for none.
 func (e *Exchange) items(before *Reply) []*wire.Item {
 	kept := wire.Kept[json.RawMessage]{Dialect: wire.DialectNamed(e.Dialect), Items: e.New, From: e.NewFrom}
 	if before != nil {
@@ -16,8 +16,8 @@ func (e *Exchange) items(before *Reply) []*wire.Item {
 	return kept.Read()
 }
 
-// verdictsOn returns the verdicts of the turn on the results of items. It returns nil unless the turn judged as many
-// results as items has.
+// verdictsOn returns the verdicts of the turn on the results of items, nil unless the verdicts are about the same
+// number of results.
 func (e *Exchange) verdictsOn(items []*wire.Item) *Verdicts {
 	results := 0
 	for _, it := range items {
@@ -29,8 +29,8 @@ func (e *Exchange) verdictsOn(items []*wire.Item) *Verdicts {
 	return e.Verdicts
 }
 
-// calls returns the calls of the reply. A call without an id gets an id from its position, which package wire also
-// gives to the call in the history.
+// calls returns the calls of the reply. A call without an id gets the id that package wire derives from the position of
+// the call in the history.
 func (e *Exchange) calls() []Call {
 	out := slices.Clone(e.Reply.Calls)
 	for n := range out {
@@ -49,7 +49,7 @@ func hasModelOutput(it *wire.Item) bool {
 // Some agents write calls and results as text in messages. An Event represents such a call, but a conversation contains
 // the text itself, so the following functions leave such calls and results out.
 
-// nativeCalls returns the calls of an item that are not text.
+// nativeCalls returns the calls of an item that the agent did not write as text.
 func nativeCalls(it *wire.Item) []Call {
 	var out []Call
 	for i := range it.Calls {
@@ -60,13 +60,13 @@ func nativeCalls(it *wire.Item) []Call {
 	return out
 }
 
-// nativeResults returns the results of an item that are not text of a user's message.
+// nativeResults returns the results of an item that are not text of a user message.
 func nativeResults(it *wire.Item) []wire.Result {
 	return slices.DeleteFunc(slices.Clone(it.Results), func(r wire.Result) bool { return r.InUserText })
 }
 
-// messageText returns the text of an item. The text of an item with results is "" unless the item contains words of a
-// person, because agents write notes next to results.
+// messageText returns the text of an item. For an item with results, the result is "" unless the item also has words of
+// a person, because any other text beside results is a note of the agent.
 func messageText(it *wire.Item) string {
 	if it.Role == wire.RoleTool || it.Role == wire.RoleUser && it.Words == "" && len(nativeResults(it)) > 0 {
 		return ""

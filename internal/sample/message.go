@@ -8,13 +8,13 @@ import (
 	"precept/internal/wire"
 )
 
-// Message is one part of a turn for a reader: words, a call, or a result.
+// Message is one part of a turn in a form for people.
 type Message struct {
 	Role    string // system, tools, user, assistant, call or result
 	Text    string // text of the part; for a result, the text that the tool returned
-	Words   string // for a user: the person's own words, without blocks that agents add
-	Call    Call   // the call; for a result, the call that returned it, or only the id
-	IsError int8   // mark of a result in the API: +1 error, -1 success, 0 no mark
+	Words   string // for a user: the person's own words, without the blocks that agents add
+	Call    Call   // the call; for a result, the call that returned it, or only the id of this call
+	IsError int8   // for a result: error flag of the API: +1 error, -1 success, 0 no flag
 }
 
 // Further roles of a Message, in addition to the roles of an Event.
@@ -34,9 +34,9 @@ type Reader struct {
 // NewReader returns a Reader for the exchanges of one session.
 func NewReader() *Reader { return &Reader{calls: map[string]Call{}} }
 
-// Request returns the messages of the exchange's request: the tools and the system prompt, if the exchange has both
-// or one of them, and the new items. Request leaves out the content of the last reply, because Reply has returned
-// the content. An item that cannot be read becomes a message with its JSON.
+// Request returns the messages of the exchange's request, which are the tools and the system prompt, if the exchange
+// has them, and the new items. The content of the last reply is left out, because Reply has already returned it. An
+// item that cannot be read becomes a message with its JSON.
 func (r *Reader) Request(e *Exchange) []Message {
 	var out []Message
 	if len(e.Tools) > 0 {
@@ -51,14 +51,14 @@ func (r *Reader) Request(e *Exchange) []Message {
 			continue
 		}
 		for _, res := range nativeResults(it) {
-			out = append(out, Message{Role: MessageResult, Text: res.Text, Call: r.call(res.CallID), IsError: res.IsError})
+			out = append(out, Message{Role: MessageResult, Text: res.Text, Call: r.callOf(res.CallID), IsError: res.IsError})
 		}
 		out = append(out, r.message(it)...)
 	}
 	return out
 }
 
-// toolsText returns the tools for a reader.
+// toolsText returns the names of the tools, and their indented JSON.
 func (e *Exchange) toolsText() string {
 	tools := e.tools()
 	names := make([]string, len(tools))
@@ -109,15 +109,15 @@ func (r *Reader) Reply(e *Exchange) []Message {
 	return out
 }
 
-func (r *Reader) call(id string) Call {
+func (r *Reader) callOf(id string) Call {
 	if c, ok := r.calls[id]; ok {
 		return c
 	}
 	return Call{ID: id}
 }
 
-// isUnread reports whether package wire can read only the type of the item. A reference to an earlier item and the
-// model's thinking are not unread.
+// isUnread reports whether package wire could read nothing but the type of the item. The result is false for items that
+// never have readable content: references to earlier items and reasoning.
 func isUnread(it *wire.Item) bool {
 	switch it.Kind {
 	case "", "message", "item_reference", "reasoning":

@@ -8,10 +8,10 @@ import (
 	"github.com/google/uuid"
 )
 
-// The families of samples that Build returns.
+// Families of the samples that Build returns.
 const (
-	IntentResolution = "intent_resolution" // a task, carried out with tools
-	DialogResponse   = "dialog_response"   // words answered with words
+	IntentResolution = "intent_resolution" // a task that was carried out with tools
+	DialogResponse   = "dialog_response"   // an answer in words to words of a person
 	ErrorCorrection  = "error_correction"  // a failed call and the different call that worked
 	PlanOptimization = "plan_optimization" // a slow or costly session
 )
@@ -55,9 +55,9 @@ func Unrated() Feedback {
 	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
 }
 
-// deriveID returns the id of the nth sample of a family in a session. The id has the form of a UUID v4; its 122 free
-// bits come from a SHA-256 over the arguments. If the samples of a session are built again, after a crash or late
-// feedback, the ids must be identical. Otherwise the store would hold a sample twice.
+// deriveID returns the id of the nth sample of a family in a session. The id has the form of a UUID v4, whose 122 free
+// bits are taken from a SHA-256 hash of the arguments. The ids must be identical if the samples of a session are built
+// again, after a crash or late feedback, because otherwise the store would hold a sample twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {

@@ -16,23 +16,22 @@ import (
 	"precept/internal/wire"
 )
 
-// OptOut decides which content must not be stored. The zero value stores all content. An OptOut is
-// safe for concurrent use.
+// OptOut decides which content must not be stored. The zero value permits all content. An OptOut is safe for concurrent
+// use.
 type OptOut struct {
 	paths           []pathPattern
 	pathHash        string // see PathHash
 	agents, tenants []string
 }
 
-// pathPattern is a glob with the longest text that every matching path contains, so that most
-// arguments are skipped without parsing.
+// pathPattern is a pattern of paths.
 type pathPattern struct {
 	glob    string
-	literal string
+	literal string // text that every matching path contains, which excludes most arguments without parsing; "" for none
 }
 
-// NewOptOut checks the globs (doublestar syntax) of paths, agents and tenants. All are matched
-// without regard to case.
+// NewOptOut returns the opt-outs of paths, agents and tenants. All of them are globs in doublestar syntax, and match in
+// any case. The error names an invalid glob.
 func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	o := &OptOut{}
 	for _, p := range paths {
@@ -70,8 +69,8 @@ func matchesAny(globs []string, name string) bool {
 	return slices.ContainsFunc(globs, func(g string) bool { return doublestar.MatchUnvalidated(g, name) })
 }
 
-// PathHash returns a hash of the path patterns; "" without patterns. An exchange with another hash was
-// judged by other patterns, and may name a path that opts out now.
+// PathHash returns a hash of the path patterns, "" for none. An exchange with another hash was checked with other
+// patterns, and may name a path that is opted out now.
 func (o *OptOut) PathHash() string {
 	if o == nil {
 		return ""
@@ -79,7 +78,7 @@ func (o *OptOut) PathHash() string {
 	return o.pathHash
 }
 
-// hashGlobs returns a hash of patterns in any order, "" without patterns.
+// hashGlobs returns a hash of patterns that does not depend on their order, "" for no patterns.
 func hashGlobs(paths []pathPattern) string {
 	if len(paths) == 0 {
 		return ""
@@ -93,15 +92,15 @@ func hashGlobs(paths []pathPattern) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// Hits reports whether a tool's arguments name an opted-out path. Hits reads JSON strings at any depth
-// (including JSON in strings) and the words of commands. Each word counts as a path: a false hit loses
-// an exchange, and a missed path stores content that must not be stored.
+// Hits reports whether a tool's arguments name an opted-out path. It reads the strings of JSON, including JSON in
+// strings, and the words of commands. Each word counts as a path, because a false hit only loses an exchange, but a
+// missed path stores content that must not be stored.
 func (o *OptOut) Hits(args string) bool {
 	return o.mayHit([]byte(args)) && o.hits(args, 0)
 }
 
-// Named reports whether a call of the exchange names a path that opted out. Calls of the reply and
-// calls in the items count; the items of a history that is seen for the first time contain calls.
+// Named reports whether a call of the exchange names an opted-out path. The calls of the reply count, and the calls in
+// the items, because a history that is seen for the first time contains earlier calls.
 func (o *OptOut) Named(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false
@@ -109,8 +108,8 @@ func (o *OptOut) Named(x *Exchange) bool {
 	return slices.ContainsFunc(x.Reply.Calls, func(c Call) bool { return o.Hits(c.Args) }) || slices.ContainsFunc(x.New, o.hitsItem)
 }
 
-// hitsItem checks the calls of a list item. If an item cannot be parsed, hitsItem checks the whole
-// text of the item.
+// hitsItem reports whether a call in a list item names an opted-out path. If the item cannot be parsed, its whole text
+// is checked.
 func (o *OptOut) hitsItem(item json.RawMessage) bool {
 	calls, ok := wire.CallsIn(item)
 	if !ok {
@@ -119,9 +118,8 @@ func (o *OptOut) hitsItem(item json.RawMessage) bool {
 	return slices.ContainsFunc(calls, func(call []byte) bool { return o.mayHit(call) && o.hits(string(call), 0) })
 }
 
-// mayHit reports whether args may name an opted-out path, without decoding args: the content of a
-// written file is long. An escape such as \u002e could hide the text of a pattern, so arguments with
-// such an escape may hit.
+// mayHit reports whether args may name an opted-out path. It does not decode args, which may contain a whole file. The
+// result is true for arguments with an escape such as \u002e, because the escape may hide the literal of a pattern.
 func (o *OptOut) mayHit(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
@@ -131,8 +129,8 @@ func (o *OptOut) mayHit(args []byte) bool {
 	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return bytes.Contains(flat, []byte(p.literal)) })
 }
 
-// appendLower appends the lower case of text to dst, an empty slice. The usual text is ASCII and short, so that
-// dst can be on the stack.
+// appendLower returns text in lower case. It appends to the empty slice dst, which can be on the stack, because most
+// texts are ASCII and short.
 func appendLower(dst, text []byte) []byte {
 	for _, c := range text {
 		if c >= utf8.RuneSelf {
@@ -146,7 +144,7 @@ func appendLower(dst, text []byte) []byte {
 	return dst
 }
 
-// hits does the work of Hits without the cheap test of mayHit. depth is the number of JSON values around text.
+// hits is Hits without the cheap test of mayHit. depth is the number of JSON values around text.
 func (o *OptOut) hits(text string, depth int) bool {
 	const maxDepth = 6
 	trimmed := strings.TrimSpace(text)
@@ -177,15 +175,16 @@ func (o *OptOut) hitsValue(v any, depth int) bool {
 	return false
 }
 
-// inText compares the whole text as one path, because names may contain blanks, and then each word.
+// inText reports whether a text in lower case names a path that matches. The whole text is tried as a path, because
+// names may contain blanks, and then each word.
 func (p pathPattern) inText(flat string) bool {
 	const maxPath = 4096
-	if len(flat) <= maxPath && p.match(flat) {
+	if len(flat) <= maxPath && p.matches(flat) {
 		return true
 	}
 	for _, isBreak := range [...]func(rune) bool{isBlank, isShellBreak} {
 		for w := range strings.FieldsFuncSeq(flat, isBreak) {
-			if p.mayMatch(w) && p.match(w) {
+			if p.mayMatch(w) && p.matches(w) {
 				return true
 			}
 		}
@@ -193,14 +192,14 @@ func (p pathPattern) inText(flat string) bool {
 	return false
 }
 
-// mayMatch is a cheap test before the match. secrets/** also matches the bare word "secrets", which
-// is frequent in prose. A pattern of several names therefore requires a word of several names.
+// mayMatch reports whether a word may match, as a cheap test. The pattern secrets/** also matches the bare word
+// "secrets", which is frequent in prose, so a pattern with a slash requires a word with a slash.
 func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
 
-// match reports whether the pattern matches the whole path, its base name, or the names at its end.
-func (p pathPattern) match(w string) bool {
+// matches reports whether the pattern matches the whole path, its base name, or the names at its end.
+func (p pathPattern) matches(w string) bool {
 	w = normalPath(w)
 	if w == "" || w == "." || w == "/" {
 		return false
@@ -210,8 +209,8 @@ func (p pathPattern) match(w string) bool {
 		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
 }
 
-// normalPath returns the plain spelling of a path, without ./, .., doubled slashes, quotes, and the
-// trailing dots and blanks that Windows drops.
+// normalPath returns a path without ./, .., doubled slashes and quotes, and without the trailing dots and blanks of
+// names that Windows ignores.
 func normalPath(w string) string {
 	w = strings.Trim(w, " \t\r\n\"'`")
 	w = strings.TrimPrefix(w, "file://")
@@ -238,9 +237,9 @@ func isShellBreak(r rune) bool {
 	return isBlank(r)
 }
 
-// literalOf returns the longest run of a glob without meta characters.
+// literalOf returns the longest run of a glob without meta characters, "" if matching paths need not contain any text.
 func literalOf(glob string) string {
-	if strings.ContainsAny(glob, "{[\"<>&") { // with alternatives, no single text must occur; JSON may escape the other characters
+	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives share no text, and JSON may escape the other characters
 		return ""
 	}
 	best := ""

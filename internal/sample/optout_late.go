@@ -9,28 +9,28 @@ import (
 	"precept/internal/wire"
 )
 
-// An opt-out may come after content was stored. Hides, Hidden, Visible and HidesSample apply the present
-// opt-outs to stored content. The methods accept a nil OptOut, which hides nothing.
+// An opt-out may be configured after content was stored. Hides, Hidden, Visible and HidesSample apply the current
+// opt-outs to stored content. They accept a nil OptOut, which hides nothing.
 
 // Hides reports whether the tenant or the agent opted out.
 func (o *OptOut) Hides(tenant, agent string) bool {
 	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
 }
 
-// HidesAgents reports whether any agent can opt out, so that the agent of a session must be known.
+// HidesAgents reports whether any agent opted out, so that callers must know the agent of a session.
 func (o *OptOut) HidesAgents() bool { return o != nil && len(o.agents) > 0 }
 
-// HidesPaths reports whether any path opts out, so that exchanges and samples must be read.
+// HidesPaths reports whether any path is opted out, so that callers must read the exchanges and samples.
 func (o *OptOut) HidesPaths() bool { return o != nil && len(o.paths) > 0 }
 
-// Hidden reports for each exchange of a session, in order, whether the exchange opted out: by its tenant or
-// agent, by a call that names a path, or by a result of such a call.
+// Hidden reports, for each exchange of a session in order, whether the exchange is hidden. The reason is its tenant or
+// agent, a call that names an opted-out path, or a result of such a call.
 func (o *OptOut) Hidden(list []Exchange) []bool {
 	out := make([]bool, len(list))
 	if o == nil {
 		return out
 	}
-	calls := map[string]bool{} // ids of calls that name a path
+	calls := map[string]bool{} // ids of calls that name an opted-out path
 	var before *Reply
 	for i := range list {
 		x := &list[i]
@@ -55,8 +55,8 @@ func (o *OptOut) Hidden(list []Exchange) []bool {
 	return out
 }
 
-// Visible returns the exchanges of a session without the hidden ones. If the exchange after a hidden exchange
-// repeats the hidden reply, Visible removes the repeated reply from a copy. list stays unchanged.
+// Visible returns the exchanges of a session that are not hidden. If an exchange repeats the reply of the hidden
+// exchange before it, the repeated reply is removed from a copy of the exchange. list stays unchanged.
 func (o *OptOut) Visible(list []Exchange) []Exchange {
 	hidden := o.Hidden(list)
 	if !slices.Contains(hidden, true) {
@@ -69,7 +69,7 @@ func (o *OptOut) Visible(list []Exchange) []Exchange {
 		}
 		x := list[i]
 		if i > 0 && hidden[i-1] {
-			n := x.repeated(&list[i-1].Reply)
+			n := x.countRepeatedItems(&list[i-1].Reply)
 			x.New, x.NewFrom = x.New[n:], x.NewFrom+n
 		}
 		out = append(out, x)
@@ -77,8 +77,8 @@ func (o *OptOut) Visible(list []Exchange) []Exchange {
 	return out
 }
 
-// repeated returns the number of items at the start of New that repeat output of the model.
-func (e *Exchange) repeated(before *Reply) int {
+// countRepeatedItems returns the number of items at the start of New that repeat output of the model.
+func (e *Exchange) countRepeatedItems(before *Reply) int {
 	for i, item := range e.items(before) {
 		if len(item.Results) > 0 || item.Role == wire.RoleUser || item.Role == wire.RoleSystem || item.Role == wire.RoleTool {
 			return i
@@ -87,10 +87,10 @@ func (e *Exchange) repeated(before *Reply) int {
 	return len(e.New)
 }
 
-// HidesSample reports whether a sample has content of a hidden exchange. list holds the stored exchanges of
-// the session. If an exchange of the sample was deleted from the store, the paths in its calls are unknown,
-// and the sample is hidden. judged is an exception: judged is true if the present patterns were already
-// applied to every exchange of the session before the exchange was stored.
+// HidesSample reports whether a sample has content of a hidden exchange. list holds the stored exchanges of the
+// session. If an exchange of the sample was deleted from the store, the paths in its calls are unknown, and the sample
+// is hidden. This does not apply if judged is true, which means that the current patterns were applied to every
+// exchange of the session before it was stored.
 func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 	if !o.HidesPaths() {
 		return false
@@ -103,7 +103,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 		}
 	}
 	ids := m.eventIDs()
-	if len(ids) == 0 || len(ids) >= maxEventIDs { // the sample may have exchanges that it does not name
+	if len(ids) == 0 || len(ids) >= maxEventIDs { // the sample may have exchanges whose ids it lacks
 		if len(hidden) > 0 || o.hitsSample(m) {
 			return true
 		}
@@ -120,7 +120,7 @@ func (o *OptOut) HidesSample(m *Sample, list []Exchange, judged bool) bool {
 // wordMembers are the names of the members of Feedback.Details with words of a person.
 var wordMembers = [...]string{"comment", "correction", "details"} //nolint:gochecknoglobals // an immutable table
 
-// HasSessionWords reports whether a sample has words of feedback on the whole session.
+// HasSessionWords reports whether a sample has words of a person from feedback on the whole session.
 func (m *Sample) HasSessionWords() bool {
 	if _, ok := m.Feedback.Details["turn"]; ok {
 		return false
@@ -128,7 +128,7 @@ func (m *Sample) HasSessionWords() bool {
 	return slices.ContainsFunc(wordMembers[:], func(name string) bool { return m.Feedback.Details[name] != nil })
 }
 
-// DropWords removes the words of feedback from a sample, and keeps the score.
+// DropWords removes the words of a person from the feedback of a sample, and keeps the score.
 func (m *Sample) DropWords() {
 	m.Feedback.Details = maps.Clone(m.Feedback.Details)
 	for _, name := range wordMembers {
@@ -136,7 +136,7 @@ func (m *Sample) DropWords() {
 	}
 }
 
-// hitsSample reports whether a text of a sample names a path that opted out.
+// hitsSample reports whether a text of a sample names an opted-out path.
 func (o *OptOut) hitsSample(m *Sample) bool {
 	var text bytes.Buffer
 	if err := json.NewEncoder(&text).Encode([]any{m.Input, m.Output, m.Feedback.Details}); err != nil {
@@ -145,8 +145,7 @@ func (o *OptOut) hitsSample(m *Sample) bool {
 	return o.Hits(text.String())
 }
 
-// eventIDs returns the ids of the exchanges of a sample. The list has another type in a sample that was read
-// from a store.
+// eventIDs returns the ids of the exchanges of a sample, which may be built or read from a store.
 func (m *Sample) eventIDs() (ids []string) {
 	switch list := m.Meta["source_event_ids"].(type) {
 	case []string:

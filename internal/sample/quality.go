@@ -11,7 +11,7 @@ type Filter struct {
 	Quality  []string  // quality labels; "unrated" for samples without a rating
 	Families []string
 	Tenant   string
-	Lesson   string // slug of a lesson that was injected in the exchanges of the sample
+	Lesson   string // slug of a lesson that was injected in an exchange of the sample
 }
 
 // Match reports whether the filter selects the sample of the tenant.
@@ -37,8 +37,8 @@ func (f *Filter) Match(tenant string, s *Sample) bool {
 	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
 }
 
-// hasLesson reports whether v, the value of meta.lessons, has the injected lesson. v has the type that Build gives,
-// or comes from decoded JSON.
+// hasLesson reports whether v, the value of meta.lessons, contains the lesson as injected. v has the type that Build
+// uses, or the type of decoded JSON.
 func hasLesson(v any, slug string) bool {
 	switch list := v.(type) {
 	case []Lesson:
@@ -52,7 +52,7 @@ func hasLesson(v any, slug string) bool {
 	return false
 }
 
-// Quality counts the ratings of samples by people and verifiers. The zero value is ready for use.
+// Quality counts samples by their ratings. The zero value is ready for use.
 type Quality struct {
 	Samples    int            `json:"samples"`
 	Rated      int            `json:"rated"`

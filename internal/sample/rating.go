@@ -12,9 +12,9 @@ const (
 	acceptableFrom = 0.4
 )
 
-// rate returns the feedback and the review label of the turns from..to. If whole is true, ratings of the whole
-// session count, too. If from is 0, ratings of all turns count. Only one rating decides: a person's rating comes
-// before a verifier's, and a verifier's before implicit feedback. Among equal sources, the latest rating decides.
+// rate returns the feedback and the review label for the turns from..to, or for all turns if from is 0. If whole is
+// true, ratings of the whole session count, too. Only one rating decides. A person's rating takes precedence over a
+// verifier's, and a verifier's over implicit feedback. Among ratings of the same source, the latest decides.
 func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -26,7 +26,7 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 			continue
 		}
 		count++
-		if best == nil || rank(r) > rank(best) || (rank(r) == rank(best) && !r.At.Before(best.At)) {
+		if best == nil || sourceRank(r) > sourceRank(best) || (sourceRank(r) == sourceRank(best) && !r.At.Before(best.At)) {
 			best = r
 		}
 	}
@@ -34,14 +34,14 @@ func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 		return Unrated(), NotReviewed
 	}
 	rating := *best
-	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // the turn is not kept, and may have opted out: the rating loses its words
+	if rating.Turn != 0 && h.ratedIndex(&rating) < 0 { // the turn is not kept and may have opted out, so the words are dropped
 		rating.Comment, rating.Correction, rating.Details = "", nil, nil
 	}
 	return rating.feedback(count), rating.reviewLabel()
 }
 
-// rank returns the precedence of the source of a rating.
-func rank(r *Rating) int {
+// sourceRank returns the precedence of a rating's source. The highest rank decides.
+func sourceRank(r *Rating) int {
 	switch r.Source {
 	case "user":
 		return 3
@@ -145,16 +145,16 @@ func qualityScore(f Feedback, exchanges []*Exchange) float64 {
 	return q
 }
 
-// executedUnchanged returns the feedback for a corrected call that worked and has no rating, if the agent executed
-// the call as the model wrote it. The label is acceptable and not good, because a working call may be unwanted.
+// executedUnchanged returns the feedback for a corrected call that worked, has no rating, and was executed as the model
+// wrote it. The label is acceptable and not good, because a call that worked may be unwanted.
 func executedUnchanged() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
 	}}
 }
 
-// sameArgs reports whether two texts of arguments are equal JSON. Agents encode the arguments of a call
-// again when they send the history.
+// sameArgs reports whether the arguments of two calls are equal JSON. Their texts may differ, because agents encode the
+// arguments again when they send the history.
 func sameArgs(a, b string) bool {
 	if a == b {
 		return true

@@ -10,9 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Failing reports whether a tool's result is an error. isError is the mark that the agent sent with the
-// result: +1 error, -1 success, 0 no mark. The detector is a parameter because this package must not import
-// package detect.
+// Failing reports whether a tool's result is an error. isError is the error flag that the agent sent with the result:
+// +1 error, -1 success, 0 no flag. The function is a parameter, because this package must not import package detect.
 type Failing func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -20,7 +19,7 @@ type Session struct {
 	Tenant, Agent, Name, ID string
 	Exchanges               []Exchange // in any order
 	Ratings                 []Rating
-	Failing                 Failing // nil means only the agent's marks decide
+	Failing                 Failing // nil means that only the error flags decide
 }
 
 // Rating is one feedback on a session.
@@ -36,28 +35,27 @@ type Rating struct {
 	Turn       int // turn that the rating is about; 0 means the whole session
 }
 
-// part is one user turn: the exchange with the words of a person, and the following exchanges in which the
-// agent worked on the words.
-type part struct {
+// userTurn is the exchange with the words of a person, and the following exchanges in which the agent worked on them.
+type userTurn struct {
 	words     string
 	exchanges []*Exchange
 }
 
-// history is a session in the form that the builders of samples read.
+// history is a session in the form from which samples are built.
 type history struct {
-	Session *Session
-	kept    []*Exchange    // exchanges in order, without failed attempts that the agent repeated
-	items   [][]*wire.Item // new items of each exchange of kept
-	parts   []part
-	events  []Event
-	newest  map[string]int // index in events of the newest call with an id
-	steps   []*Event       // the calls among events
-	loops   int            // number of loop warnings
+	Session    *Session
+	kept       []*Exchange    // exchanges in order, without failed attempts that the agent repeated
+	items      [][]*wire.Item // new items of each exchange in kept
+	userTurns  []userTurn
+	events     []Event
+	newestCall map[string]int // index in events of the newest call with an id
+	steps      []*Event       // the calls among events
+	loops      int            // number of loop warnings
 }
 
 // history returns the history of the session.
 func (s *Session) history() *history {
-	h := &history{Session: s, newest: map[string]int{}}
+	h := &history{Session: s, newestCall: map[string]int{}}
 	all := make([]*Exchange, len(s.Exchanges))
 	for i := range s.Exchanges {
 		all[i] = &s.Exchanges[i]
@@ -69,7 +67,7 @@ func (s *Session) history() *history {
 		if e.Outcome != Complete && slices.ContainsFunc(all[i+1:], func(later *Exchange) bool { return isRetry(later, e) }) {
 			continue
 		}
-		h.add(e)
+		h.addExchange(e)
 	}
 	for i := range h.events {
 		if h.events[i].Role == EventCall {
@@ -79,21 +77,21 @@ func (s *Session) history() *history {
 	return h
 }
 
-// isRetry reports whether later is a retry of e: the same turn with identical new items. A retry is not recognised if
-// the program ended before it recorded the items of the turn.
+// isRetry reports whether later is a retry of e, with the same turn and identical new items. A retry is not recognised
+// if the program ended before it recorded the items of the turn.
 func isRetry(later, e *Exchange) bool {
 	return e.NewFrom+len(e.New) > 0 && later.Turn == e.Turn && later.NewFrom == e.NewFrom &&
 		slices.EqualFunc(later.New, e.New, func(a, b json.RawMessage) bool { return bytes.Equal(a, b) })
 }
 
-// add appends an exchange to the history: its reply, and the calls, results and events of its items.
-func (h *history) add(e *Exchange) {
+// addExchange appends an exchange to the history, with the events of its items and of its reply.
+func (h *history) addExchange(e *Exchange) {
 	var before *Reply
 	if n := len(h.kept); n > 0 {
 		before = &h.kept[n-1].Reply
 	}
 	items := e.items(before)
-	verdicts, place := e.verdictsOn(items), 0
+	verdicts, index := e.verdictsOn(items), 0
 	for _, it := range items {
 		if it.Role == wire.RoleAssistant && before == nil { // later assistant items repeat replies
 			h.addMessage(EventAssistant, it.Text, e.Turn)
@@ -102,8 +100,8 @@ func (h *history) add(e *Exchange) {
 			h.addCall(Call(c), e.Turn)
 		}
 		for i := range it.Results {
-			h.addResult(&it.Results[i], verdicts, place)
-			place++
+			h.addResult(&it.Results[i], verdicts, index)
+			index++
 		}
 		h.addMessage(EventUser, it.Words, e.Turn)
 	}
@@ -112,10 +110,10 @@ func (h *history) add(e *Exchange) {
 		h.addCall(c, e.Turn)
 	}
 	words := lastWords(items)
-	if words != "" || len(h.parts) == 0 {
-		h.parts = append(h.parts, part{words: cmp.Or(wire.Asked(words), words)})
+	if words != "" || len(h.userTurns) == 0 {
+		h.userTurns = append(h.userTurns, userTurn{words: cmp.Or(wire.Asked(words), words)})
 	}
-	last := &h.parts[len(h.parts)-1]
+	last := &h.userTurns[len(h.userTurns)-1]
 	last.exchanges = append(last.exchanges, e)
 	h.kept = append(h.kept, e)
 	h.items = append(h.items, items)
@@ -128,11 +126,11 @@ func (h *history) addMessage(role, text string, turn int) {
 	}
 }
 
-// addCall adds one event for a call, although the call occurs in the reply and again in the history. A call
-// with a known id and other arguments is another call if the known call has its result, because some servers
-// use an id again.
+// addCall adds an event for a call, unless the call was already added: a call occurs in the reply and again in the
+// history. A call with a known id and other arguments is another call if the known call already has its result, because
+// some servers reuse ids.
 func (h *history) addCall(c Call, turn int) {
-	if i, seen := h.newest[c.ID]; seen && c.ID != "" {
+	if i, seen := h.newestCall[c.ID]; seen && c.ID != "" {
 		s := &h.events[i]
 		same := sameArgs(c.Args, s.Call.Args)
 		if !s.Answered || s.Turn == turn || same {
@@ -140,15 +138,14 @@ func (h *history) addCall(c Call, turn int) {
 			return
 		}
 	}
-	h.newest[c.ID] = len(h.events)
+	h.newestCall[c.ID] = len(h.events)
 	h.events = append(h.events, Event{Turn: turn, Role: EventCall, Call: c})
 }
 
-// addResult adds a result to the newest call with its id, unless the call has a result. place is the
-// index of r among the results of its exchange. verdicts are the verdicts of the turn; nil if the turn
-// has not judged exactly these results.
-func (h *history) addResult(r *wire.Result, verdicts *Verdicts, place int) {
-	i, ok := h.newest[r.CallID]
+// addResult adds a result to the newest call with its id, unless this call already has a result. index is the index of
+// r among the results of its exchange. verdicts are the verdicts of the turn on these results, nil for none.
+func (h *history) addResult(r *wire.Result, verdicts *Verdicts, index int) {
+	i, ok := h.newestCall[r.CallID]
 	if !ok || h.events[i].Answered {
 		return
 	}
@@ -158,13 +155,13 @@ func (h *history) addResult(r *wire.Result, verdicts *Verdicts, place int) {
 	case h.Session.Failing == nil:
 		s.failed = r.IsError > 0
 	case verdicts != nil:
-		s.failed = slices.Contains(verdicts.Failed, place)
+		s.failed = slices.Contains(verdicts.Failed, index)
 	default:
 		s.failed = h.Session.Failing(s.Call.Name, s.Call.Args, r.Text, r.IsError)
 	}
 }
 
-// isSingleExchange reports whether the session is one request and its reply.
+// isSingleExchange reports whether the session consists of one request and its reply, without an earlier history.
 func (h *history) isSingleExchange() bool {
 	if len(h.kept) != 1 {
 		return false
@@ -173,6 +170,6 @@ func (h *history) isSingleExchange() bool {
 }
 
 // turns returns the first and the last turn of the part.
-func (p *part) turns() (first, last int) {
+func (p *userTurn) turns() (first, last int) {
 	return p.exchanges[0].Turn, p.exchanges[len(p.exchanges)-1].Turn
 }
