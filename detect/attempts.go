@@ -160,8 +160,8 @@ func isQueryKey(key string) bool {
 // all words of the other. Two calls without words of a search are similar, too.
 func haveSimilarQueries(a, b *step) bool {
 	x, y := a.memo.queryWords, b.memo.queryWords
-	commonBytes := x & y
-	return commonBytes == x || commonBytes == y || 2*bits.OnesCount64(commonBytes) > bits.OnesCount64(x|y)
+	common := x & y
+	return common == x || common == y || 2*bits.OnesCount64(common) > bits.OnesCount64(x|y)
 }
 
 // queryWords returns the set of the words of a search as bits, 0 for a call that searches for no words. Only the

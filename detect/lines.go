@@ -21,10 +21,10 @@ func (p *phrases) gradeLine(t string) (string, weight) {
 	if len(t) < 4 || len(t) > 2000 {
 		return "", noEvidence
 	}
-	if rule := cmp.Or(p.line.strongEvidence.rule(t), testFailureRule(t), buildFailureRule(t), toolFailureRule(t)); rule != "" {
+	if rule := cmp.Or(p.line.strong.rule(t), testFailureRule(t), buildFailureRule(t), toolFailureRule(t)); rule != "" {
 		return rule, strongEvidence
 	}
-	if rule := cmp.Or(p.line.weakEvidence.rule(t), p.reportedErrorRule(t), positionedErrorRule(t)); rule != "" {
+	if rule := cmp.Or(p.line.weak.rule(t), p.reportedErrorRule(t), positionedErrorRule(t)); rule != "" {
 		return rule, weakEvidence
 	}
 	return "", noEvidence

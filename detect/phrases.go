@@ -57,7 +57,7 @@ type messagePhrases struct {
 
 // linePhrases are phrases at the start of the lines of a program's output.
 type linePhrases struct {
-	command, errorLine, shell, strongEvidence, weakEvidence prefixes
+	command, errorLine, shell, strong, weak prefixes
 }
 
 // inList reports whether a word is in a list.
@@ -157,7 +157,7 @@ func compile(list []listLine) *phrases {
 	prefixed := map[string]*prefixes{
 		"error": &p.message.errors, "error-ends": &p.message.errorEnds, "error-alone": &p.message.errorAlone,
 		"unable": &p.message.unable, "invalid": &p.message.invalid, "command": &p.line.command, "missing": &p.message.missing,
-		"error-line": &p.line.errorLine, "shell": &p.line.shell, "fails": &p.line.strongEvidence, "reports": &p.line.weakEvidence,
+		"error-line": &p.line.errorLine, "shell": &p.line.shell, "fails": &p.line.strong, "reports": &p.line.weak,
 	}
 	for _, l := range list {
 		class, more, _ := strings.Cut(l.class, " ")

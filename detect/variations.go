@@ -64,15 +64,15 @@ func failsOften(steps func(int) *step) bool {
 // words of the other. Two other calls are variations if the common arguments are equal.
 func isVariation(a, b *step) bool {
 	x, y := a.fingerprint(), b.fingerprint()
-	commonBytes := countCommon(x.words, y.words)
+	common := countCommon(x.words, y.words)
 	switch {
 	case x.tool != y.tool:
 		return false
 	case x.command:
 		fewer := min(len(x.words), len(y.words))
-		return 2*commonBytes > len(x.words)+len(y.words)-commonBytes || commonBytes == fewer && fewer > 1
+		return 2*common > len(x.words)+len(y.words)-common || common == fewer && fewer > 1
 	}
-	return commonBytes > 0 && countCommon(x.names, y.names) == commonBytes
+	return common > 0 && countCommon(x.names, y.names) == common
 }
 
 // sameFailure reports whether two variations of a call failed in the same way. A test, lint or build must have the same

@@ -215,8 +215,8 @@ func usefulTriggers(list []string) (out []string) {
 // isSessionSpecific reports whether a phrase contains data of one session: a person, a host, an absolute path,
 // or an id.
 func isSessionSpecific(phrase string) bool {
-	plainWord := lesson.Plain(phrase)
-	return len(personsIn(phrase, false)) > 0 || addressReason(plainWord) != "" || slices.ContainsFunc(strings.Fields(plainWord), func(w string) bool {
+	plain := lesson.Plain(phrase)
+	return len(personsIn(phrase, false)) > 0 || addressReason(plain) != "" || slices.ContainsFunc(strings.Fields(plain), func(w string) bool {
 		w = strings.Trim(w, "`'\"()[]{}<>,;:")
 		return isID(w) || isPrivateHost(w) || len(w) > 2 && (w[0] == '/' || strings.HasPrefix(w, "~/") || w[1] == ':' && w[2] == '\\')
 	})

@@ -68,7 +68,7 @@ func TestLessonsOfASingleTenantHoldTheWordsOfTheOrganisation(t *testing.T) {
 // A lesson has no secret, name of a person, id, host, path or order to a model from an error message, even in a store
 // with one tenant.
 func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
-	for _, c := range []struct{ message, privateWord string }{
+	for _, c := range []struct{ message, private string }{
 		{"the release train is locked by Maria Gonzalez", "Maria Gonzalez"},
 		{"the release train is locked by maria", "maria"},
 		{"the release train is held by Marlo Tern since today", "Marlo Tern"},
@@ -101,8 +101,8 @@ func TestLessonsHoldNoSecretsAndNoPersonsOfTheOrganisation(t *testing.T) {
 		{"card 4111 1111 1111 1111 is not allowed in a change window", "4111"},
 	} {
 		for tenants := range 2 {
-			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.privateWord) {
-				t.Errorf("the lesson of message %q has %q, want no private text:\n%s", c.message, c.privateWord, text)
+			if text := lessonText(t, tenants+1, c.message); strings.Contains(text, c.private) {
+				t.Errorf("the lesson of message %q has %q, want no private text:\n%s", c.message, c.private, text)
 			}
 		}
 	}

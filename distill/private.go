@@ -132,7 +132,7 @@ func personsIn(text string, strict bool) map[string]bool {
 	words := rawWords(strings.Fields(text))
 	afterName := false
 	for i := range words {
-		word := words.plainWord(i)
+		word := words.plain(i)
 		low := strings.ToLower(word)
 		isPerson := wordList("given names")[low] && (strict || isNameShaped(word))
 		if !isPerson && len(word) > 1 && !isKnownWord(low) && !strings.ContainsAny(word, "/=$%") {
@@ -150,7 +150,7 @@ func personsIn(text string, strict bool) map[string]bool {
 type rawWords []string
 
 // plain returns word i without its punctuation, "" if i is out of range.
-func (w rawWords) plainWord(i int) string {
+func (w rawWords) plain(i int) string {
 	if i < 0 || i >= len(w) {
 		return ""
 	}
@@ -168,7 +168,7 @@ func (w rawWords) precedingWords(i int) (last, earlier string) {
 	if w.endsWith(i-1, ".!?") {
 		return "", ""
 	}
-	last, earlier = strings.ToLower(w.plainWord(i-1)), strings.ToLower(w.plainWord(i-2))
+	last, earlier = strings.ToLower(w.plain(i-1)), strings.ToLower(w.plain(i-2))
 	if last == "is" || last == "was" || last == "" || last == "=" {
 		return earlier, ""
 	}
@@ -178,20 +178,20 @@ func (w rawWords) precedingWords(i int) (last, earlier string) {
 // followsPersonCue reports whether word i has a capital and follows words such as "ask", "customer" or "assigned to".
 func (w rawWords) followsPersonCue(i int) bool {
 	last, earlier := w.precedingWords(i)
-	next := w.plainWord(i + 1)
+	next := w.plain(i + 1)
 	if isNameShaped(next) && isKnownWord(strings.ToLower(next)) { // the text is a title: Ask Reviewers Before Merging
 		return false
 	}
-	return isNameShaped(w.plainWord(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
+	return isNameShaped(w.plain(i)) && (wordList("before persons")[last] || wordList("before by")[earlier] && (last == "by" || last == "to"))
 }
 
 // mayBePerson reports whether the unknown word i is one of two words with capitals, the object of "by" or "of", a login
 // name, or a secret.
 func (w rawWords) mayBePerson(i int) bool {
 	last, _ := w.precedingWords(i)
-	next := strings.ToLower(w.plainWord(i + 1))
-	shaped := isNameShaped(w.plainWord(i))
-	unknown := func(j int) bool { return isNameShaped(w.plainWord(j)) && !isKnownWord(strings.ToLower(w.plainWord(j))) }
+	next := strings.ToLower(w.plain(i + 1))
+	shaped := isNameShaped(w.plain(i))
+	unknown := func(j int) bool { return isNameShaped(w.plain(j)) && !isKnownWord(strings.ToLower(w.plain(j))) }
 	pair := shaped && (unknown(i+1) && !w.endsWith(i, ".!?") || unknown(i-1) && !w.endsWith(i-1, ".!?"))
 	clauseEnds := w.endsWith(i, ".!?,;:") || next == "" || wordList("common")[next]
 	object := clauseEnds && (last == "by" || shaped && (last == "of" || last == "from"))

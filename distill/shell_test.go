@@ -76,13 +76,13 @@ func TestWrappersDoNotChangeTheLesson(t *testing.T) {
 func TestLessonsHoldNoPrivateWords(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
 	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
-	privateWord := func() string { // not a word of any vocabulary
+	private := func() string { // not a word of any vocabulary
 		return pick("Zq", "Xv", "Wk") + pick("ulon", "arbek", "ostrin", "imvael") + pick("", "7", "-Q3", "_x9") + pick("", ".corp", "/etc", "@qzxv")
 	}
 	message := func(param string) string {
 		return pick(
-			param+" must be an integer", "missing required parameter "+param, "unknown value "+privateWord()+" for "+param, param+" not found: "+privateWord(),
-			privateWord()+" is not a valid "+param, "cannot open "+privateWord()+": "+param+" is required", privateWord(), "the "+param+" of "+privateWord()+" does not exist", "expected a date for "+param+", got "+privateWord(),
+			param+" must be an integer", "missing required parameter "+param, "unknown value "+private()+" for "+param, param+" not found: "+private(),
+			private()+" is not a valid "+param, "cannot open "+private()+": "+param+" is required", private(), "the "+param+" of "+private()+" does not exist", "expected a date for "+param+", got "+private(),
 		)
 	}
 	b := newBench(t)
@@ -90,19 +90,19 @@ func TestLessonsHoldNoPrivateWords(t *testing.T) {
 		tool := pick("find", "create", "list", "update", "book") + "_" + pick("order", "room", "ticket", "note") + fmt.Sprint("_", 'a'+rune(i%20))
 		param := pick("order_id", "floor", "due_date", "query", "limit")
 		args := func() string {
-			object := map[string]any{param: pick(privateWord(), "17", "2031-05-06", privateWord()+" "+privateWord())}
+			object := map[string]any{param: pick(private(), "17", "2031-05-06", private()+" "+private())}
 			if rnd.IntN(3) == 0 {
-				object[pick("verbose", "region", "owner")] = privateWord()
+				object[pick("verbose", "region", "owner")] = private()
 			}
 			text, _ := json.Marshal(object)
 			return string(text)
 		}
-		events := []event{user("Please look after " + privateWord() + " for " + privateWord())}
+		events := []event{user("Please look after " + private() + " for " + private())}
 		for range 1 + rnd.IntN(3) {
 			events = append(events, refused(tool, args(), message(param)))
 		}
 		if rnd.IntN(3) == 0 {
-			events = append(events, call("lookup_"+tool, `{"name":"`+privateWord()+`"}`, `{"found":["`+privateWord()+`","17"]}`))
+			events = append(events, call("lookup_"+tool, `{"name":"`+private()+`"}`, `{"found":["`+private()+`","17"]}`))
 		}
 		b.session(fmt.Sprint("s", i), append(events, acceptedCommand(tool, args()))...)
 	}

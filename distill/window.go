@@ -34,12 +34,12 @@ const goodRating = 0.5
 func (s *Session) parts() (out []part) {
 	previous := ""
 	for _, e := range s.Content.Events() {
-		plainWord := withoutBlocks(e.Text)
-		text := cutMiddle(strings.ReplaceAll(plainWord, "</run>", "< /run>"), maxShownOne)
+		plain := withoutBlocks(e.Text)
+		text := cutMiddle(strings.ReplaceAll(plain, "</run>", "< /run>"), maxShownOne)
 		switch e.Role {
 		case sample.EventUser:
-			_, synthetic := detect.Synthetic(plainWord)
-			feeling := detect.ReadTurn(e.Text, plainWord, previous).Feeling
+			_, synthetic := detect.Synthetic(plain)
+			feeling := detect.ReadTurn(e.Text, plain, previous).Feeling
 			opposed := previous != "" && !synthetic && (feeling == detect.Correction || feeling == detect.Rejection)
 			out = append(out, part{"USER: " + text, opposed})
 		case sample.EventAssistant:
@@ -48,7 +48,7 @@ func (s *Session) parts() (out []part) {
 		case sample.EventCall:
 			out = append(out, part{"CALL " + e.Call.Name + ": " + cutMiddle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2), false})
 			if e.Answered {
-				judged := detect.Classify(e.Call.Name, e.Call.Args, plainWord, e.IsError)
+				judged := detect.Classify(e.Call.Name, e.Call.Args, plain, e.IsError)
 				out = append(out, part{"RESULT: " + text, judged.Outcome == detect.Error || judged.Outcome == detect.Refusal})
 			}
 			if previous == "" {

@@ -99,8 +99,8 @@ func TestTagCallsAreLinear(t *testing.T) {
 	}
 }
 
-// An agentFormat describes how an agent writes the results of calls as text. agentFormatOf finds a format by the prefixes
-// of such texts. No prefix of an earlier format may be a prefix of a prefix of a later format.
+// An agentFormat describes how an agent writes the results of calls as text. agentFormatOf finds a format by the
+// prefixes of such texts. No prefix of an earlier format may begin a prefix of a later format.
 func TestEachProfileIsReachable(t *testing.T) {
 	for i := range agentFormats {
 		p := &agentFormats[i]

@@ -5,8 +5,8 @@ import "strings"
 // toolCallOpen is the opening tag of a tool call in the text format of Hermes and Qwen.
 const toolCallOpen = "<tool_call>"
 
-// parseTagCall parses the calls in tags of an answer, or else a call in one of the forms of parseActionCall. Several calls become
-// one Call with the name of the first and the arguments of all.
+// parseTagCall parses the calls in tags of an answer, or else a call in one of the forms of parseActionCall. Several
+// calls become one Call with the name of the first call and the arguments of all calls.
 func parseTagCall(text string) (Call, bool) {
 	name, all := "", strings.Builder{} // a Builder, because a reply may hold ten thousand calls
 	for _, rest, more := strings.Cut(text, toolCallOpen); more; _, rest, more = strings.Cut(rest, toolCallOpen) {
