@@ -47,7 +47,7 @@ func (p *phrases) analyse(cmd string, depth int) shellCommand {
 			continue
 		}
 		c.lastProgram = prog
-		switch command.After {
+		switch command.Operator {
 		case "|":
 			c.statusMasked = c.statusMasked || p.inList("program filters", prog)
 		case "||", ";":

@@ -72,10 +72,10 @@ func (p *phrases) spellingOf(cmd string, line *shell.Line) (command, where strin
 		case dir == "/bin/" || dir == "/usr/bin/" || dir == "/usr/local/bin/":
 			name = prog
 		}
-		if len(parts) > 0 && c.After == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // changes only the exit code
+		if len(parts) > 0 && c.Operator == "||" && len(args) == 0 && (prog == "true" || prog == ":") { // changes only the exit code
 			continue
 		}
-		after := strings.Replace(c.After, ";", "&&", 1)
+		after := strings.Replace(c.Operator, ";", "&&", 1)
 		if len(parts) == 0 {
 			after = ""
 		}

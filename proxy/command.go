@@ -13,17 +13,17 @@ import (
 	"precept/internal/session"
 )
 
-// maxListedBytes bounds the lessons in one answer, in bytes.
-const maxListedBytes = 16 << 10
+// maxAnswerBytes is the maximum size, in bytes, of the lessons in one answer.
+const maxAnswerBytes = 16 << 10
 
-// execute executes one command of the agent, and returns the answer for the agent. A command may do
-// the same as /v1/lessons. The answer to a failed command repeats no text of the command, because
-// the checks may have refused the text.
+// execute runs an agent's command. answer is the answer for the agent, and result is the label for the
+// metric. Commands have the permissions of /v1/lessons. The answer to a failed command does not echo the
+// command, because its text may have failed the checks on lessons.
 func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(string(c.Verb), false, c.Fault+"."), "refused"
 	}
-	command, text, lines, err := req.perform(ctx, c, from)
+	command, text, lines, err := req.dispatch(ctx, c, from)
 	if err != nil {
 		text, result = req.explain(err)
 		return writ.Answer(string(c.Verb), false, text), result
@@ -31,29 +31,30 @@ func (req lessonsRequest) execute(ctx context.Context, c writ.Command, from sess
 	return writ.Answer(command, true, text, lines...), "done"
 }
 
-// perform executes c, and returns the command as the answer repeats it, the result in one line, and further lines.
-func (req lessonsRequest) perform(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
+// dispatch runs c according to its verb. command is the command to echo in the answer, text is the result
+// in one line, and lines are the further lines of the answer.
+func (req lessonsRequest) dispatch(ctx context.Context, c writ.Command, from session.ID) (command, text string, lines []string, err error) {
 	command = string(c.Verb)
 	switch c.Verb {
 	case writ.List, writ.Search:
 		text, lines, err = req.listLines(ctx, c.Words)
 	case writ.Delete:
-		_, l, missing := req.find(ctx, c.ID)
-		if err = missing; err == nil {
+		_, l, findErr := req.find(ctx, c.ID)
+		if err = findErr; err == nil {
 			command, text = command+" "+idOf(l), "deleted lesson "+idOf(l)+"."
 			err = req.withdraw(ctx, l.Slug)
 		}
 	case writ.Create:
 		var l *lesson.Lesson
 		if l, text, err = req.record(ctx, c, from); err == nil {
-			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), quarantineLines(l)
+			command, lines = lesson.Line(command+" "+l.Title+": "+c.Text), quarantineNotice(l)
 		}
 	}
 	return command, text, lines, err
 }
 
-// record writes a lesson. The same text under a known signature writes no second lesson; another
-// text replaces the lesson.
+// record writes a lesson. If a lesson with the same signature exists, a different text replaces its text,
+// and the same text changes nothing.
 func (req lessonsRequest) record(ctx context.Context, c writ.Command, from session.ID) (*lesson.Lesson, string, error) {
 	l, err := (&lessonBody{Signature: &c.Signature, LessonText: &c.Text}).applyTo(newLesson(from.String()))
 	if err != nil {
@@ -75,7 +76,8 @@ func (req lessonsRequest) record(ctx context.Context, c writ.Command, from sessi
 	return l, text + " — " + lessonLine(l), nil
 }
 
-// idOf returns the id of a lesson for the agent: a number, or the slug of a lesson of an old release.
+// idOf returns the id under which an agent names a lesson: its number, or its slug if an old release wrote
+// the lesson.
 func idOf(l *lesson.Lesson) string {
 	if l.Number > 0 {
 		return "#" + strconv.Itoa(l.Number)
@@ -83,7 +85,8 @@ func idOf(l *lesson.Lesson) string {
 	return "#" + l.Slug
 }
 
-// lessonLine returns a lesson in one line. The line of a lesson with a delimiter of blocks has no text of the lesson.
+// lessonLine formats a lesson as one line. If the lesson contains a delimiter of inserted blocks, the line
+// omits the lesson's title and text.
 func lessonLine(l *lesson.Lesson) string {
 	if line := lesson.Line(idOf(l) + " [" + l.Title + "] " + lessonText(l)); line != "" {
 		return line
@@ -91,8 +94,8 @@ func lessonLine(l *lesson.Lesson) string {
 	return idOf(l) + " is not shown: the lesson holds a delimiter of precept's blocks"
 }
 
-// quarantineLines returns the line that reports the lessons in quarantine, if any.
-func quarantineLines(all ...*lesson.Lesson) []string {
+// quarantineNotice returns a line that names the quarantined lessons, or no line if there are none.
+func quarantineNotice(all ...*lesson.Lesson) []string {
 	var ids []string
 	for _, l := range all {
 		if l.State == lesson.Quarantined {
@@ -108,8 +111,8 @@ func quarantineLines(all ...*lesson.Lesson) []string {
 	return []string{"Quarantined: " + strings.Join(ids, ", ") + ". These lessons take effect when a person approves them."}
 }
 
-// listLines returns the lessons of the agent that contain the words, one line each. The latest matched
-// lessons come first.
+// listLines returns the agent's lessons that contain words, one line for each lesson. The most recently
+// matched lessons come first.
 func (req lessonsRequest) listLines(ctx context.Context, words string) (text string, lines []string, err error) {
 	book, err := req.book(ctx)
 	if err != nil {
@@ -120,7 +123,7 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 		return "", nil, err
 	}
 	var listed []*lesson.Lesson
-	room := maxListedBytes
+	room := maxAnswerBytes
 	for i := range views {
 		l, ok := book.Get(views[i].ID)
 		if !ok {
@@ -140,10 +143,10 @@ func (req lessonsRequest) listLines(ctx context.Context, words string) (text str
 	if len(views) == 0 {
 		return text + ".", nil, nil
 	}
-	return text + ":", append(lines, quarantineLines(listed...)...), nil
+	return text + ":", append(lines, quarantineNotice(listed...)...), nil
 }
 
-// explain returns the reason why a command failed, in words for the agent.
+// explain returns the reason of a failed command, in words for the agent, and the result for the metric.
 func (req lessonsRequest) explain(err error) (text, result string) {
 	if r, ok := errors.AsType[*bank.Refused](err); ok {
 		return lesson.Line(r.Error()) + ".", "refused"

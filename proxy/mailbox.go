@@ -17,7 +17,7 @@ import (
 const (
 	maxAnswerWait = 40 * time.Millisecond // maximum time that a turn waits for the answers to the previous reply's commands
 	maxAnswers    = 8                     // answers in a session that the next turn inserts
-	maxOwed       = 4                     // replies of a session whose commands may be answered by another replica
+	maxPending    = 4                     // replies of a session whose commands another replica may be answering
 	answerRetry   = 8 * time.Millisecond  // pause before a missing answer is looked up again
 )
 
@@ -36,29 +36,30 @@ func deliver(rec *session.Record, answers []string) {
 	rec.State.Dirty = true
 }
 
-// setOwed records whether the answers to the commands of a reply will come through the shared store.
-func (m mailbox) setOwed(request string, owed bool) {
+// setPending records whether the answers to the commands of a reply will come through the shared store.
+func (m mailbox) setPending(request string, pending bool) {
 	if m.opts.Pending == nil {
 		return
 	}
 	m.ses.Record.Mutex.Lock()
 	defer m.ses.Record.Mutex.Unlock()
 	m.ses.Record.Mailbox.Pending = slices.DeleteFunc(m.ses.Record.Mailbox.Pending, func(id string) bool { return id == request })
-	if owed {
+	if pending {
 		m.ses.Record.Mailbox.Pending = append(m.ses.Record.Mailbox.Pending, request)
-		m.ses.Record.Mailbox.Pending = m.ses.Record.Mailbox.Pending[max(0, len(m.ses.Record.Mailbox.Pending)-maxOwed):]
+		m.ses.Record.Mailbox.Pending = m.ses.Record.Mailbox.Pending[max(0, len(m.ses.Record.Mailbox.Pending)-maxPending):]
 	}
 	m.ses.Record.State.Dirty = true
 }
 
-// collect waits for the answers to the commands of the previous reply, also from another replica,
-// and adds the answers to the record. Each of the next turns, up to maxLooks, looks for later answers.
+// collect waits up to maxAnswerWait for the answers to the commands of the previous reply, and adds the
+// answers to the record. Another replica may be writing the answers. Each of the next maxLooks turns looks
+// for answers that come later.
 func (m mailbox) collect(ctx context.Context) {
 	busy := m.pending.get(m.ses.Record.Identity.ID)
 	m.ses.Record.Mutex.Lock()
-	owed := slices.Clone(m.ses.Record.Mailbox.Pending)
+	requests := slices.Clone(m.ses.Record.Mailbox.Pending)
 	m.ses.Record.Mutex.Unlock()
-	if busy == nil && len(owed) == 0 {
+	if busy == nil && len(requests) == 0 {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, maxAnswerWait)
@@ -72,7 +73,7 @@ func (m mailbox) collect(ctx context.Context) {
 	if m.opts.Pending == nil {
 		return
 	}
-	for _, request := range owed {
+	for _, request := range requests {
 		text, late := m.readAnswers(ctx, request)
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // an empty text has no answers
@@ -88,16 +89,17 @@ func (m mailbox) collect(ctx context.Context) {
 	}
 }
 
-// lateMark is prepended to the id of a request in Owed by each turn that found no answer. A turn looks once for
-// the answers of a marked id, without a wait; after maxLooks marks the answers count as lost.
+// Each turn that finds no answer to a request prepends lateMark to the id of the request in Mailbox.Pending.
+// A turn looks only once for the answers to a marked id, and does not wait. After maxLooks marks the answers
+// count as lost.
 const (
 	lateMark = "-"
 	maxLooks = 16
 )
 
-// readAnswers reads the answers to the commands of one reply from the store, and deletes the answers in a
-// second call: a single call that times out could lose the answers. late is the entry to keep in Owed without an
-// answer; "" after maxLooks.
+// readAnswers reads the answers to the commands of one reply from the store. A second call deletes the
+// answers, because a single call that times out could lose the answers. If there is no answer, late is the
+// entry to keep in Mailbox.Pending, or "" after maxLooks.
 func (m mailbox) readAnswers(ctx context.Context, request string) (text, late string) {
 	name := strings.TrimLeft(request, lateMark)
 	looks := len(request) - len(name)

@@ -324,7 +324,7 @@ func (t *turn) findCommands() []writ.Command {
 	found := writ.Parse(rep.Text, rep.Cut)
 	if len(found) > 0 {
 		t.p.commands.pending.add(ses.Record.Identity.ID)
-		t.mailbox().setOwed(t.w.id, true)
+		t.mailbox().setPending(t.w.id, true)
 	}
 	return found
 }
@@ -342,5 +342,5 @@ func (t *turn) queueCommands() {
 		return
 	}
 	t.p.commands.pending.end(job.session)
-	t.mailbox().setOwed(t.w.id, false)
+	t.mailbox().setPending(t.w.id, false)
 }

@@ -1,9 +1,9 @@
-// Package shell reads command lines as agents write them for a shell. Parse returns the simple
-// commands of a text and never runs or expands a command.
+// Package shell reads the command lines that agents write for a shell. Parse returns the simple
+// commands of a command line. Parse never runs or expands a command.
 //
-// mvdan.cc/sh parses the text as Bash. A text that is not Bash (PowerShell, a pasted prompt, a cut
-// command) is cut at its operators, and its Line is not Parsed: a caller then assumes that the line
-// may do anything.
+// mvdan.cc/sh parses the command line as Bash. Parse splits other text (PowerShell, a pasted prompt, a
+// truncated command) at its operators, and leaves Line.Parsed false. A caller must then assume that the
+// line may do anything.
 package shell
 
 import (
@@ -15,42 +15,43 @@ import (
 	"mvdan.cc/sh/v3/syntax"
 )
 
-// MaxText is the maximum number of bytes of a text that Parse reads; the rest is ignored. The parser
-// of the library recurses at each opening bracket, and Go cannot recover from a stack overflow: the
-// bound keeps the stack below a few megabytes.
+// MaxText is the maximum number of bytes that Parse reads. Parse ignores the rest of a longer text. The
+// parser of mvdan.cc/sh recurses at each opening bracket, and Go cannot recover from a stack overflow.
+// The bound keeps the stack below a few megabytes.
 const MaxText = 4096
 
-// Characters before which word removes a backslash. Bash also removes a backslash before a letter; here
-// such a backslash stays, because it may separate the names of a Windows path.
+// The characters before which word drops a backslash. Bash also drops a backslash before a letter; word
+// keeps that backslash, because it may separate the names of a Windows path.
 const (
 	unquotedEscapes = " \t\"'`\\$&|;<>(){}[]*?!#~=%@+,:-"
 	quotedEscapes   = "\"\\$`"
 )
 
-// maxDepth is the largest depth of a text that the library parses.
+// maxDepth is the maximum result of depth for which Parse calls the parser of mvdan.cc/sh.
 const maxDepth = 64
 
-// maxNesting is the number of texts inside of texts that Parse reads: bash -c "sh -c 'make'".
+// maxNesting is the maximum number of nested shells whose commands Parse reads. There are two in
+// bash -c "sh -c 'make'".
 const maxNesting = 3
 
-// Line holds the commands of a text.
+// Line holds the commands of a command line.
 type Line struct {
-	Commands []Command // in the order of the text; commands of a substitution follow its command
-	Writes   bool      // a redirection writes a file
+	Commands []Command // in textual order; the commands of a substitution follow the command that contains it
+	Writes   bool      // a redirection writes a file; if Parsed is false, also true for a here-document
 	Until    bool      // a loop repeats a command until the command succeeds
 	Parsed   bool      // the text is valid Bash
 }
 
 // Command is one simple command.
 type Command struct {
-	Assigns []string // variables with their values, as written
-	Env     []string // names of the variables that are set for the command
-	Words   []string // program and arguments without quotes; an expansion is kept as written
-	After   string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
-	Inner   bool     // the command is part of a substitution, and its status is lost
+	Assigns  []string // assignments before the command (NAME=value), as written
+	Env      []string // names of the variables in Assigns
+	Words    []string // program and arguments without quotes; an expansion is kept as written
+	Operator string   // operator before the command: "|", "&&", "||" or ";"; "" for the first command
+	Inner    bool     // the command is part of a substitution, which hides its exit status
 }
 
-// Parse splits a text into its commands.
+// Parse returns the commands of a command line.
 func Parse(text string) Line {
 	text = text[:min(len(text), MaxText)]
 	if depth(text) <= maxDepth {
@@ -61,8 +62,8 @@ func Parse(text string) Line {
 	return split(text)
 }
 
-// depth returns an upper bound of the number of brackets and keywords that are open at once in a
-// text. The parser needs 10 us for each open bracket of a text that closes none.
+// depth returns an upper bound for the number of brackets and keywords that are open at the same
+// position of text. If a text closes no bracket, the parser needs 10 µs for each open bracket.
 func depth(text string) int {
 	open, deepest, word := 0, 0, 0
 	for i := range len(text) {
@@ -88,13 +89,13 @@ func depth(text string) int {
 	return deepest
 }
 
-// parsers holds parsers for reuse: a parser has buffers of 2 KB, more than most command lines need.
+// parsers pools parsers, because a parser allocates buffers of 2 KB, more than most command lines need.
 //
 //nolint:gochecknoglobals // a pool
 var parsers = sync.Pool{New: func() any { return syntax.NewParser() }}
 
-// parse returns the commands of a text. ok is false for a text that is not valid Bash, and after a
-// panic of the library.
+// parse returns the commands of a text. nesting is the number of nested shells whose commands may be
+// read. ok is false if the text is not valid Bash or the library panics.
 func parse(text string, nesting int) (line Line, ok bool) {
 	defer func() {
 		if recover() != nil {
@@ -120,58 +121,59 @@ func parse(text string, nesting int) (line Line, ok bool) {
 
 // reader collects the commands of a parsed text.
 type reader struct {
-	text    string
-	nesting int // number of texts inside of the text that may be read
-	line    Line
-	after   string // operator before the next command
+	text     string
+	nesting  int // number of nested shells whose commands may still be read
+	line     Line
+	operator string // operator before the next command
 }
 
 // read adds the commands of a statement. The walk visits a command before its words, and the words
 // before the redirections.
 func (r *reader) read(stmt *syntax.Stmt) {
-	var joined map[*syntax.Stmt]string // operator before a statement
-	var from, to uint                  // bounds of the substitution that the walk is in
-	within := func(n syntax.Node) bool {
+	var operators map[*syntax.Stmt]string // operator before each statement
+	var from, to uint                     // byte offsets of the substitution that the walk is in
+	inSubstitution := func(n syntax.Node) bool {
 		at := n.Pos().Offset()
 		return from <= at && at < to
 	}
 	for node := range syntax.Preorder(stmt) {
 		switch n := node.(type) {
 		case *syntax.BinaryCmd:
-			if joined == nil {
-				joined = map[*syntax.Stmt]string{}
+			if operators == nil {
+				operators = map[*syntax.Stmt]string{}
 			}
-			joined[n.Y] = n.Op.String()
+			operators[n.Y] = n.Op.String()
 			if n.Op == syntax.PipeAll {
-				joined[n.Y] = "|"
+				operators[n.Y] = "|"
 			}
 		case *syntax.Stmt:
-			if op, ok := joined[n]; ok && !within(n) {
-				r.after = op
+			if op, ok := operators[n]; ok && !inSubstitution(n) {
+				r.operator = op
 			}
 		case *syntax.CmdSubst, *syntax.ProcSubst:
-			if !within(n) {
+			if !inSubstitution(n) {
 				from, to = n.Pos().Offset(), n.End().Offset()
 			}
 		case *syntax.WhileClause:
 			r.line.Until = r.line.Until || n.Until || len(n.Cond) > 0 && n.Cond[0].Negated
 		case *syntax.Redirect:
-			r.line.Writes = r.line.Writes || r.writes(n)
+			r.line.Writes = r.line.Writes || r.writesFile(n)
 		case *syntax.CallExpr:
-			r.call(n, within(n))
+			r.call(n, inSubstitution(n))
 		case *syntax.DeclClause:
 			words := []string{n.Variant.Value}
 			for _, a := range n.Args {
 				words = append(words, r.source(a))
 			}
-			r.add(Command{Words: words, Inner: within(n)})
+			r.add(Command{Words: words, Inner: inSubstitution(n)})
 		case *syntax.TestClause:
-			r.add(Command{Words: []string{"[["}, Inner: within(n)})
+			r.add(Command{Words: []string{"[["}, Inner: inSubstitution(n)})
 		}
 	}
 }
 
-// call adds a simple command, or the commands in the text that the command gives to a shell.
+// call adds a simple command. If the command is a shell with a command line (bash -c TEXT), call adds
+// the commands of that command line instead.
 func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	c := Command{Inner: inner}
 	for _, a := range n.Assigns {
@@ -197,21 +199,22 @@ func (r *reader) call(n *syntax.CallExpr, inner bool) {
 	r.add(c)
 }
 
-// add appends a command after the last operator of the walk.
+// add appends a command, and sets its operator unless the command is part of a substitution.
 func (r *reader) add(c Command) {
 	if c.Inner {
-		c.After = ""
+		c.Operator = ""
 	} else {
-		if c.After == "" {
-			c.After = r.after
+		if c.Operator == "" {
+			c.Operator = r.operator
 		}
-		r.after = ";"
+		r.operator = ";"
 	}
 	r.line.Commands = append(r.line.Commands, c)
 }
 
-// shellText reads the text that a command gives to a shell: bash -lc TEXT.
-func (r *reader) shellText(words []string) (Line, bool) {
+// shellText parses TEXT if words are a shell with a command line, such as bash -lc TEXT. ok is false for
+// any other command.
+func (r *reader) shellText(words []string) (line Line, ok bool) {
 	if r.nesting == 0 || len(words) < 3 || !slices.Contains([]string{"bash", "sh", "zsh", "dash", "ash", "ksh"}, path.Base(words[0])) ||
 		!strings.HasPrefix(words[1], "-") || !strings.HasSuffix(words[1], "c") {
 		return Line{}, false
@@ -219,9 +222,9 @@ func (r *reader) shellText(words []string) (Line, bool) {
 	return parse(words[2], r.nesting-1)
 }
 
-// writes reports whether a redirection writes a file. Devices such as /dev/null and copies of a
+// writesFile reports whether a redirection writes a file. Devices such as /dev/null and copies of a
 // descriptor (2>&1) are not files.
-func (r *reader) writes(n *syntax.Redirect) bool {
+func (r *reader) writesFile(n *syntax.Redirect) bool {
 	target := ""
 	if n.Word != nil {
 		target = r.word(n.Word)
@@ -263,7 +266,7 @@ func (r *reader) word(w *syntax.Word) string {
 	return b.String()
 }
 
-// unescape writes a text without the backslashes before one of the special characters.
+// unescape writes text to b, without each backslash that precedes a byte of special.
 func unescape(b *strings.Builder, text, special string) {
 	for i := 0; i < len(text); i++ {
 		if text[i] == '\\' && i+1 < len(text) && strings.IndexByte(special, text[i+1]) >= 0 {
@@ -273,7 +276,7 @@ func unescape(b *strings.Builder, text, special string) {
 	}
 }
 
-// source returns a node as written.
+// source returns the source text of a node, or "" if the text does not contain the node.
 func (r *reader) source(n syntax.Node) string {
 	from, to := int(n.Pos().Offset()), int(n.End().Offset()) //nolint:gosec // offsets of at most 4 KB
 	if from > to || to > len(r.text) {
@@ -282,15 +285,15 @@ func (r *reader) source(n syntax.Node) string {
 	return r.text[from:to]
 }
 
-// split cuts a text at its operators outside of quotes, up to the first here-document: the rest
-// is data.
+// split splits text at its unquoted operators. split ignores the rest of the text from the first
+// here-document on, because the rest is data.
 func split(text string) Line {
 	var line Line
 	text, _, document := strings.Cut(text, "<<")
 	line.Writes = document || strings.Contains(text, ">")
-	start, after, quote := 0, "", byte(0)
+	start, operator, quote := 0, "", byte(0)
 	add := func(end int) {
-		c := Command{After: after}
+		c := Command{Operator: operator}
 		for word := range strings.FieldsSeq(text[start:end]) {
 			if word = strings.Trim(word, "\"'(){}"); word != "" {
 				c.Words = append(c.Words, word)
@@ -310,9 +313,9 @@ func split(text string) Line {
 			quote = ch
 		case strings.IndexByte(";|&\n", ch) >= 0:
 			add(i)
-			after = strings.Replace(text[i:i+1], "\n", ";", 1)
+			operator = strings.Replace(text[i:i+1], "\n", ";", 1)
 			if next := text[i:min(i+2, len(text))]; next == "&&" || next == "||" {
-				after = next
+				operator = next
 				i++
 			}
 			start = i + 1
@@ -322,7 +325,7 @@ func split(text string) Line {
 	return line
 }
 
-// Quote returns the command line with the words for Bash. A word with a NUL byte is not quoted.
+// Quote returns words as a Bash command line, quoted where necessary. A word with a NUL byte is not quoted.
 func Quote(words ...string) string {
 	quoted := make([]string, len(words))
 	for i, word := range words {

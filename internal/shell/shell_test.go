@@ -13,7 +13,7 @@ import (
 func ExampleParse() {
 	line := shell.Parse(`cd api && CGO_ENABLED=0 go test "./..." 2>&1 | tail -5`)
 	for _, c := range line.Commands {
-		fmt.Printf("%q %q %q\n", c.After, c.Env, c.Words)
+		fmt.Printf("%q %q %q\n", c.Operator, c.Env, c.Words)
 	}
 	fmt.Println("writes a file:", line.Writes)
 	// Output:
@@ -64,7 +64,7 @@ func TestParseNamesTheOperatorBeforeACommand(t *testing.T) {
 	var after []string
 	for _, c := range shell.Parse("a | b |& c && d || e; f & g\nh $(i | j) && (k; l)").Commands {
 		if !c.Inner {
-			after = append(after, c.Words[0]+c.After)
+			after = append(after, c.Words[0]+c.Operator)
 		}
 	}
 	if want := []string{"a", "b|", "c|", "d&&", "e||", "f;", "g;", "h;", "k&&", "l;"}; !slices.Equal(after, want) {
@@ -127,8 +127,8 @@ func FuzzParse(f *testing.F) {
 			if len(c.Words) == 0 {
 				t.Errorf("%q: got a command without a word, want at least one word", text)
 			}
-			if c.Inner && c.After != "" {
-				t.Errorf("%q: got After = %q for the inner command %q, want none", text, c.After, c.Words)
+			if c.Inner && c.Operator != "" {
+				t.Errorf("%q: got Operator = %q for the inner command %q, want none", text, c.Operator, c.Words)
 			}
 		}
 		if len(line.Commands) > len(text) {

@@ -187,7 +187,7 @@ type sandboxedAgent struct {
 func newSandboxedAgent(t *testing.T, a *agent, m *harness.Model) *sandboxedAgent {
 	t.Helper()
 	tr := &sandboxedAgent{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
-	tr.box, m.Form = newBox(t, tr.tap.URL), a.form
+	tr.box, m.FormatCommand = newBox(t, tr.tap.URL), a.form
 	a.prepare(tr.box)
 	t.Cleanup(tr.keep)
 	return tr

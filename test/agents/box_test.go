@@ -105,7 +105,7 @@ func (b *sandbox) call(argv []string, interrupt <-chan struct{}) (code int, out 
 		go func() {
 			select {
 			case <-interrupt:
-				time.Sleep(harness.WaitFor) // the earlier requests are read first
+				time.Sleep(harness.CutDelay) // the earlier requests are read first
 				_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
 			case <-exited:
 			}

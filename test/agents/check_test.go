@@ -248,7 +248,7 @@ func (r *row) onError(tr *sandboxedAgent) {
 func (r *row) interrupt(tr *sandboxedAgent, agentEnded time.Time) {
 	var faults []string
 	select {
-	case disconnected := <-tr.model.Gone:
+	case disconnected := <-tr.model.Disconnected:
 		faults = append(faults, unless(disconnected.Sub(agentEnded) < time.Second, "the model saw the disconnect %s after the end of the agent, want less than 1s", disconnected.Sub(agentEnded)))
 	case <-time.After(5 * time.Second):
 		faults = append(faults, "the model did not see the disconnect within 5 s")

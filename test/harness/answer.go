@@ -11,22 +11,22 @@ import (
 
 // answer is a reply of the scripted model in the dialect of the request.
 type answer struct {
-	kind      string
-	body      map[string]any
-	text      string
-	mark      string // step marker, part of each id in a reply: the next request contains the marker even without the text
-	callID    string // "" for none
-	code      string // argument of a tool that takes a program
-	tool      string
-	namespace string
-	args      map[string]any
-	tokens    int    // prompt tokens, for usage
-	sealed    string // opaque result of a compaction; "" for none
-	hang      func() // returns when the client is gone
+	kind             string
+	body             map[string]any
+	text             string
+	mark             string // step marker, part of each id in a reply: the next request contains the marker even without the text
+	callID           string // "" for none
+	code             string // argument of a tool that takes a program
+	tool             string
+	namespace        string
+	args             map[string]any
+	tokens           int    // prompt tokens, for usage
+	encryptedSummary string // opaque result of a compaction; "" for none
+	hang             func() // returns when the client is gone
 }
 
-// write writes the answer in the dialect of the request, as a stream if the request asks for one. f is the
-// fault of a streamed answer; nil if none.
+// write writes the answer in the dialect of the request, and streams it if the request asks for a stream. f
+// is the fault of a streamed answer, or nil.
 func (a *answer) write(w http.ResponseWriter, f *Fault) {
 	stream, _ := a.body["stream"].(bool)
 	s := &sse{w: w, hang: a.hang}
@@ -61,7 +61,7 @@ func (s *sse) event(name string, v any) {
 	}
 }
 
-// writeFault makes the fault f happen on a started stream, and reports whether the stream has ended.
+// writeFault applies the fault f to a started stream, and reports whether the fault has ended the stream.
 func (s *sse) writeFault(f *Fault) bool {
 	if f == nil {
 		return false
@@ -71,7 +71,7 @@ func (s *sse) writeFault(f *Fault) bool {
 		return true
 	}
 	if f.Cut {
-		time.Sleep(WaitFor)
+		time.Sleep(CutDelay)
 		panic(http.ErrAbortHandler)
 	}
 	return f.Nothing
@@ -191,8 +191,8 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *Fault)
 		}
 		output = append(output, call)
 	}
-	if a.sealed != "" {
-		output = append(output, Object{"id": "cmp_" + Random(12), "type": "compaction", "encrypted_content": a.sealed})
+	if a.encryptedSummary != "" {
+		output = append(output, Object{"id": "cmp_" + Random(12), "type": "compaction", "encrypted_content": a.encryptedSummary})
 	}
 	if !stream {
 		ReplyJSON(w, 200, response("completed", output))

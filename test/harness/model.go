@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// Step is an action of the scripted model: a call of the agent's shell tool, or an answer.
+// Step is an action of the scripted model: a call of the agent's shell tool if Command is set, otherwise an answer.
 type Step struct {
 	Text    string
 	Command string
@@ -56,30 +56,31 @@ type Fault struct {
 type Model struct {
 	*httptest.Server
 	steps []Step
-	Form  func(command, text string) string // writes a call as text, for agents that offer no tools
+	// FormatCommand formats a command as text of an answer, for agents that offer no tools.
+	FormatCommand func(command, text string) string
 
-	Mu     sync.Mutex
-	Asked  []ModelRequest
-	others []string // method and path of requests other than generation requests
-	mains  int      // number of main requests
-	Faults []Fault
+	Mu           sync.Mutex
+	Requests     []ModelRequest
+	others       []string // method and path of each request other than a generation request
+	mainRequests int      // number of main requests
+	Faults       []Fault
 
 	overflow  overflow
 	gathering gathering
 
-	Hung chan struct{}  // gets a value when a stream begins to hang
-	Gone chan time.Time // times at which clients disconnected
+	Hung         chan struct{}  // receives a value when a stream begins to hang
+	Disconnected chan time.Time // receives the time at which the client of a hanging stream disconnected
 }
 
 // overflow is the state of a test in which the history becomes too long for the model.
 type overflow struct {
-	reported map[int]bool // steps whose long prompt the model has reported
-	tokens   int          // last reported number of prompt tokens
-	longest  int          // number of items in the longest history
-	short    bool         // the agent has shortened the history
+	reported  map[int]bool // steps whose long prompt the model has reported
+	tokens    int          // last reported number of prompt tokens
+	maxItems  int          // number of items in the longest history
+	shortened bool         // the agent has shortened the history
 }
 
-// gathering is the state of Gather.
+// gathering is the state of Model.Gather.
 type gathering struct {
 	wait  int           // number of first requests that have not arrived yet
 	ready chan struct{} // closed when all have arrived
@@ -88,7 +89,7 @@ type gathering struct {
 // NewModel serves a model that follows the steps and inserts the faults.
 func NewModel(t *testing.T, steps []Step, faults ...Fault) *Model {
 	t.Helper()
-	m := &Model{steps: steps, Faults: faults, overflow: overflow{reported: map[int]bool{}}, Hung: make(chan struct{}, 1), Gone: make(chan time.Time, 1)}
+	m := &Model{steps: steps, Faults: faults, overflow: overflow{reported: map[int]bool{}}, Hung: make(chan struct{}, 1), Disconnected: make(chan time.Time, 1)}
 	m.Server = httptest.NewServer(m)
 	t.Cleanup(m.Close)
 	return m
@@ -126,7 +127,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result reported; nothing was changed so far (" + Random(4) + ").", mark: Random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
-	f := m.record(&a, r, string(raw))
+	f := m.respond(&a, r, string(raw))
 	m.waitForGathering(r.Context(), &a)
 	if f != nil && f.Status != 0 {
 		w.Header().Set("Retry-After", "1")
@@ -139,7 +140,7 @@ func (m *Model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 // Gather makes the first n requests for step 0 wait until all n have arrived, at most a minute.
 func (m *Model) Gather(n int) { m.gathering.wait, m.gathering.ready = n, make(chan struct{}) }
 
-// waitForGathering delays a request as Gather describes.
+// waitForGathering delays a request for step 0 until all requests that Gather expects have arrived.
 func (m *Model) waitForGathering(ctx context.Context, a *answer) {
 	if m.gathering.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
 		return
@@ -175,45 +176,46 @@ func (m *Model) hang(ctx context.Context) {
 	m.Hung <- struct{}{}
 	select {
 	case <-ctx.Done():
-		m.Gone <- time.Now()
+		m.Disconnected <- time.Now()
 	case <-time.After(time.Minute):
 	}
 }
 
-// record appends a request to Asked, fills its answer, and returns the fault that replaces the answer; nil if none.
-func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
+// respond appends a request to Requests and fills its answer. respond returns the fault that replaces the
+// answer, or nil.
+func (m *Model) respond(a *answer, r *http.Request, raw string) *Fault {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
 	rec := ModelRequest{Kind: a.kind, Header: r.Header.Clone(), Body: a.body, Raw: raw, Step: -1}
-	defer func() { m.Asked = append(m.Asked, rec) }()
+	defer func() { m.Requests = append(m.Requests, rec) }()
 	tools := toolsOf(a.body)
 	if a.compacts() {
-		a.text, a.sealed = "", Random(40)
+		a.text, a.encryptedSummary = "", Random(40)
 		return nil
 	}
-	if len(tools) == 0 && m.Form == nil || a.summarises() {
-		m.overflow.short = true
-		a.tokens = max(a.tokens, m.overflow.tokens) // the summary of a long history was asked for with a long prompt
+	if len(tools) == 0 && m.FormatCommand == nil || a.summarises() {
+		m.overflow.shortened = true
+		a.tokens = max(a.tokens, m.overflow.tokens) // a summary request contains the long history, so it has at least as many prompt tokens
 		return nil
 	}
 	rec.Main = true
-	m.mains++
+	m.mainRequests++
 	for _, f := range StepMark.FindAllStringSubmatch(raw, -1) {
 		n, _ := strconv.Atoi(f[1])
 		rec.Step = max(rec.Step, n)
 	}
 	rec.Step++
 	n := len(rec.List())
-	m.overflow.short = m.overflow.short || n < m.overflow.longest
-	m.overflow.longest = max(m.overflow.longest, n)
+	m.overflow.shortened = m.overflow.shortened || n < m.overflow.maxItems
+	m.overflow.maxItems = max(m.overflow.maxItems, n)
 	s := m.steps[min(rec.Step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.Step) + "_" + Random(8)
 	a.text, a.mark = s.Text, mark
-	if s.Tokens > 0 && !m.overflow.reported[rec.Step] { // once: a second report would make the agent shorten the history again
+	if s.Tokens > 0 && !m.overflow.reported[rec.Step] { // report the token count once per step, because a second report would make the agent shorten the history again
 		m.overflow.reported[rec.Step], a.tokens, m.overflow.tokens = true, s.Tokens, s.Tokens
 	}
-	if m.Form != nil {
-		a.text = m.Form(s.Command, s.Text+" ("+mark+")")
+	if m.FormatCommand != nil {
+		a.text = m.FormatCommand(s.Command, s.Text+" ("+mark+")")
 	} else if tool, ok := shellOf(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
 		a.args = tool.fill(s.Command)
@@ -225,11 +227,11 @@ func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 	}
 	for i := range m.Faults {
 		f := &m.Faults[i]
-		if f.Overflow && rec.Step >= 2 && !m.overflow.short || f.Strict && strings.Contains(raw, LessonLabel) {
+		if f.Overflow && rec.Step >= 2 && !m.overflow.shortened || f.Strict && strings.Contains(raw, LessonLabel) {
 			rec.Fault = f
 			return f
 		}
-		if m.mains >= f.At && f.Times > 0 {
+		if m.mainRequests >= f.At && f.Times > 0 {
 			f.Times--
 			rec.Fault = f
 			return f
@@ -242,11 +244,11 @@ func (m *Model) record(a *answer, r *http.Request, raw string) *Fault {
 func (m *Model) All() []ModelRequest {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	return append([]ModelRequest(nil), m.Asked...)
+	return append([]ModelRequest(nil), m.Requests...)
 }
 
-// OtherRequests returns method and path of the requests that ask for no generation, sorted, without the version in
-// the path: precept adds the upstream's version to a path without one.
+// OtherRequests returns the method and the path of each request other than a generation request, sorted.
+// The version in the path is removed, because precept may have added the version.
 func (m *Model) OtherRequests() []string {
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
@@ -338,7 +340,7 @@ func shellOf(tools []tool) (tool, bool) {
 	return tool{}, false
 }
 
-// fill returns arguments of a call that runs command, valid for the schema of the tool.
+// fill returns the arguments of a call that runs command. The arguments are valid for the schema of the tool.
 func (t *tool) fill(command string) map[string]any {
 	props, _ := t.schema["properties"].(map[string]any)
 	args := map[string]any{}
@@ -377,5 +379,5 @@ func (t *tool) fill(command string) map[string]any {
 	return args
 }
 
-// WaitFor is the pause before a scripted stream drops the connection, in which the client reads the written bytes.
-const WaitFor = 200 * time.Millisecond
+// CutDelay is the pause before a scripted stream drops the connection, so that the client reads the written bytes.
+const CutDelay = 200 * time.Millisecond

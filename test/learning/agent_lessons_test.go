@@ -154,7 +154,7 @@ func TestAgentLessonsArePrivateAndPersistent(t *testing.T) {
 	lessonReaches := func(agent, key string) bool {
 		harness.Post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}, "Authorization": {"Bearer " + key}}, `{"model":"m","messages":[{"role":"user","content":"Mend `+about+` now."}]}`)
 		m.Mu.Lock()
-		raw := m.Asked[len(m.Asked)-1].Raw
+		raw := m.Requests[len(m.Requests)-1].Raw
 		m.Mu.Unlock()
 		return strings.Contains(raw, "Close the parser last.")
 	}

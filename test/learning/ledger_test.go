@@ -35,7 +35,7 @@ func modelSees(t *testing.T, p *harness.Process, m *harness.Model, agent, about,
 		`{"model":"m","messages":[{"role":"user","content":"Please mend `+about+` today."}]}`)
 	m.Mu.Lock()
 	defer m.Mu.Unlock()
-	return strings.Contains(m.Asked[len(m.Asked)-1].Raw, word)
+	return strings.Contains(m.Requests[len(m.Requests)-1].Raw, word)
 }
 
 // With --ledger-trust own a recorded lesson reaches only its agent, without approval. With --ledger-trust quarantined

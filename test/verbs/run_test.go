@@ -76,7 +76,7 @@ func TestRunGivesAnAgentOneSession(t *testing.T) {
 				t.Fatalf("precept run: got exit code %d, want 7, the exit code of the agent: %s %s", code, out, stderr)
 			}
 			m.Mu.Lock()
-			last := m.Asked[len(m.Asked)-1]
+			last := m.Requests[len(m.Requests)-1]
 			m.Mu.Unlock()
 			if !strings.Contains(last.Raw, "[check-the-target]") {
 				t.Errorf("the last request is %s, want the lesson check-the-target in it", last.Raw)
