@@ -15,8 +15,8 @@ type plan struct {
 	base    int            // number of items that an earlier turn sent
 }
 
-// decide decides the insertions. decide has no time limit, because the matched text and the searched
-// history are bounded.
+// decide plans the insertions and deletions of the turn. decide has no time limit, because the matched text
+// and the searched history are bounded.
 func (t *turn) decide() {
 	if t.in.body.exceeds != "" {
 		t.replayBlocks()

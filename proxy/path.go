@@ -18,9 +18,8 @@ type paths struct {
 	lessons bool     // precept answers /v1/lessons
 }
 
-// normalise sets the path that all later steps read: without doubled or trailing slashes in the
-// path of a known API, and with one spelling for each endpoint of precept. Other paths keep their
-// bytes after the base URL.
+// normalise sets the path that all later steps read. The path of a known API gets no doubled or trailing
+// slashes, and each endpoint of precept gets one spelling. Other paths keep their bytes after the base URL.
 func (p paths) normalise(r *http.Request) {
 	escaped := r.URL.EscapedPath()
 	path := p.normal(escaped)
@@ -52,7 +51,7 @@ func (p paths) normal(escaped string) string {
 	if canonical, ok := p.endpoint(path); ok {
 		return form + canonical
 	}
-	if clean := cleaned(path); apiOf(clean, nil) != wire.None {
+	if clean := withoutEmptySegments(path); apiOf(clean, nil) != wire.None {
 		return form + clean
 	}
 	if rest, ok := cutVersion(path); ok && strings.HasPrefix(rest, "//") {
@@ -64,8 +63,9 @@ func (p paths) normal(escaped string) string {
 // oneLeadingSlash returns the path with exactly one slash at its beginning.
 func oneLeadingSlash(path string) string { return "/" + strings.TrimLeft(path, "/") }
 
-// cleaned returns the path without empty segments, except after the colon of a URL in the path.
-func cleaned(path string) string {
+// withoutEmptySegments returns the path without empty segments. The empty segment after the colon of a URL
+// in the path stays.
+func withoutEmptySegments(path string) string {
 	if !strings.Contains(path, "//") {
 		return strings.TrimRight(path, "/")
 	}
@@ -106,8 +106,8 @@ func (p paths) endpoint(path string) (canonical string, ok bool) {
 	return "", false
 }
 
-// mayBeEndpoint reports whether a path can contain the name of an endpoint of precept. For most paths
-// mayBeEndpoint returns false, and endpoint does not split the path.
+// mayBeEndpoint reports whether a path can contain the name of an endpoint of precept. The check is cheap,
+// and saves most paths from the split into segments.
 func mayBeEndpoint(path string) bool {
 	for _, part := range [...]string{"feedback", "lessons", "hooks", "healthz", "readyz", "%"} {
 		if strings.Contains(path, part) {
@@ -125,11 +125,10 @@ func (p paths) isBase(path string) bool {
 		isDeployment(path) && strings.Count(path, "/") == 3
 }
 
-// apiOf returns the API of a request, also of a request that precept does not inspect. Token counts and
-// batches of messages belong to the Messages API, a stored response belongs to the Responses API. A path
-// of no API (models, files) belongs to the Messages API if the request has the header
-// Anthropic-Version, which every client of that API must send. The messages of a thread belong to no
-// inspected API.
+// apiOf returns the API of a request, whether or not precept inspects the request. Token counts and batches
+// of messages belong to the Messages API, and stored responses to the Responses API. If the path itself
+// shows no API (models, files), a request with the header Anthropic-Version belongs to the Messages API,
+// because every client of that API must send the header. The messages of a thread belong to no inspected API.
 func apiOf(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):

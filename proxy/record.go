@@ -170,8 +170,9 @@ func (t *turn) earlierCall(id string) (wire.Call, bool) {
 }
 
 // publish writes the session for other replicas before the client has the whole reply, because the next
-// turn may reach another replica. The reply waits for the write of decisions, opt-outs, /lesson commands, and
-// turns of a session that moves between replicas. Other turns change only counts: the reply does not wait.
+// turn may reach another replica. The reply waits for the write if the turn has decisions, an opt-out or
+// /lesson commands, or if the session moves between replicas. Other turns change only counts, and their replies
+// do not wait.
 func (t *turn) publish() {
 	st := t.p.opts.Store
 	if !st.Shared() {
@@ -206,7 +207,7 @@ func (t *turn) record() {
 }
 
 // offer passes the draft to the recorder, and releases the session. If the recorder has no room,
-// OptedOut still looks for an opt-out in the turn, because the row of the session depends on the result.
+// Store.OptedOut still searches the turn for an opt-out, because the row of the session depends on the result.
 func (t *turn) offer() {
 	st := t.p.opts.Store
 	if t.session.Session == nil {
@@ -286,10 +287,10 @@ func (t *turn) change() store.Change {
 	return store.Unchanged
 }
 
-// judgeUnoffered does the recorder's part for a request that the recorder does not get: judgeUnoffered marks the turn
-// as opted out or not, and keeps or drops the held keys. A turn with limits.capture_bytes 0 has not opted out. A turn
-// with a failed step counts as opted out, because nothing searched it for an opt-out. A side request is not marked, and
-// its keys are kept unless a turn of the session opted out.
+// judgeUnoffered decides about a request that was not offered to the recorder. For a turn, judgeUnoffered records
+// whether the turn opted out: with limits.capture_bytes 0 the turn did not opt out; otherwise a step failed, and the
+// turn counts as opted out, because no step searched the turn for an opt-out. The held keys of an opted-out turn are
+// dropped. The keys of a side request are dropped if any turn of the session opted out. All other keys are kept.
 func (t *turn) judgeUnoffered() {
 	if !t.query.Learn || t.phase >= phaseOffered {
 		return
@@ -306,16 +307,16 @@ func (t *turn) judgeUnoffered() {
 	t.p.opts.Store.ReleaseKeys(t.w.id, keep)
 }
 
-// abandonUnoffered ends the admission of a turn that a failed step kept from the recorder. After an offer, Abandon has
-// no effect.
+// abandonUnoffered ends the admission of a turn that was not offered because a step failed. After an offer,
+// Store.Abandon has no effect.
 func (t *turn) abandonUnoffered() {
 	if t.draft != nil {
 		t.p.opts.Store.Abandon(t.draft.start)
 	}
 }
 
-// findCommands returns the /lesson commands in the reply. The next turn of the session, which may come
-// at once, then waits for the answers.
+// findCommands returns the /lesson commands in the reply, and marks their answers as pending, so that the
+// next turn of the session waits for the answers.
 func (t *turn) findCommands() []writ.Command {
 	rep, ses := t.reply.parsed, t.session.Session
 	if !t.set.cfg.Writ.Enabled || t.p.opts.Bank == nil || t.draft == nil || !rep.Complete || t.reply.reader.Dropped() {

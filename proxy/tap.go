@@ -27,8 +27,8 @@ type reply struct {
 	commands []writ.Command    // the /lesson commands in the reply
 }
 
-// whole reports whether a complete reply was read.
-func (r *reply) whole() bool { return r.parsed != nil && r.parsed.Complete }
+// isComplete reports whether a complete reply was read.
+func (r *reply) isComplete() bool { return r.parsed != nil && r.parsed.Complete }
 
 // onResponse implements observer.
 func (t *turn) onResponse(res *http.Response, original bool) {
@@ -156,14 +156,15 @@ func (t *turn) resolveReply() {
 	t.enter(phaseResolved)
 }
 
-// end passes the end of the request to the resolver, before the client can see the end: a retry,
-// which may come at once, is recognised only after the end of the first request.
+// end passes the end of the request to the resolver. Call end before the client sees the end of the
+// response, because the client may retry at once, and the resolver recognises a retry only after the end of
+// the first request.
 func (t *turn) end() {
 	if t.enter(phaseEnded) && t.session.Session != nil {
 		if s := t.reply.status; s == http.StatusUnauthorized || s == http.StatusForbidden {
 			t.p.resolver.RecordRefusal(&t.session)
 		}
-		t.p.resolver.RecordEnd(&t.session, t.reply.whole() && t.reply.status < 300)
+		t.p.resolver.RecordEnd(&t.session, t.reply.isComplete() && t.reply.status < 300)
 	}
 }
 
@@ -172,7 +173,7 @@ func (t *turn) outcome() string {
 	switch {
 	case t.reply.status >= 400:
 		return sample.Failed
-	case t.reply.whole():
+	case t.reply.isComplete():
 		return sample.Complete
 	case t.clientGone():
 		return sample.Aborted

@@ -26,7 +26,7 @@ type turn struct {
 	skip        string         // reason for inserting nothing, for Precept-Skip; set by the step that found the reason
 	pendingKeys []session.Echo // echo keys that holdKeys passes to the store as soon as the request has an id
 
-	query   resolve.Query  // set by resolve; the claims of the request
+	query   resolve.Query  // set by resolve; the names and switches of the request
 	session resolve.Result // set by resolve; decide adds Side
 	plan    plan           // set by decide
 	draft   *draft         // set by draftExchange; nil means the turn leaves no record
@@ -131,7 +131,7 @@ func (t *turn) resolve() {
 	if exceeds != "" {
 		t.uninspected(exceeds)
 		if t.session.Session != nil {
-			t.session.Side = exceeds // not a turn: no match, no record
+			t.session.Side = exceeds // the request is not a turn, so it gets no match and no record
 		}
 		return
 	}

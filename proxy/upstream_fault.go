@@ -288,10 +288,10 @@ const (
 	outagesMax  = 5 // outages in logEvery with a line at the start and a line at the end
 )
 
-// faultLog logs the outages of one upstream: a warning at the start, one more every minute with the number of
-// failures, and one line when the upstream answers again. An upstream that alternates between failures and answers
-// would fill the log: further outages within a minute have lines from outageAfter failures on, and at most outagesMax
-// of them. The next line has the number of outages without lines.
+// faultLog logs the outages of one upstream. An outage gets a warning at its start, a warning every minute with the
+// number of failures, and a line when the upstream answers again. An upstream that alternates between failures and
+// answers would fill the log. Therefore a further outage within logEvery gets lines only from outageAfter failures on,
+// and at most outagesMax outages get lines within logEvery. The next line has the number of outages without lines.
 type faultLog struct {
 	warned atomic.Bool  // set by a warning, cleared by logRecovery
 	streak atomic.Int32 // failures since the last answer

@@ -19,7 +19,7 @@ import (
 // ErrHeld is the error of a lock that another process, or another open file of this process, holds.
 var ErrHeld = errors.New("another process holds the lock")
 
-// Regular returns an error with the reason unless path is a regular file.
+// Regular returns an error unless path is a regular file.
 func Regular(path string) error {
 	switch info, err := os.Stat(path); {
 	case err != nil:
@@ -32,7 +32,7 @@ func Regular(path string) error {
 	return nil
 }
 
-// Read reads a regular file; other kinds of file are errors.
+// Read reads a regular file. For a file of any other kind, Read returns an error.
 func Read(path string) ([]byte, error) {
 	if err := Regular(path); err != nil {
 		return nil, err

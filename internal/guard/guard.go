@@ -1,9 +1,9 @@
-// Package guard confines a panic to the session or the exchange of its step.
+// Package guard keeps a panic in one session or exchange from stopping the work on others.
 //
-// Workers run their steps through a Guard. After a panic, the guard sets the session or the
-// exchange of the step aside: the guard stores a mark, a session.DeadLetter, and the worker continues
-// with the other sessions. No panic ends a worker or the program. Each start of the program gives a
-// session that is set aside another try, until the session has had Tries tries.
+// Workers run their steps through a Guard. If a step panics, the guard marks its session or exchange with
+// a session.DeadLetter, and the worker continues with the other sessions. A marked session is skipped until
+// the next start of the program, which tries the session again. After Tries tries, the session stays
+// skipped. No panic in a step ends a worker or the program.
 package guard
 
 import (
@@ -31,7 +31,7 @@ const (
 // ErrPanicked is the error of a step after a panic.
 var ErrPanicked = errors.New("a step panicked")
 
-// Poisoned reports whether each further attempt to write the value would fail with err, too.
+// Poisoned reports whether err is permanent: every further attempt to write the value would fail as well.
 func Poisoned(err error) bool {
 	return errors.Is(err, session.ErrInvalid) || errors.Is(err, ErrPanicked)
 }
@@ -39,8 +39,8 @@ func Poisoned(err error) bool {
 // Options configure a Guard.
 type Options struct {
 	Now      func() time.Time
-	Failed   func(step label.Step, err error)
-	Panicked func(step label.Step, value any)
+	Failed   func(step label.Step, err error) // called when marks could not be stored or readmitted
+	Panicked func(step label.Step, value any) // called when a step panics, with the value of the panic
 	// Before is called before each step on a session or, with an id, on an exchange of the session.
 	// Before may be nil. Tests use Before to make a step panic.
 	Before func(step label.Step, id session.ID, exchange string)
@@ -62,8 +62,8 @@ type Guard struct {
 	options Options
 
 	mu      sync.Mutex
-	aside   map[session.Ref]bool // sessions without further tries in this run
-	waiting []session.DeadLetter // marks that are not stored yet
+	aside   map[session.Ref]bool // sessions that are skipped in this run of the program
+	pending []session.DeadLetter // marks that are not stored yet
 }
 
 // New returns a Guard without marks.
@@ -74,7 +74,7 @@ func New(o Options) *Guard {
 	return &Guard{options: o, aside: map[session.Ref]bool{}}
 }
 
-// Step runs a step and reports whether the step returned.
+// Step runs a step. ok is false if the step panicked.
 func (g *Guard) Step(step label.Step, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -115,8 +115,8 @@ func (g *Guard) Before(step label.Step, id session.ID, exchange string) {
 	}
 }
 
-// SetAside adds a mark of a session, or of an exchange, to the marks that Keep stores. cause is the
-// value of the panic.
+// SetAside marks a session, or with an id an exchange of the session. Keep stores the mark later. cause is
+// the value of the panic.
 func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, cause any) {
 	g.options.Count.Add(1)
 	text, _, _ := strings.Cut(fmt.Sprint(cause), "\n") // the following lines are a stack
@@ -126,15 +126,15 @@ func (g *Guard) SetAside(step label.Step, ref session.Ref, exchange string, caus
 	if exchange == "" && len(g.aside) < maxMarks {
 		g.aside[ref] = true
 	}
-	if len(g.waiting) < maxMarks {
-		g.waiting = append(g.waiting, session.DeadLetter{
+	if len(g.pending) < maxMarks {
+		g.pending = append(g.pending, session.DeadLetter{
 			Tenant: ref.Tenant, ID: ref.ID, Exchange: exchange, Step: string(step), Why: text, At: g.options.Now(),
 		})
 	}
 }
 
-// clean returns the text without secrets and personal data. Without Clean, and after a panic of Clean,
-// clean returns a fixed text.
+// clean returns the text without secrets and personal data. If Options.Clean is nil or panics, clean
+// returns a fixed text.
 func (g *Guard) clean(text string) (clean string) {
 	if g.options.Clean == nil || !g.Step(label.StepRedact, func() { clean = g.options.Clean(text) }) {
 		return "(text removed)"
@@ -142,31 +142,31 @@ func (g *Guard) clean(text string) (clean string) {
 	return clean
 }
 
-// IsAside reports whether a session has no further try in this run.
+// IsAside reports whether a session is skipped in this run of the program.
 func (g *Guard) IsAside(ref session.Ref) bool {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.aside[ref]
 }
 
-// Keep stores the marks. After an error the marks wait for the next call.
+// Keep stores the pending marks. After an error the marks stay pending for the next call.
 func (g *Guard) Keep(ctx context.Context, marks Marks) {
 	g.mu.Lock()
-	list := g.waiting
-	g.waiting = nil
+	list := g.pending
+	g.pending = nil
 	g.mu.Unlock()
 	if len(list) == 0 {
 		return
 	}
-	remaining := g.keep(ctx, marks, list)
+	remaining := g.storeMarks(ctx, marks, list)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting = append(remaining, g.waiting[:min(len(g.waiting), max(maxMarks-len(remaining), 0))]...)
+	g.pending = append(remaining, g.pending[:min(len(g.pending), max(maxMarks-len(remaining), 0))]...)
 }
 
-// keep returns the marks for the next attempt. If the store refuses a list for good, keep writes
-// each mark alone, and reports and drops the refused mark.
-func (g *Guard) keep(ctx context.Context, marks Marks, list []session.DeadLetter) (remaining []session.DeadLetter) {
+// storeMarks stores a list of marks, and returns the marks to try again later. If the store refuses the
+// list permanently, storeMarks stores each mark on its own, and reports and drops each refused mark.
+func (g *Guard) storeMarks(ctx context.Context, marks Marks, list []session.DeadLetter) (remaining []session.DeadLetter) {
 	err := g.Err(label.StepSetAside, func() error { return marks.SetAside(ctx, list) })
 	if err == nil {
 		return nil
@@ -179,13 +179,14 @@ func (g *Guard) keep(ctx context.Context, marks Marks, list []session.DeadLetter
 		return list
 	case len(list) > 1:
 		for i := range list {
-			remaining = append(remaining, g.keep(ctx, marks, list[i:i+1])...)
+			remaining = append(remaining, g.storeMarks(ctx, marks, list[i:i+1])...)
 		}
 	}
 	return remaining
 }
 
-// Readmit admits sessions and exchanges of earlier runs to another try, up to Tries times.
+// Readmit lets workers try the sessions and exchanges again that earlier runs of the program marked, up to
+// Tries times.
 func (g *Guard) Readmit(ctx context.Context, from Marks) {
 	err := g.Err(label.StepReadmit, func() error { _, err := from.Readmit(ctx, Tries); return err })
 	if err != nil && ctx.Err() == nil {

@@ -35,8 +35,8 @@ type Entry struct {
 // Table holds the prices of models. The first entry with a matching pattern applies.
 type Table struct {
 	Entries []Entry
-	Other   *Price // price of all other models; nil means unknown
-	Listed  string // date of the built-in prices; empty: prices of the operator
+	Other   *Price // price of the models that match no entry; nil means unknown
+	Listed  string // date of the built-in prices; "" if the operator configured the prices
 }
 
 // Flat returns a table with one price for all models. The price of the output is unknown.

@@ -6,9 +6,8 @@ import "slices"
 // has no data of that turn any more.
 const maxHidden = 4096
 
-// Await marks a turn as not judged yet: the recorder judges each turn later, when it looks for an
-// opt-out in the text of the turn. Until then, a row contains no content of the turn. The caller locks
-// the record.
+// Await adds a turn to OptOut.PendingTurns. The recorder searches the turn for an opt-out later, and then
+// calls Judged. Until then, a row contains no content of the turn. The caller locks the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.OptOut.PendingTurns, turn) {
 		r.OptOut.PendingTurns = newestTurns(append(r.OptOut.PendingTurns, turn))

@@ -19,14 +19,14 @@ type Quotes struct {
 
 // scopeConversations holds the conversations of a credential, with tools and without. The last entry of each list is
 // the most recently used conversation.
-type scopeConversations struct{ tooled, chats []*fingerprint }
+type scopeConversations struct{ withTools, withoutTools []*fingerprint }
 
 // all yields the conversations, those with tools first, newest first.
 func (t *scopeConversations) all(yield func(x *fingerprint) bool) {
 	if t == nil {
 		return
 	}
-	for _, list := range [...][]*fingerprint{t.tooled, t.chats} {
+	for _, list := range [...][]*fingerprint{t.withTools, t.withoutTools} {
 		for _, x := range slices.Backward(list) {
 			if !yield(x) {
 				return
@@ -99,8 +99,8 @@ func (q *Quotes) AddSideReply(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	}
 }
 
-// About returns the conversation that the request quotes. Only conversations with another system text and
-// without any tool of the request count. docs/decisions/0010 lists the conditions.
+// About returns the conversation that the request quotes. Only conversations that have another system prompt
+// and none of the request's tools count. docs/decisions/0010 lists the conditions.
 func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
 	if req.Delta {
 		return about, false
@@ -131,9 +131,9 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *fingerprint {
 	if x == nil {
 		x = &fingerprint{id: id, hasTools: tooled}
 	}
-	list := &t.chats
+	list := &t.withoutTools
 	if x.hasTools {
-		list = &t.tooled
+		list = &t.withTools
 	}
 	*list = push(slices.DeleteFunc(*list, func(y *fingerprint) bool { return y == x }), x, maxQuoteConversations)
 	return x
@@ -177,8 +177,8 @@ func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, 
 	return id, ok, ok
 }
 
-// task returns the first words of the user, "" for a request that contains an answer among its first
-// items.
+// task returns the first words of the user, at most callerText bytes. task returns "" if the first items of
+// the request contain an answer.
 func task(req *wire.Request) string {
 	for i := range min(req.Len(), maxFirstItems) {
 		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {

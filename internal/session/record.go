@@ -55,8 +55,8 @@ type Unit struct {
 	Replica string `json:"-"` // name of this process in Thread.Counted; set when the store keeps the record in memory
 }
 
-// Thread is the state of the conversation. Begin and SetLastTurn set the fields at a main request, AddReply at
-// the reply.
+// Thread is the state of the conversation. Record.Begin and Record.SetLastTurn set the fields at a main
+// request, Record.AddReply at the reply.
 type Thread struct {
 	Turns       int      `json:"turns"`                  // main turns; a retry adds none
 	ListHash    uint64   `json:"list_hash,omitempty"`    // list of the newest main request; an equal hash without a reply in between is a retry
@@ -88,7 +88,7 @@ type Agents struct {
 	PreviousPrompts     []uint64 `json:"former,omitempty"`      // system prompts of agents with tools that passed the conversation to another agent
 }
 
-// Lessons are the matches of a session and the inserted text. inject sets the fields. Every turn
+// Lessons are the matches of a session and the inserted text. Package inject sets the fields. Every turn
 // replays the blocks byte for byte; a changed block would empty the prompt cache of the provider
 // and spoil the experiment.
 type Lessons struct {
@@ -102,18 +102,18 @@ type Lessons struct {
 // OptOut records which parts of the session may be stored.
 type OptOut struct {
 	NoLearn bool  `json:"no_learn,omitempty"` // no content of the session may be stored; set at its start
-	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Judged; the text of such a turn is never part of a row
+	Turns   []int `json:"turns,omitempty"`    // turns that opted out; set by Record.Judged; the text of such a turn is never part of a row
 
 	ByRequest          bool  `json:"-"` // the client or a path opted out, so the store writes a mark for other replicas; false if only the configuration opted out
-	PendingTurns       []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Await; a row contains none of their content
+	PendingTurns       []int `json:"-"` // turns in which the recorder has not looked for an opt-out yet; set by Record.Await; a row contains none of their content
 	HasStorableSession bool  `json:"-"` // for a run: at least one session of the run may be stored; otherwise the run gets no row
 }
 
-// Mailbox holds the answers to /lesson commands of the agent. proxy adds answers, inject delivers
-// them with the next turn.
+// Mailbox holds the answers to /lesson commands of the agent. Package proxy adds the answers, and package
+// inject inserts the answers into the next turn.
 type Mailbox struct {
-	Answers []string `json:"answers,omitempty"` // answers that wait for the next turn
-	Pending []string `json:"owed,omitempty"`    // requests whose answers another replica may be writing; the next turn waits briefly for the answers
+	Answers []string `json:"answers,omitempty"` // answers to insert into the next turn
+	Pending []string `json:"owed,omitempty"`    // ids of requests whose replies have commands; another replica may be writing the answers, so the next turn waits briefly
 	Offered bool     `json:"offered,omitempty"` // a request contained the information about /lesson commands
 }
 
@@ -130,7 +130,7 @@ type State struct {
 
 	OverLimit bool `json:"beyond,omitempty"` // a request exceeded limits.inspect_bytes or limits.items; set by proxy, which logs the first such request
 
-	// Placeholders maps each kind of redacted value to the highest number of its placeholders in stored exchanges.
+	// LastPlaceholder maps each kind of redacted value to the highest number of its placeholders in stored exchanges.
 	// Numbering continues from there after a restart and at another replica.
 	LastPlaceholder map[string]int `json:"placeholders,omitempty"`
 
@@ -161,7 +161,7 @@ type LastTurn struct {
 	Reply         []uint64 `json:"reply,omitempty"`    // hashes by which the reply is recognised when a request sends the reply back; set by AddReply
 }
 
-// LoopState is the memory of the loop detector. inject sets the fields.
+// LoopState is the memory of the loop detector. Package inject sets the fields.
 type LoopState struct {
 	WarnedCalls map[string]bool `json:"warned,omitempty"` // ids of calls with a warning, given or withheld; a call gets at most one
 	Count       int             `json:"count,omitempty"`  // loops found

@@ -28,8 +28,8 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 }
 
 // Adopt replaces the record by n, the newer record of another replica. Fields of this process alone
-// stay: unjudged turns, and whether the record has to be written. Adopt does not write ID and
-// tenant, because other goroutines read both without the lock. The caller locks the record.
+// stay, such as the pending turns of OptOut and State.Dirty. Adopt does not write the ID and the tenant,
+// because other goroutines read both without the lock. The caller locks the record.
 func (r *Record) Adopt(n *Record) {
 	if r.Shared() || n.Shared() {
 		r.merge(n)
@@ -81,8 +81,8 @@ func (r *Record) startedBefore(n *Record) bool {
 	return r.Assignment.Category <= n.Assignment.Category
 }
 
-// Join merges the record of a unit with the record of another replica. Both may have new turns;
-// Join loses nothing of either. The caller locks the record.
+// Join merges the record of a unit with the record of another replica. Join keeps the new turns of both
+// records. The caller locks the record.
 func (r *Record) Join(n *Record) {
 	r.State.Answered = r.State.Answered || n.State.Answered
 	if !r.Unit.IsRun { // a conversation has one newest state
@@ -108,8 +108,8 @@ func (r *Record) Join(n *Record) {
 	r.State.Closed, r.OptOut.HasStorableSession = r.State.Closed || n.State.Closed, true
 }
 
-// Merged returns the row to write in place of old, if a replica writes row without having read old.
-// Both are rows of one unit.
+// Merged returns the row that a store writes in place of old when a replica writes row but has not read
+// old. Both are rows of the same unit.
 func Merged(old, row Row) (Row, error) {
 	stored, err := Decode(old.ID, old.Data)
 	if err != nil {

@@ -45,8 +45,8 @@ func (r *Record) ShowsConversation(req *wire.Request) bool {
 	return false
 }
 
-// ContinuesUnderSystemText reports whether a side request contains the conversation, under the system
-// text of one of its agents. Such a request contains the anchors of the blocks. The caller locks the
+// ContinuesUnderSystemText reports whether a side request contains the conversation and has the system
+// prompt of one of its agents. Such a request contains the anchors of the blocks. The caller locks the
 // record.
 func (r *Record) ContinuesUnderSystemText(req *wire.Request) bool {
 	known := req.SystemHash == r.Agents.SystemHash || slices.Contains(r.Agents.PreviousPrompts, req.SystemHash)
@@ -65,8 +65,8 @@ func (r *Record) continues(req *wire.Request) bool {
 }
 
 // answers reports whether a new item of the request is the result of a call of the session's newest
-// reply. Such a request continues the session under any tools and any system text: an agent that keeps
-// memories answers only its own calls.
+// reply. Such a request continues the session whatever its tools and system prompt are, because an agent that
+// keeps memories answers only its own calls.
 func (r *Record) answers(req *wire.Request) bool {
 	if len(r.Thread.Calls) == 0 {
 		return false

@@ -13,13 +13,13 @@ type Signs struct {
 	// Side returns the kind of housekeeping that the words of the request ask for, "" for an
 	// ordinary request.
 	Side func(req *wire.Request) string
-	// Tooled reports whether agents with the User-Agent product work with tools. A request of such
-	// an agent without tools is a side request, even as the first request.
-	Tooled func(product string) bool
+	// WorksWithTools reports whether agents with the User-Agent product work with tools. If such an agent
+	// sends a request without tools, the request is a side request, even if it is the first request.
+	WorksWithTools func(product string) bool
 }
 
-// Side reports whether the request is a side request, and the reason. Side requests are forwarded
-// unchanged, and are no part of the experiment. The caller locks the record.
+// Side reports whether the request is a side request, and why. Side requests are forwarded unchanged and
+// are not part of the experiment. The caller locks the record.
 func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason, side bool) {
 	if req.NoRun {
 		return label.SideWarmUp, true
@@ -37,9 +37,9 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 	}
 	if len(req.Tools) == 0 {
 		if r.Agents.HasTools && slices.Contains(r.Agents.PromptsWithoutTools, req.SystemHash) && r.continues(req) {
-			return "", false // the conversation passed to the agent without tools
+			return "", false // an agent without tools continues the conversation
 		}
-		if r.Agents.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
+		if r.Agents.HasTools || s.WorksWithTools != nil && s.WorksWithTools(c.Product) {
 			return label.SideNoTools, true
 		}
 		return "", false
@@ -51,8 +51,8 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason label.Reason,
 }
 
 // agentUnchanged reports whether the agent of the conversation sends the request, although the tools
-// differ: the system text is equal and the conversation continues, or a tool server that started late
-// has added tools. A sub-agent or an agent that keeps memories has another system text.
+// differ: the system prompt is equal and the conversation continues, or a tool server that started late
+// has added tools. A sub-agent or an agent that keeps memories has another system prompt.
 func (r *Record) agentUnchanged(req *wire.Request) bool {
 	system, continues := req.SystemHash == r.Agents.SystemHash, r.continues(req)
 	names := shortNames(req.Tools)
@@ -85,7 +85,7 @@ func (r *Record) addTools(req *wire.Request) {
 		r.Agents.SystemHash = req.SystemHash
 	case r.answers(req) || r.returnsToFormerAgent(req):
 		if req.SystemHash != r.Agents.SystemHash {
-			r.Agents.PreviousPrompts = addAgentHash(r.Agents.PreviousPrompts, r.Agents.SystemHash) // the conversation may return to the former agent
+			r.Agents.PreviousPrompts = addAgentHash(r.Agents.PreviousPrompts, r.Agents.SystemHash) // the former agent may continue the conversation later
 		}
 		r.Agents.SystemHash = req.SystemHash
 	case len(names) < len(r.Agents.ToolNames):
@@ -94,7 +94,7 @@ func (r *Record) addTools(req *wire.Request) {
 	r.Agents.HasTools, r.Agents.ToolsHash, r.Agents.ToolNames = true, req.ToolsHash, names
 }
 
-// addAgentHash appends the hash of an agent's system text to a list of at most maxAgents different hashes.
+// addAgentHash appends the hash of an agent's system prompt to a list of at most maxAgents different hashes.
 func addAgentHash(list []uint64, system uint64) []uint64 {
 	if len(list) == maxAgents || slices.Contains(list, system) {
 		return list

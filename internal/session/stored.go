@@ -13,9 +13,9 @@ import (
 
 // The types of this file are the interface of the stores. store/storetest checks each store.
 
-// Errors of a store that writers distinguish. Every backend wraps them.
+// The errors of a store that its writers distinguish. Every backend wraps these errors.
 var (
-	// ErrInvalid means that no attempt will store the value.
+	// ErrInvalid means that the store refuses the value permanently.
 	ErrInvalid = errors.New("the value cannot be stored")
 	// ErrUnavailable means that the store is unreachable or rejects writes. A later attempt may
 	// succeed.
@@ -35,8 +35,8 @@ const (
 	MaxFeedbackBytes = 16 << 20
 )
 
-// FeedbackFull is the number of new feedback entries without room in the set of their session. The
-// other entries of the call are stored.
+// FeedbackFull is the number of feedback entries that a call could not store, because their session has
+// reached the limit. The other entries of the call are stored.
 type FeedbackFull int
 
 func (n FeedbackFull) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
@@ -48,7 +48,7 @@ type Row struct {
 	Started time.Time
 	Seen    time.Time
 	Closed  bool
-	StandIn bool // made while the store was unreachable; the row of the real session replaces this row, in any order of writing
+	StandIn bool // copy of Record.State.Provisional; the row of the stored session replaces this row, in any order of writing
 	Unit    bool // other sessions use the coins and picks of the record; replicas that write the row at the same time merge with Merged
 	Data    []byte
 

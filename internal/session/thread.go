@@ -9,9 +9,15 @@ import (
 	"precept/internal/wire"
 )
 
-// Resolve finds the session of a request by the first rule that applies: a name that only one conversation uses, the
-// previous reply that the request names, ids and texts that the request sends back (echoes), a name that several
-// conversations may share, the first words of a cut history, a single message that grows, a retry of a first request.
+// Resolve finds the session of a request by the first of these rules that applies:
+//   - the request has a name that only one conversation uses,
+//   - the request names the previous reply,
+//   - the request sends back ids and texts of a session (echoes),
+//   - the request has a name that several conversations may share,
+//   - the request has a shortened history with the first words of a session,
+//   - the request has a single message that continues the message of a session,
+//   - the request repeats a first request that failed.
+//
 // Otherwise the session is new.
 func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
 	r := Resolved{scope: sc, at: now}
@@ -34,7 +40,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		t.continueConversation(&r)
 	case t.findByTrail(&r, tr, look):
 	case t.findByCountedID(&r, tr):
-	case shared && t.fitsSharedName(&r, c, req):
+	case shared && t.joinSharedName(&r, c, req):
 	case t.findCutHistory(&r, req, look):
 	case t.findGrownTranscript(&r, req):
 	default:
@@ -45,10 +51,10 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// fitsSharedName assigns the request to the session of its shared name, if the name is unknown or the
-// request continues the newest request under the name. Lists without shared content are separate
-// conversations.
-func (t *Threader) fitsSharedName(r *Resolved, c Claim, req *wire.Request) bool {
+// joinSharedName assigns the request to the session of its shared name if the name is unknown, or if the
+// request continues the newest request under the name. joinSharedName returns false for any other request,
+// because lists without common content are separate conversations.
+func (t *Threader) joinSharedName(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -71,8 +77,8 @@ func (t *Threader) SplitSession(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// openSession starts a session, or returns the session of an equal first request that failed a moment
-// ago.
+// openSession starts a session. If an equal first request failed a moment ago, openSession assigns the
+// request to the session of that first request.
 func (t *Threader) openSession(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -100,9 +106,9 @@ func (t *Threader) openSession(r *Resolved, c Claim) {
 }
 
 // ResolveSubagent returns the session of a sub-agent whose request carries the name of its parent
-// session. The echoes of the request identify the session. If the echoes are unknown, first decides: a
-// first request starts a new session; for another request ok is false, because the request is a side
-// request of the parent.
+// session. The echoes of the request identify the session. If no session has the echoes, a first request
+// starts a new session. For any other request ok is false, because the request is a side request of the
+// parent.
 func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Space, c.Method = "", "", ""
@@ -122,10 +128,10 @@ func (t *Threader) ResolveSubagent(parent Resolved, c Claim, first bool, now tim
 	return r, true
 }
 
-// FindLost returns the stored session of a request. r is the session that the request started while the
-// store did not answer. Only random ids count, because texts and counted ids may belong to another
-// conversation. FindLost reads more items than Resolve, because the newest items are those of r. ok is
-// false if the store knows no session.
+// FindLost returns the stored session of a conversation that continued in r, a new session, because the
+// store did not answer in time. FindLost compares random ids only, because texts and counted ids may belong
+// to another conversation. FindLost reads more items than Resolve, because the newest items belong to r. ok
+// is false if the store has no such session.
 func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (found Resolved, ok bool) {
 	found = Resolved{scope: r.scope, at: now, req: r.req, list: r.list, prefill: r.prefill}
 	tr := &trail{resolved: &found, claim: c, except: r.ID, echoes: maxSearchedItems}
@@ -143,8 +149,8 @@ func (t *Threader) FindLost(r Resolved, c Claim, now time.Time, look Lookup) (fo
 	return found, true
 }
 
-// hasCutNotice reports whether the first words of the user contain an agent's note about a cut history.
-// cline cuts the history without a model, and keeps only the first words.
+// hasCutNotice reports whether the first words of the user contain an agent's note about a shortened
+// history. The agent cline shortens the history without a model, and keeps only the first words.
 func hasCutNotice(req *wire.Request) bool {
 	it, ok := opening(req)
 	if !ok {
@@ -154,9 +160,9 @@ func hasCutNotice(req *wire.Request) bool {
 	return ok && strings.Contains(note, "context was compacted")
 }
 
-// findCutHistory finds a session with a cut history by its first words. If several sessions have the
-// words, findCutHistory returns the only session whose newest request failed; otherwise the list is a
-// new session.
+// findCutHistory assigns a request with a shortened history to the session with equal first words. If
+// several sessions have these words, findCutHistory chooses the only session whose newest request failed.
+// findCutHistory returns false if no single session remains.
 func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !hasCutNotice(req) {
 		return false
@@ -184,7 +190,7 @@ func (t *Threader) findCutHistory(r *Resolved, req *wire.Request, look Lookup) b
 }
 
 // findGrownTranscript assigns the request to the conversation that its single message continues, and
-// stores the new length. Of several equal conversations, Doubt names all.
+// records the new text. If several conversations fit equally well, r.Doubt lists all of them.
 func (t *Threader) findGrownTranscript(r *Resolved, req *wire.Request) bool {
 	text := onlyText(req)
 	if text == "" {

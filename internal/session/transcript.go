@@ -17,13 +17,13 @@ import (
 
 // transcript is the newest state of a conversation whose requests have a single growing message.
 type transcript struct {
-	id       ID
-	size     int // length of the newest text in bytes
-	seams    [transcriptSeams]seam
-	list     uint64   // hash of the list of the newest request
-	answer   []string // first lines of the newest answer
-	waits    bool     // precept has not seen the answer to the newest text yet
-	extended bool     // the conversation has continued at least once
+	id         ID
+	size       int // length of the newest text in bytes
+	seams      [transcriptSeams]seam
+	list       uint64   // hash of the list of the newest request
+	answer     []string // first lines of the newest answer
+	unanswered bool     // precept has not seen the answer to the newest text yet
+	extended   bool     // the conversation has continued at least once
 }
 
 // seam is a position near the end of a text at which the next text may insert the answer. The bytes
@@ -77,7 +77,7 @@ func seamsOf(text string) (seams [transcriptSeams]seam) {
 func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	best := s.fitting(r, text)
+	best := s.longestPrefix(r, text)
 	for _, x := range best {
 		ids = append(ids, x.id)
 	}
@@ -88,10 +88,10 @@ func (s *transcripts) candidatesOf(r *Resolved, text string) (ids []ID) {
 	return ids
 }
 
-// fitting returns the conversations with the longest prefix of the text. If the text continues no
-// conversation, fitting returns a conversation whose newest request had an equal list.
-func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
-	var again []*transcript
+// longestPrefix returns the conversations that have the longest prefix of the text. If the text continues no
+// conversation, longestPrefix returns a conversation whose newest request had an equal list.
+func (s *transcripts) longestPrefix(r *Resolved, text string) (best []*transcript) {
+	var repeated []*transcript
 	bestRate, p := 0, prefixes{text: text, room: maxComparedBytes + 2*len(text), sums: map[int]uint64{}}
 	for _, x := range slices.Backward(s.known.values[r.transcript]) {
 		switch n := x.rate(&p); {
@@ -99,21 +99,21 @@ func (s *transcripts) fitting(r *Resolved, text string) (best []*transcript) {
 			best, bestRate = append(best[:0], x), n
 		case n == bestRate && n > 0:
 			best = append(best, x)
-		case x.extended && x.waits && x.list == r.list.hash:
-			again = append(again[:0], x)
+		case x.extended && x.unanswered && x.list == r.list.hash:
+			repeated = append(repeated[:0], x)
 		}
 	}
 	if len(best) > 0 {
 		return best
 	}
-	return again
+	return repeated
 }
 
 // rate returns the rating of a text as the next text of the conversation. A longer common prefix
 // rates higher; at equal length, more answer lines in the insertion rate higher. The rating is 0 if
 // the text does not continue the conversation.
 func (x *transcript) rate(p *prefixes) int {
-	if x.waits || len(x.answer) == 0 || len(p.text) <= x.size {
+	if x.unanswered || len(x.answer) == 0 || len(p.text) <= x.size {
 		return 0
 	}
 	for _, s := range x.seams {
@@ -159,9 +159,9 @@ func (p *prefixes) hash(n int) uint64 {
 	return sum
 }
 
-// setText stores the newest text, which waits for an answer.
+// setText stores the newest text, which has no answer yet.
 func (x *transcript) setText(text string, list uint64) {
-	x.size, x.seams, x.list, x.waits = len(text), seamsOf(text), list, true
+	x.size, x.seams, x.list, x.unanswered = len(text), seamsOf(text), list, true
 }
 
 // add stores a conversation that may continue with a longer message.
@@ -192,7 +192,7 @@ func (s *transcripts) addAnswer(r *Resolved, answer string) {
 		if x.id != r.ID {
 			continue
 		}
-		x.answer, x.waits = nil, false
+		x.answer, x.unanswered = nil, false
 		for line := range strings.SplitSeq(answer[:min(len(answer), 4<<10)], "\n") {
 			if line = strings.TrimSpace(line); len(line) >= minAnswerLine && len(x.answer) < answerLines {
 				x.answer = append(x.answer, strings.Clone(line[:min(len(line), maxAnswerLine)]))

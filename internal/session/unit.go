@@ -35,8 +35,8 @@ func (r *Record) UnitID() (ID, bool) {
 // Shared reports whether other sessions use the coins and picks of the record. The caller locks the record.
 func (r *Record) Shared() bool { return r.Unit.IsRun || r.Unit.Members > 0 }
 
-// AddMember makes the session of rec a member of the unit r. Lock r. No other goroutine may hold
-// rec yet.
+// AddMember makes the session of rec a member of the unit r. The caller locks r. No other goroutine may
+// have access to rec yet.
 func (r *Record) AddMember(rec *Record) {
 	r.Unit.Members++
 	r.State.Dirty = true
@@ -66,10 +66,10 @@ func (r *Record) spend(u wire.Usage) {
 	r.count(Counted{Tally: trial.Tally{Tokens: in + out}, Used: trial.Usage{Input: in, Cached: cached}})
 }
 
-// Observe adds the tally of a turn of the session or of a member. The caller locks the record.
+// Observe adds the tally of a turn, either of the session or of a member. The caller locks the record.
 func (r *Record) Observe(seen trial.Tally) { r.count(Counted{Tally: seen}) }
 
-// Active stores the time of a request or a reply of the session or of a member. The caller locks the
+// Active stores the time of a request or a reply, either of the session or of a member. The caller locks the
 // record.
 func (r *Record) Active(now time.Time) {
 	r.Thread.Tally.At, r.State.Dirty = max(r.Thread.Tally.At, now.UnixMilli()), true

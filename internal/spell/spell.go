@@ -18,8 +18,8 @@ func Nearest(name string, names []string) string {
 	return best
 }
 
-// Closest returns the name with the smallest Distance to a name. The distance has no limit. equal reports whether the
-// two names are equal. Of several such names, Closest returns the first.
+// Closest returns the first of names with the smallest Distance to name. The distance has no limit. equal reports
+// whether the two names are equal.
 func Closest[N ~string](name string, names iter.Seq[N]) (closest N, equal bool) {
 	best := -1
 	for k := range names {

@@ -144,7 +144,7 @@ type Resolver struct {
 func New(s Store, now func() time.Time, entropy func() [16]byte) *Resolver {
 	return &Resolver{
 		store: s, now: now, threads: session.NewThreader(entropy), quotes: session.NewQuotes(),
-		signs: session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
+		signs: session.Signs{Side: detect.Side, WorksWithTools: detect.WorksWithTools},
 	}
 }
 

@@ -20,20 +20,20 @@ type search struct {
 	begun       time.Time      // start of Resolve
 	parent      *store.Session // pinned; the named session whose sub-agent sends the request
 	askedEchoes bool           // the backend was asked for echo keys, because this replica does not know the items
-	uncertain   bool           // Acquire returned no session, but the session may exist
-	full        label.Reason   // reason of FullReason for refusing a session; "" if none
-	lost        bool           // Echoes may have missed sessions: the items may belong to a stored session
+	uncertain   bool           // Store.Acquire returned no session, but the session may exist
+	full        label.Reason   // why Store.FullReason refused a new session; "" if it did not
+	incomplete  bool           // Store.Echoes may have missed sessions, so the items may belong to a stored session
 }
 
 // lookUp returns the sessions in which keys occurred.
 func (s *search) lookUp(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	s.askedEchoes = true
 	found, uncertain := s.r.store.Echoes(s.ctx, s.q.Scope.Tenant, keys)
-	s.lost = uncertain
+	s.incomplete = uncertain
 	return found
 }
 
-// pin pins the threader's session, if the session is known.
+// pin pins the session that the threader found. s.res.Session stays nil if the session is not known.
 func (s *search) pin() {
 	s.uncertain = false
 	if s.res.Session = s.r.store.AcquireInMemory(s.res.Thread.ID); s.res.Session != nil {
@@ -44,9 +44,9 @@ func (s *search) pin() {
 	}
 }
 
-// catchUp reads a resident session again, if another replica may have served the session since: the
-// request sends back items unknown to this replica, or more items than this replica answered. A
-// session begun while the store was unreachable is read again as well.
+// catchUp reads a session in memory again if another replica may have served the session since. This is
+// so if the request sends back items that this replica does not know, or more items than this replica
+// answered. catchUp also reads a session that began while the store was unreachable.
 func (s *search) catchUp() {
 	ses := s.res.Session
 	if ses.Unsure() {
@@ -66,23 +66,24 @@ func (s *search) catchUp() {
 	}
 }
 
-// findLost replaces a stand-in by the session of the conversation. A stand-in is a session that began because the
-// backend did not answer in time. As soon as the backend returns the session that owns the items of the request, this
-// session continues. It leaves the experiment, because the turns of the stand-in had none of its lessons. findLost
-// returns true if the session was replaced or if the backend has not answered yet.
+// findLost replaces a provisional session by the stored session of the conversation. A provisional session began
+// because the backend did not answer in time. As soon as the backend returns the session that owns the items of the
+// request, the stored session continues. The stored session leaves the experiment, because the turns of the
+// provisional session had none of its lessons. findLost returns true if the session was replaced or if the backend has
+// not answered yet.
 func (s *search) findLost() bool {
-	standIn := s.res.Session
-	standIn.Record.Mutex.Lock()
-	lost := standIn.Record.State.Provisional && standIn.Record.Identity.Method == session.ByNew
-	standIn.Record.Mutex.Unlock()
-	if !lost {
+	provisional := s.res.Session
+	provisional.Record.Mutex.Lock()
+	replaceable := provisional.Record.State.Provisional && provisional.Record.Identity.Method == session.ByNew
+	provisional.Record.Mutex.Unlock()
+	if !replaceable {
 		return false
 	}
 	thread, ok := s.r.threads.FindLost(s.res.Thread, s.q.Claim, s.begun, s.lookUp)
 	if !ok {
-		return s.lost // the backend has not answered yet
+		return s.incomplete // the backend has not answered yet
 	}
-	s.r.store.Release(standIn, store.Unchanged)
+	s.r.store.Release(provisional, store.Unchanged)
 	s.res.Thread = thread
 	if s.res.Session = s.r.store.AcquireInMemory(thread.ID); s.res.Session == nil {
 		s.res.Session, s.uncertain = s.r.store.Acquire(s.ctx, s.q.Scope.Tenant, thread.ID)
@@ -100,9 +101,9 @@ func (s *search) findLost() bool {
 }
 
 // split starts a new session when the stored session belongs to another conversation or to another
-// run. The first case happens if a client uses the name of an application as the name of its
-// sessions, and a restart has emptied the threader. In the second case, a session with the coins of
-// one run must not count for the other run.
+// run. The first case happens if a client uses the name of an application for all its sessions, and a
+// restart has emptied the threader. In the second case, a session with the coins of one run must not
+// count for another run.
 func (s *search) split() {
 	ses := s.res.Session
 	if ses == nil || !s.res.Thread.SharedName && !s.inAnotherRun() {
@@ -152,7 +153,7 @@ func (s *search) toSubAgent() bool {
 	return true
 }
 
-// begin begins a session, unless the request is a side request of an unknown conversation. begin reports
+// begin starts a session, unless the request is a side request of an unknown conversation. begin returns
 // false if memory has no room for the session or its unit.
 func (s *search) begin() bool {
 	st, res := s.r.store, s.res
@@ -167,7 +168,7 @@ func (s *search) begin() bool {
 		s.full = why
 		return false
 	}
-	uncertain := s.uncertain || s.lost && res.Thread.New
+	uncertain := s.uncertain || s.incomplete && res.Thread.New
 	if why := s.exclusion(uncertain); why != "" {
 		s.exclude(rec, why)
 	}

@@ -98,9 +98,9 @@ func (s *search) pinLearning(id session.ID) *store.Session {
 	return ses
 }
 
-// pinUnit pins the record of a unit. A unit is excluded from the experiment when the backend does not
-// return its record in time. A deleted unit begins again. pinUnit reports whether memory has room for
-// the unit.
+// pinUnit pins the record of a unit. If the backend has no record, pinUnit adds a new one. If the backend
+// does not answer in time, the new record is excluded from the experiment. pinUnit returns false if memory
+// has no room for the unit.
 func (s *search) pinUnit(id session.ID, name string) bool {
 	st, res := s.r.store, s.res
 	if res.Unit = st.AcquireInMemory(id); res.Unit != nil {
@@ -120,7 +120,7 @@ func (s *search) pinUnit(id session.ID, name string) bool {
 	return res.Unit != nil
 }
 
-// noteMember adds the keys under which the unit finds its members, and feedback finds the run.
+// noteMember adds the key by which a unit finds this member, and the key by which feedback finds the run.
 func (s *search) noteMember() {
 	unit := s.res.Unit
 	if unit == nil {
