@@ -113,8 +113,8 @@ func (p *Proxy) hook(c echo.Context) error {
 	return c.JSON(http.StatusAccepted, a)
 }
 
-// rateEvent rates the sessions of an event. The time of the entry is the time of the event: events that
-// arrive in another order, or twice, give the same reward.
+// rateEvent rates the sessions of an event. The entry has the time of the event, so that events that arrive
+// twice or in another order give the same reward.
 func (p *Proxy) rateEvent(c echo.Context, service hooks.Service, tenant string, e *hooks.Event, now time.Time) entryAnswer {
 	details, _ := json.Marshal(map[string]string{"event": string(e.Outcome), "repository": e.Repository, "check": e.Check}) // texts always encode
 	entry := feedback.Entry{
@@ -161,15 +161,15 @@ func (r *refusedHooks) warn(log *slog.Logger, service hooks.Service, now time.Ti
 	r.lastWarning, r.count = now, 0
 }
 
-// maxDeliveries bounds the stored marks of deliveries. A repetition of an older delivery changes nothing
-// either: the entries of both deliveries have the same id and time.
+// maxDeliveries bounds the stored marks of deliveries. A repetition of a delivery without a mark changes
+// nothing either, because the entries of both deliveries have the same id and time.
 const maxDeliveries = 4096
 
 // deliveryMark is a hash of a delivery.
 type deliveryMark [sha256.Size]byte
 
-// deliveryMarks returns the marks of a delivery: of its id, and of its body, because no signature of
-// GitHub covers the id.
+// deliveryMarks returns the marks of a delivery: one for the id, and one for the body. The id alone is not
+// enough, because no signature of GitHub covers it.
 func deliveryMarks(service hooks.Service, tenant, id string, body []byte) []deliveryMark {
 	from := string(service) + "\x00" + tenant + "\x00"
 	marks := []deliveryMark{sha256.Sum256(append([]byte(from+"body\x00"), body...))}
@@ -186,7 +186,7 @@ type deliveries struct {
 	order []deliveryMark
 }
 
-// seen reports whether d has one of the marks.
+// seen reports whether a delivery with one of the marks was added before.
 func (d *deliveries) seen(marks []deliveryMark) bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()

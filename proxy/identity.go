@@ -49,10 +49,10 @@ func credentialOf(r *http.Request) string {
 // maxTokenBytes bounds the signed tokens that are read, in bytes.
 const maxTokenBytes = 16 << 10
 
-// ownerOf returns a text that identifies the owner of a credential. For a signed token (JWT), the text
-// is the issuer and the subject, because an agent refreshes the token in the middle of a session. Any
-// other credential is its own text. The upstream checks the signature. No credential equals the text of
-// a signed token, because no header contains a zero byte.
+// ownerOf returns a string that identifies the owner of a credential. For a signed token (JWT), the string
+// has the issuer and the subject, because an agent refreshes the token in the middle of a session. For any
+// other credential, the string is the credential. The upstream checks the signature. No other credential
+// equals the string of a signed token, because no header contains a zero byte.
 func ownerOf(credential string) string {
 	token := credential[strings.LastIndexByte(credential, ' ')+1:] // credentialOf removes only the scheme Bearer, not DPoP
 	head, rest, _ := strings.Cut(token, ".")

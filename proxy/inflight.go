@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// inFlight counts the resources of all requests in progress. The limits are numbers, not times, so
-// a slow moment of the machine changes nothing (decision 11). Beyond the limit of bytes, a body is
-// forwarded unread and gets no lessons; beyond the limit of requests, a request is refused.
+// inFlight counts the resources of all requests in progress. The limits are numbers and not times, so that a
+// short slowdown of the machine changes nothing (decision 11). Beyond limits.inspect_total_bytes, a body is
+// forwarded unread and gets no lessons. Beyond limits.requests, a request is refused.
 type inFlight struct {
 	requests atomic.Int64
 	bodies   atomic.Int64 // bytes of request bodies in memory
@@ -46,7 +46,7 @@ func (c *inFlight) enter(limit int) bool {
 
 func (c *inFlight) leave() { c.requests.Add(-1) }
 
-// charge is one request's share of a common limit of memory.
+// charge is the memory of one request that counts for a limit on the memory of all requests.
 type charge struct {
 	all   *atomic.Int64 // bytes of all requests
 	limit int64         // maximum of all

@@ -106,12 +106,13 @@ type Bank interface {
 	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
 }
 
-// PendingTexts keeps texts with a session for the replica that serves the next turn.
+// PendingTexts stores texts, such as the answers to /lesson commands, for the replica that serves the next
+// turn of a session.
 type PendingTexts interface {
 	PutAnswer(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Answer returns the text of a name; ok is false if no text is stored.
+	// Answer returns the text stored under a name. ok is false if there is none.
 	Answer(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
-	// Clear deletes the text of a name.
+	// Clear deletes the text stored under a name.
 	Clear(ctx context.Context, tenant string, id session.ID, name string) error
 }
 

@@ -99,7 +99,7 @@ type Reason string
 
 // The reasons of precept_uninspected_total: a request on a rewritten path was forwarded unchanged.
 const (
-	UninspectedBusy      Reason = "busy"           // limits.inspect_total_bytes is in use
+	UninspectedBusy      Reason = "busy"           // the bodies in memory use all of limits.inspect_total_bytes
 	UninspectedDepth     Reason = "depth"          // the JSON text is nested too deeply
 	UninspectedDuplicate Reason = "duplicate_key"  // the body has two equal top-level keys
 	UninspectedEncoding  Reason = "encoding"       // the body does not decode
@@ -182,7 +182,7 @@ const (
 	DroppedOptOut   Reason = "opt_out"   // the exchange or its session opted out
 	DroppedBad      Reason = "bad"       // the backend refuses the exchange permanently
 	DroppedReadOnly Reason = "read_only" // the data directory cannot be written
-	DroppedTenant   Reason = "tenant"    // limits.tenant_bytes of the tenant wait in the outbox
+	DroppedTenant   Reason = "tenant"    // the tenant has limits.tenant_bytes in the outbox
 )
 
 // DropReasons returns all reasons of precept_dropped_total.

@@ -7,16 +7,16 @@ import (
 )
 
 // Counted is the part of a unit's sums that one replica counted. Two replicas may serve sessions of a
-// unit at the same time. A merge of their copies by the larger sum would lose the turns of one replica,
-// and a merge by addition would count the common past twice. A part never shrinks, and only its replica
-// adds to the part.
+// unit at the same time. If a merge of their copies took the larger sum, the turns of one replica would be
+// lost. If a merge added the sums, the turns that both copies contain would count twice. A part never
+// shrinks, and only its replica adds to the part.
 type Counted struct {
 	Tally trial.Tally `json:"t,omitzero"`
 	Used  trial.Usage `json:"u,omitzero"`
 }
 
-// pastParts is the name of the part without a replica: the turns that a session had before its first
-// sub-agent, when the sums had no parts.
+// pastParts is the key of the part that belongs to no replica. This part holds the turns of a session before
+// its first sub-agent, when the sums had no parts.
 const pastParts = ""
 
 // count adds to the sums of the session and, for a unit, to the part of this replica. The caller locks
@@ -50,8 +50,8 @@ func (c Counted) less(o Counted) Counted {
 	}
 }
 
-// parts returns the parts of the sums by replica. Sums without parts are one part with the name
-// pastParts.
+// parts returns the parts of the sums by replica. If the sums have no parts, they are returned as one part
+// under the key pastParts.
 func (t *Thread) parts() map[string]Counted {
 	if t.Counted != nil {
 		return t.Counted
@@ -77,7 +77,7 @@ func (t *Thread) partsForMerge(other *Thread) map[string]Counted {
 	return map[string]Counted{pastParts: t.parts()[pastParts].less(named)}
 }
 
-// joinCounts merges the sums with the sums of other, the copy of the unit at another replica: of each part the
+// joinCounts merges the sums with the sums of other, the copy of the unit at another replica. Of each part, the
 // larger copy counts. The caller locks the record.
 func (t *Thread) joinCounts(other *Thread) {
 	all := maps.Clone(t.partsForMerge(other))

@@ -7,8 +7,8 @@ import (
 	"precept/internal/wire"
 )
 
-// head is the newest state of a session. Among sessions with an equal beginning, the head
-// identifies the session that a request continues.
+// head is the newest state of a session. If several sessions begin equally, their heads show which session a
+// request continues.
 type head struct {
 	list      listMark  // list of the newest request that continued the newest reply
 	at        time.Time // newest begin or end of a request
@@ -100,10 +100,10 @@ func (h *heads) firstRequest(k startKey, s start) *head {
 	return nil
 }
 
-// findRetry returns the session whose failed first request the request of key k repeats. known reports
-// whether such a session exists, sure whether only one fits. retry reports that the client library
-// declares a retry: the first request may then be in progress, because precept may not have noticed its
-// end.
+// findRetry returns the session whose failed first request is repeated by a request with key k. known
+// reports whether such a session exists, and sure whether there is only one. retry is true if the client
+// library declares a retry. The first request may then still be in progress, because precept may not have
+// noticed its end.
 func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {

@@ -93,8 +93,8 @@ func (t *Threader) RecordReply(r Resolved, rep *wire.Reply, main bool) []EchoKey
 	return t.index.addAll(keys, o)
 }
 
-// AddSummary indexes the reply to a side request that carries no session. id is the session that the
-// side request quotes: the session may continue from a summary in the reply.
+// AddSummary indexes the reply to a side request without a session. id is the session that the side request
+// quotes. The reply may be a summary, and the session may continue with that summary as its first words.
 func (t *Threader) AddSummary(r Resolved, id ID, rep *wire.Reply) {
 	if rep.Complete {
 		t.index.addAll(summaryKeys(r.scope, rep.Text, maxReplySummaryKeys), owner{id, stampRequest})

@@ -112,7 +112,7 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 	grown := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
 	none := Signs{}
 	signs := Signs{ // a list of seven items is a title request, and the agent opencode has tools
-		Side:   func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
+		Side:           func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		WorksWithTools: func(product string) bool { return product == "opencode" },
 	}
 	seven := []obj{userMessage("1"), userMessage("2"), userMessage("3"), userMessage("4"), userMessage("5"), userMessage("6"), userMessage("7")}

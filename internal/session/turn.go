@@ -14,12 +14,12 @@ type TurnKind uint8
 
 // The kinds.
 const (
-	NewTurn TurnKind = iota // another list than before
-	Retry                   // an equal list without a complete reply in between: no new turn
-	Repeat                  // an equal list after an answer: a turn without new content
+	NewTurn TurnKind = iota // the list differs from the list of the previous request
+	Retry                   // the list is equal, and the previous request had no complete reply: no new turn
+	Repeat                  // the list is equal, and the previous request had a complete reply: a turn without new content
 )
 
-// Begin stores the facts of a main request and returns its kind. A retry does not change the number of
+// Begin stores the properties of a main request and returns its kind. A retry does not change the number of
 // turns. The caller locks the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if now = now.UTC(); now.Before(r.Identity.Seen) { // after a clock change; of two rows a store keeps the row with the later Seen
@@ -51,9 +51,10 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	return NewTurn
 }
 
-// InPlace reports whether the list of the previous turn is still at its index in req: the reply or the
-// new content of that turn has its old index, or the list still has a single message. Other items may
-// have changed. Call InPlace after Begin and before SetLastTurn. The caller locks the record.
+// InPlace reports whether req has the items of the previous turn at their old indices. InPlace compares only
+// the reply and the new content of that turn, so other items may have changed. A list that still has a
+// single message also counts as in place. Call InPlace after Begin and before SetLastTurn. The caller locks
+// the record.
 func (r *Record) InPlace(req *wire.Request) bool {
 	if req.Delta || r.Thread.Turns <= 1 || r.Thread.ItemsBefore > req.Len() {
 		return false

@@ -1,8 +1,9 @@
-// Package work names the places where the work of an agent ends: commits, branches and pull requests.
+// Package work defines references to the results of an agent's work: commits, branches and pull requests.
 //
-// Package detect finds references to such places in the results of tools, and a session keeps the references.
-// Feedback from a person, from CI or from a webhook names a place, and so finds the sessions that worked on
-// it. All spellings of one place, such as the URL and the number of a pull request, give one reference.
+// Package detect finds such references in tool results, and a session keeps the references. Feedback from a
+// person, from CI or from a webhook has a reference, and thereby finds the sessions that worked on the commit,
+// the branch or the pull request. All spellings of a pull request, such as its URL and acme/shop#12, give one
+// reference.
 package work
 
 import (
@@ -11,7 +12,7 @@ import (
 	"strings"
 )
 
-// Kind is the kind of a reference.
+// Kind says whether a reference is to a commit, a branch or a pull request.
 type Kind string
 
 // The kinds.
@@ -28,15 +29,15 @@ const (
 	MaxName = 256 // longest name of a branch, and longest path of a repository
 )
 
-// Ref is a reference. Two Refs of one place are equal, unless the hash of a commit is shortened or a
-// repository is unknown.
+// Ref is a reference to a commit, a branch or a pull request. Two Refs to the same one are equal, unless a
+// commit hash is shortened or a repository is unknown.
 type Ref struct {
 	Kind       Kind
 	Repository string // path of the repository in lower case, such as acme/shop; "" if unknown
 	Name       string // hash in lower case, name of the branch, or number of the pull request
 }
 
-// OfCommit returns the reference of a hash of at least 7 hex digits. ok is false for another text.
+// OfCommit returns the reference of a hash of at least 7 hex digits. ok is false for any other string.
 func OfCommit(hash, repository string) (ref Ref, ok bool) {
 	if len(hash) < minHash || len(hash) > maxHash || strings.Trim(hash, "0123456789abcdefABCDEF") != "" || strings.Trim(hash, "0") == "" {
 		return Ref{}, false
@@ -44,8 +45,8 @@ func OfCommit(hash, repository string) (ref Ref, ok bool) {
 	return Ref{Kind: Commit, Repository: repository, Name: strings.ToLower(hash)}, true
 }
 
-// OfBranch returns the reference of a branch. ok is false for a text that git does not accept as the
-// name of a branch.
+// OfBranch returns the reference of a branch. ok is false for a string that git does not accept as the name
+// of a branch.
 func OfBranch(name, repository string) (ref Ref, ok bool) {
 	name = strings.TrimPrefix(name, "refs/heads/")
 	bad := func(r rune) bool { return r <= ' ' || r == 0x7f || strings.ContainsRune(`~^:?*[\`, r) }
@@ -136,8 +137,9 @@ func CleanPath(path string) string {
 	return path
 }
 
-// Key returns the index key of a reference. All hashes of a commit have one key. Branches with one name in
-// several repositories also share a key; session.Record.MatchWork separates the branches.
+// Key returns the index key of a reference. The full hash and all short hashes of a commit have the same key.
+// Branches of several repositories that have the same name also share a key. session.Record.MatchWork
+// separates these branches.
 func (r Ref) Key() string {
 	switch r.Kind {
 	case Commit:

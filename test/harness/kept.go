@@ -16,7 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Ended returns the number of ended turns in the account of a data directory, or 0 if the account cannot be read.
+// Ended returns the number of turns that have ended, from the account of exchanges in a data directory. Ended
+// returns 0 if the account cannot be read.
 func Ended(dir string) int64 {
 	account, err := store.ReadAccount(filepath.Join(dir, "outbox.db"), false)
 	if err != nil {
