@@ -101,9 +101,9 @@ func (h *heads) firstRequest(k startKey, s start) *head {
 }
 
 // findRetry returns the session whose failed first request is repeated by a request with key k. known
-// reports whether such a session exists, and sure whether there is only one. retry is true if the client
-// library declares a retry. The first request may then still be in progress, because precept may not have
-// noticed its end.
+// reports whether such a session exists. retry is true if the client library declares a retry. The first
+// request may then still be in progress, because precept may not have noticed its end. sure is false if
+// several first requests in progress fit, and no failed one.
 func (h *heads) findRetry(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
 	waiting := 0
 	for _, s := range h.starts.values[k] {
