@@ -5,10 +5,11 @@ import (
 	"precept/internal/session"
 )
 
-// answers inserts the results of the agent's /lesson commands at the top of the new content: the
-// user's message, else the first tool result. An answer is not a lesson and has no coin: treated and
-// control sessions get answers. Without a place for an answer, the answer waits.
-func (w *work) answers() {
+// insertAnswers inserts the results of the agent's /lesson commands before the user's message or, without a new
+// message, at the top of the first tool result. No coin is flipped for an answer, because an answer is not a lesson.
+// Control sessions get answers, too. If there is no spot for an answer in this turn, the answer waits for a later
+// turn.
+func (w *work) insertAnswers() {
 	advertise := w.in.cfg.Writ && !w.rec.Mailbox.Offered
 	if len(w.rec.Mailbox.Answers) == 0 && !advertise {
 		return
@@ -29,7 +30,7 @@ func (w *work) answers() {
 	w.addBlock(at, session.Block{Text: text})
 }
 
-// answerSpot returns the position at which an answer to commands is inserted.
+// answerSpot returns the spot at which an answer to /lesson commands is inserted.
 func (w *work) answerSpot() (spot, bool) {
 	if at, ok := w.newestMessageSpot(false); ok {
 		return at, true

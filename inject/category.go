@@ -7,20 +7,19 @@ import (
 	"precept/internal/wire"
 )
 
-// category returns facts that are known before the first coin of a session: agent, model family, length band of
-// the first message. The baseline of a session's reward depends on the category, so the category must not depend
-// on a lesson.
-func category(rec *session.Record, req *wire.Request) string {
+// sessionCategory returns the class of a session for which a baseline reward is estimated: "agent|model family|length
+// class of the first message". These facts are known before the first coin, so that no lesson can affect the category.
+func sessionCategory(rec *session.Record, req *wire.Request) string {
 	n := 0
 	for _, w := range req.NewWords() {
 		n += len(w)
 	}
-	return short(rec.Identity.Agent) + "|" + short(family(req.Model)) + "|" + band(n)
+	return shorten(rec.Identity.Agent) + "|" + shorten(modelFamily(req.Model)) + "|" + lengthClass(n)
 }
 
-// band returns the class of a length in bytes. Typical texts: a question (s), a task (m), a specification (l), a
-// document (xl).
-func band(n int) string {
+// lengthClass returns the class of a message's length in bytes. Typical messages of the classes are a question (s), a
+// task (m), a specification (l) and a document (xl).
+func lengthClass(n int) string {
 	switch {
 	case n < 100:
 		return "s"
@@ -32,9 +31,9 @@ func band(n int) string {
 	return "xl"
 }
 
-// family returns a model's name without vendor, version and date: claude-opus for
-// vendor/claude-opus-4-8.
-func family(model string) string {
+// modelFamily returns a model's name without vendor, version and date. For "vendor/claude-opus-4-8" it returns
+// "claude-opus".
+func modelFamily(model string) string {
 	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
 	model, _, _ = strings.Cut(model, ":")
 	parts := strings.Split(model, "-")
@@ -45,8 +44,8 @@ func family(model string) string {
 	return strings.Join(parts[:end], "-")
 }
 
-// short cuts s to 48 bytes, because the result is part of a counter's name.
-func short(s string) string {
+// shorten returns at most 48 bytes of s, because the result becomes part of a counter's name.
+func shorten(s string) string {
 	const limit = 48
 	return strings.ToValidUTF8(s[:min(len(s), limit)], "")
 }

@@ -10,8 +10,8 @@ type Style string
 
 // The styles.
 const (
-	Advice   Style = "advice"   // Lessons from past experience: ... End of lessons.
-	Pitfalls Style = "pitfalls" // [KNOWN PITFALLS ...] ... [END KNOWN PITFALLS]
+	Advice   Style = "advice"   // between "Lessons from past experience:" and "End of lessons."
+	Pitfalls Style = "pitfalls" // between "[KNOWN PITFALLS ...]" and "[END KNOWN PITFALLS]"
 )
 
 // Placement selects where lessons that the user's words triggered are inserted.
@@ -27,13 +27,13 @@ const (
 type Config struct {
 	Style       Style          // "" is Advice
 	Placement   Placement      // "" is InMessage
-	BudgetBytes int            // maximum bytes of one block, and half of the maximum per session; 0 means 2 KiB
-	NoLoops     bool           // no loop warnings
-	NoCautions  bool           // lessons never become cautions, whatever their counts
+	BudgetBytes int            // maximum bytes of one block; a session gets at most twice as many. 0 means 2 KiB.
+	NoLoops     bool           // do not look for loops and insert no loop warnings
+	NoCautions  bool           // measured counts never turn a lesson into a caution
 	Writ        bool           // inform agents about /lesson commands
-	Tags        *lesson.Tagger // adds tags to a turn by the words of the turn; nil means no tags
-	Like        bool           // lessons that ask for likeness are inserted when they match by likeness
-	System      []string       // patterns of the agents whose tasks are in the system prompt, which is searched at the start of a session
+	Tags        *lesson.Tagger // derives tags from the text of a turn; nil derives none
+	Like        bool           // insert matches by likeness of the lessons that permit such matches; otherwise such a match is a suggestion only
+	System      []string       // name patterns of the agents that put the task into the system prompt; a new session's system prompt is searched
 	Bandit      bandit.Config
 }
 

@@ -11,22 +11,22 @@ import (
 	"precept/internal/wire"
 )
 
-// maxLoops limits the loops of one session that are remembered and warned of.
+// maxLoops is the maximum number of loops that are found in one session.
 const maxLoops = 32
 
-// loop is a loop in the new content, with the place of the warning.
+// loop is a loop in the new content: a call that the agent repeats with the same result.
 type loop struct {
 	detect.Loop
 
-	at    spot
+	at    spot // where the warning is inserted
 	first bool // first loop of the session
 }
 
-// findLoops finds and remembers the repeated calls in the new content, and returns the number of new
-// loops. A loop whose warning is withheld is also remembered, so that the loop counts once.
+// findLoops stores the loops in the new content in w.loops and in the session's record, and returns the number of loops
+// that were not found before. A loop whose warning is withheld is recorded as well, so that the loop is counted once.
 func (w *work) findLoops() (fresh int64) {
 	state := &w.rec.Lessons.Loops
-	for _, l := range w.detected(state) {
+	for _, l := range w.detectLoops(state) {
 		if len(state.WarnedCalls) >= maxLoops {
 			return fresh
 		}
@@ -51,21 +51,21 @@ func (w *work) findLoops() (fresh int64) {
 	return fresh
 }
 
-// warn inserts warnings of the found loops at the top of their newest results. The warning has its
-// own coin, once per session, because the benefit of the warning is unproven, too. A loop that
-// continues after its warning gets one more warning, with another text.
-func (w *work) warn() {
+// insertWarnings inserts a warning for each found loop at the top of the loop's newest result. One coin per session
+// decides whether the session gets warnings, so that their benefit can be measured. A loop that continues after its
+// warning gets a second warning with another text.
+func (w *work) insertWarnings() {
 	for _, l := range w.loops {
 		text := Warning(l.Loop)
-		if w.flipsWarning(tokens(len(text)), l.first) {
+		if w.mayWarn(estimateTokens(len(text)), l.first) {
 			w.addBlock(l.at, session.Block{Text: text, Loop: true})
 		}
 	}
 }
 
-// detected returns the loops in the new content. If the provider keeps the history, the detector's
-// state replaces the history.
-func (w *work) detected(state *session.LoopState) []detect.Loop {
+// detectLoops returns the loops in the new content. For a delta request, which does not contain the history, the
+// detector uses its state from the previous turn.
+func (w *work) detectLoops(state *session.LoopState) []detect.Loop {
 	recall := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Thread.Calls[id]
 		return c, ok
@@ -79,8 +79,8 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 	return loops
 }
 
-// resultOf returns the position of the loop's result, and reports whether the result has a warning
-// already.
+// resultOf returns the spot at the top of the loop's newest result. warned reports whether the result already contains
+// a warning. ok is false if no block can be inserted there.
 func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	if l.CallID == "" {
 		return spot{}, false, false
@@ -94,9 +94,9 @@ func (w *work) resultOf(l detect.Loop) (at spot, warned, ok bool) {
 	return spot{}, false, false
 }
 
-// flipsWarning reports whether the coin of the session, a random decision, lets the session get warnings. The coin is
-// flipped at the first loop and decides for all warnings of the session.
-func (w *work) flipsWarning(size int, first bool) bool {
+// mayWarn reports whether the coin of the session permits loop warnings. The coin is flipped at the first loop and
+// applies to all warnings of the session. size is the size of the warning in tokens.
+func (w *work) mayWarn(size int, first bool) bool {
 	slug := trial.LoopArm.Slug()
 	var pick trial.Pick
 	var ok bool

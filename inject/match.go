@@ -16,11 +16,11 @@ import (
 )
 
 const (
-	maxMatched   = 128           // lessons that can match in one session
-	trialEpsilon = trial.Epsilon // share of withheld picks of a lesson in a trial
+	maxMatched   = 128           // maximum number of lessons that can match in one session
+	trialEpsilon = trial.Epsilon // probability of withholding in a trial whose plan sets none
 )
 
-// spot is a place for a block of this turn.
+// spot is a position in the request at which a block can be inserted, with the anchor for later turns.
 type spot struct {
 	item, block int
 	anchor      wire.Anchor
@@ -33,9 +33,9 @@ type matchedLesson struct {
 	spot   spot
 }
 
-// lessons matches the new content, decides, and inserts. Content without a place for a block is not
-// matched, so that the lesson can match again later.
-func (w *work) lessons() {
+// insertLessons matches the lessons to the new content, picks some of the matches, and inserts the injected picks.
+// Content at which no block can be inserted is not matched, so that its lessons can match in a later turn.
+func (w *work) insertLessons() {
 	if w.input.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Lessons.Matched) >= maxMatched {
 		return
 	}
@@ -52,7 +52,7 @@ func (w *work) lessons() {
 		if i == 0 {
 			inserted = insertedElsewhere(w.input.Request)
 		}
-		injectable := h.Like == nil || w.in.cfg.Like && h.Lesson.Trigger.Like // else the lesson is suggested only
+		injectable := h.Like == nil || w.in.cfg.Like && h.Lesson.Trigger.Like // otherwise the lesson is only suggested
 		if inserted[h.Lesson.Slug] || !injectable {
 			continue
 		}
@@ -76,7 +76,7 @@ func (w *work) lessons() {
 		w.rec.Lessons.Matched = append(w.rec.Lessons.Matched, f.action.Slug)
 		w.plan.Matched = append(w.plan.Matched, f.action.Slug)
 		f.action.Size = f.line.fullSize()
-		f.action.Tokens = tokens(f.action.Size)
+		f.action.Tokens = estimateTokens(f.action.Size)
 		actions = append(actions, f.action)
 	}
 	picks := w.decide(actions, w.room(all))
@@ -84,12 +84,12 @@ func (w *work) lessons() {
 	w.recordMatches(all, picks)
 }
 
-// meaningSpot is the key of the place for lessons that match by meaning. No call has this id.
+// meaningSpot is the key, in the map of spots by call id, of the spot for lessons that match by meaning. No call has
+// this id.
 const meaningSpot = "\x00meaning"
 
-// matchByMeaning returns the lessons that match earlier words of the session by meaning, without the lessons that
-// matched in another way. Their block is inserted before the user's words, or at the top of the first
-// tool result.
+// matchByMeaning returns hits for the lessons that match earlier words of the session by meaning, except the lessons in
+// matched. It adds the spot of these hits to spots: before the user's words, or at the top of the first tool result.
 func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[string]spot) (hits []lesson.Hit) {
 	if len(w.input.Meaning) == 0 || q.Spent {
 		return nil
@@ -108,9 +108,9 @@ func (w *work) matchByMeaning(q *lesson.Query, matched []lesson.Hit, spots map[s
 	return hits
 }
 
-// wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness, or
-// whether the session's unit has a pick of the lesson's other arm: the arm of likeness for an exact hit, the
-// arm of an exact match for a hit by likeness.
+// wasMatched reports whether the lesson of a hit matched earlier in the session, exactly or by likeness. It also
+// returns true if the session's unit has picked the lesson by the other kind of match, because each kind has its own
+// arm.
 func (w *work) wasMatched(h *lesson.Hit) (was bool) {
 	slug, other := h.Lesson.Slug, trial.LikeSlug(h.Lesson.Slug)
 	if slices.Contains(w.rec.Lessons.Matched, slug) || slices.Contains(w.rec.Lessons.Matched, other) {
@@ -123,7 +123,8 @@ func (w *work) wasMatched(h *lesson.Hit) (was bool) {
 	return was
 }
 
-// insertedElsewhere returns the lessons that another precept on the path has inserted into the request.
+// insertedElsewhere returns the slugs of the lessons that another precept, between the agent and this one, has inserted
+// into the request.
 func insertedElsewhere(req *wire.Request) map[string]bool {
 	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
 		return nil
@@ -150,8 +151,8 @@ func insertedElsewhere(req *wire.Request) map[string]bool {
 	return slugs
 }
 
-// query returns the matcher's input for the turn, and the places for blocks by call id (empty: the
-// user's words).
+// query returns the matcher's input for the turn, and the spots for blocks by the id of the tool call. The empty id is
+// the key of the spot for matches in the user's words.
 func (w *work) query() (lesson.Query, map[string]spot) {
 	c := &w.input.Claim
 	q := lesson.Query{
@@ -170,7 +171,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		}
 	}
 	if w.rec.Thread.Turns == 1 {
-		w.task(&q, spots)
+		w.addTaskWords(&q, spots)
 	}
 	if _, ok := spots[""]; ok {
 		q.Tags = c.Tags
@@ -180,7 +181,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		if _, twice := spots[r.CallID]; twice || r.CallID == "" {
 			continue
 		}
-		call := w.call(r.CallID)
+		call := w.callByID(r.CallID)
 		v := w.input.Results.Classify(call, r)
 		if v.Outcome != detect.Error {
 			continue
@@ -194,17 +195,17 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	return q, spots
 }
 
-// call returns the call that a result answers: from the list or, for lists of outputs only, from
-// earlier replies.
-func (w *work) call(id string) wire.Call {
+// callByID returns the tool call with an id. If the request contains only the results of calls, the call is taken from
+// an earlier reply.
+func (w *work) callByID(id string) wire.Call {
 	if c, ok := w.input.Request.CallOf(id); ok {
 		return c
 	}
 	return w.rec.Thread.Calls[id]
 }
 
-// action returns the lesson as an action of the bandit, with its planned trial and the arm of the
-// lesson that it supersedes.
+// action returns the lesson as an action of the bandit, with the lesson's planned trial. The action's parent is the arm
+// of the first lesson in the book that this lesson supersedes.
 func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	a := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
@@ -219,35 +220,37 @@ func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
 	return a
 }
 
-// present returns the form in which a session gets the lesson.
+// present returns the current presentation of the lesson, see Config.Present.
 func (w *work) present(l *lesson.Lesson) Shown {
 	p, _ := w.input.Beliefs.(publisher)
 	return w.in.cfg.Present(l, w.input.Book.Text(l), p)
 }
 
-func tokens(bytes int) int { return (bytes + 3) / 4 }
+// estimateTokens estimates the number of tokens of a text from its length in bytes.
+func estimateTokens(bytes int) int { return (bytes + 3) / 4 }
 
-// room returns the bytes that the new picks may take within the budgets of a block and of the
-// session. The room decides whether a line is inserted, and never the text of the line. The room
-// must not depend on a coin, so withheld picks take room, too.
+// room returns the number of bytes that the new picks may take within the budgets of a block and of the
+// session. The room decides whether a lesson is inserted, but never shortens its text. Withheld picks use
+// up room, too, so that the room does not depend on a coin.
 func (w *work) room(all []matchedLesson) int {
-	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.frames(all)
+	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.Lessons.BlockBytes) - w.totalFrameBytes(all)
 	if left <= 0 {
 		return bandit.NoRoom
 	}
 	return left
 }
 
-// frames returns the bytes of the first and last lines of the blocks: a block for each position.
-func (w *work) frames(all []matchedLesson) int {
+// totalFrameBytes returns the number of bytes of the fixed lines of the blocks. There is one block for each spot.
+func (w *work) totalFrameBytes(all []matchedLesson) int {
 	places := make(map[spot]bool, 1)
 	for i := range all {
 		places[all[i].spot] = true
 	}
-	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frame()
+	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frameBytes()
 }
 
-// decide draws the picks of the turn with the coins of the session's unit, and returns the picks.
+// decide picks among the actions, flips the coins of the new picks, stores the picks in the session's unit, and returns
+// the picks of the turn. A session of a unit also gets the matching picks of the unit's other sessions.
 func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.State.Dirty = true
 	cfg := w.in.cfg.Bandit
@@ -256,11 +259,11 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.withCoins(func(u *session.Record) {
 		if u == w.rec && !u.Shared() {
 			picks = bandit.Decide(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, u.Thread.Turns)
-			w.watch(u, picks, actions)
+			w.startMeasuring(u, picks, actions)
 			return
 		}
 		given, added := bandit.Share(cfg, w.input.Beliefs, &u.Assignment, u.Identity.ID.String(), actions, w.rec.Lessons.Picks)
-		w.watch(u, added, actions)
+		w.startMeasuring(u, added, actions)
 		picks, u.State.Dirty = append(given, added...), true
 	})
 	for i := range picks {
@@ -272,7 +275,8 @@ func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	return picks
 }
 
-// insertPicks makes one block per place from the injected picks.
+// insertPicks inserts one block at each spot, with the injected picks of the spot. Both injected and withheld picks
+// count against the byte budget of the session.
 func (w *work) insertPicks(all []matchedLesson, picks []trial.Pick) {
 	var order []spot
 	lines := make(map[spot][]line)
@@ -287,7 +291,7 @@ func (w *work) insertPicks(all []matchedLesson, picks []trial.Pick) {
 		w.rec.Lessons.BlockBytes += f.line.fullSize()
 		if !charged[f.spot] {
 			charged[f.spot] = true
-			w.rec.Lessons.BlockBytes += w.in.cfg.Style.frame()
+			w.rec.Lessons.BlockBytes += w.in.cfg.Style.frameBytes()
 		}
 		if !pick.Injected {
 			w.plan.Withheld = append(w.plan.Withheld, f.action.Slug)
@@ -318,8 +322,8 @@ func pickOf(picks []trial.Pick, slug string) (pick trial.Pick, ok bool) {
 	return picks[i], true
 }
 
-// recordMatches adds each lesson that matched in this turn to the plan, with its state: injected, withheld, control (a
-// match in a control session) or matched (not picked).
+// recordMatches adds each lesson that matched in this turn to the plan, with its state: injected, withheld, control
+// (the session is a control session) or matched (not picked).
 func (w *work) recordMatches(all []matchedLesson, picks []trial.Pick) {
 	control := false
 	w.withCoins(func(u *session.Record) { control = u.Assignment.Control })

@@ -11,10 +11,10 @@ import (
 	"precept/internal/wire"
 )
 
-// observe adds the new content of a turn to the sums of the session's unit. observe runs before the
-// picks of the turn, so the content that triggers a pick is not an outcome of the pick. observe also
-// runs in a session that gets no more insertions after a refusal by the upstream: only treated sessions
-// can be refused, and without their outcomes the arms would not be comparable. No step reads a coin.
+// observe counts the loops, errors and corrections in the new content of a turn, and adds the counts to the sums of the
+// session's unit. observe runs before the picks of the turn, so that the content that triggers a pick is not an outcome
+// of the pick. observe also runs after the upstream refused an insertion of the session. Only treated sessions can be
+// refused, so leaving out their outcomes would bias the comparison. No step reads the result of a coin.
 func (w *work) observe() {
 	if w.plan.Kind == session.Retry {
 		return
@@ -22,14 +22,14 @@ func (w *work) observe() {
 	var seen trial.Tally
 	var recurred []string
 	if w.plan.Kind == session.NewTurn {
-		if !w.in.cfg.NoLoops && !w.excluded() {
+		if !w.in.cfg.NoLoops && !w.isExcluded() {
 			seen.Loops = w.findLoops()
 		}
-		if watched := w.watched(); len(watched) > 0 {
+		if watched := w.measuredSlugs(); len(watched) > 0 {
 			errors := w.newErrors()
 			seen.Errors = int64(len(errors))
 			seen.Corrections = w.corrections()
-			recurred = w.recurred(watched, errors)
+			recurred = w.recurredSlugs(watched, errors)
 		}
 	}
 	w.withCoins(func(u *session.Record) {
@@ -44,8 +44,8 @@ func (w *work) observe() {
 	})
 }
 
-// watched returns the slugs of the picks whose outcomes are measured.
-func (w *work) watched() (slugs []string) {
+// measuredSlugs returns the slugs of the picks whose outcomes are measured.
+func (w *work) measuredSlugs() (slugs []string) {
 	w.withCoins(func(u *session.Record) {
 		for i := range u.Assignment.Picks {
 			if p := &u.Assignment.Picks[i]; p.Watch.Outcomes != 0 {
@@ -56,14 +56,14 @@ func (w *work) watched() (slugs []string) {
 	return slugs
 }
 
-// newErrors returns the failed results that no earlier request of the session had.
+// newErrors returns the tool errors in this request that no earlier request of the session contained.
 func (w *work) newErrors() (out []lesson.ErrorText) {
 	for _, found := range w.input.Request.NewResults() {
 		r := found.Result
 		if !w.rec.IsNewResult(w.input.Request, found.Item, r.CallID) {
 			continue
 		}
-		call := w.call(r.CallID)
+		call := w.callByID(r.CallID)
 		if v := w.input.Results.Classify(call, r); v.Outcome == detect.Error {
 			out = append(out, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text), Kinds: w.input.Results.Kinds(call, r)})
 		}
@@ -71,7 +71,7 @@ func (w *work) newErrors() (out []lesson.ErrorText) {
 	return out
 }
 
-// corrections returns the number of corrections and rejections of a person in the new content.
+// corrections returns the number of times that a person corrects or rejects the agent's work in the new content.
 func (w *work) corrections() (n int64) {
 	recall := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Thread.Calls[id]
@@ -85,8 +85,9 @@ func (w *work) corrections() (n int64) {
 	return n
 }
 
-// recurred returns the lessons among slugs that one of the errors is about.
-func (w *work) recurred(slugs []string, errors []lesson.ErrorText) (out []string) {
+// recurredSlugs returns those of the slugs whose lesson is about one of the errors. The lesson then did not prevent the
+// error.
+func (w *work) recurredSlugs(slugs []string, errors []lesson.ErrorText) (out []string) {
 	if len(errors) == 0 || w.input.Book == nil {
 		return nil
 	}
@@ -115,15 +116,16 @@ func (w *work) recurred(slugs []string, errors []lesson.ErrorText) (out []string
 	return out
 }
 
-// watcher returns the measurement of a pick from the outcomes of closed sessions.
+// watcher is implemented by beliefs that measure outcomes. Watch returns the measurement of a new pick of arm k,
+// derived from the outcomes of closed sessions. from holds the sums of the session at the pick.
 type watcher interface {
 	Watch(k trial.Arm, eps float64, outcomes trial.OutcomeSet, from trial.Tally) trial.Watch
 }
 
-// watch starts the measurement of new picks. The numbers of a measurement follow from closed sessions
-// and from the session before the pick, so the numbers do not depend on the coin, although the coin is
-// already flipped.
-func (w *work) watch(u *session.Record, picks []trial.Pick, actions []bandit.Action) {
+// startMeasuring starts the measurement of the outcomes of new picks. The coins of the picks are already flipped, but
+// the measurement does not depend on them, because its numbers follow from closed sessions and from the session before
+// the pick.
+func (w *work) startMeasuring(u *session.Record, picks []trial.Pick, actions []bandit.Action) {
 	beliefs, ok := w.input.Beliefs.(watcher)
 	if !ok {
 		return
@@ -138,8 +140,8 @@ func (w *work) watch(u *session.Record, picks []trial.Pick, actions []bandit.Act
 	}
 }
 
-// outcomes returns the outcomes that are measured for a lesson. trial.Recurrence, the return of an error, is measured
-// for lessons about an error only.
+// outcomes returns the outcomes that are measured for the lesson or section slug. trial.Recurrence (the error occurred
+// again) is measured only for lessons about an error.
 func (w *work) outcomes(slug string) trial.OutcomeSet {
 	set := trial.SetOf(trial.Errors, trial.Corrections, trial.Turns, trial.Tokens, trial.Seconds)
 	if !w.in.cfg.NoLoops {

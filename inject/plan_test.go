@@ -308,7 +308,7 @@ func TestFamilyStripsVersionAndProvider(t *testing.T) {
 		"claude-opus-4-8": "claude-opus", "anthropic/claude-sonnet-4-5-20250929": "claude-sonnet", "gpt-4o-mini-2024-07-18": "gpt-4o-mini",
 		"gpt-5": "gpt-5", "qwen2.5-coder:32b": "qwen2.5-coder", "": "", "GPT-4.1": "gpt-4.1",
 	} {
-		if got := family(model); got != want {
+		if got := modelFamily(model); got != want {
 			t.Errorf("family(%q) = %q, want %q", model, got, want)
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// The fixed parts of a block. Golden tests compare the parts, because a changed byte empties the prompt
+// The fixed parts of a block. Golden tests compare the parts, because a changed byte invalidates the prompt
 // cache of every live session.
 const (
 	adviceHead   = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
@@ -21,28 +21,28 @@ const (
 	linePrefix   = "  | "
 )
 
-// maxAdvice is the number of bytes of a lesson's advice that are shown.
+// maxAdvice is the maximum number of bytes of a lesson's advice in a block.
 const maxAdvice = lesson.MaxAdvice
 
-// line is one lesson in a block.
+// line is one lesson in a block: a line with the title, and the indented lines of the advice.
 type line struct {
 	text    *lesson.Text
 	caution bool
-	cut     int // bytes of the advice that are shown
+	adviceLimit     int // maximum bytes of advice
 }
 
-// fullSize returns the bytes of the lesson in a block.
-func (l *line) fullSize() int { return l.size(l.cut) }
+// fullSize returns the number of bytes of the lesson in a block.
+func (l *line) fullSize() int { return l.size(l.adviceLimit) }
 
-// frame returns the bytes of the fixed lines of a block, the line before cautions included.
-func (s Style) frame() int {
+// frameBytes returns the number of bytes of the fixed lines of a block, including the line before the cautions.
+func (s Style) frameBytes() int {
 	if s == Pitfalls {
 		return len(pitfallsHead) + len(cautionsHead) + len(pitfallsEnd)
 	}
 	return len(adviceHead) + len(cautionsHead) + len(adviceEnd)
 }
 
-// size returns the bytes of the lesson in a block, with at most limit bytes of advice.
+// size returns the number of bytes of the lesson in a block, with at most limit bytes of advice.
 func (l *line) size(limit int) int {
 	n := len("- [] \n") + len(l.text.Slug) + len(l.text.Title)
 	for _, part := range l.text.Lines(limit) {
@@ -51,14 +51,14 @@ func (l *line) size(limit int) int {
 	return n
 }
 
-// limit returns the largest number of bytes of advice with which the lesson fits into size bytes; negative if
+// adviceLimitFor returns the largest number of bytes of advice with which the lesson fits into size bytes; negative if
 // not even the title fits.
-func (l *line) limit(size int) int {
+func (l *line) adviceLimitFor(size int) int {
 	return sort.Search(maxAdvice+1, func(n int) bool { return l.size(n) > size }) - 1
 }
 
-// block renders lessons by slug, cautions separately. A block contains no counts, scores or dates:
-// the text of a lesson must be identical for every session.
+// block renders a block with the lessons in the order of their slugs, and the cautions after the other lessons. A block
+// contains no counts, scores or dates, because the text of a lesson must be identical in every session.
 func (s Style) block(lines []line) string {
 	lines = slices.Clone(lines)
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.text.Slug, b.text.Slug) })
@@ -70,14 +70,14 @@ func (s Style) block(lines []line) string {
 	b.WriteString(head)
 	for i := range lines {
 		if !lines[i].caution {
-			lines[i].write(&b, lines[i].cut)
+			lines[i].write(&b, lines[i].adviceLimit)
 		}
 	}
 	if slices.ContainsFunc(lines, func(l line) bool { return l.caution }) {
 		b.WriteString(cautionsHead)
 		for i := range lines {
 			if lines[i].caution {
-				lines[i].write(&b, lines[i].cut)
+				lines[i].write(&b, lines[i].adviceLimit)
 			}
 		}
 	}
@@ -92,8 +92,7 @@ func (l *line) write(b *strings.Builder, limit int) {
 	}
 }
 
-// Part returns the lines of one lesson in a rendered block; empty if the block does not contain the
-// lesson.
+// Part returns the lines of the lesson slug in a rendered block, or "" if the block does not contain the lesson.
 func Part(block, slug string) string {
 	head := "- [" + slug + "] "
 	at := strings.Index("\n"+block, "\n"+head)

@@ -16,7 +16,7 @@ func lineOf(l *lesson.Lesson, caution bool) line {
 	return line{&t, caution, maxAdvice}
 }
 
-func lessons() []line {
+func sampleLines() []line {
 	return []line{
 		lineOf(&lesson.Lesson{
 			Slug: "verify-page-id", Title: "Verify the page identifier before clicking Load More.",
@@ -48,14 +48,14 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestBlockGolden(t *testing.T) {
-	golden(t, "advice.txt", Advice.block(lessons()))
-	golden(t, "pitfalls.txt", Pitfalls.block(lessons()))
-	golden(t, "cautions.txt", Advice.block(lessons()[1:2]))
-	golden(t, "plain.txt", Advice.block(lessons()[:1]))
+	golden(t, "advice.txt", Advice.block(sampleLines()))
+	golden(t, "pitfalls.txt", Pitfalls.block(sampleLines()))
+	golden(t, "cautions.txt", Advice.block(sampleLines()[1:2]))
+	golden(t, "plain.txt", Advice.block(sampleLines()[:1]))
 }
 
 func TestBlockDoesNotDependOnOrder(t *testing.T) {
-	l := lessons()
+	l := sampleLines()
 	want := Advice.block(l)
 	l[0], l[2] = l[2], l[0]
 	if got := Advice.block(l); got != want {
@@ -94,7 +94,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 			if !strings.HasSuffix(block, ".\n\n") && !strings.HasSuffix(block, "]\n\n") {
 				t.Fatalf("the block is %q, want \".\" or \"]\" and two line feeds at the end", block)
 			}
-			if size := style.frame() + l.size(maxAdvice); len(block) > size {
+			if size := style.frameBytes() + l.size(maxAdvice); len(block) > size {
 				t.Fatalf("the block has %d bytes, want at most the estimate of %d", len(block), size)
 			}
 		}
@@ -103,10 +103,10 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 
 func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 	for _, style := range []Style{Advice, Pitfalls} {
-		block := style.block(lessons())
-		for _, l := range lessons() {
+		block := style.block(sampleLines())
+		for _, l := range sampleLines() {
 			var want strings.Builder
-			l.write(&want, l.cut)
+			l.write(&want, l.adviceLimit)
 			if got := Part(block, l.text.Slug); got != want.String() {
 				t.Errorf("Part of %s is %q, want %q", l.text.Slug, got, want.String())
 			}
@@ -118,7 +118,7 @@ func TestPartReturnsTheLinesOfOneLesson(t *testing.T) {
 }
 
 func TestSizeIsExact(t *testing.T) {
-	for _, l := range lessons() {
+	for _, l := range sampleLines() {
 		for _, limit := range []int{0, 10, 40, maxAdvice} {
 			var b strings.Builder
 			l.write(&b, limit)
@@ -127,7 +127,7 @@ func TestSizeIsExact(t *testing.T) {
 			}
 		}
 		for size := range 300 {
-			limit := l.limit(size)
+			limit := l.adviceLimitFor(size)
 			if limit >= 0 && l.size(limit) > size || limit < 0 && l.size(0) <= size {
 				t.Errorf("%s: limit(%d) = %d, want the largest limit that fits", l.text.Slug, size, limit)
 			}

@@ -7,16 +7,17 @@ import (
 	"precept/internal/wire"
 )
 
-// replay inserts the earlier blocks again.
-func (w *work) replay() {
+// reinsertBlocks inserts the blocks of earlier turns again, each at its anchor. A block whose anchor is missing is
+// marked as gone.
+func (w *work) reinsertBlocks() {
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
 		if !w.isDue(b) {
 			continue
 		}
-		item, block, ok := w.find(b)
+		item, block, ok := w.findBlock(b)
 		if !ok {
-			item, block, ok = w.rewritten(b)
+			item, block, ok = w.findRewritten(b)
 		}
 		if !ok {
 			w.setGone(b, true)
@@ -28,24 +29,24 @@ func (w *work) replay() {
 	}
 }
 
-// Replay inserts the blocks of a session into a side request that repeats the history, so that the
-// cached prefix is identical. No coin is flipped, and the request is not a turn. The caller holds
-// the lock of the record.
+// Replay returns the plan for a side request that repeats the history of a session. The plan inserts the session's
+// blocks again, so that the request has the prefix in the provider's cache. No coin is flipped, and the request does
+// not count as a turn. The caller holds the lock of the record.
 func (in *Injector) Replay(rec *session.Record, t Input) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, input: t, plan: &p}
 	if p.Skip = w.idleReason(); p.Skip != "" {
 		return p
 	}
-	w.sections()
-	w.replay()
+	w.cutSections()
+	w.reinsertBlocks()
 	w.finish()
 	return p
 }
 
-// isDue reports whether the block belongs into this request. A provider that keeps the history has
-// the block, unless the request that brought the block is repeated. A full list needs every block,
-// wherever the block was inserted.
+// isDue reports whether the block has to be inserted into this request. A request with the full history needs every
+// block. A delta request needs only the blocks that were first inserted into the same request, which the agent now
+// repeats, because the provider has stored all other blocks with the history.
 func (w *work) isDue(b *session.Block) bool {
 	if !w.input.Request.Delta {
 		return true
@@ -56,7 +57,7 @@ func (w *work) isDue(b *session.Block) bool {
 	switch w.plan.Kind {
 	case session.Retry:
 		return b.Turn == w.rec.Thread.Turns
-	case session.Repeat: // a repeated list: the block belongs to this turn now
+	case session.Repeat: // the previous turn is repeated as a turn of its own, and the block moves to this turn
 		if b.Turn != w.rec.Thread.Turns-1 {
 			return false
 		}
@@ -67,10 +68,10 @@ func (w *work) isDue(b *session.Block) bool {
 	return false
 }
 
-// find returns the position of a block. A block whose anchor was gone is searched at its former
-// position only: a sub-agent with the same session name has another list, and every turn of the
-// sub-agent would search the whole list.
-func (w *work) find(b *session.Block) (item, block int, ok bool) {
+// findBlock returns the position of a block. A block whose anchor was missing in the previous turn is searched at its
+// former index only. Otherwise every turn of a sub-agent with the same session name, which has other messages, would
+// search its whole list.
+func (w *work) findBlock(b *session.Block) (item, block int, ok bool) {
 	if b.AnchorRemoved && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
 		if i < 0 || i >= w.input.Request.Len() || w.input.Request.Role(i) != b.Anchor.Role || w.input.Request.Hash(i) != b.Anchor.Hash {
@@ -80,10 +81,10 @@ func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	return w.input.Request.Find(b.Anchor)
 }
 
-// rewritten returns the position of a block in a message that the agent rewrites in every turn, such as a
-// first message with retrieved text. All other content keeps its position, so the block keeps its position
-// too.
-func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
+// findRewritten returns the position of a block whose message the agent has rewritten, such as a first message with
+// retrieved text that differs in every turn. If the other messages have their old indices, the block stays at the index
+// of its message, with a new anchor.
+func (w *work) findRewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.input.Request
 	if b.AnchorRemoved || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
 		return 0, 0, false
@@ -91,12 +92,12 @@ func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	if i < 0 || i >= min(w.rec.Thread.ItemsBefore, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
 		return 0, 0, false
 	}
-	if w.moved == nil {
+	if w.historyMoved == nil {
 		moved := !w.rec.InPlace(req)
-		w.moved = &moved
+		w.historyMoved = &moved
 	}
 	at, ok := w.wordsSpotOf(i)
-	if *w.moved || !ok {
+	if *w.historyMoved || !ok {
 		return 0, 0, false
 	}
 	b.Anchor, w.rec.State.Dirty = at.anchor, true
@@ -110,12 +111,13 @@ func (w *work) setGone(b *session.Block, gone bool) {
 	}
 }
 
-// maxReapplied limits how often lessons are inserted again in one session.
-const maxReapplied = 16
+// maxReinserted is the maximum number of blocks in one session that reapply inserts.
+const maxReinserted = 16
 
-// reapply repeats the lessons that a compaction removed, before the newest user message and with the
-// original bytes: an edited lesson is another lesson.
-func (w *work) reapply() {
+// reinsertCompacted inserts the blocks that the agent removed with a compaction of the history before the newest user
+// message. The text is the original one even if the lesson has been edited since, because the edited lesson is another
+// arm.
+func (w *work) reinsertCompacted() {
 	if w.input.Request.Delta {
 		return
 	}
@@ -125,10 +127,10 @@ func (w *work) reapply() {
 			again++
 		}
 	}
-	isMissing := func(slug string) bool { return !w.live[slug] }
+	isMissing := func(slug string) bool { return !w.insertedSlugs[slug] }
 	for i := range w.rec.Lessons.Blocks {
 		b := &w.rec.Lessons.Blocks[i]
-		if !b.AnchorRemoved || b.Superseded || b.Loop || !slices.ContainsFunc(b.Slugs, isMissing) || again >= maxReapplied {
+		if !b.AnchorRemoved || b.Superseded || b.Loop || !slices.ContainsFunc(b.Slugs, isMissing) || again >= maxReinserted {
 			continue
 		}
 		at, ok := w.wordsSpot()
@@ -144,8 +146,8 @@ func (w *work) reapply() {
 // wordsSpot returns the place for lessons that the user's words triggered.
 func (w *work) wordsSpot() (spot, bool) { return w.newestMessageSpot(w.in.cfg.Placement == InSystem) }
 
-// newestMessageSpot returns the newest user message if the message is new and can hold a block; with
-// inSystem, the end of the system prompt.
+// newestMessageSpot returns the spot before the newest user message or, with inSystem, at the end of the system prompt.
+// ok is false if the message is not new, or if no stable anchor leads to the spot.
 func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	item := w.input.Request.LastUser()
 	if item < 0 || !w.rec.IsNewItem(w.input.Request, item) {
@@ -157,13 +159,14 @@ func (w *work) newestMessageSpot(inSystem bool) (spot, bool) {
 	return w.wordsSpotOf(item)
 }
 
-// wordsSpotOf returns the position before the words of an item, or at the end of the system prompt.
+// wordsSpotOf returns the spot before the words of an item. For wire.System, it returns the end of the system prompt.
+// It reports whether the spot has a stable anchor.
 func (w *work) wordsSpotOf(item int) (spot, bool) {
 	anchor := w.input.Request.AnchorAt(item, "")
 	return spot{item, -1, anchor}, w.isStableAnchor(item, -1, anchor)
 }
 
-// firstResultSpot returns the top of an item's first new result that can hold a text.
+// firstResultSpot returns the top of the first new tool result of an item at which a block can be inserted.
 func (w *work) firstResultSpot(item int) (spot, bool) {
 	for _, r := range w.input.Request.Item(item).Results {
 		if at, ok := w.resultSpot(item, r.Block, r.CallID); ok {
@@ -173,7 +176,8 @@ func (w *work) firstResultSpot(item int) (spot, bool) {
 	return spot{}, false
 }
 
-// resultSpot returns the position at the top of a new tool result.
+// resultSpot returns the spot at the top of a tool result. ok is false if the result is not new, or if no stable anchor
+// leads to the spot.
 func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
 	if callID == "" || !w.rec.IsNewResult(w.input.Request, item, callID) {
 		return spot{}, false
@@ -182,7 +186,8 @@ func (w *work) resultSpot(item, block int, callID string) (spot, bool) {
 	return spot{item, block, anchor}, w.isStableAnchor(item, block, anchor)
 }
 
-// isStableAnchor reports whether the anchor leads back to the place, as every later turn requires.
+// isStableAnchor reports whether a search for the anchor finds the position from which the anchor was made. Every later
+// turn finds the block by this search.
 func (w *work) isStableAnchor(item, block int, a wire.Anchor) bool {
 	i, b, ok := w.input.Request.Find(a)
 	return ok && i == item && b == block

@@ -11,20 +11,21 @@ import (
 	"precept/internal/wire"
 )
 
-// headSection is a registered section in the head of the request.
+// headSection is a registered section of a rules file in the head of the request. The head holds the system prompt and
+// the messages before the first answer, see wire.Request.Head.
 type headSection struct {
 	section *rules.Registered
 	lines   []string
-	passage int // index in the head
+	passage int // index of the passage of the head that contains the section
 	span    rules.Span
 	cut     bool // the unit's coin cuts the section; false means that the coin keeps the section or is not flipped yet
 }
 
-// sections cuts a registered section out of the request if the coin of the unit cuts the section. The coin of a
-// section is flipped at the first turn of the unit that contains the section, if the unit started after
-// the measurement; every later request repeats the decision. A section that the request does not contain
-// exactly once is left alone, and so is every section of a head above rules.MaxHead.
-func (w *work) sections() {
+// cutSections plans the deletion of the registered sections whose coin decided to cut. The coin of a section is
+// flipped in the first turn of the unit with the section, if the unit started after the measurement began. Every later
+// request repeats the decision. A section stays if the request does not contain it exactly once. All sections stay if
+// the head has more than rules.MaxHead bytes.
+func (w *work) cutSections() {
 	registry := w.input.Rules
 	if registry == nil || len(registry.Sections) == 0 || w.input.Claim.RulesOff || w.rec.State.NoDeletions {
 		return
@@ -48,22 +49,22 @@ func (w *work) sections() {
 			located = append(located, s)
 		}
 	}
-	located = cuttable(located, head)
+	located = withoutEmptying(located, head)
 	w.flipSections(located)
-	w.cut(located, head)
+	w.planCuts(located, head)
 }
 
-// removableSections returns the sections whose coin cuts the section, and the sections whose coin is not flipped yet
-// and may be flipped now.
+// removableSections returns the sections whose coin decided to cut, and the sections whose coin may be flipped in this
+// turn.
 func (w *work) removableSections(registry *rules.Registry) (found []headSection) {
-	draws := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.Unlearned && !w.excluded()
+	draws := w.plan.Kind == session.NewTurn && w.input.Beliefs != nil && !w.input.Unlearned && !w.isExcluded()
 	w.withCoins(func(u *session.Record) {
 		for i := range registry.Sections {
 			s := &registry.Sections[i]
 			switch p, ok := u.Assignment.PickOf(s.Arm()); {
 			case ok && !p.Injected:
 				found = append(found, headSection{section: s, lines: registry.Lines(i), cut: true})
-			case !ok && draws && registry.Measures(i, u.Identity.Started) && mayDraw(&u.Assignment):
+			case !ok && draws && registry.Measures(i, u.Identity.Started) && mayFlipSections(&u.Assignment):
 				found = append(found, headSection{section: s, lines: registry.Lines(i)})
 			}
 		}
@@ -71,13 +72,13 @@ func (w *work) removableSections(registry *rules.Registry) (found []headSection)
 	return found
 }
 
-// mayDraw reports whether a section's coin may be flipped for a unit. If the control coin of the unit was flipped
-// before any coin of a section, the unit belongs to the comparison of treated and control units, and keeps all
-// sections.
-func mayDraw(a *trial.Assignment) bool { return !a.Decided || a.Rules && !a.Control }
+// mayFlipSections reports whether the coins of sections may be flipped for a unit. A unit whose control coin was
+// flipped first belongs to the comparison of treated and control units, and keeps all sections.
+func mayFlipSections(a *trial.Assignment) bool { return !a.Decided || a.Rules && !a.Control }
 
-// cuttable returns the sections that can all be cut and leave no part of a message empty.
-func cuttable(found []headSection, head []wire.Passage) []headSection {
+// withoutEmptying returns the sections without those of a passage that would have an empty part if all of its sections
+// were cut.
+func withoutEmptying(found []headSection, head []wire.Passage) []headSection {
 	empties := make([]bool, len(head))
 	for i := range head {
 		var all []rules.Span
@@ -108,7 +109,7 @@ func (s *headSection) locate(head []wire.Passage) bool {
 	return n == 1
 }
 
-// flipSections flips a coin for each section that has no coin yet.
+// flipSections flips the coins of the sections without a coin, stores them in the unit, and sets cut accordingly.
 func (w *work) flipSections(found []headSection) {
 	var picks []trial.Pick
 	for i := range found {
@@ -132,7 +133,7 @@ func (w *work) flipSections(found []headSection) {
 			return
 		}
 		picks, earlier = bandit.FlipSections(w.in.cfg.Bandit, w.input.Beliefs, a, u.Identity.ID.String(), picks)
-		w.watchSections(u, picks)
+		w.startMeasuringSections(u, picks)
 		u.State.Dirty = true
 	})
 	w.rec.State.Dirty = true
@@ -153,8 +154,8 @@ func (w *work) flipSections(found []headSection) {
 	}
 }
 
-// watchSections starts to measure outcomes for new picks.
-func (w *work) watchSections(u *session.Record, picks []trial.Pick) {
+// startMeasuringSections starts the measurement of the outcomes of the new picks of sections.
+func (w *work) startMeasuringSections(u *session.Record, picks []trial.Pick) {
 	beliefs, ok := w.input.Beliefs.(watcher)
 	if !ok || len(picks) == 0 {
 		return
@@ -166,9 +167,9 @@ func (w *work) watchSections(u *session.Record, picks []trial.Pick) {
 	}
 }
 
-// cut plans the deletions, including headings that lose all their content. If the cuts would empty a part of a
-// passage, the passage keeps all its sections.
-func (w *work) cut(found []headSection, head []wire.Passage) {
+// planCuts adds the deletions of the cut sections to the plan. A heading that loses all of its content is deleted,
+// too. If the deletions would leave a part of a passage empty, the passage keeps all its sections.
+func (w *work) planCuts(found []headSection, head []wire.Passage) {
 	for i := range head {
 		var cuts []rules.Span
 		var slugs []string

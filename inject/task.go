@@ -10,18 +10,18 @@ import (
 	"precept/internal/wire"
 )
 
-// task searches further for the words of a task at the start of a session: a program may send a
-// list that contains a call and a result already, put a plan after the task, or put the task into
-// the system prompt. The block still goes to new content, because earlier content may be in the
-// provider's cache.
-func (w *work) task(q *lesson.Query, spots map[string]spot) {
+// addTaskWords adds to q the words of the task that are outside of the new user messages. The caller calls task in the
+// first turn of a session only. A program may begin with a list that already contains a call and its result, may put a
+// plan after the task, or may put the task into the system prompt. The block is still inserted at new content, because
+// earlier content may be in the provider's cache.
+func (w *work) addTaskWords(q *lesson.Query, spots map[string]spot) {
 	var found []string
 	if w.input.Request.New() > 0 && w.noneFromPerson(q.Words) {
 		if words := w.earlierWords(); words != "" {
 			found = append(found, words)
 		}
 	}
-	if w.in.readsSystem(w.input.Claim.Agent) {
+	if w.in.searchesSystemPrompt(w.input.Claim.Agent) {
 		if words := w.input.Request.SystemText(); words != "" {
 			found = append(found, words)
 		}
@@ -39,7 +39,7 @@ func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	q.Words = append(q.Words, found...)
 }
 
-// noneFromPerson reports whether no person wrote the new words.
+// noneFromPerson reports whether a person wrote none of the words.
 func (w *work) noneFromPerson(words []string) bool {
 	return !slices.ContainsFunc(words, isFromPerson)
 }
@@ -50,9 +50,9 @@ func isFromPerson(words string) bool {
 	return words != "" && !synthetic
 }
 
-// earlierWords returns the newest words of a person before the new content, within maxEarlier items.
+// earlierWords returns the newest words of a person in the maxEarlierItems items before the new content.
 func (w *work) earlierWords() string {
-	for i := w.input.Request.New() - 1; i >= max(0, w.input.Request.New()-maxEarlier); i-- {
+	for i := w.input.Request.New() - 1; i >= max(0, w.input.Request.New()-maxEarlierItems); i-- {
 		if w.input.Request.Role(i) != wire.RoleUser {
 			continue
 		}
@@ -63,11 +63,11 @@ func (w *work) earlierWords() string {
 	return ""
 }
 
-// maxEarlier is the number of items before the new content that are searched for the task.
-const maxEarlier = 64
+// maxEarlierItems is the number of items before the new content that earlierWords searches.
+const maxEarlierItems = 64
 
-// anySpot returns a place for words without a place: the top of a new result or, in a list with
-// only a system prompt, the end of the prompt.
+// anySpot returns the first spot in the new content: the top of a tool result, or before the words of a user message.
+// In a request with nothing but a system prompt, it returns the end of this prompt.
 func (w *work) anySpot() (spot, bool) {
 	for i := w.input.Request.New(); i < w.input.Request.End(); i++ {
 		if at, ok := w.firstResultSpot(i); ok {
@@ -87,8 +87,8 @@ func (w *work) anySpot() (spot, bool) {
 	return w.wordsSpotOf(wire.System)
 }
 
-// readsSystem reports whether the operator wants the system prompts of the agent to be searched.
-func (in *Injector) readsSystem(agent string) bool {
+// searchesSystemPrompt reports whether the configuration has the system prompts of the agent searched for the task.
+func (in *Injector) searchesSystemPrompt(agent string) bool {
 	return slices.ContainsFunc(in.cfg.System, func(pattern string) bool {
 		ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(agent))
 		return pattern == "*" || ok && err == nil

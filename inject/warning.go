@@ -7,19 +7,18 @@ import (
 	"precept/inject/lesson"
 )
 
-// warningArgs is the maximum length of the quoted arguments, in bytes.
-const warningArgs = 300
+// maxWarningArgs is the maximum length in bytes of the call's arguments in a warning.
+const maxWarningArgs = 300
 
-// Warning returns the block that warns the model of a loop. The text depends only on l, never
-// on the time or the replica, so all replicas insert identical text. The quoted call cannot close the
-// block or open another block.
+// Warning returns the block that warns the model of a loop. The text depends on l only, so that all replicas
+// insert identical text. The quoted call cannot end the block or begin another block.
 func Warning(l detect.Loop) string {
 	var b strings.Builder
 	if l.Again {
 		b.WriteString("[LOOP DETECTED] Second notice: ")
 		b.WriteString(lesson.Quoted(l.Tool, 80))
 		b.WriteString(" ")
-		b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), warningArgs))
+		b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), maxWarningArgs))
 		b.WriteString(" was repeated after a warning, and the result is still the same.\n" +
 			"Do not try another variant of this call. State what the result below proves, list two causes that you have not " +
 			"checked, and check one cause with a different call. If you can rule out both causes, stop and report the problem.\n" +
@@ -29,7 +28,7 @@ func Warning(l detect.Loop) string {
 	b.WriteString("[LOOP DETECTED] The call ")
 	b.WriteString(lesson.Quoted(l.Tool, 80))
 	b.WriteString(" ")
-	b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), warningArgs))
+	b.WriteString(lesson.Quoted(detect.CanonicalArgs(l.Args), maxWarningArgs))
 	switch l.Rule {
 	case "failed-again":
 		b.WriteString(" has failed before, and nothing has changed since.\n")
