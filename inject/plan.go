@@ -126,7 +126,9 @@ func (w *work) idleReason() string {
 }
 
 // isExcludedWithoutBlocks reports whether the session is excluded from the experiment and has no blocks.
-func (w *work) isExcludedWithoutBlocks() bool { return len(w.rec.Lessons.Blocks) == 0 && w.isExcluded() }
+func (w *work) isExcludedWithoutBlocks() bool {
+	return len(w.rec.Lessons.Blocks) == 0 && w.isExcluded()
+}
 
 // hasCutSection reports whether a coin of the unit cuts a section.
 func (w *work) hasCutSection() (yes bool) {
@@ -191,12 +193,12 @@ func (in *Injector) RecordRefusedCuts(rec *session.Record) {
 
 // work is the state of one call of Plan or Replay.
 type work struct {
-	in    *Injector
-	rec   *session.Record
-	input Input
-	plan  *Plan
-	insertedSlugs  map[string]bool // slugs of the lessons in the blocks of this request
-	loops []loop          // loops in the new content, set by observe
+	in            *Injector
+	rec           *session.Record
+	input         Input
+	plan          *Plan
+	insertedSlugs map[string]bool // slugs of the lessons in the blocks of this request
+	loops         []loop          // loops in the new content, set by observe
 
 	historyMoved *bool // the messages of the previous turn have other indices in this request; nil means not checked yet
 }

@@ -26,9 +26,9 @@ const maxAdvice = lesson.MaxAdvice
 
 // line is one lesson in a block: a line with the title, and the indented lines of the advice.
 type line struct {
-	text    *lesson.Text
-	caution bool
-	adviceLimit     int // maximum bytes of advice
+	text        *lesson.Text
+	caution     bool
+	adviceLimit int // maximum bytes of advice
 }
 
 // fullSize returns the number of bytes of the lesson in a block.

@@ -15,13 +15,13 @@ type Action string
 
 // The actions.
 const (
-	Approve    Action = "approve" // active, with the present text
-	Reject     Action = "reject"  // never active
-	StartTrial Action = "trial"   // active, and measured with an even split
-	Pause      Action = "pause"   // inactive until resumed
-	Resume     Action = "resume"  // undoes a pause
-	Retire     Action = "retire"  // inactive and in the archive; the counts of sessions stay
-	Restore    Action = "restore" // undoes a retirement
+	Approve    Action = "approve" // activate the lesson with its present text
+	Reject     Action = "reject"  // keep the lesson inactive
+	StartTrial Action = "trial"   // activate the lesson and measure its effect; by default, half of the picks are withheld
+	Pause      Action = "pause"   // deactivate the lesson until it is resumed
+	Resume     Action = "resume"  // undo a pause
+	Retire     Action = "retire"  // deactivate and archive the lesson; its measured counts stay
+	Restore    Action = "restore" // undo a retirement
 )
 
 // Actions returns all actions.
@@ -30,7 +30,7 @@ func Actions() []Action { return []Action{Approve, Reject, StartTrial, Pause, Re
 // Valid reports whether a is one of the actions.
 func (a Action) Valid() bool { return slices.Contains(Actions(), a) }
 
-// Undo returns the action that undoes a, empty if no single action does.
+// Undo returns the action that undoes a, or "" if no single action does.
 func (a Action) Undo() Action {
 	switch a {
 	case Pause:
@@ -63,7 +63,7 @@ func (p TrialPlan) Validate() error {
 	return nil
 }
 
-// maxPicks is the maximum number of picks of a planned trial. All of these picks are stored.
+// maxPicks is the maximum number of picks of a planned trial. The store keeps each pick of a planned trial.
 const maxPicks = 100_000
 
 // SeenVersion is the version of a lesson that a person saw before acting. The zero SeenVersion matches any
@@ -73,8 +73,8 @@ type SeenVersion struct {
 	State State
 }
 
-// Check returns an error if the lesson differs from the version that the person saw. The check prevents the
-// approval of a text that has changed, and refuses the second of two simultaneous decisions.
+// Check returns an error if the lesson differs from the version that the person saw. The check prevents that a person
+// approves a text that has changed meanwhile, and refuses the second of two simultaneous decisions.
 func (s SeenVersion) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:
@@ -85,8 +85,9 @@ func (s SeenVersion) Check(l *Lesson) error {
 	return nil
 }
 
-// Act returns the lesson after an action; l does not change. Approve and StartTrial approve the present text.
-// Pause and Retire keep the previous state, to which Resume and Restore return.
+// Act returns a copy of the lesson after an action at time at by the person by. plan applies to StartTrial only.
+// Approve and StartTrial approve the present text. Pause and Retire store the previous state, and Resume and Restore
+// return the lesson to that state.
 func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err
@@ -134,8 +135,8 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 	})
 }
 
-// deactivate sets an inactive state, and stores the previous state in Former for resume and restore. If a paused
-// lesson is retired, BeforePause also stores the state before the pause.
+// deactivate sets the inactive state to, and stores the previous state in Former for resume and restore. If a paused
+// lesson is retired, BeforePause stores the state before the pause.
 func (l *Lesson) deactivate(to State) {
 	if l.State == to {
 		return
@@ -146,8 +147,8 @@ func (l *Lesson) deactivate(to State) {
 	l.Former, l.State = l.State, to
 }
 
-// restore returns an archived lesson to its state before the retirement. The file of an earlier version does not
-// name this state. restore then pauses the lesson, so that a person decides.
+// restore returns an archived lesson to its state before the retirement. A file that an earlier version of precept
+// wrote does not name this state. restore then pauses the lesson, so that a person decides.
 func (l *Lesson) restore() {
 	switch {
 	case l.Former == Paused:
@@ -163,7 +164,7 @@ func (l *Lesson) restore() {
 }
 
 // resume returns a paused lesson to its state before the pause. If the file does not name this state, the
-// lesson waits for approval, because the state may have been caution or benched.
+// lesson is quarantined, because its state may have been caution or benched.
 func (l *Lesson) resume() {
 	switch {
 	case l.Former == "" && l.Plan != (TrialPlan{}):
@@ -176,7 +177,7 @@ func (l *Lesson) resume() {
 	l.Former = ""
 }
 
-// approved returns a former state, or Quarantined if the state needs an approval that the present text lacks.
+// approved returns s, or Quarantined if s needs an approval that the present text lacks.
 func (l *Lesson) approved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isPersons := l.Approval.ContentHash == "" && l.Approval.Source == "" // a person's lesson needs no approval

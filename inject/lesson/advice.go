@@ -9,12 +9,12 @@ import (
 // MaxAdvice is the maximum length of a lesson's advice in a block, in bytes.
 const MaxAdvice = 600
 
-// maxRaw is the maximum number of bytes that are read from a section or a title. A section may be a megabyte
-// long.
+// maxRaw is the maximum number of bytes of a section or a title that are rendered or scanned. A file may have a section
+// of a megabyte.
 const maxRaw = 16 << 10
 
-// Text is a lesson in the form that a request may contain: without hidden characters, role marks, and the
-// delimiters of the blocks that precept inserts. A model sees lessons only in this form.
+// Text is a lesson in the form in which a model sees the lesson. It has no hidden characters, no role marks (such as
+// "system:"), and no delimiters of the blocks that precept inserts.
 type Text struct {
 	Slug, Title string
 	lines       []string // lines of the advice
@@ -31,8 +31,8 @@ func (l *Lesson) Text() Text {
 	return t
 }
 
-// Line returns a text from outside as one line that a model may see. The result is "" for a text with a block
-// delimiter.
+// Line returns an untrusted text as one line that is safe to insert into a request. It returns "" if the text contains
+// a block delimiter.
 func Line(text string) string {
 	if line := oneLine(text); !hasDelimiter(line) {
 		return line
@@ -40,8 +40,8 @@ func Line(text string) string {
 	return ""
 }
 
-// Headline returns the title as one line without hidden characters, role marks and delimiters. A block shows
-// the title after "- [slug] ".
+// Headline returns the title as one line without hidden characters, role marks and block delimiters. In a block, the
+// headline follows "- [slug] ". If no usable title remains, Headline derives one from the slug.
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {
@@ -53,14 +53,14 @@ func (l *Lesson) Headline() string {
 	return clip(h, maxTitle)
 }
 
-// oneLine returns a text without hidden characters, with single blanks in place of white space.
+// oneLine returns the cleaned text (see clean) as one line with single blanks in place of white space.
 func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Join(clean(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
 }
 
-// Lines returns the lines of the advice without blank lines and code fences. The lines with their line
-// feeds have at most maxBytes bytes. A longer advice is cut after a sentence or an item, or after a word if
-// no sentence fits.
+// Lines returns the lines of the advice without blank lines and code fences. The lines have at most maxBytes bytes,
+// including a line feed for each. Longer advice is cut after a sentence or a list item, or after a word if no sentence
+// fits.
 func (t *Text) Lines(maxBytes int) []string {
 	kept, ends := t.lines, t.ends
 	used := 0
@@ -72,7 +72,7 @@ func (t *Text) Lines(maxBytes int) []string {
 		if part := cutSentence(line, maxBytes-used-1); part != "" {
 			return append(kept[:i:i], part)
 		}
-		for n := i; n > 0; n-- { // back to the end of a sentence: a paragraph may break its lines inside of a sentence
+		for n := i; n > 0; n-- { // back to the end of a sentence, because a line may end inside of a sentence
 			if ends[n-1] || endsSentence(kept[n-1]) {
 				return kept[:n:n]
 			}
@@ -85,8 +85,8 @@ func (t *Text) Lines(maxBytes int) []string {
 	return kept
 }
 
-// unwrap drops blank lines and fence markers. ends reports, for each kept line, whether a paragraph or an
-// item ends with the line.
+// unwrap drops blank lines and the markers of code fences. ends[i] reports whether a paragraph or a list item ends with
+// kept[i].
 func unwrap(lines []string) (kept []string, ends []bool) {
 	for _, line := range lines {
 		t := strings.TrimSpace(line)
@@ -133,7 +133,7 @@ func cutSentence(s string, limit int) string {
 
 func isWideStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
 
-// endsSentence reports whether s ends with a sign that ends a sentence. The full stop of an abbreviation or of a
+// endsSentence reports whether s ends with punctuation that ends a sentence. The full stop of an abbreviation or of a
 // list number does not count.
 func endsSentence(s string) bool {
 	s = strings.TrimRight(s, " \"'`)]”’")
@@ -154,8 +154,8 @@ func endsSentence(s string) bool {
 	}
 }
 
-// hardCut cuts lines to maxBytes bytes after a word, and appends " ...". It is for lines whose first sentence
-// does not fit.
+// hardCut cuts lines to maxBytes bytes after a word, and appends " ...". Lines calls hardCut if not even the first
+// sentence fits.
 func hardCut(lines []string, maxBytes int) []string {
 	const more = " ..."
 	out := []string{}

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// script is a script that joins short words with the next or the previous word: Korean particles, Arabic and
-// Hebrew articles. All other scripts are otherScript.
+// script is a writing system in which short words are written together with the next or the previous word, such as
+// Korean particles or Arabic and Hebrew articles. All other writing systems are otherScript.
 type script uint8
 
 const (
@@ -34,9 +34,9 @@ func scriptOf(r rune) script {
 	}
 }
 
-// wordStarts reports whether a phrase may start at a position in a folded text: at a boundary, or
-// after articles and prepositions that Arabic and Hebrew write together with the word. letters is
-// the length of the first word of the phrase.
+// wordStarts reports whether a phrase may start at position at of a folded text. A phrase may start at a boundary, and
+// after an article or a preposition that Arabic or Hebrew writes together with the word. letters is the number of
+// letters of the first word of the phrase.
 func wordStarts(text []byte, at, letters int) bool {
 	if boundary(text, at) {
 		return true
@@ -46,7 +46,7 @@ func wordStarts(text []byte, at, letters int) bool {
 	if s != arabic && s != hebrew {
 		return false
 	}
-	const maxLen = 4 // letters of a prefix
+	const maxLen = 4 // maximum number of letters of a prefix
 	start := at
 	for n := 0; ; n++ {
 		if n > 0 && boundary(text, start) {
@@ -65,18 +65,18 @@ func wordStarts(text []byte, at, letters int) bool {
 	return letters >= 2 && slices.Contains(arabicArticles(), prefix) || letters >= 3 && slices.Contains(arabicPrefixes(), prefix)
 }
 
-// arabicArticles returns the article with the prepositions and conjunctions before it.
+// arabicArticles returns the Arabic article, alone and after prepositions and conjunctions.
 func arabicArticles() []string {
 	return []string{"ال", "وال", "فال", "بال", "كال", "لل", "ولل", "فلل", "وبال", "فبال", "وكال"}
 }
 
-// arabicPrefixes returns the prepositions and conjunctions of one letter, and pairs of them.
+// arabicPrefixes returns the Arabic prepositions and conjunctions of one letter, and pairs of them.
 func arabicPrefixes() []string {
 	return []string{"و", "ف", "ب", "ل", "ك", "س", "وب", "ول", "وك", "وس", "فب", "فل", "فس"}
 }
 
-// withoutArticle returns a folded phrase without the article of its first word, so that the phrase
-// also matches the word after a preposition and the bare word.
+// withoutArticle returns a folded phrase without an Arabic article at its start, so that the phrase also matches the
+// word without an article or with another prefix.
 func withoutArticle(folded []byte) []byte {
 	rest, ok := strings.CutPrefix(string(folded), arabicArticles()[0])
 	if ok && firstLetters([]byte(rest)) >= 3 {
@@ -96,13 +96,13 @@ func firstLetters(text []byte) (n int) {
 	return n
 }
 
-// wordEnds reports whether a phrase may end at a position in a folded text: at a boundary, or
-// before Korean particles and endings.
+// wordEnds reports whether a phrase may end at position at of a folded text: at a boundary, or before Korean particles
+// and endings.
 func wordEnds(text []byte, at int) bool {
 	if boundary(text, at) {
 		return true
 	}
-	const maxLen = 8 // syllables of an ending
+	const maxLen = 8 // maximum number of syllables of the particles and endings
 	end := at
 	for n := 0; n == 0 || !boundary(text, end); n++ {
 		r, size := utf8.DecodeRune(text[end:])
@@ -114,8 +114,8 @@ func wordEnds(text []byte, at int) bool {
 	return koreanEnding(string(text[at:end]), 3)
 }
 
-// koreanEnding reports whether a run of syllables follows a noun: at most the given number of
-// particles and endings, the last of which may be a verb that makes a verb of the noun ("배포했어요").
+// koreanEnding reports whether the syllables of s can follow a noun directly. s may consist of at most the given number
+// of particles and endings. A verb that turns the noun into a verb may come last ("배포했어요").
 func koreanEnding(s string, particles int) bool {
 	if s == "" || slices.ContainsFunc(koreanVerbs(), func(v string) bool { return strings.HasPrefix(s, v) }) {
 		return true
@@ -126,8 +126,7 @@ func koreanEnding(s string, particles int) bool {
 	})
 }
 
-// koreanVerbs returns the first syllables of verbs that follow a noun directly: to do, to become, to
-// cause, to suffer, to be there or not.
+// koreanVerbs returns the first syllables of verbs that follow a noun directly, such as to do, to become and to cause.
 func koreanVerbs() []string {
 	return []string{
 		"하", "해", "했", "할", "한", "함", "합", "되", "돼", "됐", "될", "된", "됨", "됩", "시키", "시켜", "시킨", "시킬", "시켰",

@@ -12,8 +12,8 @@ import (
 // Schema is the specification identifier of the AIP-11 form.
 const Schema = "learning/v1"
 
-// isForeign reports whether frontmatter belongs to another kind of file, such as a skill or a rule of an editor: no key
-// of the AIP-11 form occurs.
+// isForeign reports whether a frontmatter has no key of the AIP-11 form. The file is then of another kind, such as a
+// skill or a rule of an editor.
 func isForeign(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }
@@ -58,7 +58,7 @@ func lineIf(v *node) int {
 
 func isOutcome(s string) bool { return s == "success" || s == "failure" || s == "mixed" }
 
-// trigger reads the member trigger into the lesson.
+// trigger reads the mapping trigger into the lesson.
 func (r *reader) trigger(l *Lesson, n *node) {
 	r.refuseUnknownKeys("trigger", n, "description", "tags", "targets", "metadata")
 	t := &l.Trigger
@@ -102,7 +102,7 @@ func (r *reader) target(field string, n *node) (t Target) {
 	return t
 }
 
-// evidence reads the member evidence, which must not be empty.
+// evidence reads the list evidence, and reports a fault if the list is empty.
 func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)
@@ -136,7 +136,7 @@ func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
 }
 
-// precept returns metadata.precept of a mapping, or nil.
+// precept returns the mapping metadata.precept below n, or nil if n has none.
 func (r *reader) precept(prefix string, n *node) *node {
 	if m := r.mapping(prefix, n, "metadata", false); m != nil {
 		return r.mapping(join(prefix, "metadata"), m, "precept", false)
@@ -144,7 +144,7 @@ func (r *reader) precept(prefix string, n *node) *node {
 	return nil
 }
 
-// state reads a state, empty if the key is missing.
+// state reads the lesson state under key. It returns "" if the key is missing.
 func (r *reader) state(prefix string, n *node, key string) State {
 	s := State(r.text(prefix, n, key, false, 0, math.MaxInt))
 	if s != "" && !s.Valid() {
@@ -154,7 +154,7 @@ func (r *reader) state(prefix string, n *node, key string) State {
 	return s
 }
 
-// metadata reads metadata.precept: the state and its approval.
+// metadata reads metadata.precept of a file, such as the state, the approval and the trial.
 func (r *reader) metadata(l *Lesson, n *node) {
 	n = r.precept("", n)
 	if n == nil {

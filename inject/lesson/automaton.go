@@ -12,19 +12,19 @@ import (
 type automaton struct {
 	states []state           // one extra state at the end marks the end of the last state's children
 	rows   [][256]int32      // transition tables of the first states: next state by byte
-	ends   map[int32][]int32 // words that end in a state
+	ends   map[int32][]int32 // by state, the ids of the words that end there
 }
 
 // state is a state of the automaton: a prefix of one or more words.
 type state struct {
 	first int32 // first child; the children end where the next state's children start
 	fail  int32 // state of the longest proper suffix
-	end   int32 // nearest state by failure links, including this state, where a word ends; 0 if none
+	end   int32 // first state on the chain of failure links, starting with this state, in which a word ends; 0 if none
 	label byte  // label of the incoming edge
 }
 
-// maxRows is the number of states with a row. A row has 1 KiB, and all rows should stay in the second-level
-// cache.
+// maxRows is the maximum number of states with a full row. A row has 1 KiB, and all rows together should fit into the
+// second-level cache.
 const maxRows = 1024
 
 // word is a text to find, with the id to report.
@@ -33,8 +33,8 @@ type word struct {
 	id   int32
 }
 
-// newAutomaton builds the automaton of non-empty words. The first states, as many as rows says, and always the
-// root have full rows.
+// newAutomaton builds the automaton of non-empty words. The first rows states have full rows of transitions. The root
+// always has one.
 func newAutomaton(words []word, rows int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))

@@ -22,61 +22,64 @@ type Book struct {
 	hash        func() string        // computed at the first use
 	archived    map[string]bool      // slugs of archived lessons, which other lessons may refer to
 
-	compiled []compiled               // active lessons, by slug
-	tags     map[string][]int32       // lessons by tag
-	kinds    map[string][]int32       // lessons by error kind
-	requests map[request.Kind][]int32 // lessons by kind of request
+	compiled []compiled               // active lessons, sorted by slug
+	tags     map[string][]int32       // by tag, indices in compiled
+	kinds    map[string][]int32       // by error kind, indices in compiled
+	requests map[request.Kind][]int32 // by kind of request, indices in compiled
 	phrases  []ownedPhrase
-	machine  func() *automaton // over all phrases; built at the first use, see Prepare
-	scratch  *sync.Pool        // pool of *scratch: a match without the pool allocates 40 KB
+	machine  func() *automaton // finds the phrases in a text; built at the first use, see Prepare
+	scratch  *sync.Pool        // pool of *scratch, so that a match does not allocate 40 KB
 	overlaps func() overlaps   // computed at the first use
 	texts    *sync.Map         // *Text by *Lesson, rendered at the first use
-	like     *likeIndex        // for matches by likeness, the resemblance of words; nil means only exact matches
+	like     *likeIndex        // finds matches by likeness, the resemblance of words; nil means only exact matches
 }
 
-// compiled is the matcher's form of a lesson.
+// compiled is a lesson with the data that the matcher needs.
 type compiled struct {
 	lesson      *Lesson
 	superseders []*Lesson
 }
 
-// ownedPhrase is a phrase with the lessons that have the phrase.
+// ownedPhrase is a phrase with the lessons that contain the phrase in a trigger.
 type ownedPhrase struct {
 	phrase phrase
 	owners []owner
 }
 
-// owner is the lesson of a phrase, with the role of the phrase.
+// owner is a lesson with a phrase, and the role of the phrase in the lesson.
 type owner struct {
 	lesson int32 // index in Book.compiled
 	role   role
 }
 
+// role is the effect of a phrase in a text.
 type role uint8
 
 const (
-	roleKeyword role = iota // searched in words and error texts
-	roleError               // searched in error texts only
-	roleVeto                // searched in both; a match prevents the lesson from firing
+	roleKeyword role = iota // a match in the user's words or in an error text triggers the lesson
+	roleError               // a match in an error text triggers the lesson
+	roleVeto                // a match in any text prevents the lesson from matching
 )
 
-// NewBook compiles lessons. Expired, superseded and inactive lessons are kept and never match. Of
-// two lessons with one slug, the first by path is kept. The book owns the lessons.
+// NewBook returns a compiled book of the lessons. The book also holds expired, superseded and inactive lessons, which
+// never match. Of two lessons with the same slug, the book holds the first by path. The caller must not change the
+// lessons afterwards.
 func NewBook(lessons []*Lesson) *Book {
 	b := newBook(lessons)
 	b.compile()
 	return b
 }
 
-// With returns an uncompiled book with other lessons, for checks only.
+// With returns an uncompiled book of the given lessons, with the archived slugs of b. An uncompiled book is for checks
+// and cannot match.
 func (b *Book) With(lessons []*Lesson) *Book {
 	next := newBook(lessons)
 	next.archived = b.archived
 	return next
 }
 
-// And returns an uncompiled book with one more lesson, for checks only. The new book reuses the index of
-// triggers of b, because the index is the expensive part of a check.
+// And returns an uncompiled book with the lessons of b and l. The new book reuses the index of triggers of b, which is
+// the expensive part of a check.
 func (b *Book) And(l *Lesson) *Book {
 	next := b.With(append(b.Lessons(), l))
 	next.overlaps = sync.OnceValue(func() overlaps { return b.overlaps().with(l) })
@@ -106,7 +109,7 @@ func newBook(lessons []*Lesson) *Book {
 // compile indexes the active lessons by phrase, tag and kind.
 func (b *Book) compile() {
 	_, _ = detect.KnownKinds(), request.Known() // compile the tables of kinds before the first request needs the tables
-	numbers := map[string]int{}                 // indices of the phrases by key
+	numbers := map[string]int{}                 // by key of a phrase, its index in b.phrases
 	for _, l := range b.lessons {
 		if !l.State.Fires() {
 			continue
@@ -140,11 +143,12 @@ func (b *Book) compile() {
 	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]matchState, lessons), foundIn: make([]int32, len(b.phrases))} }}
 }
 
-// Prepare builds the automaton of the phrases, so that the first match does not wait. The books of a bank's writer
-// match nothing, and have no automaton.
+// Prepare builds the automaton of the phrases, so that the first match does not wait for it. NewBook does not build it,
+// because the books that the writers of a bank make never match a text.
 func (b *Book) Prepare() { b.machine() }
 
-// addPhrases adds phrases with their owner.
+// addPhrases adds the phrases of a lesson in one role. numbers maps the key of a known phrase to its index in
+// b.phrases.
 func (b *Book) addPhrases(numbers map[string]int, form Form, phrases []string, o owner) {
 	for _, s := range phrases {
 		p := readPhrase(s, form)
@@ -186,10 +190,11 @@ func (b *Book) Text(l *Lesson) *Text {
 	return t.(*Text)
 }
 
-// Hash identifies the book: equal lessons in equal states have equal hashes.
+// Hash returns a digest of the lessons, their states, expiry dates and supersessions.
 func (b *Book) Hash() string { return b.hash() }
 
-// StateAt returns the state of a lesson at now: its own, Superseded, or Expired.
+// StateAt returns the state of a lesson at now. The state of an active lesson may be Expired or Superseded instead of
+// the state in its file.
 func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	l, ok := b.bySlug[slug]
 	switch {

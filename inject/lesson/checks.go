@@ -12,16 +12,16 @@ import (
 	"precept/inject/request"
 )
 
-// Severity of a finding.
+// Severity is the severity of a finding.
 type Severity string
 
-// The severities: an error refuses a write, a warning does not.
+// The severities. The bank refuses to write a lesson with an error.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
 )
 
-// Finding is the result of a check. The code is a code of AIP-11, or one of the codes below.
+// Finding is a defect that a check found in a lesson. Code is an error code of AIP-11, or one of the codes below.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -40,8 +40,8 @@ func (f Finding) String() string {
 	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
 }
 
-// Codes of checks outside of AIP-11. The findings are warnings, except an unknown kind in a program's lesson,
-// which is an error.
+// Codes of findings that AIP-11 does not define. The findings are warnings, except that an unknown kind is an error in
+// a lesson that a program wrote.
 const (
 	codeContradiction Code = "contradiction"
 	codeDead          Code = "dead_keyword"
@@ -60,21 +60,21 @@ const (
 // An unresolvable reference or a broad trigger is a warning in a lesson that a person wrote, which has no
 // Approval.Source, and an error in a lesson that a program wrote.
 type Checks struct {
-	Now      time.Time                           // for expiry; zero means not checked
-	Resolve  func(Evidence) bool                 // reports whether a reference resolves; nil means not checked
-	Secrets  func(text string) []string          // names of the secrets and personal data in a text; nil means not checked
-	Backtest func(*Lesson) (fired, sessions int) // counts the captured sessions, and those in which the lesson would fire; nil means not checked
+	Now      time.Time                           // time for the check of the expiry date; the zero time skips the check
+	Resolve  func(Evidence) bool                 // reports whether a reference leads to a known object; nil skips the check
+	Secrets  func(text string) []string          // returns the kinds of secrets and personal data in a text; nil skips the check
+	Backtest func(*Lesson) (fired, sessions int) // returns in how many of the captured sessions the lesson would match; nil skips the check
 }
 
-// Limits of the findings about captured sessions.
+// Limits for findings about the number of captured sessions in which a lesson would match.
 const (
 	broadShare    = 0.6 // a trigger that matches more than this share of the sessions is broad
 	broadSessions = 20  // number of sessions below which no trigger is broad
-	deadSessions  = 100 // number of sessions without a match from which on a trigger is dead
+	deadSessions  = 100 // a trigger without a match in this number of sessions is dead
 )
 
-// Book checks every lesson of a book, alone and against the others. The findings are sorted by
-// slug.
+// Book checks every lesson of a book, alone and against the other lessons. The findings are in the order of the
+// lessons' slugs.
 func (c Checks) Book(b *Book) []Finding {
 	var out []Finding
 	idx := b.overlaps()
@@ -89,7 +89,7 @@ func (c Checks) Book(b *Book) []Finding {
 	return out
 }
 
-// Lesson checks a lesson that will be added to a book, or will replace the lesson with the same path.
+// Lesson checks a lesson that is to be added to the book b, or to replace the lesson with the same path.
 func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
@@ -102,12 +102,12 @@ func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// Notes checks the evidence of a lesson, which only people read.
+// Notes checks the notes in the evidence of a lesson for injections and secrets.
 func (c Checks) Notes(l *Lesson) []Finding {
 	return slices.DeleteFunc(append(Suspicious(l), c.secrets(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
-// Refusal returns the errors among findings in the form of Parse; nil without errors.
+// Refusal returns the findings that are errors as Faults, or nil if there are none.
 func Refusal(findings []Finding) Faults {
 	var out Faults
 	for _, f := range findings {
@@ -124,8 +124,7 @@ func finding(l *Lesson, s Severity, code Code, field, format string, args ...any
 	}
 }
 
-// severityFor returns the severity of a finding that is a warning in a person's lesson, and an error in a
-// program's lesson.
+// severityFor returns Warning for a lesson that a person wrote, and Error for one that a program wrote.
 func severityFor(l *Lesson) Severity {
 	if l.Approval.Source == "" {
 		return Warning
@@ -133,7 +132,7 @@ func severityFor(l *Lesson) Severity {
 	return Error
 }
 
-// checkAlone returns the findings about a lesson without a comparison to other lessons.
+// checkAlone returns the findings about a lesson, except contradictions to other lessons.
 func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
 	out := append(unreadKeys(l), broad(l)...)
 	out = append(out, unknownKinds(l)...)
@@ -151,7 +150,7 @@ func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
 	return append(out, fileFindings(l)...)
 }
 
-// broad finds empty triggers, stop words and short phrases.
+// broad returns findings for an empty trigger, for stop words, and for phrases that are too short.
 func broad(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{finding(l, severityFor(l), CodeOverbroad, "trigger",
@@ -172,7 +171,7 @@ func broad(l *Lesson) []Finding {
 	return out
 }
 
-// unknownKinds finds kinds of errors and requests that precept does not know.
+// unknownKinds returns findings for the kinds of errors and requests that precept does not know.
 func unknownKinds(l *Lesson) []Finding {
 	var out []Finding
 	for i, kind := range l.Trigger.ErrorKinds {
@@ -190,13 +189,13 @@ func unknownKinds(l *Lesson) []Finding {
 	return out
 }
 
-// isSyllable reports whether a character is at least a syllable, so that two of them are a word.
+// isSyllable reports whether a character stands for a syllable or a word, so that two of them can be a phrase.
 func isSyllable(r rune) bool { return kindOf(r) == loneKind || scriptOf(r) == hangul }
 
-// fieldPhrase is a phrase with its field.
+// fieldPhrase is a phrase with the path of its field in the frontmatter.
 type fieldPhrase struct{ field, text string }
 
-// phrases lists the triggers of a lesson without the tags.
+// phrases returns the keywords and the error patterns of a trigger.
 func phrases(t *Trigger) []fieldPhrase {
 	const prefix = "trigger.metadata.precept."
 	var out []fieldPhrase
@@ -209,8 +208,7 @@ func phrases(t *Trigger) []fieldPhrase {
 	return out
 }
 
-// backtest returns a finding if the lesson would have fired in none, or in too many, of the stored
-// sessions.
+// backtest returns a finding if the lesson would match in none, or in too many, of the captured sessions.
 func (c Checks) backtest(l *Lesson) []Finding {
 	if c.Backtest == nil {
 		return nil
@@ -290,7 +288,7 @@ func fileFindings(l *Lesson) []Finding {
 	return out
 }
 
-// ordersStep reports whether a text begins with an order to take a step: "Look at the head of the file".
+// ordersStep reports whether a text begins with an instruction, such as "Look at the head of the file".
 func ordersStep(text string) bool {
 	first, _, _ := strings.Cut(strings.TrimLeft(Plain(text), "-*•> \t\n0123456789."), ".")
 	_, forbids := stanceOf(first)
@@ -301,7 +299,7 @@ func ordersStep(text string) bool {
 	), strings.Trim(firstWord(first), ",;:"))
 }
 
-// namesApproach reports whether a title names an approach to avoid: "Avoid retrying", "Never retry",
+// namesApproach reports whether a title names an approach to avoid, such as "Avoid retrying", "Never retry" or
 // "Retrying a 403".
 func namesApproach(title string) bool {
 	_, forbids := stanceOf(title)

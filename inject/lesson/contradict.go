@@ -7,14 +7,14 @@ import (
 	"strings"
 )
 
-// overlaps holds, for each trigger, the claims of the lessons with the trigger.
+// overlaps maps each trigger to the lessons with this trigger, and finds the lessons that share one.
 type overlaps map[string][]*claim
 
-// claim is a lesson with the order in its title.
+// claim is a lesson with the action that its title recommends or forbids.
 type claim struct {
 	lesson  *Lesson
-	words   []string // words of the order; see stanceOf
-	forbids bool     // the title forbids the act
+	words   []string // words of the action; see stanceOf
+	forbids bool     // the title forbids the action
 }
 
 func newClaim(l *Lesson) *claim {
@@ -33,7 +33,7 @@ func newOverlaps(lessons []*Lesson) overlaps {
 	return o
 }
 
-// with returns the overlaps with one more lesson.
+// with returns a copy of o that also contains l.
 func (o overlaps) with(l *Lesson) overlaps {
 	next, c := maps.Clone(o), newClaim(l)
 	for _, key := range triggerKeys(l) {
@@ -42,7 +42,7 @@ func (o overlaps) with(l *Lesson) overlaps {
 	return next
 }
 
-// triggerKeys lists the triggers of a lesson in comparable form, without duplicates.
+// triggerKeys returns the triggers of a lesson in folded form, sorted and without duplicates.
 func triggerKeys(l *Lesson) []string {
 	var keys []string
 	for _, tag := range l.Trigger.Tags {
@@ -61,7 +61,7 @@ func triggerKeys(l *Lesson) []string {
 	return slices.Compact(keys)
 }
 
-// opposed returns the lessons that share a trigger with l and contradict l, by slug.
+// opposed returns the lessons that share a trigger with l and contradict l, in the order of their slugs.
 func (o overlaps) opposed(l *Lesson) []*Lesson {
 	var out []*Lesson
 	own := newClaim(l)
@@ -76,9 +76,9 @@ func (o overlaps) opposed(l *Lesson) []*Lesson {
 	return out
 }
 
-// opposes reports whether two lessons contradict each other: the lessons claim opposite outcomes or order opposite
-// acts, both are active or may become active, and one agent may see both. A lesson and its successor do not
-// contradict each other.
+// opposes reports whether two lessons contradict each other. They contradict if they claim opposite outcomes, or if
+// one recommends an action that the other forbids. Both must be active or waiting for a decision, and one agent must
+// be able to see both. A lesson never contradicts a lesson that it supersedes.
 func (c *claim) opposes(other *claim) bool {
 	a, b := c.lesson, other.lesson
 	return (opposedOutcomes(a, b) || c.forbidsWhatOrders(other)) && a.State.open() && b.State.open() &&
@@ -94,8 +94,8 @@ func opposedOutcomes(a, b *Lesson) bool {
 	return a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success"
 }
 
-// forbidsWhatOrders reports whether one title orders an act that the other title forbids: "Always wait for
-// the page", "Never wait". The acts are equal if three quarters of the words of the shorter title are in
+// forbidsWhatOrders reports whether one title recommends an action that the other title forbids, as in "Always wait for
+// the page" and "Never wait". The actions are the same if three quarters of the words of the shorter title are in
 // the longer title.
 func (c *claim) forbidsWhatOrders(other *claim) bool {
 	if c.forbids == other.forbids {
@@ -110,9 +110,9 @@ func (c *claim) forbidsWhatOrders(other *claim) bool {
 	return shared > 0 && 4*shared >= 3*min(len(c.words), len(other.words))
 }
 
-// stanceOf returns the words of the order in a title. Endings, stop words and words such as "always" and "never" are
-// left out. forbids reports whether the order forbids the act. Two negations among the first words, as in "Never
-// skip", cancel each other.
+// stanceOf returns the stems of the words that name the action in a title, without stop words and words such as
+// "always" and "never". forbids reports whether the title forbids the action. Two negations among the first words, as
+// in "Never skip", cancel each other.
 func stanceOf(title string) (words []string, forbids bool) {
 	folded := string(appendText(nil, clipBytes(title, maxRaw)))
 	for sign := range strings.FieldsSeq(unspacedNegations) {
@@ -120,7 +120,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 			folded, forbids = rest, true
 		}
 	}
-	head := 0 // number of words before the act
+	head := 0 // number of words of a condition before the action
 	if before, _, ok := strings.Cut(folded, ","); ok && slices.Contains(strings.Fields(conditions), firstWord(folded)) {
 		head = len(strings.Fields(before))
 	}
@@ -138,7 +138,7 @@ func stanceOf(title string) (words []string, forbids bool) {
 	return slices.Compact(words), forbids
 }
 
-// Words that decide whether an order forbids the act, in folded form.
+// Words that decide whether a title forbids an action, in folded form.
 const (
 	negations = "never not don't dont doesn't mustn't shouldn't cannot can't avoid stop skip refuse forbid forget " +
 		"nie niemals nicht kein keine vermeide vermeiden jamais pas evite éviter évite nunca no evita evitar evite não mai non evitare " +
@@ -153,7 +153,7 @@ func firstWord(s string) string {
 	return first
 }
 
-// spaced puts blanks around the letters of scripts without spaces.
+// spaced puts blanks around the characters of scripts without spaces, so that each becomes a word.
 func spaced(s string) string {
 	var b strings.Builder
 	for _, r := range s {
@@ -181,8 +181,8 @@ func stem(w string) string {
 	return w
 }
 
-// sameAudience reports whether the targets of two lessons may match one agent. In doubt the result
-// is true, because different globs may overlap.
+// sameAudience reports whether the scopes and the targets of two lessons may admit the same agent. It returns true in
+// doubt, because different globs may overlap.
 func sameAudience(a, b *Lesson) bool {
 	differ := func(x, y string) bool { return x != "" && y != "" && x != y }
 	if differ(a.Scope.Tenant, b.Scope.Tenant) || differ(a.Scope.Agent, b.Scope.Agent) {

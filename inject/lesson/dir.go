@@ -16,13 +16,13 @@ import (
 	"strings"
 )
 
-// Limits of a bank directory. A deeper or larger directory is a mistake, such as a link to a home directory.
+// Limits of a bank directory. A directory beyond a limit is a mistake, such as a link to a home directory.
 const (
-	maxDirDepth = 6
-	maxFiles    = 50_000
+	maxDirDepth = 6      // levels of subfolders
+	maxFiles    = 50_000 // lesson files
 )
 
-// companions is the folder of companion files, which give people the background of lessons.
+// companions is the folder of companion files, which explain the background of lessons to people and are not lessons.
 const companions = "knowledge/lessons"
 
 var (
@@ -30,16 +30,16 @@ var (
 	errTooDeep = fmt.Errorf("is more than %d folders deep; move the lessons of the folder up", maxDirDepth)
 )
 
-// Load reads a directory of lessons: each *.md file, with subfolders as categories, except names
-// with a leading dot or underscore. Each unusable file gives a Problem; the error reports an unusable
+// Load reads a directory of lessons. Each *.md file is a lesson, and its subfolder is its category. Names with a
+// leading dot or underscore are ignored. Load returns a Problem for each unusable file, and an error for an unusable
 // directory. A missing directory gives an empty book.
 func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
 	return NewWatcher(dir, nil, secrets...).Load()
 }
 
-// ReadDir reads the texts of a bank directory without parsing the texts. A name is a relative path with
-// slashes. Each unreadable or oversized file gives a Problem. A missing directory has no texts. version
-// changes whenever the files change.
+// ReadDir reads the lesson files of a bank directory without parsing them. The keys of texts are relative paths with
+// slashes. ReadDir returns a Problem for each unreadable or oversized file. A missing directory has no texts. version
+// is a digest that changes whenever the files change.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
 	texts = map[string][]byte{}
 	l, err := list(dir, func(l *listing, name string, info fs.FileInfo) {
@@ -56,7 +56,7 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 	return texts, l.version(), l.problems, nil
 }
 
-// DirVersion returns the version of ReadDir without reading the files.
+// DirVersion returns the version that ReadDir would return, without reading the files.
 func DirVersion(dir string) (string, error) {
 	l, err := list(dir, func(*listing, string, fs.FileInfo) {})
 	if err != nil {
@@ -65,8 +65,8 @@ func DirVersion(dir string) (string, error) {
 	return l.version(), nil
 }
 
-// readFile reads a regular file of at most MaxFile bytes. readFile checks size and kind first: a
-// file of 100 MB is not read, and opening a named pipe would block for ever.
+// readFile reads a regular file of at most MaxFile bytes. readFile checks info before it opens the file, because
+// opening a named pipe would block for ever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file; replace the entry with a regular file, or rename the entry to start with _")
@@ -91,18 +91,17 @@ type listing struct {
 	dir      string
 	visit    func(l *listing, name string, info fs.FileInfo) // called for each lesson; names are relative to dir, with slashes
 	files    int
-	digest   hash.Hash // of the names, sizes, times and modes of the files, which change with the texts
+	digest   hash.Hash // digest of the names, sizes, times and modes of the files
 	row      []byte    // name, size, times and mode of one file, for the digest
 	problems []Problem // unreadable folders and links
 	folders  []string  // paths of the walked folders
-	roots    []root    // the directory and the symbolic links in it
+	roots    []root    // the directory and the symbolic links inside of it
 }
 
-// list visits the lesson files of a directory. list allocates little, because a watcher calls list at every
-// poll.
+// list calls visit for each lesson file of a directory. A missing directory has no files.
 func list(dir string, visit func(*listing, string, fs.FileInfo)) (*listing, error) {
 	l := &listing{dir: dir, visit: visit, digest: sha256.New()}
-	info, _ := os.Stat(dir) // walk returns the error
+	info, _ := os.Stat(dir) // walk reports an error
 	l.roots = []root{{dir, info}}
 	if err := l.walk("", nil); err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("read the lessons: %w", err)
@@ -114,7 +113,7 @@ func (l *listing) path(name string) string {
 	return filepath.Join(l.dir, filepath.FromSlash(name))
 }
 
-// problem returns the problem of an unreadable file or folder.
+// problem returns a Problem for an unreadable file or folder.
 func (l *listing) problem(name string, code Code, err error) Problem {
 	return Problem{Path: l.path(name), Faults: Faults{{Code: code, Message: err.Error()}}, unread: name}
 }
@@ -126,8 +125,8 @@ func (l *listing) addUnreadable(name string, err error) {
 	hashString(l.digest, p.Error())
 }
 
-// file adds a lesson to the listing. The digest includes the change time, because cp -p and some network mounts
-// preserve an old modification time.
+// file adds a lesson file to the digest and visits the file. The digest includes the inode's change time, because cp -p
+// and some network mounts preserve an old modification time.
 func (l *listing) file(name string, info fs.FileInfo) {
 	l.files++
 	l.row = strconv.AppendQuote(l.row[:0], name)
@@ -141,9 +140,9 @@ func (l *listing) file(name string, info fs.FileInfo) {
 // version returns a hash over the names, sizes, times and modes of the files.
 func (l *listing) version() string { return hex.EncodeToString(l.digest.Sum(nil)) }
 
-// walk lists the lessons of a folder and its subfolders, following links as a Kubernetes volume
-// requires. above holds the parent folders: a link to one of them is skipped. The error reports that the
-// folder itself cannot be listed.
+// walk lists the lessons of a folder and its subfolders. It follows links, because the files of a Kubernetes volume are
+// links. above holds the parent folders, so that walk skips a link to one of them. The error reports that the folder
+// itself cannot be listed.
 func (l *listing) walk(folder string, above []fs.FileInfo) error {
 	items, err := os.ReadDir(l.path(folder))
 	if err != nil {
@@ -183,7 +182,7 @@ func (l *listing) walk(folder string, above []fs.FileInfo) error {
 	return nil
 }
 
-// walkInto lists the lessons of a subfolder.
+// walkInto lists the lessons of a subfolder. It records a subfolder that cannot be listed or is too deep as a problem.
 func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 	switch {
 	case slices.ContainsFunc(above, func(up fs.FileInfo) bool { return os.SameFile(up, info) }):
@@ -196,11 +195,11 @@ func (l *listing) walkInto(name string, info fs.FileInfo, above []fs.FileInfo) {
 	}
 }
 
-// isSkipped reports whether a name is outside of the bank: precept's own files start with an
-// underscore, files of editors and git with a dot.
+// isSkipped reports whether a file or folder with this name is ignored. The names of precept's own files start with an
+// underscore, and those of editors and git with a dot.
 func isSkipped(name string) bool { return strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") }
 
-// isLessonName reports whether a file is intended as a lesson. A README is not.
+// isLessonName reports whether a file is a lesson by its name. README.md is not.
 func isLessonName(name string) bool {
 	return strings.EqualFold(path.Ext(name), ".md") && !strings.EqualFold(path.Base(name), "README.md")
 }

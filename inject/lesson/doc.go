@@ -13,11 +13,11 @@
 // the text for a model, with sanitize.go and roles.go. checks.go checks a lesson, with injection.go,
 // orders.go and keywords.go.
 //
-// The contract: a Lesson in a Book is never changed, and a Book is never changed: a reload replaces
-// the whole book. Parsing keeps the file byte for byte (Lesson.Raw). Format returns these bytes
-// until a field is edited, and then changes only the lines of the field.
+// The contract: a Book and its lessons never change. A reload replaces the whole book. Parsing keeps the bytes of
+// the file in Lesson.Raw. Format returns these bytes until a field is edited, and then changes only the lines of
+// the field.
 //
-// The hazard: a model reads lessons, and anyone may have written a lesson. Title, Advice and Body are raw;
-// only Headline and Lines may enter a request. The counts of success in a file are claims of the author and
-// are ignored. The measured counts are in the store.
+// The hazard: lessons reach a model, and their author may be hostile. Title, Advice and Body are raw text from the
+// file; only the results of Headline and Lines may enter a request. The counts of success in a file are claims of
+// the author and are ignored. The measured counts are in the store.
 package lesson

@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// apply sets or removes one field in the head of a file and changes no other line. The head is the text before the
-// body, with both --- lines. Each edit parses the YAML again, because the previous edit may have moved lines.
+// apply sets one field in the head of a file, or removes the field if f.val is nil, and changes no other line. The head
+// is the text before the body, including both --- lines. Each call parses the YAML again, because the previous edit may
+// have moved lines.
 func apply(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -42,11 +43,11 @@ func apply(head string, f field) (string, error) {
 	return head[:at] + strings.Join(ed.lines, eol) + eol + head[at+len(front):], nil
 }
 
-// editor edits the lines of a frontmatter; line numbers count from 1, as in a node.
+// editor edits the lines of a frontmatter. Line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
-// consistent reports whether every key of the block mappings has a line of its own, and the YAML parser gives the
-// number of this line.
+// consistent reports whether the frontmatter can be edited line by line: each key of the block mappings is on a line of
+// its own, and the line number from the YAML parser is right.
 func (ed *editor) consistent(m *node) bool {
 	if m.kind != kindMap || m.flow {
 		return true
@@ -69,8 +70,8 @@ func (ed *editor) consistent(m *node) bool {
 	return true
 }
 
-// end returns the number of the line after pair i of m. Blank lines and comments before the next key do not belong to
-// pair i. stop is the line after m.
+// end returns the number of the first line after pair i of m. Blank lines and comments before the next key do not
+// belong to pair i. stop is the number of the first line after m.
 func (ed *editor) end(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
@@ -97,7 +98,7 @@ func (ed *editor) replace(start, end int, with []string) {
 	ed.lines = slices.Replace(ed.lines, start-1, end-1, with...)
 }
 
-// set assigns a value to the field at path below the block mapping m; stop is the line after m.
+// set assigns a value to the field at path below the block mapping m. stop is the number of the first line after m.
 func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
@@ -132,7 +133,8 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// grows reports whether old is a block list and v is the same list with items appended.
+// grows reports whether old is a block list below its key, and v is the same list with items appended. line is the line
+// of the key.
 func (ed *editor) grows(old, v *node, line int) bool {
 	if old.kind != kindList || v.kind != kindList || old.flow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
@@ -163,7 +165,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 	}
 }
 
-// isOnlyPath reports whether m has no other field than the field at path.
+// isOnlyPath reports whether the field at path is the only field of m.
 func isOnlyPath(m *node, path []string) bool {
 	if m.kind != kindMap || len(m.keys) != 1 || m.keys[0].key != path[0] {
 		return false
@@ -171,6 +173,7 @@ func isOnlyPath(m *node, path []string) bool {
 	return len(path) == 1 || isOnlyPath(&m.keys[0].val, path[1:])
 }
 
+// prune removes the field at path below m, and every mapping that would become empty.
 func prune(m *node, path []string) {
 	i := indexKey(m, path[0])
 	switch {
@@ -199,12 +202,13 @@ func graft(m *node, path []string, v node) {
 	graft(&m.keys[i].val, path[1:], v)
 }
 
-// isBlock reports whether a value is a mapping below its key, with one line per key.
+// isBlock reports whether a value is a block mapping that begins on a line below its key.
 func isBlock(v *node, keyLine int) bool {
 	return v.kind == kindMap && !v.flow && len(v.keys) > 0 && v.keys[0].line > keyLine
 }
 
-// trailingComment returns the comment after a plain value.
+// trailingComment returns the comment at the end of a line, with the blanks before it. It returns "" for a line with a
+// quoted value or a block scalar, in which # may be part of the value.
 func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""

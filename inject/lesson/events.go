@@ -16,19 +16,18 @@ import (
 // change. The walk finds changes that the kernel missed.
 const maxIdlePolls = 30
 
-// errNoEvents is the reason for polling if the kernel does not report the changes of a file system, for
-// example of a network mount, to which other machines write.
+// errNoEvents means that the kernel does not report all changes of a file system, such as a network mount to which
+// other machines write. The watcher then walks the directory at each poll.
 var errNoEvents = errors.New("the file system does not report changes")
 
-// events receives the kernel's reports of changes, and decides when the watcher has to walk its
-// directory. Walking a directory of 10,000 lessons each second takes 5 % of a core; waiting for the
-// kernel's events takes nothing.
+// events receives the kernel's reports of changes, and decides at which polls the watcher walks its directory. Walking
+// a directory of 10,000 lessons each second takes 5 % of a core, and waiting for the kernel's reports takes nothing.
 //
-// With the zero value, the directory is walked at each poll.
+// The zero value has no kernel events, and every poll walks the directory.
 type events struct {
 	kernel    *fsnotify.Watcher // nil means no events
-	folders   map[string]bool   // watched by kernel
-	roots     []root            // compared at each poll
+	folders   map[string]bool   // folders that the kernel watches
+	roots     []root            // paths whose changes the kernel does not report; compared at each poll
 	dirty     bool              // a walk is due: the kernel reported a change, or may have missed a change before the watch began
 	idlePolls int               // polls since the last walk
 }
@@ -40,7 +39,7 @@ type root struct {
 	info fs.FileInfo // of the directory, or of the target of the link; nil if missing
 }
 
-// open starts the kernel's events. The error is the reason for polling.
+// open starts to receive the kernel's events. The error is the reason why every poll has to walk the directory.
 func (e *events) open() error {
 	kernel, err := fsnotify.NewWatcher()
 	if err != nil {
@@ -50,7 +49,7 @@ func (e *events) open() error {
 	return nil
 }
 
-// close ends the kernel's events; from then on the directory is walked at each poll.
+// close stops receiving the kernel's events. Every later poll walks the directory.
 func (e *events) close() {
 	if e.kernel != nil {
 		_ = e.kernel.Close() // nothing can be done about an error
@@ -58,7 +57,7 @@ func (e *events) close() {
 	*e = events{}
 }
 
-// channels returns the channels of the kernel's events, nil without events.
+// channels returns the channels of the kernel's events and errors. They are nil if there are no kernel events.
 func (e *events) channels() (chan fsnotify.Event, chan error) {
 	if e.kernel == nil {
 		return nil, nil
@@ -66,8 +65,8 @@ func (e *events) channels() (chan fsnotify.Event, chan error) {
 	return e.kernel.Events, e.kernel.Errors
 }
 
-// record makes a walk due, unless the event concerns a file that the walk skips. The watch of a removed or renamed
-// folder ends, because the name may belong to another folder at the next walk.
+// record makes the next poll walk the directory, unless the event concerns a file that a walk skips. It stops watching
+// a removed or renamed folder, because the next walk may find another folder with the same name.
 func (e *events) record(event fsnotify.Event) {
 	if event.Has(fsnotify.Remove|fsnotify.Rename) && e.folders[event.Name] {
 		e.unwatch(event.Name)
@@ -78,7 +77,7 @@ func (e *events) record(event fsnotify.Event) {
 	}
 }
 
-// isWalkDue reports whether the directory is to be walked at this poll.
+// isWalkDue counts a poll, and reports whether the watcher must walk the directory at this poll.
 func (e *events) isWalkDue() bool {
 	if e.kernel == nil {
 		return true
@@ -97,7 +96,8 @@ func (e *events) isWalkDue() bool {
 	return true
 }
 
-// follow watches the folders that a walk found, and no others. The error is the reason why polling is necessary.
+// follow makes the kernel watch the folders that a walk found, and no others. The error is the reason why every poll
+// has to walk the directory.
 func (e *events) follow(l *listing) error {
 	if e.kernel == nil {
 		return nil
@@ -141,8 +141,7 @@ func (e *events) unwatch(folder string) {
 	delete(e.folders, folder)
 }
 
-// changed reports whether the path leads to another file or folder than at the last walk, or to a file with new
-// content.
+// changed reports whether the path leads to another file or folder than at the last walk, or to a changed file.
 func (r root) changed() bool {
 	now, err := os.Stat(r.path)
 	if exists, existed := err == nil, r.info != nil; !exists || !existed {
@@ -154,7 +153,7 @@ func (r root) changed() bool {
 	return !now.IsDir() && (now.Size() != r.info.Size() || !now.ModTime().Equal(r.info.ModTime()) || changeTime(now) != changeTime(r.info))
 }
 
-// explainWatchError adds the setting that allows more watches to an error of the kernel's limits.
+// explainWatchError adds a remedy to an error that means that a limit of the kernel is reached.
 func explainWatchError(err error) error {
 	switch {
 	case errors.Is(err, syscall.ENOSPC):

@@ -12,12 +12,13 @@ import (
 
 // Cause is one matching trigger of a lesson.
 type Cause struct {
-	Kind  string `json:"kind"`  // keyword, tag, error_pattern, error_kind, request_kind, tool
-	Text  string `json:"text"`  // as written in the lesson
-	Where string `json:"where"` // place of the match: words, tool error, request
+	Kind  string `json:"kind"`  // "keyword", "tag", "error_pattern", "error_kind", "request_kind" or "tool"
+	Text  string `json:"text"`  // the trigger as written in the lesson
+	Where string `json:"where"` // where the trigger matched: "words", "tool error" or "request"
 }
 
-// CauseText returns causes in words: keyword "push it" in the words, error kind "port-in-use" in the tool error.
+// CauseText formats causes for people, as in `keyword "push it" in the words, error kind "port-in-use" in the tool
+// error`.
 func CauseText(by []Cause) string {
 	all := make([]string, 0, len(by))
 	for _, c := range by {
@@ -26,7 +27,7 @@ func CauseText(by []Cause) string {
 	return strings.Join(all, ", ")
 }
 
-// Explanation explains why a lesson with a matching trigger matches a query, or does not.
+// Explanation gives the reasons why a lesson with a matching trigger matches a query, or does not match it.
 type Explanation struct {
 	Lesson *Lesson
 	Fires  bool
@@ -34,8 +35,8 @@ type Explanation struct {
 	Not    []string // reasons against a match
 }
 
-// Explain returns an explanation for every lesson with a trigger in the query, by slug. The result
-// agrees with Match.
+// Explain returns an explanation for every lesson that matches the query or has a trigger in it, in the order of the
+// slugs. Fires is true for exactly the lessons that Match returns.
 func (b *Book) Explain(q *Query) []Explanation {
 	fires := map[*Lesson]bool{}
 	for _, h := range b.Match(q) {
@@ -57,8 +58,8 @@ func (b *Book) Explain(q *Query) []Explanation {
 	return out
 }
 
-// causes adds the triggers that occur in the query. It reports whether a trigger occurs; an error pattern that
-// occurs only in the user's words counts.
+// causes adds the triggers that occur in the query to e.By, and reports whether one occurs. An error pattern that
+// occurs only in the user's words counts, but is a reason against the match.
 func (e *Explanation) causes(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, wordsToo bool) {
@@ -102,7 +103,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	return true
 }
 
-// kinds adds the error kinds of the lesson that occur in the query.
+// kinds adds the error kinds of the lesson that occur in the query to e.By or, for errors of other tools, to e.Not.
 func (e *Explanation) kinds(q *Query) {
 	c := compiled{lesson: e.Lesson}
 	for _, kind := range e.Lesson.Trigger.ErrorKinds {
@@ -124,14 +125,14 @@ func (e *Explanation) kinds(q *Query) {
 	}
 }
 
-// foldedQuery is a query with its texts in the form for comparison.
+// foldedQuery is a query with its texts in folded form (see appendFolded).
 type foldedQuery struct {
 	query         *Query
 	words, errors [][]byte
 	requests      []request.Found
 }
 
-// folded returns the query with its texts in the form for comparison.
+// folded returns the query with its texts in folded form.
 func (q *Query) folded() *foldedQuery {
 	out := &foldedQuery{query: q}
 	for _, text := range q.Words {
@@ -190,7 +191,7 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	return out
 }
 
-// targetsText formats a list of targets for people.
+// targetsText formats targets for people.
 func targetsText(targets []Target) string {
 	var all []string
 	for _, t := range targets {
@@ -205,7 +206,7 @@ func targetsText(targets []Target) string {
 	return strings.Join(all, ", or ")
 }
 
-// Fired returns the triggers of the lesson that occur in the query, as written in the file.
+// Fired returns the triggers of the lesson, except tools, that occur in the query. They are spelled as in the file.
 func (l *Lesson) Fired(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}

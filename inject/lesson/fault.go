@@ -20,11 +20,11 @@ const (
 	CodeInternal   Code = "internal"
 )
 
-// Fault is one error in a lesson, with the remedy.
+// Fault is one validation error of a lesson file. Its message names the remedy.
 type Fault struct {
 	Code    Code   `json:"code"`
-	Field   string `json:"field,omitempty"` // path in the frontmatter, "trigger.tags[2]"; "" for the file as a whole
-	Line    int    `json:"line,omitempty"`  // line in the file, from 1; 0 without a line
+	Field   string `json:"field,omitempty"` // path in the frontmatter, such as "trigger.tags[2]"; "" for the file as a whole
+	Line    int    `json:"line,omitempty"`  // line in the file, from 1; 0 if unknown
 	Message string `json:"message"`
 }
 
@@ -41,10 +41,10 @@ func (f Fault) Error() string {
 	return b.String() + ": " + f.Message
 }
 
-// Faults holds the errors of one file, in the order of its fields. Parse returns Faults as its error.
+// Faults holds the validation errors of one file, in the order of its fields. Parse returns Faults as its error.
 type Faults []Fault
 
-// maxFaultsInText is the number of faults that an error lists.
+// maxFaultsInText is the maximum number of faults that an error message lists.
 const maxFaultsInText = 20
 
 // Error lists the faults, a line each.
@@ -60,22 +60,22 @@ func (fs Faults) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// Problem describes a file of a bank that has no effect, or not the full effect.
+// Problem describes a file of a bank that cannot be used, or only in part.
 type Problem struct {
 	Path   string `json:"path"`
 	Slug   string `json:"slug,omitempty"`
 	Faults Faults `json:"faults"`
 	Kept   bool   `json:"kept"` // the previous valid version stays active
 
-	Quarantined bool `json:"quarantined,omitempty"` // the file can be read, and waits for approval
+	Quarantined bool `json:"quarantined,omitempty"` // the lesson is valid, but waits for the approval of a person
 
 	// Place reports that the storage of the lessons cannot be read: Path names a directory or Redis, not a file.
 	Place bool `json:"-"`
 
-	unread string // name of an unreadable file or folder, otherwise empty
+	unread string // name of the unreadable file or folder; empty for other problems
 }
 
-// Lines returns one line for each fault, each with the path of the file.
+// Lines returns one line for each fault. Each line starts with the path of the file.
 func (p Problem) Lines() (lines []string) {
 	for line := range strings.SplitSeq(p.Faults.Error(), "\n") {
 		lines = append(lines, p.Path+": "+line)

@@ -9,9 +9,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// fold returns the representative of a rune's simple case folding orbit (ß and ẞ, σ ς Σ, k and the
-// Kelvin sign). The Turkish dotted and dotless i have no simple folding and become i, so that a
-// word from a Turkish keyboard matches its upper-case form.
+// fold returns one rune for all runes that differ only in case, as in Unicode's simple case folding (σ, ς and Σ). The
+// Turkish dotted and dotless i become i, so that a word from a Turkish keyboard matches its upper-case form. Variants
+// of an Arabic or Persian letter become one letter, and digits of other scripts become ASCII digits.
 func fold(r rune) rune {
 	if r < utf8.RuneSelf {
 		return rune(lowerASCII(byte(r))) //nolint:gosec // an ASCII code
@@ -20,9 +20,9 @@ func fold(r rune) rune {
 		return 'i'
 	}
 	switch r {
-	case 'أ', 'إ', 'آ', 'ٱ': // people leave out the marks of the alif
+	case 'أ', 'إ', 'آ', 'ٱ': // people often leave out the marks of the alif
 		return 'ا'
-	case 'ى', 'ی': // the last form of the Arabic ya, the Persian ya
+	case 'ى', 'ی': // the Arabic ya without dots, and the Persian ya
 		return 'ي'
 	case 'ک': // Persian
 		return 'ك'
@@ -37,8 +37,7 @@ func fold(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// digit returns the ASCII digit of a digit of another script. Unicode numbers the digits of each
-// script in order.
+// digit returns the ASCII digit for a digit of another script. In Unicode, the ten digits of a script are in order.
 func digit(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
@@ -66,9 +65,8 @@ func plainSign(r rune) rune {
 	}
 }
 
-// compatible returns a text in the compatibility form of Unicode (NFKC): full-width letters, ligatures
-// and half-width kana in their usual form, a letter and its accent as one character. An ASCII text is
-// returned as it is.
+// compatible returns a text in Unicode's compatibility form NFKC. Full-width letters, ligatures and half-width kana
+// get their usual form, and a letter with a separate accent becomes one character.
 func compatible(s string) string {
 	if ascii(s) {
 		return s
@@ -93,9 +91,10 @@ func lowerASCII(c byte) byte {
 	return c
 }
 
-// appendFolded appends a rune in the form for comparison. Letters are case folded, and typographic characters
-// become ASCII. White space becomes a single blank, except at the start. Invisible runes are dropped, and so
-// are blanks next to Chinese and Japanese characters, where blanks and line feeds have no meaning.
+// appendFolded appends a rune of a text in folded form. Phrases and texts are compared in folded form only. Letters are
+// case folded, and typographic characters become ASCII. White space becomes a single blank, and is dropped at the start
+// of the text. Invisible runes are dropped, too, and so are blanks next to Chinese and Japanese characters, because
+// these scripts do not separate words by blanks.
 func appendFolded(text []byte, r rune) []byte {
 	const dotAbove = 0x0307
 	last := byte(' ')
@@ -130,19 +129,19 @@ func endsUnspaced(text []byte) bool {
 	return unspaced(r)
 }
 
-// runeKind is the role of a rune in words.
+// runeKind says whether a rune is part of a word.
 type runeKind uint8
 
 const (
-	signKind runeKind = iota // no part of a word
-	wordKind                 // letter, digit, mark or underscore: part of a word
-	loneKind                 // letter of a script without spaces: a word by itself
+	signKind runeKind = iota // outside of words
+	wordKind                 // part of a word: a letter, digit, mark or underscore
+	loneKind                 // a word by itself: a letter of a script without spaces
 )
 
-// firstLone is the start of the scripts without spaces.
+// firstLone is the smallest rune of a script without spaces.
 const firstLone = 0x0E00
 
-// kindOf returns the role of a rune in words.
+// kindOf returns the kind of a rune.
 func kindOf(r rune) runeKind {
 	switch {
 	case r == '_' || unicode.IsDigit(r):
@@ -165,8 +164,8 @@ func around(text []byte, from, to int) (before, after runeKind) {
 	return kindOf(last), kindOf(next)
 }
 
-// boundary reports whether a word may end or start at a position in a folded text. Words of two scripts
-// are separate words even without a space: "docker를".
+// boundary reports whether a word may end or start at position at of a folded text. Adjacent words of two scripts are
+// separate words even without a space, as in "docker를".
 func boundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])
@@ -176,8 +175,8 @@ func boundary(text []byte, at int) bool {
 	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
 }
 
-// invisible reports whether a rune is not drawn. A word with an invisible rune looks like the word without the
-// rune.
+// invisible reports whether a word with this rune looks like the word without it. Vowel signs of Arabic and Hebrew
+// count as invisible, because people usually leave them out.
 func invisible(r rune) bool {
 	switch {
 	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs
