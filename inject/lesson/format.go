@@ -8,11 +8,10 @@ import (
 	"time"
 )
 
-// Format returns the file of a lesson. An unedited lesson gives its original bytes. For an edited lesson,
-// Format changes only the lines of the edited fields, and keeps comments and unknown metadata. A new
-// lesson, without Raw, is written in the learning/v1 form. Body contains the advice; only for a new lesson
-// without a body, Format writes Advice into a body. Format parses the result again, and returns an error
-// if the file format cannot express the lesson.
+// Format returns the file of a lesson. For an unedited lesson, it returns the original bytes. For an edited lesson, it
+// changes only the lines of the edited fields, and keeps comments and unknown metadata. A new lesson, which has no
+// Raw, is written in the learning/v1 form. Advice is part of Body, so Format ignores Advice unless the lesson is new
+// and has no Body. Format parses the result again, and returns an error if the file format cannot express the lesson.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)
@@ -28,8 +27,8 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// The file of a quarantined lesson may hold an active state. A renewed approval must not activate the
-	// lesson, so the state in the file is replaced.
+	// The file of a quarantined lesson may contain an active state, which a new approval would put into effect. Replace
+	// this state by the lesson's own.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = apply(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
@@ -40,7 +39,8 @@ func Format(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(l, out, orig.State.Fires())
 }
 
-// Edit returns an edited copy of a lesson: the copy is changed, written, and parsed again.
+// Edit returns a copy of a lesson that change has edited. The copy is formatted and parsed again, so its derived fields
+// are up to date.
 func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	c := l.Clone()
 	change(c)
@@ -56,7 +56,7 @@ func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	return out, nil
 }
 
-// Clone copies a lesson for editing.
+// Clone returns a deep copy of a lesson, for editing.
 func (l *Lesson) Clone() *Lesson {
 	c := *l
 	t := &c.Trigger
@@ -86,9 +86,9 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return []byte(out), verify(c, out, false)
 }
 
-// verify parses a written file and compares the result with the lesson. wasActive says that the lesson was active
-// before the edit. An edit of an approved text may then deactivate the lesson. If the lesson was inactive, it is
-// an error to activate the lesson without an approval of the text.
+// verify parses a formatted file and returns an error if the result differs from the lesson. An edit may quarantine a
+// lesson that was active, because the approval is for the old text. It is an error to activate an inactive lesson
+// without an approval of its text.
 func verify(l *Lesson, raw string, wasActive bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
@@ -116,13 +116,13 @@ func verify(l *Lesson, raw string, wasActive bool) error {
 	return nil
 }
 
-// field is a path in the frontmatter with its value. The value is nil for a missing key.
+// field is a field of the frontmatter.
 type field struct {
 	path []string
-	val  *node
+	val  *node // nil means the frontmatter does not contain the field
 }
 
-// diff returns the fields of a form that differ between a and b, with the values of b.
+// diff returns the fields that differ between a and b in a file of the form, with the values of b.
 func diff(a, b *Lesson, form Form) []field {
 	from, to := fields(a, form), fields(b, form)
 	var out []field
@@ -134,8 +134,8 @@ func diff(a, b *Lesson, form Form) []field {
 	return out
 }
 
-// fields lists the frontmatter fields of a form, in the order of a new file. The list has the same
-// length for every lesson.
+// fields returns the fields of the frontmatter of a form, in the order of a new file. The list has the same
+// length for every lesson, so that diff can compare two lists by index.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
 	own := []field{
@@ -258,7 +258,7 @@ func optionalMap(kv ...string) node {
 	return n
 }
 
-// equalNode reports whether two YAML values are equal. The order of keys counts.
+// equalNode reports whether two YAML values are equal. Mappings with a different order of keys are not equal.
 func equalNode(a, b *node) bool {
 	if a == nil || b == nil {
 		return a == b

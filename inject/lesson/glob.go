@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// glob reports whether name matches pattern without regard to case. * matches any run of characters, and ? matches one
-// character. There are no other special characters, so every pattern is valid. The work is at most
-// len(pattern) * len(name).
+// glob reports whether name matches pattern without regard to case. In a pattern, * matches any number of characters,
+// and ? matches one character. There are no other special characters, so every pattern is valid. glob takes at most
+// len(pattern) * len(name) steps.
 func glob(pattern, name string) bool {
 	p, n := []rune(strings.ToLower(pattern)), []rune(strings.ToLower(name))
 	i, j, starAt, resume := 0, 0, -1, 0
@@ -37,7 +37,7 @@ func anyGlob(patterns []string, name string) bool {
 	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
 }
 
-// matches reports whether every given field of the target matches.
+// matches reports whether every non-empty field of the target matches the query.
 func (t Target) matches(q *Query) bool {
 	return (t.Operator == "" || glob(t.Operator, q.Agent)) &&
 		(t.Role == "" || glob(t.Role, q.Role)) &&

@@ -46,7 +46,7 @@ func (r *reader) gptme(l *Lesson, n *node) {
 	}
 }
 
-// gptmeFields returns pairs of names: a field of the AIP-11 form, and the name of the field in a gptme file.
+// gptmeFields returns alternately the name of a field in the AIP-11 form and its name in the gptme form.
 func gptmeFields() []string {
 	return []string{
 		"trigger.metadata.precept.keywords", "match.keywords", "trigger.description", "# Context", "trigger", "match",
@@ -54,7 +54,7 @@ func gptmeFields() []string {
 	}
 }
 
-// field returns the name that a field of the AIP-11 form has in a file of the form.
+// field returns the name in the form f of a field of the AIP-11 form.
 func (f Form) field(name string) string {
 	if f != FormGptme {
 		return name
@@ -68,7 +68,7 @@ func (f Form) field(name string) string {
 	return name
 }
 
-// adviceSection returns the heading of the advice in a file of the form.
+// adviceSection returns the heading above the advice in a file of the form.
 func (f Form) adviceSection() string {
 	if f == FormGptme {
 		return "Rule"
@@ -76,7 +76,7 @@ func (f Form) adviceSection() string {
 	return "What to do (or avoid)"
 }
 
-// narrower returns the remedy for a trigger that fires too often.
+// narrower returns the remedy in the message about a trigger that fires too often.
 func (f Form) narrower() string {
 	if f == FormGptme {
 		return "narrow the keywords"
@@ -112,9 +112,9 @@ func unreadKeys(l *Lesson) (out []Finding) {
 	return out
 }
 
-// OfFile converts findings about a lesson to findings about the file that the lesson was made from. The file may
-// have another form with other field names. OfFile also adds a finding for each key of the file that precept does
-// not read. file is the lesson as read from the file.
+// OfFile converts findings about a lesson to findings about the file from which the lesson was converted. The fields
+// of the findings get their names in the form of the file. OfFile also adds a finding for each key of the file that
+// precept does not read. file is the lesson as parsed from the file, before its conversion.
 func OfFile(file *Lesson, findings []Finding) []Finding {
 	out := unreadKeys(file)
 	for _, f := range findings {
@@ -124,15 +124,14 @@ func OfFile(file *Lesson, findings []Finding) []Finding {
 	return out
 }
 
-// KeepsForm reports whether a lesson of the gptme form has a keyword with another meaning in the
-// AIP-11 form: a * between blanks.
+// KeepsForm reports whether a lesson must stay in the gptme form, because a keyword would change its meaning in the
+// AIP-11 form. This is the case for a * between blanks.
 func (l *Lesson) KeepsForm() bool {
 	return l.Form == FormGptme && slices.ContainsFunc(l.Trigger.Keywords, holdsLiteralStar)
 }
 
-// GptmeText returns a lesson as a file in the gptme form without the statistics, the state and the
-// approval. A literal * of the AIP-11 form becomes a regular expression, because each * of a gptme
-// keyword means a word.
+// GptmeText returns a lesson as a file in the gptme form, without the statistics, the state and the approval. A phrase
+// with a literal * is written as a regular expression, because a * in a gptme keyword is a wildcard.
 func GptmeText(l *Lesson) ([]byte, error) {
 	var keywords, patterns []string
 	for _, phrase := range slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags) {
@@ -164,7 +163,7 @@ func GptmeText(l *Lesson) ([]byte, error) {
 	return out, nil
 }
 
-// status reads the member status; the default is Active.
+// status reads the key status. The default is Active.
 func (r *reader) status(n *node) State {
 	v, ok := n.get("status")
 	if !ok {
@@ -182,6 +181,7 @@ func (r *reader) status(n *node) State {
 	return Active
 }
 
+// clip cuts s to at most the given number of runes.
 func clip(s string, runes int) string {
 	if utf8.RuneCountInString(s) <= runes {
 		return s

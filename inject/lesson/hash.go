@@ -9,10 +9,9 @@ import (
 	"strconv"
 )
 
-// Hash computes the content hash, a SHA-256 over the text for the model and the triggers. The text is the slug, the
-// title and the advice. The triggers are tags, targets, keywords, error patterns, kinds, tools, models and scope, with
-// each list sorted. Counts, state and description are not part of the hash. A change of these fields needs no new
-// approval, and the experiment does not begin a new measurement.
+// Hash returns the content hash in hex: a SHA-256 over the text that a model sees (slug, title and advice) and over the
+// triggers, targets, models and scope. The order of a list does not change the hash. Counts, state and description are
+// not part of the hash, because their change needs neither a new approval nor a new measurement.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger
@@ -50,8 +49,8 @@ func hashList(h hash.Hash, list []string) {
 	}
 }
 
-// hashString writes the length before the text, so that different lists of strings never give
-// identical bytes.
+// hashString adds the length of s and s to h. Because of the length, different lists of strings never add the same
+// bytes.
 func hashString(h hash.Hash, s string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))

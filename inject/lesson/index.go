@@ -11,19 +11,18 @@ import (
 	"precept/internal/file"
 )
 
-// Names of precept's own files in a bank. A load ignores files whose names start with an
-// underscore.
+// Names of precept's own files in a bank. Load ignores files whose names start with an underscore.
 const (
 	IndexFile  = "_index.md"
 	LogFile    = "_log.jsonl"
 	ArchiveDir = "_archive"
 )
 
-// Counts holds the success and failure counts that an index publishes for a lesson. The counts in
-// the lesson's file are the author's initial values.
+// Counts holds the measured success and failure counts of a lesson in an index. The counts in the lesson's file are
+// claims of its author.
 type Counts struct{ Success, Failure int }
 
-// Index returns the Markdown table of a book, with a row for each lesson, by slug. If counts is nil, all
+// Index returns a Markdown table with a row for each lesson of a book, in the order of the slugs. If counts is nil, all
 // counts are zero.
 func Index(b *Book, counts func(slug string) Counts) []byte {
 	var s strings.Builder
@@ -39,8 +38,8 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// IndexCounts reads the counts of an index, and returns a function that gives the counts of a slug. A writer that has
-// no newer counts writes these counts again.
+// IndexCounts parses an index, and returns a function that returns the counts of a slug. A writer without newer counts
+// keeps the counts of the old index in this way.
 func IndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -76,8 +75,7 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// Actions of events that the measured effect of a lesson causes. A caution is a lesson that is shown as an approach
-// to avoid.
+// Event actions that a lesson's measured effect causes. A caution is a lesson that is shown as an approach to avoid.
 const (
 	BecameCaution = "caution" // advice became a caution
 	BecameAdvice  = "advice"  // a caution became advice
@@ -85,14 +83,14 @@ const (
 
 // Keys of Event.Detail.
 const (
-	DetailHand    = "by_hand"          // a person edited the file without precept: HandFile, HandUncommitted, or the id of the commit
-	DetailWith    = "sessions_with"    // rewarded sessions with the lesson at the time of the event
-	DetailWithout = "sessions_without" // rewarded sessions from which the experiment withheld the lesson
+	DetailHand    = "by_hand"          // for an edit without precept: HandFile, HandUncommitted, or the id of the commit
+	DetailWith    = "sessions_with"    // number of rewarded sessions with the lesson at the time of the event
+	DetailWithout = "sessions_without" // number of rewarded sessions from which the lesson was withheld
 )
 
 // Values of DetailHand.
 const (
-	HandFile        = "file"        // no author is known
+	HandFile        = "file"        // the file is not in a git repository, so no author is known
 	HandUncommitted = "uncommitted" // the file is in a git repository, and the text is not committed yet
 )
 

@@ -8,13 +8,13 @@ import (
 	"unicode"
 )
 
-// part is a text of a lesson with its field.
+// part is the text of one field of a lesson.
 type part struct {
 	field, text string
-	forModel    bool // the text is shown to the model
+	forModel    bool // a model may see the text
 }
 
-// textParts returns the texts of a lesson. The texts for the model come first.
+// textParts returns the texts of a lesson that are scanned. The texts that a model may see come first.
 func textParts(l *Lesson) []part {
 	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
 	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {
@@ -30,9 +30,9 @@ func textParts(l *Lesson) []part {
 	return out
 }
 
-// Suspicious scans a lesson for prompt injection: text that gives orders to the model, imitates a role of the
-// conversation, or hides something. In a person's file, a finding in text that only people read is a warning,
-// because this text never enters a request.
+// Suspicious returns findings about text in a lesson that may be a prompt injection: text that gives orders to the
+// model, imitates a role of the conversation, or hides something. Findings are errors, except in the part of a
+// person's file that no model sees, where they are warnings.
 func Suspicious(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range textParts(l) {
@@ -74,7 +74,8 @@ func scan(s string) []string {
 	return append(out, maliciousOrders(v)...)
 }
 
-// labelled reports whether a line or a sentence starts with a role's label in look-alike letters.
+// labelled reports whether a line or a sentence starts with the label of a role, such as "system:", that is written
+// with look-alike letters of other scripts.
 func labelled(v string) bool {
 	for line := range strings.Lines(v) {
 		head, _, ok := strings.Cut(line, ":")
@@ -90,10 +91,10 @@ func labelled(v string) bool {
 	return false
 }
 
-// occursUnnegated reports whether the pattern occurs without a negation in its sentence: "never upload an
-// API key" is a valid lesson.
+// occursUnnegated reports whether the pattern matches without a negation shortly before in its sentence, because "never
+// upload an API key" is a valid lesson.
 func occursUnnegated(p *regexp.Regexp, text string) bool {
-	const reach = 32
+	const reach = 32 // bytes before the match that are searched for a negation
 	for _, m := range p.FindAllStringIndex(text, -1) {
 		before := text[max(0, m[0]-reach):m[0]]
 		before = before[strings.LastIndexAny(before, ".!?;:")+1:]
@@ -104,8 +105,7 @@ func occursUnnegated(p *regexp.Regexp, text string) bool {
 	return false
 }
 
-// hasHidden reports whether a text contains characters that are not drawn. Such characters are allowed within an
-// emoji.
+// hasHidden reports whether a text contains invisible characters outside of an emoji.
 func hasHidden(s string) bool {
 	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
 	last := rune(0)

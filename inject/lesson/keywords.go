@@ -35,8 +35,8 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatch returns a finding for each keyword that occurs in the lesson's own text. If an agent quotes the inserted
-// lesson, such a keyword matches the lesson again.
+// selfMatch returns a finding for each keyword that occurs in the lesson's own text. Such a keyword triggers the lesson
+// whenever a text quotes the lesson.
 func selfMatch(l *Lesson) []Finding {
 	shown := l.Text()
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
@@ -50,7 +50,7 @@ func selfMatch(l *Lesson) []Finding {
 	return out
 }
 
-// phraseMatches reports whether a phrase matches a text, as in a book with this phrase alone.
+// phraseMatches reports whether a phrase matches a text.
 func phraseMatches(phrase, text string, form Form) bool {
 	return phraseMatchesAny(phrase, form, [][]byte{appendText(nil, text)})
 }

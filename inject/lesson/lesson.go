@@ -13,12 +13,12 @@ type State string
 
 // The states.
 const (
-	Candidate   State = "candidate"   // not finished, and inactive
+	Candidate   State = "candidate"   // a draft
 	Quarantined State = "quarantined" // waits for the approval of a person
-	Trial       State = "trial"       // shown in a measured trial
+	Trial       State = "trial"       // active, with a trial that measures its effect
 	Active      State = "active"
 	Caution     State = "caution" // shown as an approach to avoid
-	Benched     State = "benched" // expected to do harm, and rarely shown
+	Benched     State = "benched" // expected to do harm, and shown rarely
 	Paused      State = "paused"
 	Superseded  State = "superseded"
 	Expired     State = "expired"
@@ -31,8 +31,8 @@ func (s State) Valid() bool {
 	return s.Fires() || slices.Contains([]State{Candidate, Quarantined, Paused, Superseded, Expired, Archived, Rejected}, s)
 }
 
-// Fires reports whether a lesson in this state may match. A benched lesson matches, because the bandit shows
-// a benched lesson now and then to measure its effect.
+// Fires reports whether a lesson in this state is active, that is, may match. A benched lesson may match, because the
+// bandit shows it now and then to measure its effect.
 func (s State) Fires() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format a lesson was read from.
@@ -44,8 +44,8 @@ const (
 	FormGptme Form = "gptme" // match.keywords and status
 )
 
-// Target restricts a lesson: all given fields must match (globs), and any target of the list
-// suffices.
+// Target restricts a lesson to some agents. Each field is a glob, and all non-empty fields must match. A lesson with
+// several targets needs only one that matches.
 type Target struct{ Operator, Role, Skill string }
 
 // Trigger holds the conditions under which a lesson applies.
@@ -55,9 +55,9 @@ type Trigger struct {
 	Targets     []Target
 	// The fields of trigger.metadata.precept follow.
 	Keywords, NotKeywords, Tools, ErrorPatterns, Models []string
-	ErrorKinds                                          []string // kinds of detect.Kinds
-	RequestKinds                                        []string // kinds of request.Kinds
-	Like                                                bool     // also matches by likeness, the resemblance of words
+	ErrorKinds                                          []string // values of detect.Kind
+	RequestKinds                                        []string // values of request.Kind
+	Like                                                bool     // the lesson is also inserted if it matches by likeness, the resemblance of words
 }
 
 // Empty reports whether the trigger has no tag, no keyword, no error pattern, and no kind of error or request.
@@ -68,8 +68,8 @@ func (t *Trigger) Empty() bool {
 // Evidence is one reference that supports a lesson, as in AIP-11, the specification of the file format.
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval is the part of metadata.precept about the approval of a state. An approval is bound to a
-// content hash: editing an approved text quarantines the lesson again.
+// Approval records who approved a lesson, and for which text. A lesson is quarantined again if its content hash changes
+// after the approval.
 type Approval struct {
 	ContentHash string    // hash of the approved text, empty if the file has none
 	By          string    // approver
@@ -77,8 +77,8 @@ type Approval struct {
 	Source      string    // where the lesson came from: "distill", "api", "writ" (a /lesson command), ...; "" for a person's file
 }
 
-// Scope restricts a program's lesson to one tenant, or to one agent of the tenant. An empty field
-// means all. A scope is compared literally, unlike the globs of a Target.
+// Scope restricts a lesson that a program wrote to one tenant, or to one agent of the tenant. An empty field
+// means all. The fields are compared literally, unlike the globs of a Target.
 type Scope struct{ Tenant, Agent string }
 
 // admits reports whether the scope admits the tenant and the agent of a query.
@@ -86,14 +86,14 @@ func (s Scope) admits(q *Query) bool {
 	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
 }
 
-// TrialPlan is an operator's plan for the measurement of a lesson in trial; zero values mean the
-// defaults.
+// TrialPlan is an operator's plan for the measurement of a lesson in trial. A planned trial is a trial with a fixed
+// number of picks.
 type TrialPlan struct {
-	Epsilon float64   // share of withheld picks (0.5)
-	Until   float64   // half-width of the interval of the effect at which the trial ends; 0 means a person ends the trial
+	Epsilon float64   // probability of withholding a pick; 0 means 0.5
+	Until   float64   // half-width of the effect's interval at which the trial ends; 0 means a person ends the trial
 	Picks   int64     // number of rewarded picks after which a planned trial is evaluated; 0 means the trial is not planned
-	Started time.Time // planned trial: start; a lesson may have several trials
-	Outcome string    // planned trial on an outcome of the traffic (trial.Outcome); empty: on the reward
+	Started time.Time // start of the planned trial, which tells several trials of a lesson apart
+	Outcome string    // name of the trial.Outcome that the planned trial measures; empty means the reward
 }
 
 // Lesson is one parsed LESSON.md. A lesson in a book is immutable.
@@ -106,20 +106,20 @@ type Lesson struct {
 	Confidence                 float64
 	SuccessCount, FailureCount int // counts that the author claims; no decision uses the counts
 	Supersedes                 []string
-	Prevents                   []string  // further kinds and phrases of errors that the lesson prevents, in addition to its trigger
+	Prevents                   []string  // kinds and phrases of errors that the lesson prevents, in addition to those of its trigger
 	ExpiresAt                  time.Time // zero means never
 	State                      State     // active in a person's file
-	Former                     State     // state before a pause or a retirement; empty in other states
-	BeforePause                State     // state before the pause of a lesson that was retired while paused; otherwise empty
+	Former                     State     // state before the pause or the retirement; empty in other states
+	BeforePause                State     // for a lesson that was retired while paused, the state before the pause
 	Approval                   Approval
-	Scope                      Scope     // scope of a program's lesson
-	Number                     int       // lesson of an agent: number among the lessons of its scope, from 1; 0 if none
+	Scope                      Scope
+	Number                     int       // for a lesson that an agent wrote, its number in its scope, from 1; otherwise 0
 	CreatedAt, UpdatedAt       time.Time // set by programs; zero in a person's file
 	Plan                       TrialPlan // plan of a lesson in trial
 	Body                       string    // markdown after the frontmatter
-	Advice                     string    // the "What to do (or avoid)" section (gptme form: rule and pattern), raw
+	Advice                     string    // raw text of the section "What to do (or avoid)", or of the sections Rule and Pattern of the gptme form
 	Path                       string    // source file
-	Category                   string    // the subfolder
+	Category                   string    // subfolder of the file
 	ContentHash                string    // hex SHA-256 over the text for the model and the trigger
 	Raw                        string    // the file, byte for byte
 	Form                       Form
@@ -134,19 +134,19 @@ func (l *Lesson) ExpiredAt(now time.Time) bool {
 // bounded, and may name only some of them.
 func (l *Lesson) Support() int { return max(l.EvidenceCount, len(l.Evidence)) }
 
-// InForce reports whether the lesson is active at now: the state fires and the lesson has not
-// expired. Only the book knows whether another lesson supersedes the lesson (Book.StateAt).
+// InForce reports whether the state of the lesson is active and the lesson has not expired at now. Another lesson may
+// still supersede the lesson, see Book.StateAt.
 func (l *Lesson) InForce(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
 
-// Arm returns the first 12 hex digits of the content hash: an edited lesson is a new arm of the
-// experiment.
+// Arm returns the first 12 hex digits of the content hash, which are part of the name of the lesson's arm. An edited
+// lesson is therefore a new arm of the experiment.
 func (l *Lesson) Arm() string {
 	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }
 
 const armDigits = 12
 
-// PlannedTrial returns the name of the lesson's planned trial, also while the lesson is paused; empty without one.
+// PlannedTrial returns the name of the lesson's planned trial, or "" if there is none. A pause does not end the trial.
 func (l *Lesson) PlannedTrial() string {
 	if l.State != Trial && l.State != Paused {
 		return ""
@@ -154,13 +154,13 @@ func (l *Lesson) PlannedTrial() string {
 	return trial.Name(l.Plan.Started, l.Plan.Picks, l.Plan.Outcome)
 }
 
-// AboutError reports whether the lesson is about an error, so that a session shows whether the error
-// occurs again. Every lesson of the distiller is about a failure.
+// AboutError reports whether the lesson is about an error, so that the recurrence of the error can be measured. Every
+// lesson that the distiller wrote is about an error.
 func (l *Lesson) AboutError() bool {
 	return len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds)+len(l.Prevents) > 0 || l.Approval.Source == "distill"
 }
 
-// Prevented reports whether one of the errors has a kind or a phrase of Prevents.
+// Prevented reports whether one of the errors has a kind or contains a phrase of l.Prevents.
 func (l *Lesson) Prevented(errors []ErrorText) bool {
 	if len(l.Prevents) == 0 {
 		return false

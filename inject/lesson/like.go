@@ -10,30 +10,35 @@ import (
 	"precept/inject/request"
 )
 
-// Weights and limits of a score, chosen by measurements on testdata/likeness.tsv. A score measures the
-// likeness, the resemblance in words, of a lesson and a window, which is a sentence or a line of a text.
+// Likeness is the resemblance in words of a lesson and a window. A window is a sentence or a line of a text. A stem is
+// a word without its inflection, and its weight is higher the fewer captured sessions contain it (Traffic.information).
+// A part of a lesson is one of its phrases, its title or its description. The score of a window combines the share of a
+// part's stems that the window contains with the share of the window's stems that the lesson contains.
+//
+// The weights and limits of a score were chosen by measurements on testdata/likeness.tsv.
 const (
-	titleWeight       = 0.85
-	descriptionWeight = 0.75
-	singleWeight      = 0.6  // weight of a phrase with one meaningful word
-	coverWeight       = 0.6  // weight of the covered share of the best part
-	explainedWeight   = 0.4  // weight of the share of the window that the lesson explains
+	titleWeight       = 0.85 // weight of the title, relative to a phrase
+	descriptionWeight = 0.75 // weight of the description, relative to a phrase
+	singleWeight      = 0.6  // factor for a part with only one stem
+	coverWeight       = 0.6  // weight in the score of the share of the best part's stems that the window contains
+	explainedWeight   = 0.4  // weight in the score of the share of the window's stems that the lesson contains
 	relatedWeight     = 0.65 // weight of a related stem, relative to an equal stem
-	commonWeight      = 2.31 // weight of a common word: words with at most this weight have no related stems
+	commonWeight      = 2.31 // stems with at most this weight are common, and have no related stems
 
-	minLike         = 0.55 // least score of a match, before the changes of likeBounds
-	rareInformation = 4.3  // least sum of the weights of the shared stems for forRare
-	rarePhrase      = 4.5  // least weight of a related phrase that suffices alone: a phrase of 1% of the sessions
-	freeWindows     = 4    // number of windows up to which perDoubling adds nothing
+	minLike         = 0.55 // minimum score of a match, before the corrections by likeBounds
+	rareInformation = 4.3  // minimum sum of the weights of the shared stems for forRare to apply
+	rarePhrase      = 4.5  // minimum weight of a related phrase that suffices alone; a phrase in 1% of the sessions has this weight
+	freeWindows     = 4    // maximum number of windows for which perDoubling adds nothing
 )
 
-// likeBounds are the bounds of a match in one kind of text.
+// likeBounds holds the minimum weights of the shared stems for a match, and corrections of minLike, for one kind of
+// text.
 type likeBounds struct {
-	information float32 // least sum of the weights of the shared stems
-	head        float32 // least weight of a stem that suffices alone
-	phrase      float32 // least sum of the weights if a related phrase of several words is shared
-	forRare     float32 // subtracted from minLike if rareInformation is reached
-	perDoubling float64 // added to minLike for each doubling of the windows of a text above freeWindows
+	information float32 // minimum sum of weights if at least two stems are shared
+	head        float32 // minimum sum of weights if only the main topic of the lesson is shared
+	phrase      float32 // minimum sum of weights if a related phrase of several words is shared
+	forRare     float32 // subtracted from minLike if the sum of weights reaches rareInformation
+	perDoubling float64 // added to minLike for each doubling of the number of windows of a text above freeWindows
 }
 
 //nolint:gochecknoglobals // immutable
@@ -51,37 +56,37 @@ const (
 	sources // number of kinds
 )
 
-// likePart is a phrase, the title or the description of a lesson. Each lesson also has a part for each kind of
-// text, with all stems that are compared with this kind.
+// likePart is a phrase, the title or the description of a lesson. In addition, each lesson has a total part for each
+// kind of text, with the stems of all parts that are compared with this kind.
 type likePart struct {
-	lesson int32
+	lesson int32         // index in likeIndex.lessons
 	in     [sources]bool // kinds of texts that are compared with the part
-	weight float32       // score of a window that covers the part; 0 for all stems of a lesson
+	weight float32       // weight of the part, relative to a phrase; 0 for a total part
 	mass   float32       // sum of the weights of the stems
 }
 
-// likeTerm is a stem that occurs in the lessons.
+// likeTerm is a stem, phrase or shape (see relatedTable) that occurs in the lessons.
 type likeTerm struct {
-	number int32
+	number int32 // index in likeScratch.counted
 	weight float32
-	parts  []int32 // parts with the stem
-	heads  []int32 // lessons whose main topic is this stem
+	parts  []int32 // indices in likeIndex.parts of the parts with the term
+	heads  []int32 // indices of the lessons whose main topic is this term
 }
 
-// likeIndex finds the lessons that resemble a window: the lessons that share stems with the window. A
-// likeIndex is immutable, apart from its pool.
+// likeIndex finds the lessons that share stems with a window, and scores their likeness. A likeIndex is immutable,
+// apart from its pool.
 type likeIndex struct {
 	traffic    *Traffic
 	terms      map[string]*likeTerm
-	groups     [][]*likeTerm // terms of the groups of related.txt
+	groups     [][]*likeTerm // by group of related.txt, its terms that occur in the lessons
 	parts      []likePart
-	allStems   [sources][]int32 // part with all stems, by lesson
+	allStems   [sources][]int32 // by lesson, the index of its total part
 	lessons    []*Lesson
-	thresholds []float32                // by lesson
+	thresholds []float32                // by lesson, the minimum score that the traffic demands
 	kinds      map[detect.Kind][]int32  // lessons without error kinds, by the kinds of their error patterns
-	about      map[int32][]string       // stems of the title, the description and the keywords, for the lessons in kinds
-	requests   map[request.Kind][]int32 // lessons without kinds of requests, by the kinds of their phrases
-	scratch    sync.Pool                // of *likeScratch
+	about      map[int32][]string       // for the lessons in kinds, the stems of title, description and keywords
+	requests   map[request.Kind][]int32 // lessons without kinds of requests, by the kinds of their keywords
+	scratch    sync.Pool                // pool of *likeScratch
 }
 
 // newLikeIndex compiles lessons, without thresholds.
@@ -95,8 +100,7 @@ func newLikeIndex(lessons []*Lesson, traffic *Traffic) *likeIndex {
 	return x
 }
 
-// compile adds the parts of a lesson. Error patterns are compared with errors only, as in an exact
-// match.
+// compile adds a lesson to the index. As in an exact match, error patterns are compared with tool errors only.
 func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	var all [sources][]string
 	phrases, inPhrases := 0, map[string]int{}
@@ -149,13 +153,13 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 		x.add(likePart{lesson: lesson, in: in}, sortedSet(all[from]))
 	}
 	for s, n := range inPhrases {
-		if n >= 3 && 5*n >= 2*phrases { // the topic: a stem of two fifths of the phrases
+		if n >= 3 && 5*n >= 2*phrases { // a main topic is a stem in at least two fifths of the phrases
 			x.terms[s].heads = append(x.terms[s].heads, lesson)
 		}
 	}
 }
 
-// add adds a part and its stems.
+// add adds a part with its stems to the index.
 func (x *likeIndex) add(p likePart, stems []string) {
 	for _, s := range stems {
 		t := x.terms[s]
@@ -179,21 +183,20 @@ func (x *likeIndex) add(p likePart, stems []string) {
 // Resemblance is a lesson that resembles a window of a text.
 type Resemblance struct {
 	Lesson    *Lesson
-	CallID    string   // tool result with the window; empty for user words
-	Window    string   // sentence or line
+	CallID    string   // id of the tool call whose result contains the window; empty for the user's words
+	Window    string   // sentence or line that resembles the lesson
 	Words     []string // words of the window that the lesson shares
 	Score     float64
-	Threshold float64 // least score for a match
+	Threshold float64 // minimum score for a match
 
-	index int32
+	index int32 // index of the lesson in likeIndex.lessons
 }
 
-// Fires reports whether the score suffices.
+// Fires reports whether the score suffices for a match.
 func (r *Resemblance) Fires() bool { return r.Score >= r.Threshold }
 
-// resembling returns at most one lesson for each text. In each window, only the lesson with the highest
-// score counts; of these lessons, the result is the lesson with the highest score relative to its
-// threshold.
+// resembling returns the lessons that match the texts of a query by likeness, at most one for each text. The kind of an
+// error or of a request finds the lesson first. Otherwise, the scores of the windows decide.
 func (x *likeIndex) resembling(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)
@@ -217,17 +220,18 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 	return out
 }
 
-// compares reports whether the words of a text are compared with a lesson. An error with a kind is compared
-// only with lessons without error kinds: the kind itself finds the other lessons.
+// compares reports whether the words of a text are compared with a lesson. An error whose kind is known is not compared
+// with a lesson that has error kinds, because the exact match compares the kinds.
 func (x *likeIndex) compares(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }
 
-// bestOf returns the lesson that resembles a text most, if the score suffices.
+// bestOf returns the lesson that resembles a text most, if its score suffices. In each window, only the lesson with the
+// highest score counts. Of these lessons, bestOf returns the one with the highest score relative to its minimum.
 func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
 	var bestWindow window
-	var ratio float32 // of the score to the threshold
+	var ratio float32 // of the best score to its minimum
 	windows := 0
 	for w := range t.windows {
 		windows++
@@ -261,8 +265,8 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 	return r
 }
 
-// near returns the windows of a query whose likeness to a lesson is at least share times the
-// threshold, the highest score first.
+// near returns the windows of a query whose score for a lesson is at least share times the minimum score of a match.
+// The highest score comes first.
 func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance

@@ -7,9 +7,9 @@ import (
 	"precept/inject/request"
 )
 
-// WithLikeness returns a copy of the book whose lessons also match by likeness: a lesson matches a window, which
-// is a sentence or a line, if the words resemble each other. At most a share of rate of the windows of the
-// traffic reaches the threshold of a lesson. With too little traffic, WithLikeness returns the book itself.
+// WithLikeness returns a copy of the book whose lessons also match by likeness. A lesson matches a window (a sentence
+// or a line) by likeness if its words resemble those of the window. The threshold of a lesson is such that at most the
+// share rate of the windows of the traffic reaches it. With too little traffic, WithLikeness returns the book itself.
 func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	if !t.Enough() || len(b.compiled) == 0 {
 		return b
@@ -24,8 +24,8 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	return &next
 }
 
-// exact returns the lessons with a phrase or a kind of request that a text contains. Other conditions of the
-// lessons do not count.
+// exact returns the indices of the lessons that have a phrase or a kind of request that occurs in a text. It ignores
+// all other conditions of the lessons.
 func (b *Book) exact(text string, from source) []int32 {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
@@ -61,7 +61,7 @@ func (b *Book) WithoutLikeness() *Book {
 	return &next
 }
 
-// AsksForLikeness reports whether the file of a lesson in the book has like: true.
+// AsksForLikeness reports whether an active lesson of the book has like: true.
 func (b *Book) AsksForLikeness() bool {
 	return slices.ContainsFunc(b.compiled, func(c compiled) bool { return c.lesson.Trigger.Like })
 }
@@ -69,8 +69,8 @@ func (b *Book) AsksForLikeness() bool {
 // MatchesByLikeness reports whether the lessons of the book also match by likeness.
 func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 
-// likeHits adds the matches by likeness to the exact matches. Each text adds at most the lesson that it resembles
-// most, and adds nothing if this lesson already matches exactly.
+// likeHits adds the matches by likeness to hits, which are the exact matches. A lesson that matches exactly is not
+// added again.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	found := b.like.resembling(q)
 	for i := range found {
@@ -90,8 +90,8 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 	return hits
 }
 
-// Likeness returns the windows of a query that resemble a lesson of the book, the highest score first. The score
-// of each window is at least near times the threshold.
+// Likeness returns the windows of a query that resemble the lesson slug, the highest score first. The score of each
+// window is at least near times the minimum score of a match.
 func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 	if b.like == nil {
 		return nil
@@ -114,8 +114,8 @@ func (b *Book) Meant(q *Query, r Resemblance) (hit Hit, ok bool) {
 	return Hit{Lesson: r.Lesson, Like: &r}, true
 }
 
-// Suits reports whether the scope and the models of a lesson admit a request, and the new texts of the
-// request contain no phrase of not_keywords of the lesson.
+// Suits reports whether the scope and the models of a lesson admit a request, and none of the lesson's not_keywords
+// occurs in the new texts of the request.
 func (b *Book) Suits(slug string, q *Query) bool {
 	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == slug })
 	if i < 0 {
@@ -125,7 +125,8 @@ func (b *Book) Suits(slug string, q *Query) bool {
 	return l.Scope.admits(q) && (len(l.Trigger.Models) == 0 || anyGlob(l.Trigger.Models, q.Model)) && !b.vetoes(int32(i), q) //nolint:gosec // a lesson count
 }
 
-// vetoes reports whether the new texts of a request contain a phrase of not_keywords of a lesson.
+// vetoes reports whether one of a lesson's not_keywords occurs in the new texts of a request. l is the index of the
+// lesson in b.compiled.
 func (b *Book) vetoes(l int32, q *Query) bool {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
@@ -142,8 +143,8 @@ func (b *Book) vetoes(l int32, q *Query) bool {
 	return s.seen[l].vetoed
 }
 
-// Meaning returns the text from which the embedding of a lesson is computed. The text is empty for a lesson
-// without words of users.
+// Meaning returns the text from which the embedding of a lesson is computed. It returns "" for a lesson that the words
+// of a user cannot trigger.
 func (l *Lesson) Meaning() string {
 	if len(l.Trigger.Keywords) == 0 && l.Trigger.Description == "" || l.aboutErrors() {
 		return ""
@@ -151,12 +152,12 @@ func (l *Lesson) Meaning() string {
 	return l.Title + "\n" + l.Trigger.Description + "\n" + strings.Join(l.Trigger.Keywords, "; ")
 }
 
-// aboutErrors reports whether a lesson fires on errors only.
+// aboutErrors reports whether only errors, and no words of a user, trigger the lesson.
 func (l *Lesson) aboutErrors() bool {
 	return len(l.Trigger.Keywords)+len(l.Trigger.RequestKinds) == 0 && len(l.Trigger.ErrorPatterns)+len(l.Trigger.ErrorKinds) > 0
 }
 
-// Sentences returns the sentences and lines of a text with meaningful words.
+// Sentences returns the sentences and lines of a text that contain a stem.
 func Sentences(text string) (out []string) {
 	for w := range windowsOf(text) {
 		if s := strings.TrimSpace(w.text); len(out) == 0 || out[len(out)-1] != s {

@@ -8,7 +8,8 @@ import (
 	"precept/inject/request"
 )
 
-// patternKinds returns the kinds of the error patterns of a lesson that names no error kinds.
+// patternKinds returns the error kinds of a lesson's error patterns. It returns nil for a lesson that names error kinds
+// itself.
 func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	if len(l.Trigger.ErrorKinds) > 0 {
 		return nil
@@ -21,8 +22,8 @@ func patternKinds(l *Lesson) (kinds []detect.Kind) {
 	return kinds
 }
 
-// phraseKinds returns the kinds of requests that at least half of the keywords of a lesson have. A lesson that names
-// kinds of requests has none.
+// phraseKinds returns the kinds of requests that at least half of a lesson's keywords have. It returns nil for a lesson
+// that names kinds of requests itself.
 func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	if len(l.Trigger.RequestKinds) > 0 {
 		return nil
@@ -38,13 +39,13 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 	return kinds
 }
 
-// frequentKind is the largest share of the captured sessions that may have a kind. A more frequent kind says too
-// little.
+// frequentKind is the maximum share of the captured sessions that may contain a kind. The match ignores a more frequent
+// kind, because it says too little about a session.
 const frequentKind = 0.05
 
-// ofKind returns the lesson for an error by the kind of the error. An error pattern of the lesson has the same kind,
-// and a word of the error is in the title, the description or the keywords. Of several lessons, ofKind returns the
-// lesson with most of these words.
+// ofKind returns the lesson for an error that has the same kind as an error pattern of the lesson. The title, the
+// description or the keywords must also share a word with the error. Of several lessons, ofKind returns the lesson that
+// shares most words.
 func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
 		if float64(x.traffic.kinds[k]) > frequentKind*float64(x.traffic.sessions) {
@@ -70,9 +71,9 @@ func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// ofRequest returns the lesson for a request by the kind of the request. Phrases of the lesson have the same kind, and
-// the sentence of the request shares a stem or a related stem with the lesson. Of several lessons, ofRequest returns
-// the lesson that shares most.
+// ofRequest returns the lesson for a request that has the same kind as the keywords of the lesson. The sentence with
+// the request must also share a stem or a related stem with the lesson. Of several lessons, ofRequest returns the
+// lesson with the largest weight of the shared stems.
 func (x *likeIndex) ofRequest(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.requests) == 0 {
 		return best, false

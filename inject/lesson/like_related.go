@@ -10,16 +10,16 @@ import (
 //go:embed related.txt
 var relatedLines string
 
-// maxPhraseWords is the number of words of the longest term of related.txt.
+// maxPhraseWords is the maximum number of words of a term in related.txt.
 const maxPhraseWords = 4
 
 // relatedTable is the compiled form of related.txt. A line of the file is a group of terms with a related meaning. A
 // term is a word, a phrase of several words, or a shape such as {version}, which stands for 2.4.1.
 type relatedTable struct {
-	groups  map[string][]uint16 // by token (a stem, a phrase or a shape): numbers of the groups with the token
-	phrases map[string]string   // token of a phrase: "money back" has the token money_back
+	groups  map[string][]uint16 // by token (a stem, a phrase or a shape), the numbers of the groups with the token
+	phrases map[string]string   // by phrase, its token; "money back" has the token money_back
 	ends    map[string]bool     // last words of the phrases
-	stems   map[string][]string // by token of a phrase: stems of its words
+	stems   map[string][]string // by token of a phrase, the stems of its words
 	size    int                 // number of groups
 }
 
@@ -42,7 +42,7 @@ var related = sync.OnceValue(func() *relatedTable {
 	return t
 })
 
-// token returns the stem, phrase or shape of a term of related.txt.
+// token returns the token of a term of related.txt, and adds a phrase to the table.
 func (t *relatedTable) token(term string) string {
 	words := strings.FieldsFunc(term, func(r rune) bool { return r == ' ' || r == '-' })
 	switch {
@@ -65,7 +65,8 @@ func (t *relatedTable) token(term string) string {
 	return likeStem(term)
 }
 
-// isStem reports whether a token is a stem, and not a phrase, a shape in braces, or the ending of a file name.
+// isStem reports whether a token is a stem, and not a phrase or a shape. Shapes are names in braces and endings of file
+// names.
 func isStem(token string) bool {
 	return token == "" || token[0] != '{' && token[0] != '.' && !isPhrase(token)
 }
@@ -83,7 +84,7 @@ func countFunc(tokens []string, f func(string) bool) (n int) {
 // isPhrase reports whether a token is a phrase of several words.
 func isPhrase(token string) bool { return strings.Contains(token, "_") }
 
-// recentWords holds the last words of a text.
+// recentWords holds the last words read from a text, in which stems looks for phrases.
 type recentWords struct {
 	last  string                 // last word, as in the text
 	words [maxPhraseWords]string // in lower case, without apostrophes
@@ -101,8 +102,8 @@ func (r *recentWords) add(word string) {
 	r.count = min(r.count+1, maxPhraseWords)
 }
 
-// stems yields the stem of the last word. It also yields the meaning of the last two words, such as refund for "money
-// back", and the phrases of related.txt that end with the last word.
+// stems yields the stem of the last word. It also yields the stem of the word that means the same as the last two words
+// (refund for "money back"), and the tokens of the phrases that end with the last word.
 func (r *recentWords) stems(yield func(stem string) bool) {
 	if meaning := wordPairs[r.words[maxPhraseWords-2]+" "+r.words[maxPhraseWords-1]]; meaning != "" && !yield(canonical(englishStem(meaning))) {
 		return
@@ -129,8 +130,8 @@ func (r *recentWords) stems(yield func(stem string) bool) {
 	}
 }
 
-// shapeOf returns the shape of a field: {version} for 2.4.1, {duration} for 50ms, .py for main.py. The shape is empty
-// for other fields.
+// shapeOf returns the shape of a field, which is a text without white space. The shape is {version} for 2.4.1,
+// {duration} for 50ms, .py for main.py, and "" for a field without a known shape.
 func shapeOf(field string) string {
 	field = strings.ToLower(strings.Trim(field, "\"'`()[]{}<>,.:;!?*"))
 	if name := fileName(field); name != "" {
@@ -169,7 +170,7 @@ func shapeOf(field string) string {
 
 func startsWithDigit(s string) bool { return s != "" && '0' <= s[0] && s[0] <= '9' }
 
-// unitShapes maps a unit to the shape of a number with the unit.
+// unitShapes returns a map from a unit to the shape of a number with this unit.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var unitShapes = sync.OnceValue(func() map[string]string {

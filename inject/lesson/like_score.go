@@ -6,25 +6,25 @@ import (
 	"slices"
 )
 
-// likeWork limits the work of comparing the texts of one turn with the lessons. The unit is a visited part of a
-// lesson or a byte of text; the limit takes a few milliseconds.
+// likeWork limits the work of comparing the texts of one turn with the lessons. Each visited part of a lesson and each
+// byte of text counts 1. The whole work takes a few milliseconds.
 const likeWork = 1 << 17
 
-// likeTally counts the stems that a window (a sentence or a line) shares with a part of a lesson.
+// likeTally sums up the stems that a window (a sentence or a line) shares with a part of a lesson.
 type likeTally struct {
-	mass   float32 // weights of the shared stems
-	shared uint8   // number of the stems of the window that the part shares
-	phrase bool    // whether a phrase of several words is related to a stem of the part
-	by     uint64  // bit set of the stems of the window that were added to the tally
+	mass   float32 // sum of the weights of the shared stems
+	shared uint8   // number of stems of the window that are shared
+	phrase bool    // a rare phrase of several words in the window is related to a term of the part
+	by     uint64  // bit set of the stems of the window that are in the tally
 }
 
-// likeScratch is the memory of one comparison.
+// likeScratch is the reusable memory of comparisons.
 type likeScratch struct {
 	left    int         // remaining part of likeWork
 	tallies []likeTally // by part
-	counted []bool      // by term: the term is in the window, or was already added
-	terms   []int32     // counted terms
-	cover   []float32   // by lesson, the largest share of a part that the window covers
+	counted []bool      // by number of a term; true if the tallies contain the term
+	terms   []int32     // numbers of the counted terms
+	cover   []float32   // by lesson, the largest share of a part's stems that the window contains, times the part's weight
 	parts   []int32     // parts with a shared stem
 	lessons []int32     // lessons with a shared stem
 	out     []likeScore
@@ -43,7 +43,7 @@ type likeScore struct {
 }
 
 // score compares a window, given as its distinct stems, with the lessons. It returns a score for each lesson
-// that shares enough stems. The result is valid until the next call with this scratch.
+// that shares enough stems. The result is valid until the next call with the same scratch.
 func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeScore {
 	s.parts, s.lessons, s.out = s.parts[:0], s.lessons[:0], s.out[:0]
 	window := x.creditStems(s, stems, from)
@@ -69,8 +69,8 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 	return s.out
 }
 
-// lessonsSharing yields each lesson that shares stems with the words of a window, and the sum of the weights of the
-// shared stems.
+// lessonsSharing yields each lesson that shares stems with a window of the user's words, with the sum of the weights of
+// the shared stems.
 func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int32, float32] {
 	return func(yield func(int32, float32) bool) {
 		s.parts = s.parts[:0]
@@ -87,9 +87,8 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 	}
 }
 
-// creditStems adds, to the tally of each part, the weights of the stems that a window shares with the part. A stem
-// without an equal stem in a part counts for a related stem. creditStems returns the sum of the weights of all
-// stems of the window.
+// creditStems adds the stems of a window to the tallies of the parts that share them. A stem counts less for a part
+// that contains only a related stem. creditStems returns the sum of the weights of all stems of the window.
 func (x *likeIndex) creditStems(s *likeScratch, stems []string, from source) (window float32) {
 	for i, stem := range stems {
 		if t := x.terms[stem]; t != nil && (from == fromWords || isStem(stem)) {
@@ -122,8 +121,8 @@ func (x *likeIndex) creditStems(s *likeScratch, stems []string, from source) (wi
 	return window
 }
 
-// creditRelated adds the weights of the terms that are related to a stem. Half of likeWork remains
-// for equal stems.
+// creditRelated adds a stem to the tallies of the parts with a related term. It stops when half of likeWork is used, so
+// that the other half remains for equal stems.
 func (x *likeIndex) creditRelated(s *likeScratch, stem string, c likeCredit) {
 	for _, g := range related().groups[stem] {
 		for _, t := range x.groups[g] {
@@ -152,18 +151,18 @@ func (x *likeIndex) weight(stem string) float32 {
 	return x.traffic.information(stem)
 }
 
-// likeCredit describes the stem of a window that equals a term or is related to the term.
+// likeCredit is a stem of a window that is added to the tallies of parts.
 type likeCredit struct {
 	from   source
-	stem   int     // number of the stem in the window
-	weight float32 // of the stem
-	equal  bool    // whether the stem is the term, and not a related stem
-	phrase bool    // whether the stem is a phrase of several words
+	stem   int     // index of the stem in the window
+	weight float32 // weight of the stem
+	equal  bool    // the parts contain the stem itself, not only a related term
+	phrase bool    // the stem is a phrase of several words
 }
 
-// credit adds the weight of a term to the tallies of the parts with the term. A part with all stems of a lesson
-// counts each stem of the window once. Any other part counts each term once, and only one term for a related
-// stem.
+// credit adds a stem of a window to the tallies of the parts that contain the term t, which equals the stem or is
+// related to it. A total part counts each stem of the window once. Any other part counts each term once, and a stem
+// without an equal term counts for one related term only.
 func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	if s.left -= len(t.parts); s.left < 0 {
 		return
@@ -196,8 +195,9 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 	}
 }
 
-// suffices reports whether the shared stems carry enough information. The window must share two stems, the
-// main topic of the lesson, or a phrase of several words that is related to a stem of the lesson.
+// suffices reports whether the shared stems are enough for a match. The window must share two stems, the main topic of
+// the lesson, or a phrase of several words that is related to a term of the lesson. Each case has its own minimum of
+// the sum of weights.
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from source) bool {
 	switch bounds := &boundsOf[from]; {
 	case all.phrase:
@@ -213,7 +213,7 @@ func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from sourc
 	})
 }
 
-// minScore returns the least score that a lesson needs for a match in a text with this number of windows.
+// minScore returns the minimum score for a match in a text with the given number of windows.
 func (x *likeIndex) minScore(score *likeScore, windows int) float32 {
 	bounds := &boundsOf[score.from]
 	minScore := float32(minLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))

@@ -12,9 +12,9 @@ import (
 
 // Limits of one text that is compared with lessons by likeness, the resemblance of words.
 const (
-	maxLikeText    = 16 << 10 // bytes: half from the start, half from the end
+	maxLikeText    = 16 << 10 // bytes; of a longer text, half is taken from the start and half from the end
 	maxLikeWindows = 256
-	maxWindowStems = 48 // a longer sentence is cut into windows of this length
+	maxWindowStems = 48 // a sentence with more stems is split into several windows
 )
 
 // window is a sentence or a line with its distinct stems.
@@ -23,8 +23,8 @@ type window struct {
 	stems []string
 }
 
-// windowsOf cuts a text into windows. A window ends at the end of a sentence or of a line; a line
-// without meaningful words is no window.
+// windowsOf yields the windows of a text. A window ends at the end of a sentence or of a line. Lines without stems are
+// skipped.
 func windowsOf(text string) iter.Seq[window] {
 	if len(text) > maxLikeText {
 		text = text[:maxLikeText/2] + "\n" + text[len(text)-maxLikeText/2:]
@@ -47,8 +47,7 @@ func isMarkup(line string) bool {
 	return strings.HasPrefix(line, "<") && strings.HasSuffix(line, ">") && !strings.ContainsAny(line, " \t")
 }
 
-// isProhibition reports whether a sentence forbids something: "Do not install packages." A list item and
-// a courtesy may come first.
+// isProhibition reports whether a sentence forbids something, such as "Please do not install packages."
 func isProhibition(sentence string) bool {
 	words := strings.FieldsFunc(strings.ToLower(sentence[:min(len(sentence), 64)]), func(r rune) bool { return !unicode.IsLetter(r) && r != '\'' && r != '’' })
 	for len(words) > 0 && (words[0] == "please" || words[0] == "but" || words[0] == "and" || words[0] == "just" || words[0] == "you") {
@@ -69,7 +68,7 @@ func sortedSet(stems []string) []string {
 	return slices.Compact(stems)
 }
 
-// stemsOf returns the stems of the meaningful words of a text, in order. Equal stems may repeat.
+// stemsOf returns the stems of a text in order, with repetitions.
 func stemsOf(text string) []string {
 	var out []string
 	for _, stem := range wordStems(text) {
@@ -78,8 +77,9 @@ func stemsOf(text string) []string {
 	return out
 }
 
-// wordStems yields the meaningful words of a text with their stems. It also yields the phrases and shapes of
-// related.txt; a shape is the form of a word, such as a version. The name of a file is one word.
+// wordStems yields the words of a text with their stems, except words without meaning of their own (see
+// isFunctionWord). A stem may also be a phrase or a shape of related.txt. The name of a file is one word and its own
+// stem.
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
@@ -105,7 +105,7 @@ func wordStems(text string) iter.Seq2[string, string] {
 	}
 }
 
-// wordsOf yields the words of a field, the words of a name in camel case included.
+// wordsOf yields the words of a field, which is a text without white space. A name in camel case has several words.
 func wordsOf(field string) iter.Seq[string] {
 	return func(yield func(string) bool) {
 		for w := range strings.FieldsFuncSeq(field, func(r rune) bool { return r == '_' || kindOf(r) == signKind && r != '\'' && r != '’' }) {
@@ -137,8 +137,8 @@ func nameParts(name string) iter.Seq[string] {
 	}
 }
 
-// fileName returns the name of the file in a field such as src/main.go or "package-lock.json", in
-// lower case; empty if the field is no file.
+// fileName returns the file name, in lower case, of a field such as src/main.go or "package-lock.json". It returns ""
+// if the field is not the path of a file.
 func fileName(field string) string {
 	field = strings.Trim(field, "\"'`()[]{}<>,.:;!?*")
 	if i := strings.LastIndexAny(field, "/\\"); i >= 0 {
@@ -156,12 +156,11 @@ func fileName(field string) string {
 	return strings.ToLower(field)
 }
 
-// maxStemmed is the number of bytes of the longest word that is compared. Longer words are hashes
-// and encoded data.
+// maxStemmed is the maximum length in bytes of a word that is compared. Longer words are hashes and encoded data.
 const maxStemmed = 32
 
-// likeStem returns the stem of a word, or the representative of the synonyms of the stem. The result is empty for
-// stop words, numbers and single letters.
+// likeStem returns the stem of a word, or the stem that represents its synonyms. It returns "" for function words,
+// numbers and single letters.
 func likeStem(word string) string {
 	word = strings.Trim(word, "'’_*")
 	if len(word) < 2 || len(word) > maxStemmed {
@@ -187,8 +186,8 @@ func likeStem(word string) string {
 	return canonical(englishStem(w))
 }
 
-// englishStem removes the inflection of an English word: plurals, -ed, -ing, -er, -ly, -ment and the common
-// noun endings of verbs. Two forms of one word get one stem; the stem itself need not be a word.
+// englishStem removes the ending of an English word, such as -s, -ed, -ing, -er, -ly and -ment, so that the forms of a
+// word get the same stem. The stem need not be a word.
 func englishStem(w string) string {
 	if len(w) < 4 || !ascii(w) || strings.ContainsAny(w, "0123456789_") {
 		return w
@@ -196,7 +195,7 @@ func englishStem(w string) string {
 	w = stemPlural(w)
 	for _, e := range [...]struct {
 		ending, with string
-		rest         int // least number of bytes before the ending
+		rest         int // minimum number of bytes before the ending
 	}{
 		{"ization", "ize", 3},
 		{"isation", "ize", 3},
@@ -233,7 +232,7 @@ func englishStem(w string) string {
 	return stemEnd(w)
 }
 
-// stemPlural removes the ending of a plural or of a third person.
+// stemPlural removes the ending of a plural, or of a verb in the third person.
 func stemPlural(w string) string {
 	switch {
 	case strings.HasSuffix(w, "sses"), strings.HasSuffix(w, "shes"), strings.HasSuffix(w, "ches"), strings.HasSuffix(w, "xes"), strings.HasSuffix(w, "zes"):

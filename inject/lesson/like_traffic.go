@@ -10,35 +10,33 @@ import (
 	"precept/inject/request"
 )
 
-// Limits of the captured traffic for likeness. Likeness is the match of a lesson by the resemblance of words,
-// without an exact phrase; captured sessions show how frequent each word is.
+// Limits of the captured traffic for likeness. The traffic shows how frequent each word is.
 const (
-	// LikeSessions is the least number of captured sessions with which likeness is on. Fewer sessions say too
+	// LikeSessions is the minimum number of captured sessions for matches by likeness. Fewer sessions say too
 	// little about the frequency of words.
 	LikeSessions = 200
-	// MaxLikeSessions is the number of the newest sessions that are read.
+	// MaxLikeSessions is the maximum number of sessions in a Traffic.
 	MaxLikeSessions = 2000
 
-	maxTrafficWindows = 50_000
-	maxTextWindows    = 64 // windows of one text
+	maxTrafficWindows = 50_000 // windows of a Traffic
+	maxTextWindows    = 64     // windows of one text that are kept
 )
 
-// Traffic holds the words of captured sessions: the frequency of stems, and the windows (sentences and
-// lines) from which the thresholds of lessons are computed. Concurrent readers may share a Traffic that no
-// goroutine changes.
+// Traffic holds the frequency of stems in captured sessions, and the windows (sentences and lines) from which the
+// thresholds of lessons are computed. Concurrent readers may share a Traffic while no goroutine calls Add.
 type Traffic struct {
-	sessions int
-	total    int                                // number of windows, with repeated windows
-	found    map[string]int                     // number of sessions by stem
-	kinds    map[detect.Kind]int                // number of sessions by kind of error
-	requests map[request.Kind]int               // number of sessions by kind of request
-	windows  [sources]map[string]*trafficWindow // by their stems, joined by blanks
+	sessions int                                // number of sessions
+	total    int                                // number of windows, including repeated windows
+	found    map[string]int                     // by stem, the number of sessions that contain it
+	kinds    map[detect.Kind]int                // by kind of error, the number of sessions that contain it
+	requests map[request.Kind]int               // by kind of request, the number of sessions that contain it
+	windows  [sources]map[string]*trafficWindow // by kind of text, the windows by their stems, joined by blanks
 }
 
-// trafficWindow is a captured window.
+// trafficWindow stands for all captured windows with the same stems.
 type trafficWindow struct {
-	text   string // text of the first window with these stems
-	number int    // number of windows with these stems
+	text   string // text of the first of the windows
+	number int    // number of the windows
 }
 
 // NewTraffic returns an empty Traffic.
@@ -57,7 +55,8 @@ func (t *Traffic) Sessions() int {
 // Windows returns the number of windows.
 func (t *Traffic) Windows() int { return t.total }
 
-// Sentences returns at most n captured sentences of users, at equal distances in the sorted list of all.
+// Sentences returns a sample of at most n captured sentences of users. They are evenly spaced in the sorted list of
+// all.
 func (t *Traffic) Sentences(n int) []string {
 	keys := slices.Sorted(maps.Keys(t.windows[fromWords]))
 	var out []string
@@ -67,7 +66,7 @@ func (t *Traffic) Sentences(n int) []string {
 	return out
 }
 
-// Enough reports whether the traffic suffices for likeness.
+// Enough reports whether the traffic has enough sessions for matches by likeness.
 func (t *Traffic) Enough() bool { return t != nil && t.sessions >= LikeSessions }
 
 // Add adds one session, given as the queries of its turns. Sessions beyond MaxLikeSessions are ignored.
@@ -116,15 +115,15 @@ func (t *Traffic) Add(queries []Query) {
 	}
 }
 
-// likeText is a text that is compared by likeness.
+// likeText is a text that is compared with lessons by likeness.
 type likeText struct {
 	text, callID string
 	from         source
 	kinds        []detect.Kind // kinds of an error, the most specific first; nil means no kind, or only a general kind
 }
 
-// windows yields the windows of a text that may call for a lesson. A single markup tag does not, nor does a
-// prohibition in the words of a user.
+// windows yields the windows of a text that are compared with lessons. It skips a window that is a single markup tag,
+// and a prohibition in the words of a user.
 func (t *likeText) windows(yield func(window) bool) {
 	for w := range windowsOf(t.text) {
 		if isMarkup(w.text) || t.from == fromWords && isProhibition(w.text) {
@@ -136,8 +135,7 @@ func (t *likeText) windows(yield func(window) bool) {
 	}
 }
 
-// likeTexts yields the texts of a query that are compared by likeness: the user's words, and the
-// errors.
+// likeTexts yields the texts of a query: the user's words, then the errors.
 func (q *Query) likeTexts(yield func(likeText) bool) {
 	for _, w := range q.Words {
 		if !yield(likeText{text: w, from: fromWords}) {
@@ -156,8 +154,8 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 	}
 }
 
-// information returns the weight of a stem: the logarithm of the inverse share of the sessions with
-// the stem.
+// information returns the weight of a stem, which is the logarithm of the number of sessions divided by the number of
+// sessions with the stem.
 func (t *Traffic) information(stem string) float32 {
 	n, found := float64(t.sessions), float64(t.found[stem])
 	if commonWords()[stem] {
@@ -166,10 +164,10 @@ func (t *Traffic) information(stem string) float32 {
 	return float32(math.Log((n + 1) / (found + 1)))
 }
 
-// thresholds returns a threshold for each lesson of the index: the lowest score that at most a share of rate
-// of all windows reaches. A window that matches the lesson exactly does not count, because a lesson with
-// many exact matches would otherwise have a threshold above all similar windows. exact returns the lessons
-// that match a window exactly.
+// thresholds returns, for each lesson of the index, the lowest score that at most the share rate of all windows
+// reaches. A window that matches the lesson exactly does not count, because the threshold of a lesson with many exact
+// matches would otherwise exceed the score of every similar window. exact returns the lessons that match a window
+// exactly.
 func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string, from source) []int32) []float32 {
 	limit := int(rate * float64(t.total))
 	best := make([][]scored, len(x.lessons))
@@ -203,7 +201,7 @@ func (t *Traffic) thresholds(x *likeIndex, rate float64, exact func(text string,
 	return out
 }
 
-// scored counts the windows with one score.
+// scored is a score with the number of windows that have it.
 type scored struct {
 	score   float32
 	windows int
@@ -219,8 +217,7 @@ func byScore(a, b scored) int {
 	return 0
 }
 
-// keepBest adds a score to a list. The caller needs only the highest limit+1 scores, so keepBest cuts a list
-// of twice this length.
+// keepBest appends r to list, and drops all but the highest limit+1 scores when the list reaches twice this length.
 func keepBest(list []scored, r scored, limit int) []scored {
 	list = append(list, r)
 	if len(list) < 2*(limit+1) {

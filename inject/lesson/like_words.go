@@ -5,9 +5,9 @@ import (
 	"sync"
 )
 
-// isFunctionWord reports whether a word carries no meaning of its own: an article, a pronoun, a
-// preposition, an auxiliary or a courtesy. Words such as "again", "same" and "every" carry meaning
-// in a request and are weighed by their frequency.
+// isFunctionWord reports whether a word has no meaning of its own, such as an article, a pronoun, a preposition, an
+// auxiliary or a courtesy. Words such as "again", "same" and "every" have a meaning in a request, and get a weight by
+// their frequency.
 func isFunctionWord(w string) bool { return functionWords()[w] }
 
 //nolint:gochecknoglobals // immutable, made at first use
@@ -26,8 +26,8 @@ var functionWords = sync.OnceValue(func() map[string]bool {
 	return wordSet(words)
 })
 
-// commonWords returns words that weigh at most as much as a word that occurs in every tenth session. Without this
-// limit, a common word that is rare in the captured sessions would weigh too much.
+// commonWords returns the stems of common English words. Their weight is limited to that of a stem in every tenth
+// session, because a common word that happens to be rare in the captured sessions would otherwise weigh too much.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var commonWords = sync.OnceValue(func() map[string]bool {
@@ -53,8 +53,8 @@ func wordSet(words string) map[string]bool {
 	return out
 }
 
-// synonymLines lists words that people use for one thing in requests to an agent. The first word
-// of a line is the representative. A word with several frequent senses belongs to no line.
+// synonymLines lists words that people use for the same thing in requests to an agent. The first word of a line
+// represents all words of the line. A word with several frequent senses must not be in a line.
 const synonymLines = `
 fail failure break broken broke red
 error exception fault
@@ -160,7 +160,7 @@ var synonyms = sync.OnceValue(func() map[string]string {
 	return out
 })
 
-// canonical returns the representative of a stem's synonyms, or the stem.
+// canonical returns the stem that represents the synonyms of a stem, or the stem itself if it has no synonyms.
 func canonical(stem string) string {
 	if s, ok := synonyms()[stem]; ok {
 		return s

@@ -6,28 +6,28 @@ import (
 
 // matchState holds the results of a match for one lesson.
 type matchState struct {
-	touched       bool  // the lesson is in scratch.touched
-	words         bool  // the user's words or tags contain a trigger
-	vetoed        bool  // a text contains a phrase of not_keywords
-	toolsCompared bool  // the tools of the request were compared
+	touched       bool  // scratch.touched contains the lesson
+	words         bool  // a trigger occurs in the user's words, the kinds of their requests, or the tags
+	vetoed        bool  // one of the lesson's not_keywords occurs in a text
+	toolsCompared bool  // toolOffered is computed
 	toolOffered   bool  // the request offers one of the lesson's tools
-	compared      int32 // 1 + index of the newest error text whose tool was compared
-	err           int32 // 1 + index of the newest error text with a trigger
+	compared      int32 // 1 + index of the newest error text with a phrase of the lesson
+	err           int32 // 1 + index of the newest error text that triggers the lesson; 0 if there is none
 }
 
-// maxWork is the maximum number of phrases found and places tried in one match, which take some
-// milliseconds. Without the limit, a crafted text could cost a second if phrases contain a * or are
-// suffixes of each other. Typical texts need a few hundred.
+// maxWork is the maximum number of steps of one match: the phrases found plus the positions at which a phrase is
+// compared. So many steps take some milliseconds. Typical texts need a few hundred steps. Without the limit, a crafted
+// text could cost a second if phrases contain a * or are suffixes of each other.
 const maxWork = 1 << 18
 
-// scratch is the memory of one match and never outlives the call.
+// scratch is the reusable memory of matches. A match returns its scratch to the pool at the end.
 type scratch struct {
-	text    []byte
+	text    []byte       // folded text
 	left    int          // remaining part of maxWork
-	foundIn []int32      // by phrase, the last text with the phrase: inWords, 1 + the index of an error text, or 0 for none
-	phrases []int32      // found phrases
+	foundIn []int32      // by phrase, the last text that contains it: inWords, 1 + the index of an error text, or 0 for none
+	phrases []int32      // indices of the found phrases
 	seen    []matchState // by lesson
-	touched []int32      // lessons with a trigger or a veto
+	touched []int32      // indices of the lessons with a trigger or a not_keyword in a text
 }
 
 func (s *scratch) touch(n int32) *matchState {
@@ -39,7 +39,7 @@ func (s *scratch) touch(n int32) *matchState {
 	return m
 }
 
-// inWords marks a phrase that was found in the user's words.
+// inWords stands for the user's words in scratch.foundIn.
 const inWords = -1
 
 // recordPhrase records the text in which a phrase was found.
@@ -62,9 +62,9 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
-// Match returns the matching lessons: exact matches ordered by slug, then matches by likeness if the
-// book has traffic. Match is safe for concurrent use and allocates the hits only. Beyond maxWork Match
-// returns no hit and sets q.Spent, because the rest could contain a phrase that forbids a lesson.
+// Match returns the matching lessons: exact matches in the order of their slugs, then matches by likeness if the book
+// has an index of likeness. If the match exceeds maxWork, Match returns nothing and sets q.Spent, because the rest of
+// the text could contain a not_keyword. Match is safe for concurrent use.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.compiled) == 0 {
 		return nil
@@ -101,7 +101,7 @@ func (b *Book) Match(q *Query) []Hit {
 	return hits
 }
 
-// markRequests marks the lessons that have a kind of the requests in the user's words.
+// markRequests marks the lessons with a kind of request that the user's words contain.
 func (b *Book) markRequests(s *scratch, q *Query) {
 	if len(b.requests) == 0 {
 		return
@@ -113,7 +113,7 @@ func (b *Book) markRequests(s *scratch, q *Query) {
 	}
 }
 
-// markError marks the lessons that have a tag or a kind of the error text i.
+// markError marks the lessons with a tag or a kind of the error text i.
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, n := range b.tags[tagKey(tag)] {
@@ -160,14 +160,14 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	})
 }
 
-// Limits of a client's tool names. Names beyond the limits are not compared.
+// Limits of the tool names in a request. Names beyond the limits are not compared.
 const (
 	maxTools    = 1024 // names of a request
 	maxToolName = 256  // bytes of a name
 )
 
-// offered reports whether the request offers one of the lesson's tools, or the failed call used one. A
-// lesson without tools is always offered. failing is the tool of the failed call, empty for the user's words.
+// offered reports whether the lesson has no tools, the request offers one of its tools, or the failed call used one.
+// failing is the tool of the failed call, or "" for the user's words. m caches the comparison with the request.
 func (c *compiled) offered(m *matchState, q *Query, failing string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
@@ -179,8 +179,8 @@ func (c *compiled) offered(m *matchState, q *Query, failing string) bool {
 	return m.toolOffered
 }
 
-// failedIn reports whether the lesson is for errors of the failing tool. Errors of every tool have kinds,
-// so a lesson with tools matches a kind only in the errors of these tools.
+// failedIn reports whether an error kind in an error of the tool failing triggers the lesson. An error of any tool can
+// have the kind, so a lesson with tools needs an error of one of these tools.
 func (c *compiled) failedIn(m *matchState, q *Query, failing string) bool {
 	if failing == "" {
 		return c.offered(m, q, "")
@@ -193,14 +193,14 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// silenced reports whether the lesson is inactive in this turn although its state fires. A lesson
-// of one tenant or agent supersedes others for this tenant or agent only.
+// silenced reports whether the lesson has expired or is superseded for this query. A lesson with a scope supersedes
+// other lessons only within its scope.
 func (c *compiled) silenced(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
 }
 
-// admits reports whether the lesson is in effect for the request.
+// admits reports whether the lesson may match the query, apart from its triggers and tools.
 func (c *compiled) admits(q *Query) bool {
 	return !c.silenced(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.addressed(q)
 }

@@ -12,20 +12,20 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Detection of malicious orders in the text of a lesson, such as "ignore your instructions". orders.txt
-// has the patterns. The patterns for English are precise, because most lessons are English; in other
-// languages a verb and a noun in one sentence are enough.
+// This file detects malicious orders in the text of a lesson, such as "ignore your instructions". orders.txt contains
+// the patterns. The patterns for English are precise, because most lessons are English. In other languages, a verb and
+// a noun in one sentence are enough.
 
 //go:embed orders.txt
 var ordersText string
 
 // order is a section of orders.txt, which describes the fields.
 type order struct {
-	what       string   // name of the order: ignore, steal, pipe or hide
-	forms      []string // searched forms of a text: plain, bare, squeezed
+	what       string   // name of the order: "ignore", "steal", "pipe" or "hide"
+	forms      []string // forms of the text that are searched: "plain", "bare" (without accents) or "squeezed" (skeleton)
 	avoided    bool     // a negated order does not count
-	bySentence bool     // a match lies within one sentence
-	words      []string // every match contains one of the words
+	bySentence bool     // the pattern is matched against each sentence
+	words      []string // a text without any of these words cannot match, see foreign
 	foreign    bool     // a text with a letter beyond ASCII can match without any of the words
 	pattern    *regexp.Regexp
 }
@@ -57,7 +57,7 @@ var orders = sync.OnceValue(func() *orderBook {
 	return &book
 })
 
-// readOrder parses a section of orders.txt, and inserts the named parts into its patterns.
+// readOrder parses a section of orders.txt. It replaces <name> in a pattern by the alternatives of the named part.
 func readOrder(what string, how []string, lines string, parts map[string][]string) order {
 	o := order{what: what, forms: how, avoided: slices.Contains(how, "avoided"), bySentence: slices.Contains(how, "by sentence")}
 	written := norm.NFD.String // matches the text without accents; no change for English
@@ -93,7 +93,8 @@ func squeezed(words string) string {
 	return strings.Join(list, "|")
 }
 
-// mayContain reports whether a text can contain the order. The test is cheap and runs before the regular expressions.
+// mayContain reports whether a text can contain the order. The test is cheap, and saves most matches of the regular
+// expression.
 func (o *order) mayContain(text string) bool {
 	return o.foreign && strings.ContainsFunc(text, func(r rune) bool { return r >= utf8.RuneSelf }) ||
 		slices.ContainsFunc(o.words, func(w string) bool { return strings.Contains(text, w) })
@@ -143,12 +144,12 @@ func maliciousOrders(text string) []string {
 	return out
 }
 
-// plainly returns a text in lower case and Unicode compatibility form, with single spaces.
+// plainly returns a text in lower case and Unicode's compatibility form, with single spaces.
 func plainly(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 
-// unaccented drops accents, and replaces joiners by blanks.
+// unaccented drops the accents of a text, and replaces underscores by blanks.
 func unaccented(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -161,10 +162,10 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsForeign reports whether an address occurs near a verb of sending and a secret, in languages
-// other than English.
+// sendsForeign reports whether a text in another language than English contains an address near a verb of sending and a
+// word for a secret.
 func (b *orderBook) sendsForeign(bare string) bool {
-	const reach = 160
+	const reach = 160 // bytes before and after the address
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {
 		return false
 	}

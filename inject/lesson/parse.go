@@ -7,7 +7,7 @@ import (
 	"unicode/utf8"
 )
 
-// MaxFile is the size in bytes beyond which a lesson file is refused.
+// MaxFile is the maximum size of a lesson file in bytes.
 const MaxFile = 1 << 20
 
 // Parse parses a LESSON.md in the AIP-11 form or the gptme form. A lesson in the gptme form gets its slug from path.
@@ -20,7 +20,8 @@ func Parse(path string, raw []byte) (*Lesson, error) {
 	return l, nil
 }
 
-// parse parses a text. Body and Advice of the lesson are substrings of the text where possible, to save memory.
+// parse parses the text of the lesson file named file. Body and Advice are substrings of raw where possible, to save
+// memory.
 func parse(file, raw string) (*Lesson, Faults) {
 	lineFault := func(line int, format string, args ...any) (*Lesson, Faults) {
 		return nil, Faults{{Code: CodeInvalid, Line: line, Message: fmt.Sprintf(format, args...)}}
@@ -52,7 +53,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
-	case root.kind == kindMap && !gptme && isForeign(&root): // before the faults, which say nothing useful about a file that is no lesson
+	case root.kind == kindMap && !gptme && isForeign(&root): // first, because the faults of a file that is no lesson do not help
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
 	case len(faults) > 0:
 		return nil, faults
@@ -73,7 +74,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	return l, nil
 }
 
-// invalidUTF8 returns the position of the first byte of a text that is not valid UTF-8, -1 without such a byte.
+// invalidUTF8 returns the position of the first byte of a text that is not valid UTF-8, or -1 if the text is valid.
 func invalidUTF8(text string) int {
 	if utf8.ValidString(text) {
 		return -1
@@ -86,10 +87,10 @@ func invalidUTF8(text string) int {
 	return -1
 }
 
-// lineAt returns the line of a position in a text, from 1.
+// lineAt returns the number, from 1, of the line that contains position at of a text.
 func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-// finish computes the derived fields: the hash, and the validity of the approval.
+// finish computes the content hash, and quarantines a lesson that needs an approval and has none.
 func (l *Lesson) finish() {
 	l.ContentHash = l.Hash()
 	if l.lacksApproval() || l.State.Fires() && l.needsReview() {
@@ -97,9 +98,8 @@ func (l *Lesson) finish() {
 	}
 }
 
-// needsReview reports whether the title or the advice contains a pattern that the injection scan refuses, and no
-// person has approved this text. Files are scanned as well, because a file can reach a request like any other
-// source.
+// needsReview reports whether the injection scan refuses the title or the advice, and no person has approved this text.
+// The scan applies to the files of persons, too, because their text also enters requests.
 func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
@@ -107,9 +107,9 @@ func (l *Lesson) needsReview() bool {
 	return len(scan(clipBytes(l.Title, maxRaw))) > 0 || len(scan(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// lacksApproval reports whether an active lesson has no valid approval. The approval of another text is not valid,
-// because an author could otherwise change a lesson after its approval. A program's lesson always needs an
-// approval.
+// lacksApproval reports whether an active lesson needs an approval and has none for its present text. The approval of
+// another text does not count, because an author could otherwise change a lesson after its approval. A lesson that a
+// program wrote always needs an approval.
 func (l *Lesson) lacksApproval() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // a person's file needs no approval
@@ -117,8 +117,8 @@ func (l *Lesson) lacksApproval() bool {
 	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
 }
 
-// split cuts a file into frontmatter and body. The frontmatter lies between the two --- lines, and the body starts
-// after the second.
+// split splits a file into frontmatter and body. The frontmatter is between the two --- lines, and the body follows the
+// second. ok is false if a --- line is missing.
 func split(raw string) (front, body string, ok bool) {
 	s := strings.TrimPrefix(raw, "\ufeff")
 	first, rest, found := strings.Cut(s, "\n")
@@ -139,7 +139,7 @@ func split(raw string) (front, body string, ok bool) {
 	return "", "", false
 }
 
-// latin replaces letters of Latin alphabets without a decomposition by ASCII.
+// latin replaces the Latin letters that are not an ASCII letter with an accent, such as ß and ø, by ASCII letters.
 func latin(text string) string {
 	return strings.NewReplacer("ß", "ss", "æ", "ae", "œ", "oe", "ø", "o", "ł", "l", "đ", "d", "ð", "d", "þ", "th", "ı", "i").Replace(text)
 }

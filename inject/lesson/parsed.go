@@ -2,8 +2,8 @@ package lesson
 
 import "sync"
 
-// Parsed holds the parsed texts of a bank by name, so that several readers of the bank parse each text once. The
-// readers must use the same Secrets. Parsed is safe for concurrent use. A nil Parsed holds nothing.
+// Parsed is a cache of the parsed texts of a bank, so that several readers of the bank parse each text once. The
+// readers must use the same Secrets. Parsed is safe for concurrent use. A nil Parsed is an empty cache.
 type Parsed struct {
 	mu      sync.Mutex
 	entries map[string]*entry
@@ -12,7 +12,7 @@ type Parsed struct {
 // NewParsed returns a Parsed without texts.
 func NewParsed() *Parsed { return &Parsed{entries: map[string]*entry{}} }
 
-// get returns the entry of an equal text that another reader parsed, nil for none.
+// get returns the cached entry with the name, the path and the text of e, or nil if there is none.
 func (p *Parsed) get(e *entry) *entry {
 	if p == nil {
 		return nil
@@ -25,8 +25,8 @@ func (p *Parsed) get(e *entry) *entry {
 	return nil
 }
 
-// put keeps the entries without faults, and removes all other entries. The lesson of an entry with faults
-// depends on the earlier texts of its reader.
+// put replaces the cached entries by those of entries without faults. An entry with faults is not shared, because its
+// lesson depends on the earlier versions that its reader has seen.
 func (p *Parsed) put(entries map[string]*entry) {
 	if p == nil {
 		return

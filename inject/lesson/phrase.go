@@ -7,29 +7,28 @@ import (
 	"unicode/utf8"
 )
 
-// maxRun is the maximum number of word characters that a * matches, which limits the work on one
-// very long word.
+// maxRun is the maximum number of word characters that a * matches. It limits the work on a very long word.
 const maxRun = 256
 
-// phrase is a trigger in the form for comparison: folded text with stars. A star matches the rest of a word.
-// A * next to a letter or digit is a star, and adjacent stars are one star. Any other * is literal in the
-// AIP-11 form, as in "select * from". In the gptme form it is a star that matches one word.
+// phrase is a trigger phrase in folded form, split at its wildcards. A wildcard matches any number of word characters.
+// A * next to a letter or digit is a wildcard, and adjacent * are one wildcard. In the AIP-11 form, any other * is
+// literal, as in "select * from". In the gptme form, every * is a wildcard.
 type phrase struct {
-	key         string   // folded, with the byte starByte for a star: equal for phrases that match identical texts
-	pieces      [][]byte // texts before, between and after the stars
-	longest     int      // index of the longest piece, which the automaton searches
-	left, right bool     // a word must start at the left end, or end at the right end
+	key         string   // folded phrase with starByte in place of each wildcard; phrases with equal keys match the same texts
+	pieces      [][]byte // texts before, between and after the wildcards
+	longest     int      // index of the longest piece, for which the automaton searches
+	left, right bool     // the phrase must start at the start of a word, or end at the end of a word
 	letters     int      // number of letters in the first word
 }
 
-// Parts of keys with bytes that occur in no UTF-8 text, and therefore in no phrase.
+// Parts of the keys of phrases and kinds. Their bytes 0xFE and 0xFF occur in no UTF-8 text, and therefore in no phrase.
 const (
-	starByte   = 0xFF           // replaces a star
-	errorKey   = "\xFEerror "   // begins the key of a kind of errors
-	requestKey = "\xFErequest " // begins the key of a kind of requests
+	starByte   = 0xFF           // stands for a wildcard in the key of a phrase
+	errorKey   = "\xFEerror "   // prefix of the key of an error kind
+	requestKey = "\xFErequest " // prefix of the key of a kind of request
 )
 
-// readPhrase folds and splits a phrase of a file in the given form.
+// readPhrase returns the phrase of the text s in a file of the given form.
 func readPhrase(s string, form Form) phrase {
 	var folded, key, piece []byte
 	for _, r := range compatible(s) {
@@ -62,23 +61,23 @@ func readPhrase(s string, form Form) phrase {
 	return p
 }
 
-// touchesWord reports whether a letter or digit is next to one of the ends of a part of a text.
+// touchesWord reports whether text[from:to] has a letter or digit directly before or after it.
 func touchesWord(text []byte, from, to int) bool {
 	before, after := around(text, from, to)
 	return before != signKind || after != signKind
 }
 
-// holdsLiteralStar reports whether a phrase holds a * that is a literal in the AIP-11 form.
+// holdsLiteralStar reports whether a phrase contains a * that is literal in the AIP-11 form.
 func holdsLiteralStar(s string) bool { return strings.Contains(readPhrase(s, FormAIP11).key, "*") }
 
-// tagKey returns a tag in the form for comparison.
+// tagKey returns a tag in folded form.
 func tagKey(tag string) string {
 	return strings.TrimSpace(string(appendText(nil, tag)))
 }
 
-// fires reports whether a phrase may trigger a lesson. The phrase needs a letter or digit and at least two
-// characters, and must not be a stop word. A keyword such as "the" would otherwise trigger in every session;
-// the checks warn about the keyword.
+// fires reports whether a phrase may trigger a lesson. A phrase must have a letter or digit and at least two
+// characters, unless it contains a word of a script without spaces, and must not be a stop word. A keyword such as
+// "the" would otherwise trigger its lesson in every session. Checks reports the phrases that cannot fire.
 func (p *phrase) fires() bool {
 	words, drawn := 0, 0
 	for _, r := range string(slices.Concat(p.pieces...)) {
@@ -96,15 +95,15 @@ func (p *phrase) fires() bool {
 	return words > 0 && drawn > 1 && !isStopWord(p.key)
 }
 
-// endsAt reports whether text contains the phrase such that the longest piece ends before end. endsAt subtracts
-// the number of tried places from left.
+// endsAt reports whether text contains the phrase with its longest piece directly before the position end. endsAt
+// subtracts from left the number of positions at which it compares a piece.
 func (p *phrase) endsAt(text []byte, end int, left *int) bool {
 	return p.matchBefore(text, end-len(p.pieces[p.longest]), left) && p.matchAfter(text, end, left)
 }
 
-// matchAfter compares the pieces after the longest piece. Each is matched at its first place within the
-// star's run, which leaves most room for the rest, so no place is tried twice. Only the last piece
-// may require a boundary, and is matched at the first place with the boundary.
+// matchAfter reports whether the pieces after the longest piece follow the position at. It takes the first match of
+// each piece, which leaves most of the text for the next pieces, so that it compares each position only once. The last
+// piece must also end at the end of a word if p.right is set.
 func (p *phrase) matchAfter(text []byte, at int, left *int) bool {
 	for i := p.longest + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
@@ -124,8 +123,8 @@ func (p *phrase) matchAfter(text []byte, at int, left *int) bool {
 	return p.longest != len(p.pieces)-1 || !p.right || wordEnds(text, at)
 }
 
-// matchBefore compares the pieces before the longest piece, as matchAfter compares the pieces after the
-// longest piece.
+// matchBefore reports whether the pieces before the longest piece precede the position at. It works backwards like
+// matchAfter.
 func (p *phrase) matchBefore(text []byte, at int, left *int) bool {
 	for i := p.longest - 1; i >= 0; i-- {
 		piece := p.pieces[i]

@@ -7,11 +7,11 @@ import (
 	"precept/inject/request"
 )
 
-// Query holds the new content of a turn, for matching. The caller removes the reminders and environment blocks of
-// agents, and the blocks that precept inserted.
+// Query is the input of a match: the new content of a turn, and the properties of the request. The texts must not
+// contain the reminders and environment blocks of agents, or the blocks that precept inserted.
 type Query struct {
-	Words              []string    // newest user words
-	Errors             []ErrorText // newest tool errors, the newest last
+	Words              []string    // new words of the user
+	Errors             []ErrorText // new tool errors, the newest last
 	Tenant             string
 	Agent, Role, Skill string
 	Tags               []string
@@ -19,7 +19,7 @@ type Query struct {
 	Tools              []string // names of the tools that the request offers
 	Now                time.Time
 
-	Spent bool // Match sets Spent if it exceeds its limit of work
+	Spent bool // set by Match if the match exceeds maxWork
 }
 
 // RequestKinds returns the kinds of the requests in the user's words.
@@ -32,7 +32,7 @@ func (q *Query) RequestKinds() (kinds []request.Kind) {
 	return kinds
 }
 
-// ErrorText is a new tool result that is an error. Text holds the lines that describe the error.
+// ErrorText is a tool result that is an error. Text contains the lines that describe the error.
 type ErrorText struct {
 	CallID, Tool, Text string
 	Tags               []string      // set by a Tagger
@@ -42,6 +42,6 @@ type ErrorText struct {
 // Hit is a lesson that matches a query.
 type Hit struct {
 	Lesson *Lesson
-	CallID string       // newest tool result with a trigger; empty for user words and tags
-	Like   *Resemblance // the likeness by which the lesson matched; nil for an exact match
+	CallID string       // id of the call with the newest error that triggers the lesson; empty for the user's words and tags
+	Like   *Resemblance // the resemblance by which the lesson matched; nil for an exact match
 }

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// renderPair writes a key and its value as lines of block YAML at an indentation.
+// renderPair returns the YAML lines of a key and its value in block style, indented by indent blanks.
 func renderPair(key string, v *node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	head := pad + quote(key) + ":"
@@ -29,7 +29,7 @@ func renderMap(v *node, indent int) []string {
 	return out
 }
 
-// renderItems writes list items. Each item starts with "- " at the indentation.
+// renderItems returns the YAML lines of list items in block style, indented by indent blanks.
 func renderItems(items []node, indent int) []string {
 	pad := strings.Repeat(" ", indent)
 	var out []string
@@ -45,7 +45,7 @@ func renderItems(items []node, indent int) []string {
 	return out
 }
 
-// inline reports whether a list is written on one line.
+// inline reports whether a list is written on one line. Its items must be scalars of at most 80 bytes together.
 func inline(v *node) bool {
 	const room = 80
 	n := 0
@@ -66,7 +66,7 @@ func scalars(items []node) []string {
 	return parts
 }
 
-// scalar writes a value that fits on the line of its key.
+// scalar returns the YAML of a scalar, or of an empty list or mapping.
 func scalar(v *node) string {
 	switch v.kind {
 	case kindMap:
@@ -87,8 +87,8 @@ func scalar(v *node) string {
 	}
 }
 
-// quote writes a string plain if no YAML parser can misread the string, and in double quotes
-// otherwise. Go's escapes are valid in YAML.
+// quote returns the YAML of a string: in double quotes, unless every YAML parser reads the plain string as a string.
+// Go's escapes are valid in YAML.
 func quote(s string) string {
 	if isPlain(s) {
 		return s
@@ -96,8 +96,8 @@ func quote(s string) string {
 	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
-// isPlain reports whether YAML reads s as a string without quotes. isPlain is conservative: s must start with a letter
-// and contain no character that has a meaning in YAML.
+// isPlain reports whether s needs no quotes in YAML. It is conservative: s must start with a letter, and must contain
+// only letters, digits, single blanks and some punctuation without a meaning in YAML.
 func isPlain(s string) bool {
 	switch strings.ToLower(s) {
 	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":

@@ -10,13 +10,13 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// roleForm is a form in which a text imitates a role of the conversation or a tool, such as "system:" at the start of
-// a line. The scan of a new lesson refuses some forms. The rendering for a request breaks all forms.
+// roleForm is a way in which a text can imitate a role of the conversation or a tool, such as "system:" at the start of
+// a line. The rendering for a request rewrites all forms. The injection scan refuses some of them.
 type roleForm struct {
-	find        *regexp.Regexp // pattern for the text that drawn returns
-	replacement string         // $1 and $2 are groups of find, in the characters of the original text
-	refused     bool           // the scan refuses the form, because no lesson needs it
-	capital     bool           // only where the label begins with a capital: "file system: ext4" is prose
+	find        *regexp.Regexp // pattern for a text that drawn returns
+	replacement string         // replaces a match; $1 and $2 are groups of find, in the characters of the original text
+	refused     bool           // the injection scan refuses the form, because no lesson needs it
+	capital     bool           // a match counts only if the label begins with a capital, because "file system: ext4" is prose
 }
 
 // roleForms lists the chat templates of known models, the tags of tool calls, and labels and
@@ -65,7 +65,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 	}
 })
 
-// speaksAsRole reports whether a text contains a form that no lesson needs.
+// speaksAsRole reports whether a text contains a role form that the injection scan refuses.
 func speaksAsRole(s string) bool {
 	text, _ := drawn(s)
 	for _, f := range roleForms() {
@@ -76,12 +76,12 @@ func speaksAsRole(s string) bool {
 	return false
 }
 
-// maxPasses is the maximum number of passes over a text. Each pass may create a new form out of a rewritten form and
-// the text around it.
+// maxPasses is the maximum number of passes of neutralize over a text. A rewritten form can make a new form together
+// with the text around it, which the next pass rewrites.
 const maxPasses = 8
 
-// neutralize breaks every form that a model could read as a turn of the conversation. The words stay readable. If
-// the last pass still changes the text, neutralize drops the lines that have a form.
+// neutralize rewrites every role form in a text, so that a model cannot read the text as a turn of the conversation.
+// The words stay readable. If the last pass still changes the text, neutralize drops the lines that contain a form.
 func neutralize(s string) string {
 	for range maxPasses {
 		before := s
@@ -98,7 +98,7 @@ func neutralize(s string) string {
 	return strings.Join(kept, "\n")
 }
 
-// rewrite breaks each form once, at every place in s.
+// rewrite replaces all matches of each role form in s.
 func rewrite(s string) string {
 	text, at := drawn(s)
 	for i := range roleForms() {
@@ -110,7 +110,7 @@ func rewrite(s string) string {
 	return s
 }
 
-// rewrite breaks the form at every place in s. text and at are results of drawn.
+// rewrite replaces all matches of the form in s. text and at are the results of drawn for s.
 func (f *roleForm) rewrite(s, text string, at []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {
@@ -143,8 +143,8 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// drawn returns a text in which characters that look alike are equal, for comparison. Letters of other scripts,
-// accents, case, brackets and bars are folded. at maps each byte of the text, and its end, to the position in s.
+// drawn returns s with one character for all characters that look alike. It folds case, letters of other scripts,
+// brackets and bars, and drops accents. at maps each position in text, including its end, to the position in s.
 func drawn(s string) (text string, at []int) {
 	b := make([]byte, 0, len(s))
 	at = make([]int, 0, len(s)+1)
@@ -159,7 +159,7 @@ func drawn(s string) (text string, at []int) {
 	return string(b), append(at, len(s))
 }
 
-// drawnNames returns a list of names with i replaced by l, because drawn does the same to texts.
+// drawnNames replaces each i by l in the names of a pattern, because drawn does the same in texts.
 func drawnNames(names string) string { return strings.ReplaceAll(names, "i", "l") }
 
 func drawnRune(r rune) rune {

@@ -11,7 +11,8 @@ import (
 	"precept/internal/spell"
 )
 
-// Limits of the published schema, and of the lists in metadata.precept.
+// Limits of the fields of a lesson file. Those of the lists in metadata.precept are precept's own. All others are from
+// the schema of learning/v1.
 const (
 	minSlug, maxSlug = 2, 80
 	maxTitle         = 200
@@ -19,25 +20,27 @@ const (
 	maxTags          = 12
 	maxRef           = 256
 	maxNote          = 500
-	maxPhrase        = 200 // characters of a keyword
+	maxPhrase        = 200 // characters of an entry of a list in metadata.precept
 	maxPhrases       = 100 // entries of a list in metadata.precept
 )
 
-// reader converts YAML nodes to the fields of a lesson, and collects all faults.
+// reader converts YAML nodes to the fields of a lesson, and collects the validation errors of the file.
 type reader struct{ faults Faults }
 
+// fault records a validation error. line is a line of the frontmatter, or 0 if unknown.
 func (r *reader) fault(code Code, field string, line int, format string, args ...any) {
 	if line > 0 {
-		line++ // the opening --- of the file
+		line++ // count the opening --- line
 	}
 	r.faults = append(r.faults, Fault{Code: code, Field: field, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
+// invalid records a validation error with CodeInvalid.
 func (r *reader) invalid(field string, line int, format string, args ...any) {
 	r.fault(CodeInvalid, field, line, format, args...)
 }
 
-// refuseUnknownKeys refuses every key of n outside of the list.
+// refuseUnknownKeys records an error for each key of n that is not in keys. prefix is the path of n.
 func (r *reader) refuseUnknownKeys(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
@@ -52,7 +55,7 @@ func preceptTriggerKeys() []string {
 	return []string{"keywords", "not_keywords", "tools", "error_patterns", "error_kinds", "request_kinds", "models", "like"}
 }
 
-// remedyOf returns the most likely remedy for an unknown key: its place, its spelling, or its removal.
+// remedyOf returns the most likely remedy for an unknown key: to move it, to correct its spelling, or to remove it.
 func remedyOf(prefix, key string, known []string) string {
 	if (prefix == "" || prefix == "trigger") && slices.Contains(preceptTriggerKeys(), key) {
 		return "move it to trigger.metadata.precept." + key
@@ -70,7 +73,8 @@ func join(prefix, key string) string {
 	return prefix + "." + key
 }
 
-// mapping returns the mapping under key; nil if missing or of another kind.
+// mapping returns the mapping under key of n, or nil. It records an error if the value is of another kind, or if a
+// required key is missing. prefix is the path of n.
 func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
 	v, ok := n.get(key)
 	field := join(prefix, key)
@@ -87,7 +91,8 @@ func (r *reader) mapping(prefix string, n *node, key string, required bool) *nod
 	return v
 }
 
-// text returns the string under key, of lo to hi characters.
+// text returns the string under key of n, or "". It records an error if the value is not a string of lo to hi
+// characters, or if a required key is missing.
 func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi int) string {
 	v, ok := n.get(key)
 	field := join(prefix, key)
@@ -103,6 +108,7 @@ func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi 
 	return v.text
 }
 
+// isText reports whether v is a string of lo to hi characters, and records an error if it is not.
 func (r *reader) isText(field string, v *node, lo, hi int) bool {
 	if v.kind != kindString {
 		r.invalid(field, v.line, "is %s; write text, in quotes if it looks like something else", v.kind)
@@ -115,7 +121,8 @@ func (r *reader) isText(field string, v *node, lo, hi int) bool {
 	return true
 }
 
-// items returns the list under key; nil if missing or of another kind.
+// items returns the list under key of n, or nil. It records an error if the value is of another kind, or has more than
+// limit entries. A limit of 0 means no limit.
 func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	v, ok := n.get(key)
 	if !ok {
@@ -132,8 +139,8 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	return v.list
 }
 
-// texts returns the valid strings of the list under key. A valid string has 1 to hi characters, and ok reports true.
-// want describes a valid string in messages.
+// texts returns the valid strings of the list under key of n, and records an error for each invalid entry. A string is
+// valid if it has 1 to hi characters and ok accepts it. want describes a valid string in messages.
 func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok func(string) bool, want string) []string {
 	items := r.items(prefix, n, key, limit)
 	out := make([]string, 0, len(items))
@@ -151,7 +158,8 @@ func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok fun
 	return out
 }
 
-// number returns the number under key if ok reports true for the number; 0 if the number is missing or invalid.
+// number returns the number under key of n, or 0 if it is missing. If the value is not a number that ok accepts, number
+// returns 0 and records an error with the message want.
 func (r *reader) number(prefix string, n *node, key string, ok func(float64) bool, want string, args ...any) float64 {
 	v, hasKey := n.get(key)
 	if !hasKey {
@@ -169,7 +177,8 @@ func whole(lo, hi float64) func(float64) bool {
 	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
 }
 
-// flag reads true or false; false if the key is missing.
+// flag returns the boolean under key of n, or false if it is missing. It records an error if the value is of another
+// kind.
 func (r *reader) flag(prefix string, n *node, key string) bool {
 	v, ok := n.get(key)
 	if !ok {
@@ -181,12 +190,14 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 	return v.kind == kindBool && v.num != 0
 }
 
-// count returns a whole number of at least zero.
+// count returns the whole number under key, or 0 if it is missing. It records an error if the value is not a whole
+// number of at least 0.
 func (r *reader) count(n *node, key string) int {
 	return int(r.number("", n, key, whole(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
 }
 
-// confidence reads the member confidence, a number from 0 to 1.
+// confidence returns the number under the key confidence, or defaultConfidence. It records an error if the value is
+// not a number from 0 to 1.
 func (r *reader) confidence(n *node) float64 {
 	v, ok := n.get("confidence")
 	if !ok {
@@ -205,13 +216,15 @@ func (r *reader) confidence(n *node) float64 {
 
 const defaultConfidence = 0.5
 
-// share reads a number between 0 and 1, both excluded.
+// share returns the number under key, or 0 if it is missing. It records an error unless the value is between 0 and 1,
+// both excluded.
 func (r *reader) share(prefix string, n *node, key string) float64 {
 	between := func(x float64) bool { return x > 0 && x < 1 }
 	return r.number(prefix, n, key, between, "must lie between 0 and 1; write a number such as 0.5")
 }
 
-// instant reads a time of RFC 3339, the zero time for an absent key.
+// instant returns the time under key, or the zero time if it is missing. It records an error if the value is not in the
+// format of RFC 3339.
 func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	v, ok := n.get(key)
 	if !ok {
@@ -229,13 +242,12 @@ func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	return t
 }
 
-// IsSlug reports whether s is a slug by the schema: s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has a valid length.
+// IsSlug reports whether s matches ^[a-z][a-z0-9-]*[a-z0-9]$ and has a valid length, as the schema demands of a slug.
 func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 
-// isSlugRef reports whether s has the form of a slug. The slug may be too long, because the schema of supersedes has
-// no limit.
+// isSlugRef reports whether s is a slug of any length, because the schema sets no maximum for the slugs in supersedes.
 func isSlugRef(s string) bool {
 	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
 }

@@ -7,8 +7,8 @@ import (
 	"unicode"
 )
 
-// clean splits a text from outside into lines. Hidden characters, role labels, chat templates and lines with the
-// delimiters of inserted blocks are removed. Unchanged lines are substrings of s.
+// clean returns the lines of an untrusted text. It removes hidden characters, HTML comments and lines with delimiters
+// of inserted blocks, and rewrites role labels and chat templates. Unchanged lines are substrings of s.
 func clean(s string) []string {
 	for _, plain := range [...][2]string{{"\r\n", "\n"}, {"\r", "\n"}, {"\t", "    "}} {
 		s = strings.ReplaceAll(s, plain[0], plain[1])
@@ -25,21 +25,21 @@ func clean(s string) []string {
 	return kept
 }
 
-// Quoted returns a text from outside in a form that is safe inside of a line of a block. The text is cleaned like a
-// lesson and put on one line, and its brackets become round. A text of more than n bytes is cut and ends with three
-// dots.
+// Quoted returns an untrusted text in a form that is safe inside of a line of a block. The text is cleaned like a
+// lesson and put on one line, and its square brackets become round. A text of more than n bytes is cut and ends with
+// "...".
 func Quoted(s string, n int) string {
-	const read = 16 // the first read*n bytes are read: cleaning removes text, and a call may be as long as a file
+	const read = 16 // read only the first read*n bytes, because s may be as long as a file; cleaning may remove some of them
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(stripANSI(strings.ToValidUTF8(s[:min(len(s), read*n)], "")))
-	s = round(strings.Join(clean(s), " ")) // again, because clean may turn an unusual bracket into a square bracket
+	s = round(strings.Join(clean(s), " ")) // round again, because clean may turn an unusual bracket into a square bracket
 	if short := clipBytes(s, n); short != s {
 		return short + "..."
 	}
 	return s
 }
 
-// stripANSI removes whole terminal escape sequences, so that no "[31m" remains.
+// stripANSI removes terminal escape sequences as a whole, so that no "[31m" remains.
 func stripANSI(s string) string {
 	if !strings.ContainsAny(s, "\x1b\u009b\u009d") {
 		return s
@@ -70,12 +70,12 @@ func visible(s string) string {
 	}, s)
 }
 
-// hidden reports whether a rune is not drawn, or drawn unpredictably.
+// hidden reports whether a rune is invisible, or is displayed differently by different programs.
 func hidden(r rune) bool {
 	return invisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
-// stripComments removes HTML comments until none is left, because the removal of a comment may join the halves of
+// stripComments removes HTML comments. It repeats the search, because the removal of a comment may join the halves of
 // another comment.
 func stripComments(s string) string {
 	for {

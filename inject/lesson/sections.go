@@ -8,8 +8,8 @@ import (
 // AdviceHead precedes the advice in a body that Sections writes.
 const AdviceHead = "\n## What to do (or avoid)\n\n"
 
-// Sections returns the body of a lesson with the sections of AIP-11. The advice is not changed. Without a
-// counter-example, the body has no section for one.
+// Sections returns the Markdown body of a lesson with the sections of AIP-11. The advice is not changed. An empty
+// counter-example gets no section.
 func Sections(title, when, advice, counterExample string) string {
 	oneLine := func(s string) string { return strings.Join(strings.Fields(s), " ") }
 	body := "\n# " + oneLine(title) + "\n\n## When this applies\n\n" + oneLine(when) + "\n" + AdviceHead + advice + "\n"
@@ -19,8 +19,8 @@ func Sections(title, when, advice, counterExample string) string {
 	return body
 }
 
-// section returns the text under the first wanted heading, up to the next heading of the same or a
-// higher level. Without carriage returns the result is a substring of body.
+// section returns the text under the first heading that wanted accepts, up to the next heading of the same or a
+// higher level. If body has no carriage returns, the result is a substring of body.
 func section(body string, wanted func(string) bool) string {
 	level, start, end := 0, len(body), len(body)
 	for h := range headings(body) {
@@ -35,13 +35,13 @@ func section(body string, wanted func(string) bool) string {
 	return strings.Trim(strings.ReplaceAll(body[start:end], "\r\n", "\n"), "\r\n")
 }
 
-// heading is a heading with the position of its line.
+// heading is a heading, with the start and the end of its line in the body.
 type heading struct {
 	level, start, end int
 	text              string
 }
 
-// headings iterates over the headings outside of code fences.
+// headings yields the headings of a body outside of code fences.
 func headings(body string) iter.Seq[heading] {
 	return func(yield func(heading) bool) {
 		at, fence := 0, ""
@@ -57,8 +57,8 @@ func headings(body string) iter.Seq[heading] {
 	}
 }
 
-// Fence returns the marker of the code fence that is open after a line, or an empty string. open is the marker before
-// the line.
+// Fence returns the marker of the code fence that is open after a line, or "" if none is open. open is the marker of
+// the fence that is open before the line.
 func Fence(open, line string) string {
 	text := strings.TrimLeft(line, " ")
 	if len(line)-len(text) > 3 {
@@ -96,13 +96,12 @@ func Heading(line string) (level int, text string) {
 	return level, text
 }
 
-// isHeading returns a function that reports whether a heading is want, without regard to case.
+// isHeading returns a function that reports whether a heading equals want, without regard to case and a final colon.
 func isHeading(want string) func(string) bool {
 	return func(s string) bool { return strings.EqualFold(strings.TrimRight(s, ":"), want) }
 }
 
-// isAdviceHeading reports whether a heading is the name of the section with the advice, or a common
-// variant of the name.
+// isAdviceHeading reports whether a heading is "What to do (or avoid)" or a common variant.
 func isAdviceHeading(s string) bool {
 	s = strings.ToLower(strings.Join(strings.FieldsFunc(s, func(r rune) bool {
 		return r == ' ' || r == '(' || r == ')' || r == '/' || r == ':' || r == '\t'
@@ -125,7 +124,8 @@ func firstTitle(body string) string {
 	return ""
 }
 
-// withoutSections returns the text of a body that has no heading except its title, "" for another body.
+// withoutSections returns the text under the title of a body without further headings. It returns "" for any other
+// body.
 func withoutSections(body string) string {
 	start := 0
 	for h := range headings(body) {

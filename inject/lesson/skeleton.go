@@ -11,8 +11,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter reports whether a text contains a delimiter of inserted blocks, or something that looks like a
-// delimiter.
+// hasDelimiter reports whether a text contains a delimiter of inserted blocks, or a text that looks like a delimiter to
+// a reader.
 func hasDelimiter(s string) bool {
 	k := skeleton(s)
 	for _, d := range delimiters() {
@@ -23,8 +23,8 @@ func hasDelimiter(s string) bool {
 	return false
 }
 
-// delimiters holds the skeletons of the lines that open and close blocks. Bracketed delimiters keep
-// the bracket, because the words alone are common.
+// delimiters returns the skeletons of the lines that begin and end blocks. Some delimiters include a bracket, because
+// their words alone are common.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var delimiters = sync.OnceValue(func() []string {
@@ -57,9 +57,9 @@ func skeleton(s string) string {
 // that look alike to a reader have equal skeletons. Compare a skeleton only with a skeleton.
 func Skeleton(s string) string { return skeleton(visible(stripANSI(s))) }
 
-// Plain returns a text as a reader sees the text, in lower case: without hidden characters, escape
-// sequences and accents, in compatibility forms, and with look-alikes of other scripts as Latin
-// letters. Line feeds, digits and punctuation stay.
+// Plain returns a text in lower case as a reader sees it. Hidden characters, escape sequences and accents are removed.
+// Compatibility forms and look-alike letters of other scripts become Latin letters. Line feeds, digits and punctuation
+// stay.
 func Plain(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {
@@ -79,7 +79,7 @@ func Plain(s string) string {
 //go:embed lookalikes.txt
 var lookalikesText string
 
-// lookalikes maps each rune of a row of lookalikes.txt to the first rune of the row.
+// lookalikes returns lookalikes.txt as maps from each rune of a row to the first rune of the row.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune }) {
@@ -99,8 +99,8 @@ var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune
 	return all
 })
 
-// lookalike returns the Latin letter, in lower case, that a rune looks like. The capital of another script is looked
-// up first, because the capital may look like another letter than its small form.
+// lookalike returns the lower-case Latin letter that a rune looks like. The rune itself is looked up before its folded
+// form, because a capital may look like another letter than its small form.
 func lookalike(r rune) rune {
 	letters, folded := lookalikes().letters, fold(r)
 	return cmp.Or(letters[r], letters[folded], folded)

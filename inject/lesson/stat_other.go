@@ -4,9 +4,8 @@ package lesson
 
 import "io/fs"
 
-// changeTime returns 0: this system has no change time, so size, modification time and inode must
-// suffice.
+// changeTime returns 0, because precept does not read an inode's change time on this system.
 func changeTime(fs.FileInfo) int64 { return 0 }
 
-// reportsChanges returns false: on this system, reports of changes need an open file for each lesson.
+// reportsChanges returns false, because this system needs an open file for each lesson to report changes.
 func reportsChanges(string) bool { return false }

@@ -1,6 +1,6 @@
 package lesson
 
-// isStopWord reports whether a whole phrase is a word of almost any English text.
+// isStopWord reports whether a phrase is a single word that occurs in almost every English text.
 func isStopWord(s string) bool {
 	switch s {
 	case "a", "about", "after", "again", "all", "also", "am", "an", "and", "any", "are", "as", "ask", "at",

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// supersession returns, for each slug, the lessons that supersede the lesson directly or through others. A lesson
-// stays superseded if a lesson in between becomes inactive. Lessons that supersede each other in a circle have no
-// effect on each other; the bank reports the circle.
+// supersession returns a map from the slug of a lesson to the lessons that supersede it, directly or through others. A
+// lesson stays superseded if a lesson in between becomes inactive. Lessons in a circle do not supersede each other, and
+// linkFaults reports the circle.
 func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
@@ -32,8 +32,8 @@ func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Le
 	return superseding
 }
 
-// reachable returns the sorted nodes that can be reached from start. start is one of them only if
-// start is on a circle.
+// reachable returns the sorted nodes of a graph that can be reached from start. start itself is among them only if it
+// is on a circle.
 func reachable(start string, next map[string][]string) []string {
 	seen := map[string]bool{}
 	todo := slices.Clone(next[start])
@@ -68,8 +68,8 @@ func circles(lessons []*Lesson) []string {
 	return out
 }
 
-// linkFaults returns a fault for each supersedes entry without a target in the book or its archive, and
-// a fault for a lesson that supersedes itself. circular is the result of circles.
+// linkFaults returns a fault for each slug in l.Supersedes without a lesson in the book or its archive, and a fault if
+// l supersedes itself. circular is the result of circles.
 func (b *Book) linkFaults(l *Lesson, circular []string) []Fault {
 	var out []Fault
 	for i, old := range l.Supersedes {

@@ -5,11 +5,11 @@ import (
 	"slices"
 )
 
-// Tagger adds tags to a query. The configuration has phrases for each tag, under the key tags. A tag is added if a text
-// of the query matches a phrase of the tag. The phrases match like the keywords of a lesson.
+// Tagger adds a tag to a query if a text of the query matches one of the tag's phrases. The phrases match like the
+// keywords of a lesson. They are configured under the key tags.
 type Tagger struct{ book *Book }
 
-// NewTagger returns a Tagger with the phrases of each tag.
+// NewTagger returns a Tagger for rules, which maps each tag to its phrases.
 func NewTagger(rules map[string][]string) *Tagger {
 	lessons := make([]*Lesson, 0, len(rules))
 	for _, tag := range slices.Sorted(maps.Keys(rules)) {
@@ -18,8 +18,8 @@ func NewTagger(rules map[string][]string) *Tagger {
 	return &Tagger{NewBook(lessons)}
 }
 
-// Tag adds the tags of the user's words to the query, and the tags of an error text to this text. A
-// nil Tagger adds none.
+// Tag adds the tags of the user's words to q.Tags, and the tags of each error text to its Tags. A nil Tagger adds
+// none.
 func (t *Tagger) Tag(q *Query) {
 	if t == nil || t.book.Len() == 0 {
 		return

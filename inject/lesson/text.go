@@ -5,21 +5,22 @@ import (
 	"unicode/utf8"
 )
 
-// Bounds of the searched part of a text. People paste logs of megabytes, with their own words at the ends.
+// Bounds of the part of a text that is searched for phrases. People paste logs of megabytes, and their own words are
+// before or after the log.
 const (
-	maxText  = 64 << 10    // bytes of a text that is searched as a whole
-	halfText = maxText / 2 // bytes of the head, and of the tail, of a longer text
+	maxText  = 64 << 10    // maximum number of bytes of a text that is searched as a whole
+	halfText = maxText / 2 // number of bytes at the start and at the end of a longer text that are searched
 )
 
-// Minimum lengths of a blob, a run of base64 characters that is encoded data. A run with many separators is a path or
-// an identifier.
+// Minimum lengths of a blob in bytes. A blob is a sequence of base64 characters that is encoded data. A sequence with
+// many separators is a path or an identifier, and not a blob.
 const (
-	blobMixed = 64  // length of a run with upper case, lower case and digits
-	blobLong  = 256 // length of any other run
+	blobMixed = 64  // for a sequence with upper-case letters, lower-case letters and digits
+	blobLong  = 256 // for any other sequence
 )
 
-// blobBytes holds the lower-case form of each base64 character, and 0 for every other byte. A table is
-// the fastest test, and the test runs for each byte of a text.
+// blobBytes maps each base64 character to its lower-case form, and every other byte to 0. It is a table, because
+// appendPart looks up each byte of a text.
 const blobBytes = "" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00" +
 	"\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00+\x00-\x00/0123456789\x00\x00\x00=\x00\x00" +
@@ -31,7 +32,7 @@ const zeros = "\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\
 
 func isBlobByte(b byte) bool { return blobBytes[b] != 0 }
 
-// isBlob reports whether a run of base64 characters is encoded data.
+// isBlob reports whether a sequence of base64 characters is encoded data.
 func isBlob(run string) bool {
 	if len(run) < blobMixed {
 		return false
@@ -55,11 +56,11 @@ func isBlob(run string) bool {
 	return upper > 0 && lower > 0 && digit > 0 && sep <= len(run)/16
 }
 
-// cutOut replaces omitted text in a folded text. UTF-8 never contains this byte, so no phrase matches across it. The
-// byte separates words.
+// cutOut stands for omitted text in a folded text. UTF-8 never contains this byte, so no phrase matches across it.
 const cutOut = 0xFF
 
-// appendText folds a text (see appendFolded), without blobs and without the middle of a very long text.
+// appendText appends the folded form of s (see appendFolded) to dst, without blobs and without the middle of a very
+// long text.
 func appendText(dst []byte, s string) []byte {
 	if len(s) > maxText {
 		dst = append(appendPart(dst, s[:halfText]), cutOut)
@@ -68,14 +69,14 @@ func appendText(dst []byte, s string) []byte {
 	return appendPart(dst, s)
 }
 
-// appendPart appends a folded text with cutOut in place of each blob.
+// appendPart appends the folded form of s to dst, with cutOut in place of each blob.
 func appendPart(dst []byte, s string) []byte {
 	s = compatible(s)
 	if len(s) > maxText { // one character may become eighteen
 		s = s[:maxText]
 	}
 	dst = slices.Grow(dst, len(s))
-	run, at := 0, len(dst) // start of the present run of base64 characters, in s and in dst
+	run, at := 0, len(dst) // start of the present sequence of base64 characters, in s and in dst
 	for i := 0; i < len(s); {
 		if c := blobBytes[s[i]]; c != 0 {
 			dst = append(dst, c)

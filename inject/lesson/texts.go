@@ -13,17 +13,16 @@ import (
 // Secrets is a function that returns the kinds of secrets in a text.
 type Secrets = func(text string) []string
 
-// Texts parses a bank of lessons and makes its book. Each lesson is one text with a name. The texts are the
-// files of a directory, or come from the Redis that several replicas share. If a new version of a text is
-// unusable, the last valid version stays active. An unchanged text is not parsed twice. Texts is not safe for
-// concurrent use.
+// Texts parses the texts of a bank and makes its book. A text is the file of one lesson, from a directory or from the
+// Redis that several replicas share. If a new version of a text is invalid, the last valid version stays active. An
+// unchanged text is not parsed twice. Texts is not safe for concurrent use.
 type Texts struct {
-	from     string
-	secrets  []Secrets         // find secrets; a text with a secret is not shown to models until a person approves the text
-	entries  map[string]*entry // nil before the first load
+	from     string            // prefix of the names in messages
+	secrets  []Secrets         // a text with a secret is quarantined until a person approves it
+	entries  map[string]*entry // by name; nil before the first load
 	archived map[string]bool   // slugs of archived lessons
 	unread   []Problem         // problems of the texts that could not be read
-	parsed   *Parsed           // nil means no other reader has the texts
+	parsed   *Parsed           // cache that is shared with other readers; nil means no cache
 
 	book     *Book // book of the present texts
 	problems []Problem
@@ -34,8 +33,8 @@ type entry struct {
 	name, path  string
 	raw         string
 	lesson      *Lesson
-	faults      Faults   // errors of the newest version; lesson is then the previous version, or nil
-	secretKinds []string // kinds of secrets that need an approval
+	faults      Faults   // errors of the newest version; with errors, lesson is the last valid version, or nil
+	secretKinds []string // kinds of the secrets for which the lesson is quarantined
 }
 
 // NewTexts returns an empty bank. from is the prefix of a text's name in messages.
@@ -43,15 +42,15 @@ func NewTexts(from string, secrets ...Secrets) *Texts {
 	return &Texts{from: from, secrets: secrets, book: NewBook(nil)}
 }
 
-// Share makes t use the texts that other readers of the bank have parsed, and returns t.
+// Share sets the cache of texts that other readers of the bank have parsed, and returns t.
 func (t *Texts) Share(p *Parsed) *Texts {
 	t.parsed = p
 	return t
 }
 
-// Load replaces all texts. The key of a text is its name, a path with slashes and the suffix .md; the folders
-// of the path are the category. unread lists unreadable texts, which keep their last version. Load returns
-// the book, the problems of the texts, and whether the result has changed.
+// Load replaces all texts. The keys of texts are names: relative paths with slashes and the suffix .md. The folders of
+// a name are the category of the lesson. unread lists unreadable texts, whose last versions stay in the book. Load
+// returns the book and the problems of the texts, and reports whether they have changed.
 func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, problems []Problem, changed bool) {
 	next := make(map[string]*entry, len(texts))
 	archived := map[string]bool{}
@@ -95,7 +94,8 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 // Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keep adds the present entries of unread files and folders to next, and sets Kept in their problems.
+// keep adds the present entries of unreadable files and folders to next. It returns a copy of unread with Kept set for
+// the entries that have a lesson.
 func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
 	unread = slices.Clone(unread)
 	for i := range unread {
@@ -109,7 +109,7 @@ func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
 	return unread
 }
 
-// parsers is the number of texts that are parsed concurrently.
+// parsers is the maximum number of texts that are parsed concurrently.
 const parsers = 4
 
 func (t *Texts) parseAll(entries []*entry) {
@@ -148,7 +148,7 @@ func (t *Texts) parse(e *entry) {
 	e.lesson, e.secretKinds = l, kinds
 }
 
-// quarantineSecrets quarantines a lesson whose title or advice contains a secret, unless a person approved the
+// quarantineSecrets quarantines an active lesson whose title or advice contains a secret, unless a person approved the
 // text. It returns the kinds of the secrets.
 func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
@@ -163,7 +163,7 @@ func (t *Texts) quarantineSecrets(l *Lesson) (kinds []string) {
 	return kinds
 }
 
-// assemble makes the book of the entries and collects the problems. Some problems concern several texts:
+// assemble makes the book of the entries and collects the problems, including those that concern several texts:
 // duplicate slugs, superseded lessons that do not exist, and circles of lessons that supersede each other.
 func (t *Texts) assemble() {
 	var lessons []*Lesson
@@ -205,8 +205,8 @@ func (t *Texts) assemble() {
 	t.problems = problems
 }
 
-// byPrecedence returns the entries in the order in which they take their slugs: lessons that can fire first, then by
-// name. A copy that waits for an approval does not displace the lesson in use.
+// byPrecedence returns the entries by their precedence for a slug: active lessons first, then by name. A copy that
+// waits for an approval must not displace the active lesson with the same slug.
 func (t *Texts) byPrecedence() []*entry {
 	cannotFire := func(e *entry) int {
 		if e.lesson != nil && e.lesson.State.Fires() {
@@ -219,8 +219,8 @@ func (t *Texts) byPrecedence() []*entry {
 	})
 }
 
-// quarantineReason returns the reason why precept quarantines the lesson of a person's file. The reason is empty
-// for a lesson that is not quarantined or that a program wrote.
+// quarantineReason returns the reason why the lesson of a person's file is quarantined. It returns "" for a lesson that
+// is not quarantined or that a program wrote.
 func (e *entry) quarantineReason() string {
 	switch l := e.lesson; {
 	case l.State != Quarantined || l.Approval.Source != "":
@@ -237,9 +237,9 @@ func problem(l *Lesson, code Code, field, message string) Problem {
 	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
 }
 
-// IsLessonPath reports whether a bank treats a text with this name as a lesson. A name is a relative path
-// with slashes. Names also come from other banks: on a system with backslash separators, a name with a
-// backslash could lead out of the directory.
+// IsLessonPath reports whether a bank treats a text with this name as a lesson. A name is a relative path with
+// slashes. A name with a backslash is refused, because names also come from other banks, and a backslash could lead
+// out of the directory on Windows.
 func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false

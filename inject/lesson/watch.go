@@ -12,43 +12,42 @@ import (
 const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
-	maxSettle       = 500 * time.Millisecond // maximum wait for a writer that does not pause
-	rereads         = 2                      // polls after a change at which all texts are read again
+	maxSettle       = 500 * time.Millisecond // maximum wait for a pause between writes
+	rereads         = 2                      // number of polls after a change that read all texts again
 )
 
 // Watcher reloads a directory of lessons when it changes. Only Run starts goroutines, and all of
 // them have ended when Run returns. Set the fields before Run.
 //
-// The watcher polls. At each poll the watcher walks the directory, unless the kernel reports
-// changes and has reported none, and reads the texts when the version of the directory has changed.
-// The walk finds every way of changing a file on every file system, and links that are swapped
-// (Kubernetes). A walk misses only a change within the granularity of the file system's clock, so
-// the watcher reads the texts again at the polls after a change.
+// At each poll, the watcher walks the directory, unless the kernel reports changes and has reported none since
+// the last poll. If the version of the directory has changed, the watcher reads the texts. A walk finds every
+// change of a file on every file system, including links that are swapped, as in a Kubernetes volume. A walk
+// misses only a second change within the granularity of the file system's clock, so the watcher also reads the
+// texts at the polls after a change.
 type Watcher struct {
-	Poll     time.Duration // time between two polls: 1 s
-	Debounce time.Duration // time without a further change before the texts are read: 100 ms
+	Poll     time.Duration // time between two polls; NewWatcher sets 1 s
+	Debounce time.Duration // time without a change before the texts are read; NewWatcher sets 100 ms
 	// Events asks the kernel for reports of changes. Keep Events false in a bubble of testing/synctest,
 	// which cannot wait for the kernel.
 	Events bool
-	// Polling is called once, with the reason, when the kernel does not report changes and every poll
-	// walks the directory; nil means not called.
+	// Polling, if not nil, is called with the reason if the kernel cannot report changes, so that every poll walks
+	// the directory.
 	Polling func(why error)
-	// Panicked is called with the value of a panic in a walk; nil means not called. The book stays
-	// active, and the watcher continues.
+	// Panicked, if not nil, is called with the value of a panic during a reload. The book stays active, and the
+	// watcher continues.
 	Panicked func(value any)
 
 	dir     string
 	onBook  func(*Book, []Problem)
 	texts   *Texts
-	version string // version of the directory at the last read; "" before the first
-	again   int    // number of polls at which to read again although the version is unchanged
-	fault   string // last reported error about the directory
+	version string // version of the directory at the last read; "" before the first read
+	again   int    // number of the next polls that read the texts even if the version is unchanged
+	fault   string // error of the last read of the directory; "" if it succeeded
 	events  events
 }
 
-// NewWatcher returns a watcher of a directory. The watcher calls onBook, on the goroutine of Run,
-// with each new book and the problems of the files, even if only the problems changed. A missing
-// directory is an empty book until it appears.
+// NewWatcher returns a watcher of a directory. Run calls onBook, on its own goroutine, when the book or the
+// problems of the files have changed. The book of a missing directory is empty.
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -59,7 +58,7 @@ func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *
 // Share makes the watcher use the texts that other readers of the directory have parsed.
 func (w *Watcher) Share(p *Parsed) { w.texts.Share(p) }
 
-// Load reads the directory before the first call of Run. Run then reports the changes since Load.
+// Load reads the directory. If Load is called before Run, Run reports only the changes since Load.
 func (w *Watcher) Load() (*Book, []Problem, error) {
 	book, problems, _, err := w.read()
 	if err != nil {
@@ -88,8 +87,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// await waits for the next poll and records the events of the kernel meanwhile. await returns false
-// when ctx ends.
+// await waits for the next poll, and records the events of the kernel meanwhile. It returns false when ctx ends.
 func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	changes, losses := w.events.channels()
 	for {
@@ -106,7 +104,7 @@ func (w *Watcher) await(ctx context.Context, poll <-chan time.Time) bool {
 	}
 }
 
-// pollOnly switches to polling alone if err reports that the events of the kernel are unavailable or
+// pollOnly stops using the kernel's events unless err is nil. err is the reason why the events are unavailable or
 // incomplete.
 func (w *Watcher) pollOnly(err error) {
 	if err == nil {
@@ -118,8 +116,8 @@ func (w *Watcher) pollOnly(err error) {
 	}
 }
 
-// reload reads the directory if it has changed, and calls onBook if book or problems changed. A
-// panic does not end the program: the active book stays.
+// reload reads the directory if it has changed, and calls onBook if the book or the problems have changed. After a
+// panic, the active book stays.
 func (w *Watcher) reload(ctx context.Context) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {
@@ -151,8 +149,8 @@ func (w *Watcher) reload(ctx context.Context) {
 	}
 }
 
-// waitUnchanged waits until the directory has not changed for the debounce time, so that a file is not
-// read between truncate and write. waitUnchanged returns false when ctx ends.
+// waitUnchanged waits until the directory has not changed for the debounce time, at most maxSettle. Otherwise, the
+// watcher could read a file between the truncation and the write. It returns false when ctx ends.
 func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		select {
@@ -169,8 +167,8 @@ func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 	return true
 }
 
-// read loads the texts of the directory and reports whether book or problems changed. After an
-// error the current book stays active.
+// read loads the texts of the directory, and reports whether the book or the problems have changed. After an error,
+// read returns the current book and adds a problem for the directory.
 func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err error) {
 	fault := w.fault
 	texts, version, unread, err := ReadDir(w.dir)

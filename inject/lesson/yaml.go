@@ -16,7 +16,7 @@ import (
 // limit, 60 KB of open brackets take 35 seconds.
 const (
 	maxFrontmatter = 32 << 10
-	maxDepth       = 32  // nesting depth of values
+	maxDepth       = 32  // maximum nesting depth of values
 	maxBrackets    = 64  // brackets that are open at once
 	maxIndicators  = 100 // indicators of YAML, such as - and ?, in one line
 )
@@ -38,12 +38,12 @@ func (k kind) String() string {
 	}[k]
 }
 
-// node is a YAML value with its line, restricted to the model of JSON. Anchors, aliases, merge keys
-// and explicit tags are refused, so that a small file cannot expand to a large value.
+// node is a YAML value with its line. Only the values of JSON are accepted. Anchors, aliases, merge keys and explicit
+// tags are refused, so that a small file cannot expand to a large value.
 type node struct {
 	kind kind
-	text string // text of a string, or a number as written
-	num  float64
+	text string  // text of a string, or of a number as written
+	num  float64 // value of a number; 1 for true
 	list []node
 	keys []pair
 	line int  // line in the frontmatter, from 1
@@ -68,7 +68,7 @@ func indexKey(n *node, key string) int {
 	return slices.IndexFunc(n.keys, func(p pair) bool { return p.key == key })
 }
 
-// readYAML reads a frontmatter into a node. All errors name the line.
+// readYAML parses a frontmatter.
 func readYAML(src string) (root node, faults Faults) {
 	defer func() {
 		// A hostile file may make the library panic. The panic is reported as a fault of the file.
@@ -119,7 +119,7 @@ func tangled(src string) bool {
 	return false
 }
 
-// yamlFault returns the fault of a frontmatter that the parser refuses.
+// yamlFault returns a fault for the error err of the YAML parser.
 func yamlFault(src string, err error) Fault {
 	f := Fault{Code: CodeInvalid, Message: err.Error()}
 	if ye, ok := errors.AsType[yaml.Error](err); ok {
@@ -136,7 +136,7 @@ func yamlFault(src string, err error) Fault {
 	return f
 }
 
-// isIndentedByTab reports whether the indentation of a line, from 1, contains a tab.
+// isIndentedByTab reports whether the indentation of a line contains a tab. Lines are numbered from 1.
 func isIndentedByTab(src string, line int) bool {
 	n := 0
 	for text := range strings.Lines(src) {
@@ -163,7 +163,7 @@ func lineOf(n ast.Node) int {
 	return 0
 }
 
-// node converts a value of YAML. Values that lessons do not use are refused.
+// node converts a value of the YAML parser. It records a fault for a value that lessons do not use.
 func (c *converter) node(n ast.Node, depth int) node {
 	out := node{line: lineOf(n)}
 	if depth > maxDepth {
@@ -209,7 +209,7 @@ func (c *converter) node(n ast.Node, depth int) node {
 	return out
 }
 
-// pairs converts the members of a mapping. A key that occurs twice is refused.
+// pairs converts the members of a mapping. It records a fault for a key that occurs twice.
 func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
 	pairs := make([]pair, 0, len(values))
 	seen := make(map[string]bool, len(values))
