@@ -158,7 +158,7 @@ func (l *Lesson) restore() {
 	case l.Former == "":
 		l.State = Paused
 	default:
-		l.State, l.Former = l.approved(l.Former), ""
+		l.State, l.Former = l.stateIfApproved(l.Former), ""
 	}
 	l.BeforePause = ""
 }
@@ -168,17 +168,17 @@ func (l *Lesson) restore() {
 func (l *Lesson) resume() {
 	switch {
 	case l.Former == "" && l.Plan != (TrialPlan{}):
-		l.State = l.approved(Trial)
+		l.State = l.stateIfApproved(Trial)
 	case l.Former == "":
 		l.State, l.Approval.ContentHash = Quarantined, "" // with the hash of an approved text, a quarantined lesson would be read as paused
 	default:
-		l.State = l.approved(l.Former)
+		l.State = l.stateIfApproved(l.Former)
 	}
 	l.Former = ""
 }
 
-// approved returns s, or Quarantined if s needs an approval that the present text lacks.
-func (l *Lesson) approved(s State) State {
+// stateIfApproved returns s, or Quarantined if s needs an approval that the present text lacks.
+func (l *Lesson) stateIfApproved(s State) State {
 	isApproved := l.Approval.ContentHash == l.ContentHash
 	isPersons := l.Approval.ContentHash == "" && l.Approval.Source == "" // a person's lesson needs no approval
 	if s.Fires() && (!isApproved && !isPersons || l.needsReview()) {

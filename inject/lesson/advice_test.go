@@ -44,7 +44,7 @@ func checkSafe(tb testing.TB, l *Lesson) {
 			tb.Fatalf("line %q of the block has a delimiter, want none", line)
 		}
 	}
-	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || invisible(r)) }) {
+	if !utf8.ValidString(text) || strings.ContainsFunc(text, func(r rune) bool { return r != '\n' && (unicode.IsControl(r) || isInvisible(r)) }) {
 		tb.Fatalf("block %q has hidden characters or invalid UTF-8, want neither", text)
 	}
 	size := 0

@@ -34,11 +34,11 @@ func scriptOf(r rune) script {
 	}
 }
 
-// wordStarts reports whether a phrase may start at position at of a folded text. A phrase may start at a boundary, and
-// after an article or a preposition that Arabic or Hebrew writes together with the word. letters is the number of
+// canStartPhrase reports whether a phrase may start at position at of a folded text. A phrase may start at a boundary,
+// and after an article or a preposition that Arabic or Hebrew writes together with the word. letters is the number of
 // letters of the first word of the phrase.
-func wordStarts(text []byte, at, letters int) bool {
-	if boundary(text, at) {
+func canStartPhrase(text []byte, at, letters int) bool {
+	if isWordBoundary(text, at) {
 		return true
 	}
 	r, _ := utf8.DecodeRune(text[at:])
@@ -49,7 +49,7 @@ func wordStarts(text []byte, at, letters int) bool {
 	const maxLen = 4 // maximum number of letters of a prefix
 	start := at
 	for n := 0; ; n++ {
-		if n > 0 && boundary(text, start) {
+		if n > 0 && isWordBoundary(text, start) {
 			break
 		}
 		if n == maxLen {
@@ -96,33 +96,33 @@ func firstLetters(text []byte) (n int) {
 	return n
 }
 
-// wordEnds reports whether a phrase may end at position at of a folded text: at a boundary, or before Korean particles
-// and endings.
-func wordEnds(text []byte, at int) bool {
-	if boundary(text, at) {
+// canEndPhrase reports whether a phrase may end at position at of a folded text: at a boundary, or before Korean
+// particles and endings.
+func canEndPhrase(text []byte, at int) bool {
+	if isWordBoundary(text, at) {
 		return true
 	}
 	const maxLen = 8 // maximum number of syllables of the particles and endings
 	end := at
-	for n := 0; n == 0 || !boundary(text, end); n++ {
+	for n := 0; n == 0 || !isWordBoundary(text, end); n++ {
 		r, size := utf8.DecodeRune(text[end:])
 		if n == maxLen || scriptOf(r) != hangul {
 			return false
 		}
 		end += size
 	}
-	return koreanEnding(string(text[at:end]), 3)
+	return isKoreanEnding(string(text[at:end]), 3)
 }
 
-// koreanEnding reports whether the syllables of s can follow a noun directly. s may consist of at most the given number
-// of particles and endings. A verb that turns the noun into a verb may come last ("배포했어요").
-func koreanEnding(s string, particles int) bool {
+// isKoreanEnding reports whether the syllables of s can follow a noun directly. s may consist of at most the given
+// number of particles and endings. A verb that turns the noun into a verb may come last ("배포했어요").
+func isKoreanEnding(s string, particles int) bool {
 	if s == "" || slices.ContainsFunc(koreanVerbs(), func(v string) bool { return strings.HasPrefix(s, v) }) {
 		return true
 	}
 	return particles > 0 && slices.ContainsFunc(koreanParticles(), func(p string) bool {
 		rest, ok := strings.CutPrefix(s, p)
-		return ok && koreanEnding(rest, particles-1)
+		return ok && isKoreanEnding(rest, particles-1)
 	})
 }
 

@@ -84,10 +84,10 @@ func TestTagsMatchInAnySpelling(t *testing.T) {
 
 // The checks accept a keyword of two Korean syllables, and report a keyword of two Latin letters as too broad.
 func TestKoreanWordOfTwoSyllablesIsNotShort(t *testing.T) {
-	if got := broad(lessonWithKeywords("it", "배포")); len(got) > 0 {
+	if got := broadFindings(lessonWithKeywords("it", "배포")); len(got) > 0 {
 		t.Errorf("two Korean syllables: got findings %v, want none", got)
 	}
-	if got := broad(lessonWithKeywords("it", "ab")); len(got) != 1 {
+	if got := broadFindings(lessonWithKeywords("it", "ab")); len(got) != 1 {
 		t.Errorf("two letters: got findings %v, want one", got)
 	}
 }

@@ -12,44 +12,44 @@ import (
 // Schema is the specification identifier of the AIP-11 form.
 const Schema = "learning/v1"
 
-// isForeign reports whether a frontmatter has no key of the AIP-11 form. The file is then of another kind, such as a
-// skill or a rule of an editor.
-func isForeign(n *node) bool {
+// isOtherKindOfFile reports whether a frontmatter has no key of the AIP-11 form. The file is then of another kind,
+// such as a skill or a rule of an editor.
+func isOtherKindOfFile(n *node) bool {
 	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
 }
 
-// aip11 reads the fields of a learning/v1 frontmatter, in the order of the published schema.
-func (r *reader) aip11(l *Lesson, n *node) {
+// readAIP11 reads the fields of a learning/v1 frontmatter, in the order of the published schema.
+func (r *reader) readAIP11(l *Lesson, n *node) {
 	l.Form = FormAIP11
-	r.refuseUnknownKeys("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
+	r.checkKeys("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
 		"failure_count", "supersedes", "expires_at", "metadata")
 	if v, ok := n.get("schema"); !ok || v.kind != kindString || v.text != Schema {
-		r.invalid("schema", lineIf(v), "must be the literal %s; write schema: %s", Schema, Schema)
+		r.addInvalid("schema", lineOrZero(v), "must be the literal %s; write schema: %s", Schema, Schema)
 	}
 	l.Slug = r.text("", n, "slug", true, minSlug, maxSlug)
 	if l.Slug != "" && !IsSlug(l.Slug) {
 		v, _ := n.get("slug")
-		r.invalid("slug", v.line, "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
+		r.addInvalid("slug", v.line, "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
 	}
 	l.Title = r.text("", n, "title", true, 1, maxTitle)
 	if t := r.mapping("", n, "trigger", true); t != nil {
-		r.trigger(l, t)
+		r.readTrigger(l, t)
 	}
 	l.Outcome = r.text("", n, "outcome", true, 0, math.MaxInt)
 	if v, ok := n.get("outcome"); ok && v.kind == kindString && !isOutcome(v.text) {
-		r.invalid("outcome", v.line, "%q is not an outcome; write success, failure or mixed", v.text)
+		r.addInvalid("outcome", v.line, "%q is not an outcome; write success, failure or mixed", v.text)
 	}
 	l.Evidence = r.evidence(n)
 	l.Confidence = r.confidence(n)
 	l.SuccessCount, l.FailureCount = r.count(n, "success_count"), r.count(n, "failure_count")
-	l.Supersedes = r.texts("", n, "supersedes", 0, math.MaxInt, isSlugRef, "a slug")
-	l.ExpiresAt = r.instant("", n, "expires_at")
+	l.Supersedes = r.textList("", n, "supersedes", 0, math.MaxInt, isSlugRef, "a slug")
+	l.ExpiresAt = r.timestamp("", n, "expires_at")
 	l.State = Active
-	r.metadata(l, n)
+	r.readMetadata(l, n)
 	l.Advice = section(l.Body, isAdviceHeading)
 }
 
-func lineIf(v *node) int {
+func lineOrZero(v *node) int {
 	if v == nil {
 		return 0
 	}
@@ -58,29 +58,29 @@ func lineIf(v *node) int {
 
 func isOutcome(s string) bool { return s == "success" || s == "failure" || s == "mixed" }
 
-// trigger reads the mapping trigger into the lesson.
-func (r *reader) trigger(l *Lesson, n *node) {
-	r.refuseUnknownKeys("trigger", n, "description", "tags", "targets", "metadata")
+// readTrigger reads the mapping trigger into the lesson.
+func (r *reader) readTrigger(l *Lesson, n *node) {
+	r.checkKeys("trigger", n, "description", "tags", "targets", "metadata")
 	t := &l.Trigger
 	t.Description = r.text("trigger", n, "description", true, 1, maxDescription)
-	t.Tags = r.texts("trigger", n, "tags", maxTags, math.MaxInt, isTag, "a tag (lower-case letters, digits, dashes)")
+	t.Tags = r.textList("trigger", n, "tags", maxTags, math.MaxInt, isTag, "a tag (lower-case letters, digits, dashes)")
 	items := r.items("trigger", n, "targets", 0)
 	for i := range items {
 		t.Targets = append(t.Targets, r.target(fmt.Sprintf("trigger.targets[%d]", i), &items[i]))
 	}
-	own := r.precept("trigger", n)
+	own := r.preceptMapping("trigger", n)
 	if own == nil {
 		return
 	}
 	const prefix = "trigger.metadata.precept"
-	r.refuseUnknownKeys(prefix, own, preceptTriggerKeys()...)
+	r.checkKeys(prefix, own, preceptTriggerKeys()...)
 	list := func(key string) []string {
-		return r.texts(prefix, own, key, maxPhrases, maxPhrase, notBlank, "a phrase")
+		return r.textList(prefix, own, key, maxListEntries, maxPhraseChars, notBlank, "a phrase")
 	}
 	t.Keywords, t.NotKeywords, t.ErrorPatterns = list("keywords"), list("not_keywords"), list("error_patterns")
 	t.Tools, t.Models = list("tools"), list("models")
-	t.ErrorKinds = r.texts(prefix, own, "error_kinds", maxPhrases, maxPhrase, isTag, "a kind of error (lower-case letters, digits, dashes)")
-	t.RequestKinds = r.texts(prefix, own, "request_kinds", maxPhrases, maxPhrase, isTag, "a kind of request (lower-case letters, digits, dashes)")
+	t.ErrorKinds = r.textList(prefix, own, "error_kinds", maxListEntries, maxPhraseChars, isTag, "a kind of error (lower-case letters, digits, dashes)")
+	t.RequestKinds = r.textList(prefix, own, "request_kinds", maxListEntries, maxPhraseChars, isTag, "a kind of request (lower-case letters, digits, dashes)")
 	t.Like = r.flag(prefix, own, "like")
 }
 
@@ -89,12 +89,12 @@ func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
 // target reads one target of the trigger.
 func (r *reader) target(field string, n *node) (t Target) {
 	if n.kind != kindMap {
-		r.invalid(field, n.line, "is %s; write operator, role or skill", n.kind)
+		r.addInvalid(field, n.line, "is %s; write operator, role or skill", n.kind)
 		return t
 	}
-	r.refuseUnknownKeys(field, n, "operator", "role", "skill")
+	r.checkKeys(field, n, "operator", "role", "skill")
 	if len(n.keys) == 0 {
-		r.invalid(field, n.line, "is empty; write operator, role or skill, or remove it")
+		r.addInvalid(field, n.line, "is empty; write operator, role or skill, or remove it")
 	}
 	t.Operator = r.text(field, n, "operator", false, 0, math.MaxInt)
 	t.Role = r.text(field, n, "role", false, 0, math.MaxInt)
@@ -107,7 +107,7 @@ func (r *reader) evidence(n *node) []Evidence {
 	v, ok := n.get("evidence")
 	items := r.items("", n, "evidence", 0)
 	if !ok || v.kind == kindList && len(items) == 0 {
-		r.invalid("evidence", n.line, "is missing; name at least one run, conversation, work-item, audit or wiki-page")
+		r.addInvalid("evidence", n.line, "is missing; name at least one run, conversation, work-item, audit or wiki-page")
 		return nil
 	}
 	out := make([]Evidence, 0, len(items))
@@ -115,17 +115,17 @@ func (r *reader) evidence(n *node) []Evidence {
 		field := fmt.Sprintf("evidence[%d]", i)
 		e := &items[i]
 		if e.kind != kindMap {
-			r.invalid(field, e.line, "is %s; write kind and ref", e.kind)
+			r.addInvalid(field, e.line, "is %s; write kind and ref", e.kind)
 			continue
 		}
-		r.refuseUnknownKeys(field, e, "kind", "ref", "note")
+		r.checkKeys(field, e, "kind", "ref", "note")
 		ev := Evidence{
 			Kind: r.text(field, e, "kind", true, 0, math.MaxInt),
 			Ref:  r.text(field, e, "ref", true, 1, maxRef),
 			Note: r.text(field, e, "note", false, 0, maxNote),
 		}
 		if k, ok := e.get("kind"); ok && k.kind == kindString && !slices.Contains(evidenceKinds(), ev.Kind) {
-			r.invalid(field+".kind", k.line, "%q is not a kind; write one of %s", ev.Kind, strings.Join(evidenceKinds(), ", "))
+			r.addInvalid(field+".kind", k.line, "%q is not a kind; write one of %s", ev.Kind, strings.Join(evidenceKinds(), ", "))
 		}
 		out = append(out, ev)
 	}
@@ -136,8 +136,8 @@ func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
 }
 
-// precept returns the mapping metadata.precept below n, or nil if n has none.
-func (r *reader) precept(prefix string, n *node) *node {
+// preceptMapping returns the mapping metadata.precept below n, or nil if n has none.
+func (r *reader) preceptMapping(prefix string, n *node) *node {
 	if m := r.mapping(prefix, n, "metadata", false); m != nil {
 		return r.mapping(join(prefix, "metadata"), m, "precept", false)
 	}
@@ -149,19 +149,19 @@ func (r *reader) state(prefix string, n *node, key string) State {
 	s := State(r.text(prefix, n, key, false, 0, math.MaxInt))
 	if s != "" && !s.Valid() {
 		v, _ := n.get(key)
-		r.invalid(join(prefix, key), v.line, "%q is not a state; write active, trial, caution, benched, paused, quarantined, candidate, archived, rejected, superseded or expired", s)
+		r.addInvalid(join(prefix, key), v.line, "%q is not a state; write active, trial, caution, benched, paused, quarantined, candidate, archived, rejected, superseded or expired", s)
 	}
 	return s
 }
 
-// metadata reads metadata.precept of a file, such as the state, the approval and the trial.
-func (r *reader) metadata(l *Lesson, n *node) {
-	n = r.precept("", n)
+// readMetadata reads metadata.precept of a file, such as the state, the approval and the trial.
+func (r *reader) readMetadata(l *Lesson, n *node) {
+	n = r.preceptMapping("", n)
 	if n == nil {
 		return
 	}
 	const prefix = "metadata.precept"
-	r.refuseUnknownKeys(prefix, n, "state", "former_state", "state_before_pause", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
+	r.checkKeys(prefix, n, "state", "former_state", "state_before_pause", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "number", "evidence_count", "created_at",
 		"updated_at", "prevents", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started", "trial_outcome")
 	if s := r.state(prefix, n, "state"); s != "" {
 		l.State = s
@@ -169,19 +169,19 @@ func (r *reader) metadata(l *Lesson, n *node) {
 	l.Former, l.BeforePause = r.state(prefix, n, "former_state"), r.state(prefix, n, "state_before_pause")
 	l.Approval.ContentHash = r.text(prefix, n, "content_hash", false, 0, maxRef)
 	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
-	l.Approval.At = r.instant(prefix, n, "approved_at")
+	l.Approval.At = r.timestamp(prefix, n, "approved_at")
 	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
 	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
 	l.Number = int(r.number(prefix, n, "number", whole(1, math.MaxInt32), "must be a whole number from 1"))
 	l.EvidenceCount = int(r.number(prefix, n, "evidence_count", whole(1, math.MaxInt32), "must be a whole number from 1"))
-	l.CreatedAt, l.UpdatedAt = r.instant(prefix, n, "created_at"), r.instant(prefix, n, "updated_at")
-	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
+	l.CreatedAt, l.UpdatedAt = r.timestamp(prefix, n, "created_at"), r.timestamp(prefix, n, "updated_at")
+	l.Plan.Epsilon, l.Plan.Until = r.openUnitNumber(prefix, n, "trial_epsilon"), r.openUnitNumber(prefix, n, "trial_until_halfwidth")
 	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))
-	l.Plan.Started = r.instant(prefix, n, "trial_started")
+	l.Plan.Started = r.timestamp(prefix, n, "trial_started")
 	l.Plan.Outcome = r.text(prefix, n, "trial_outcome", false, 0, maxRef)
 	if _, ok := trial.ParseOutcome(l.Plan.Outcome); !ok && l.Plan.Outcome != "" {
 		v, _ := n.get("trial_outcome")
-		r.invalid(prefix+".trial_outcome", v.line, "%q is not an outcome; write %s", l.Plan.Outcome, strings.Join(trial.OutcomeNames(), ", "))
+		r.addInvalid(prefix+".trial_outcome", v.line, "%q is not an outcome; write %s", l.Plan.Outcome, strings.Join(trial.OutcomeNames(), ", "))
 	}
-	l.Prevents = r.texts(prefix, n, "prevents", maxPhrases, maxPhrase, notBlank, "a kind of error or a phrase")
+	l.Prevents = r.textList(prefix, n, "prevents", maxListEntries, maxPhraseChars, notBlank, "a kind of error or a phrase")
 }

@@ -93,7 +93,7 @@ func (c Checks) Book(b *Book) []Finding {
 func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 	out := c.checkAlone(l, b)
 	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
-		out = append(out, finding(l, Error, CodeCollision, "slug",
+		out = append(out, newFinding(l, Error, CodeCollision, "slug",
 			"the slug is already taken by %s; choose another, or edit that lesson", other.Path))
 	}
 	for _, other := range b.overlaps().opposed(l) {
@@ -104,7 +104,7 @@ func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 
 // Notes checks the notes in the evidence of a lesson for injections and secrets.
 func (c Checks) Notes(l *Lesson) []Finding {
-	return slices.DeleteFunc(append(Suspicious(l), c.secrets(l)...), func(f Finding) bool { return f.Field != "evidence" })
+	return slices.DeleteFunc(append(Suspicious(l), c.secretFindings(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
 // Refusal returns the findings that are errors as Faults, or nil if there are none.
@@ -118,7 +118,7 @@ func Refusal(findings []Finding) Faults {
 	return out
 }
 
-func finding(l *Lesson, s Severity, code Code, field, format string, args ...any) Finding {
+func newFinding(l *Lesson, s Severity, code Code, field, format string, args ...any) Finding {
 	return Finding{
 		Severity: s, Code: code, File: l.Path, Slug: l.Slug, Field: l.Form.field(field), Message: fmt.Sprintf(format, args...),
 	}
@@ -134,26 +134,26 @@ func severityFor(l *Lesson) Severity {
 
 // checkAlone returns the findings about a lesson, except contradictions to other lessons.
 func (c Checks) checkAlone(l *Lesson, b *Book) []Finding {
-	out := append(unreadKeys(l), broad(l)...)
-	out = append(out, unknownKinds(l)...)
-	out = append(out, c.backtest(l)...)
+	out := append(unreadKeyFindings(l), broadFindings(l)...)
+	out = append(out, unknownKindFindings(l)...)
+	out = append(out, c.backtestFindings(l)...)
 	out = append(out, Suspicious(l)...)
-	out = append(out, c.secrets(l)...)
-	out = append(out, c.evidence(l)...)
+	out = append(out, c.secretFindings(l)...)
+	out = append(out, c.evidenceFindings(l)...)
 	out = append(out, supersessionFindings(l, b)...)
-	out = append(out, dead(l)...)
-	out = append(out, selfMatch(l)...)
+	out = append(out, deadPhraseFindings(l)...)
+	out = append(out, selfMatchFindings(l)...)
 	if !c.Now.IsZero() && l.ExpiredAt(c.Now) {
-		out = append(out, finding(l, Warning, CodeExpired, "expires_at",
-			"the lesson expired at %s and is not used any more; move it to _archive, or set another date", stamp(l.ExpiresAt)))
+		out = append(out, newFinding(l, Warning, CodeExpired, "expires_at",
+			"the lesson expired at %s and is not used any more; move it to _archive, or set another date", formatTime(l.ExpiresAt)))
 	}
 	return append(out, fileFindings(l)...)
 }
 
-// broad returns findings for an empty trigger, for stop words, and for phrases that are too short.
-func broad(l *Lesson) []Finding {
+// broadFindings returns findings for an empty trigger, for stop words, and for phrases that are too short.
+func broadFindings(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
-		return []Finding{finding(l, severityFor(l), CodeOverbroad, "trigger",
+		return []Finding{newFinding(l, severityFor(l), CodeOverbroad, "trigger",
 			"there is no tag, no keyword, no error pattern, and no kind of error or request, so the lesson never fires; add a keyword")}
 	}
 	var out []Finding
@@ -161,28 +161,28 @@ func broad(l *Lesson) []Finding {
 		read := readPhrase(p.text, l.Form)
 		switch {
 		case isStopWord(read.key):
-			out = append(out, finding(l, severityFor(l), CodeOverbroad, p.field,
+			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q occurs in almost every text, so precept does not search for it; write a phrase of two or three words", p.text))
 		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*\uFFFD")) <= 2 && !strings.ContainsFunc(read.key, isSyllable):
-			out = append(out, finding(l, severityFor(l), CodeOverbroad, p.field,
+			out = append(out, newFinding(l, severityFor(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
 	}
 	return out
 }
 
-// unknownKinds returns findings for the kinds of errors and requests that precept does not know.
-func unknownKinds(l *Lesson) []Finding {
+// unknownKindFindings returns findings for the kinds of errors and requests that precept does not know.
+func unknownKindFindings(l *Lesson) []Finding {
 	var out []Finding
 	for i, kind := range l.Trigger.ErrorKinds {
 		if nearest, known := detect.NearestKind(kind); !known {
-			out = append(out, finding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
+			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.error_kinds[%d]", i),
 				"%q is no kind of error, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
 	for i, kind := range l.Trigger.RequestKinds {
 		if nearest, known := request.Nearest(kind); !known {
-			out = append(out, finding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.request_kinds[%d]", i),
+			out = append(out, newFinding(l, severityFor(l), codeUnknownKind, fmt.Sprintf("trigger.metadata.precept.request_kinds[%d]", i),
 				"%q is no kind of request, so it never fires; the nearest kind is %s, and docs/LESSONS.md lists all", kind, nearest))
 		}
 	}
@@ -208,41 +208,41 @@ func phrases(t *Trigger) []fieldPhrase {
 	return out
 }
 
-// backtest returns a finding if the lesson would match in none, or in too many, of the captured sessions.
-func (c Checks) backtest(l *Lesson) []Finding {
+// backtestFindings returns a finding if the lesson would match in none, or in too many, of the captured sessions.
+func (c Checks) backtestFindings(l *Lesson) []Finding {
 	if c.Backtest == nil {
 		return nil
 	}
 	fired, sessions := c.Backtest(l)
 	if fired == 0 && sessions >= deadSessions && !l.Trigger.Empty() {
-		return []Finding{finding(l, Warning, codeSilent, "trigger",
+		return []Finding{newFinding(l, Warning, codeSilent, "trigger",
 			"would have fired in none of %d sessions; take the words that people and errors really use", sessions)}
 	}
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
 		return nil
 	}
-	return []Finding{finding(l, severityFor(l), CodeOverbroad, "trigger",
+	return []Finding{newFinding(l, severityFor(l), CodeOverbroad, "trigger",
 		"would have fired in %d of %d sessions; %s", fired, sessions, l.Form.narrower())}
 }
 
-func (c Checks) secrets(l *Lesson) []Finding {
+func (c Checks) secretFindings(l *Lesson) []Finding {
 	if c.Secrets == nil {
 		return nil
 	}
 	var out []Finding
 	for _, part := range textParts(l) {
 		for _, name := range c.Secrets(part.text) {
-			out = append(out, finding(l, Error, CodeInvalid, part.field, "holds %s; write the lesson without it", name))
+			out = append(out, newFinding(l, Error, CodeInvalid, part.field, "holds %s; write the lesson without it", name))
 		}
 	}
 	return out
 }
 
-func (c Checks) evidence(l *Lesson) []Finding {
+func (c Checks) evidenceFindings(l *Lesson) []Finding {
 	if c.Resolve == nil || l.Form == FormGptme || slices.ContainsFunc(l.Evidence, c.Resolve) {
 		return nil
 	}
-	return []Finding{finding(l, severityFor(l), CodeEvidence, "evidence",
+	return []Finding{newFinding(l, severityFor(l), CodeEvidence, "evidence",
 		"no reference leads to a run, conversation, work item, audit record or page that is known; name one that does")}
 }
 
@@ -259,7 +259,7 @@ func supersessionFindings(l *Lesson, b *Book) []Finding {
 	}
 	var out []Finding
 	for _, f := range b.linkFaults(l, circles(others)) {
-		out = append(out, finding(l, Error, f.Code, f.Field, "%s", f.Message))
+		out = append(out, newFinding(l, Error, f.Code, f.Field, "%s", f.Message))
 	}
 	return out
 }
@@ -269,20 +269,20 @@ func fileFindings(l *Lesson) []Finding {
 	var out []Finding
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")
 	if l.Path != "" && base != l.Slug && slugFromPath(l.Path) != l.Slug && base != "LESSON" {
-		out = append(out, finding(l, Warning, codeFileName, "slug", "the file is named %s; rename it to %s.md", base, l.Slug))
+		out = append(out, newFinding(l, Warning, codeFileName, "slug", "the file is named %s; rename it to %s.md", base, l.Slug))
 	}
 	if l.Outcome == "failure" && !namesApproach(l.Title) {
-		out = append(out, finding(l, Warning, codeCautionTitle, "title",
+		out = append(out, newFinding(l, Warning, codeCautionTitle, "title",
 			"a lesson with outcome failure is shown under \"these approaches failed before\", and this title orders another approach; "+
 				"name the approach to avoid (\"Avoid ...\"), or set outcome to success or mixed"))
 	}
 	if l.Outcome == "failure" && namesApproach(l.Title) && ordersStep(l.Advice) {
-		out = append(out, finding(l, Warning, codeCautionAdvice, l.Form.adviceSection(),
+		out = append(out, newFinding(l, Warning, codeCautionAdvice, l.Form.adviceSection(),
 			"a lesson with outcome failure is shown under \"these approaches failed before\", and its text begins with a step to take; "+
 				"describe the approach that failed, or set outcome to success and let the title name the step"))
 	}
 	if strings.TrimSpace(l.Advice) == "" {
-		out = append(out, finding(l, Warning, codeNoAdvice, "",
+		out = append(out, newFinding(l, Warning, codeNoAdvice, "",
 			"there is no section %q, so only the title is shown; add one", l.Form.adviceSection()))
 	}
 	return out

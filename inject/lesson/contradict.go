@@ -81,12 +81,12 @@ func (o overlaps) opposed(l *Lesson) []*Lesson {
 // be able to see both. A lesson never contradicts a lesson that it supersedes.
 func (c *claim) opposes(other *claim) bool {
 	a, b := c.lesson, other.lesson
-	return (opposedOutcomes(a, b) || c.forbidsWhatOrders(other)) && a.State.open() && b.State.open() &&
+	return (opposedOutcomes(a, b) || c.forbidsWhatOrders(other)) && a.State.isOpen() && b.State.isOpen() &&
 		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
 }
 
-// open reports whether a lesson in this state is active or waits for a decision.
-func (s State) open() bool {
+// isOpen reports whether a lesson in this state is active or waits for a decision.
+func (s State) isOpen() bool {
 	return s.Fires() || s == Candidate || s == Quarantined || s == Paused || s == ""
 }
 
@@ -207,7 +207,7 @@ func contradiction(a, b *Lesson) Finding {
 	if !opposedOutcomes(a, b) {
 		how = fmt.Sprintf("orders the opposite (%q)", clip(b.Headline(), 80))
 	}
-	return finding(a, Warning, codeContradiction, "trigger",
+	return newFinding(a, Warning, codeContradiction, "trigger",
 		"fires on the same words or errors as %s, which %s; read both, and supersede one if it is wrong", b.Slug, how)
 }
 

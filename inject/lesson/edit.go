@@ -6,15 +6,15 @@ import (
 	"strings"
 )
 
-// apply sets one field in the head of a file, or removes the field if f.val is nil, and changes no other line. The head
-// is the text before the body, including both --- lines. Each call parses the YAML again, because the previous edit may
-// have moved lines.
-func apply(head string, f field) (string, error) {
+// applyField sets one field in the head of a file, or removes the field if f.val is nil, and changes no other line.
+// The head is the text before the body, including both --- lines. Each call parses the YAML again, because the
+// previous edit may have moved lines.
+func applyField(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
 		eol = "\r\n"
 	}
-	front, _, ok := split(head)
+	front, _, ok := splitFrontmatter(head)
 	if !ok {
 		return "", fmt.Errorf("edit %s: the file has no frontmatter", strings.Join(f.path, "."))
 	}
@@ -24,15 +24,15 @@ func apply(head string, f field) (string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(front, "\r\n", "\n"), "\n"), "\n")
 	ed := &editor{lines: lines}
-	if !ed.consistent(&root) {
+	if !ed.isLineEditable(&root) {
 		return "", fmt.Errorf("edit %s: the frontmatter cannot be edited line by line; write each key on its own line", strings.Join(f.path, "."))
 	}
 	switch {
 	case root.flow && f.val == nil:
-		prune(&root, f.path)
+		removePath(&root, f.path)
 		ed.lines = renderMap(&root, 0)
 	case root.flow:
-		graft(&root, f.path, *f.val)
+		setPath(&root, f.path, *f.val)
 		ed.lines = renderMap(&root, 0)
 	case f.val == nil:
 		ed.remove(&root, f.path, len(lines)+1)
@@ -46,9 +46,9 @@ func apply(head string, f field) (string, error) {
 // editor edits the lines of a frontmatter. Line numbers count from 1, as in a node.
 type editor struct{ lines []string }
 
-// consistent reports whether the frontmatter can be edited line by line: each key of the block mappings is on a line of
-// its own, and the line number from the YAML parser is right.
-func (ed *editor) consistent(m *node) bool {
+// isLineEditable reports whether the frontmatter can be edited line by line: each key of the block mappings is on a
+// line of its own, and the line number from the YAML parser is right.
+func (ed *editor) isLineEditable(m *node) bool {
 	if m.kind != kindMap || m.flow {
 		return true
 	}
@@ -63,16 +63,16 @@ func (ed *editor) consistent(m *node) bool {
 		if !strings.HasPrefix(text, p.key) && !strings.HasPrefix(text, `"`) && !strings.HasPrefix(text, "'") {
 			return false
 		}
-		if !ed.consistent(&p.val) {
+		if !ed.isLineEditable(&p.val) {
 			return false
 		}
 	}
 	return true
 }
 
-// end returns the number of the first line after pair i of m. Blank lines and comments before the next key do not
+// endOfPair returns the number of the first line after pair i of m. Blank lines and comments before the next key do not
 // belong to pair i. stop is the number of the first line after m.
-func (ed *editor) end(m *node, i, stop int) int {
+func (ed *editor) endOfPair(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line
 	}
@@ -103,14 +103,14 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	i := indexKey(m, path[0])
 	if i < 0 {
 		last := len(m.keys) - 1
-		at := ed.end(m, last, stop)
+		at := ed.endOfPair(m, last, stop)
 		added := node{kind: kindMap}
-		graft(&added, path, *v)
+		setPath(&added, path, *v)
 		ed.replace(at, at, renderMap(&added, ed.indent(m.keys[0].line)))
 		return
 	}
 	p := &m.keys[i]
-	end := ed.end(m, i, stop)
+	end := ed.endOfPair(m, i, stop)
 	indent := ed.indent(p.line)
 	switch {
 	case len(path) > 1 && isBlock(&p.val, p.line):
@@ -120,9 +120,9 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 		if child.kind != kindMap {
 			child = node{kind: kindMap}
 		}
-		graft(&child, path[1:], *v)
+		setPath(&child, path[1:], *v)
 		ed.replace(p.line, end, renderPair(p.key, &child, indent))
-	case ed.grows(&p.val, v, p.line):
+	case ed.onlyAppends(&p.val, v, p.line):
 		ed.replace(end, end, renderItems(v.list[len(p.val.list):], ed.indent(p.val.list[0].line)))
 	default:
 		lines := renderPair(p.key, v, indent)
@@ -133,9 +133,9 @@ func (ed *editor) set(m *node, path []string, v *node, stop int) {
 	}
 }
 
-// grows reports whether old is a block list below its key, and v is the same list with items appended. line is the line
-// of the key.
-func (ed *editor) grows(old, v *node, line int) bool {
+// onlyAppends reports whether old is a block list below its key, and v is the same list with items appended. line is
+// the line of the key.
+func (ed *editor) onlyAppends(old, v *node, line int) bool {
 	if old.kind != kindList || v.kind != kindList || old.flow || len(old.list) == 0 || len(v.list) <= len(old.list) {
 		return false
 	}
@@ -152,7 +152,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 		return
 	}
 	p := &m.keys[i]
-	end := ed.end(m, i, stop)
+	end := ed.endOfPair(m, i, stop)
 	switch {
 	case len(path) == 1 || isOnlyPath(&p.val, path[1:]):
 		ed.replace(p.line, end, nil)
@@ -160,7 +160,7 @@ func (ed *editor) remove(m *node, path []string, stop int) {
 		ed.remove(&p.val, path[1:], end)
 	default:
 		child := p.val
-		prune(&child, path[1:])
+		removePath(&child, path[1:])
 		ed.replace(p.line, end, renderPair(p.key, &child, ed.indent(p.line)))
 	}
 }
@@ -173,20 +173,20 @@ func isOnlyPath(m *node, path []string) bool {
 	return len(path) == 1 || isOnlyPath(&m.keys[0].val, path[1:])
 }
 
-// prune removes the field at path below m, and every mapping that would become empty.
-func prune(m *node, path []string) {
+// removePath removes the field at path below m, and every mapping that would become empty.
+func removePath(m *node, path []string) {
 	i := indexKey(m, path[0])
 	switch {
 	case i < 0:
 	case len(path) == 1 || isOnlyPath(&m.keys[i].val, path[1:]):
 		m.keys = slices.Delete(slices.Clone(m.keys), i, i+1)
 	default:
-		prune(&m.keys[i].val, path[1:])
+		removePath(&m.keys[i].val, path[1:])
 	}
 }
 
-// graft sets the field at path below m, and adds the missing mappings of the path.
-func graft(m *node, path []string, v node) {
+// setPath sets the field at path below m, and adds the missing mappings of the path.
+func setPath(m *node, path []string, v node) {
 	if m.kind != kindMap {
 		*m = node{kind: kindMap}
 	}
@@ -199,7 +199,7 @@ func graft(m *node, path []string, v node) {
 		m.keys[i].val = v
 		return
 	}
-	graft(&m.keys[i].val, path[1:], v)
+	setPath(&m.keys[i].val, path[1:], v)
 }
 
 // isBlock reports whether a value is a block mapping that begins on a line below its key.

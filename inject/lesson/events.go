@@ -96,9 +96,9 @@ func (e *events) isWalkDue() bool {
 	return true
 }
 
-// follow makes the kernel watch the folders that a walk found, and no others. The error is the reason why every poll
-// has to walk the directory.
-func (e *events) follow(l *listing) error {
+// watchFolders makes the kernel watch the folders that a walk found, and no others. The error is the reason why every
+// poll has to walk the directory.
+func (e *events) watchFolders(l *listing) error {
 	if e.kernel == nil {
 		return nil
 	}

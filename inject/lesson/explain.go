@@ -110,7 +110,7 @@ func (e *Explanation) kinds(q *Query) {
 		failing, fires := []string(nil), false
 		for i := range q.Errors {
 			if x := &q.Errors[i]; slices.Contains(x.Kinds, detect.Kind(kind)) {
-				failing, fires = append(failing, x.Tool), fires || c.failedIn(&matchState{}, q, x.Tool)
+				failing, fires = append(failing, x.Tool), fires || c.isForErrorOf(&matchState{}, q, x.Tool)
 			}
 		}
 		switch {
@@ -177,13 +177,13 @@ func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.query.Model) {
 		add("the lesson is for the models %s, not for %q", strings.Join(t.Models, ", "), q.query.Model)
 	}
-	if t := &l.Trigger; !t.targeted(q.query) {
+	if t := &l.Trigger; !t.admitsAgent(q.query) {
 		add("the targets of the lesson are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.query.Agent, q.query.Role, q.query.Skill)
 	}
 	m, c, tools := &matchState{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
-	case c.offered(m, q.query, ""):
-	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return c.offered(&matchState{}, q.query, e.Tool) }):
+	case c.isOffered(m, q.query, ""):
+	case !slices.ContainsFunc(q.query.Errors, func(e ErrorText) bool { return c.isOffered(&matchState{}, q.query, e.Tool) }):
 		add("none of the lesson's tools (%s) is offered", tools)
 	case len(out) == 0: // another tool failed
 		add("the request with its trigger offers none of the lesson's tools (%s)", tools)

@@ -4,7 +4,7 @@ package lesson
 // such patterns.
 func Overlooked(text string) (patterns []string) {
 	shown := visible(stripANSI(text))
-	plain := plainly(shown)
+	plain := lowerCompatible(shown)
 	forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": skeleton(shown)}
 	for i := range orders().orders {
 		o := &orders().orders[i]

@@ -28,7 +28,7 @@ func fold(r rune) rune {
 		return 'ك'
 	}
 	if unicode.IsDigit(r) {
-		return digit(r)
+		return asciiDigit(r)
 	}
 	smallest := r
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
@@ -37,8 +37,9 @@ func fold(r rune) rune {
 	return unicode.ToLower(smallest)
 }
 
-// digit returns the ASCII digit for a digit of another script. In Unicode, the ten digits of a script are in order.
-func digit(r rune) rune {
+// asciiDigit returns the ASCII digit for a digit of another script. In Unicode, the ten digits of a script are in
+// order.
+func asciiDigit(r rune) rune {
 	for _, t := range unicode.Nd.R16 {
 		if lo, hi := rune(t.Lo), rune(t.Hi); lo <= r && r <= hi {
 			return '0' + (r-lo)%10
@@ -47,8 +48,8 @@ func digit(r rune) rune {
 	return r
 }
 
-// plainSign returns the ASCII form of typographic quotes, apostrophes and hyphens, or r.
-func plainSign(r rune) rune {
+// asciiSign returns the ASCII form of typographic quotes, apostrophes and hyphens, or r.
+func asciiSign(r rune) rune {
 	switch r {
 	case '‘', '’', '‚', '‛', '′', '‵', '‹', '›', 'ʹ', 'ʻ', 'ʼ', '׳', '՚':
 		return '\''
@@ -65,17 +66,17 @@ func plainSign(r rune) rune {
 	}
 }
 
-// compatible returns a text in Unicode's compatibility form NFKC. Full-width letters, ligatures and half-width kana
+// toNFKC returns a text in Unicode's compatibility form NFKC. Full-width letters, ligatures and half-width kana
 // get their usual form, and a letter with a separate accent becomes one character.
-func compatible(s string) string {
-	if ascii(s) {
+func toNFKC(s string) string {
+	if isASCII(s) {
 		return s
 	}
 	return norm.NFKC.String(strings.NewReplacer("´", "'", "″", `"`).Replace(s)) // NFKC turns each of these signs into two runes
 }
 
-// ascii reports whether s is ASCII.
-func ascii(s string) bool {
+// isASCII reports whether s is ASCII.
+func isASCII(s string) bool {
 	for i := range len(s) {
 		if s[i] >= utf8.RuneSelf {
 			return false
@@ -110,23 +111,23 @@ func appendFolded(text []byte, r rune) []byte {
 		}
 	case r < utf8.RuneSelf:
 		text = append(text, lowerASCII(byte(r)))
-	case invisible(r), r == dotAbove && last == 'i': // the lower case of İ is i with a combining dot
-	case unspaced(r):
+	case isInvisible(r), r == dotAbove && last == 'i': // the lower case of İ is i with a combining dot
+	case isUnspaced(r):
 		text = utf8.AppendRune(bytes.TrimSuffix(text, []byte(" ")), r)
 	default:
-		text = utf8.AppendRune(text, fold(plainSign(r)))
+		text = utf8.AppendRune(text, fold(asciiSign(r)))
 	}
 	return text
 }
 
-// unspaced reports whether a rune is a Chinese or Japanese character.
-func unspaced(r rune) bool {
+// isUnspaced reports whether a rune is a Chinese or Japanese character.
+func isUnspaced(r rune) bool {
 	return r == 'ー' || r >= 0x2E80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana)
 }
 
 func endsUnspaced(text []byte) bool {
 	r, _ := utf8.DecodeLastRune(text)
-	return unspaced(r)
+	return isUnspaced(r)
 }
 
 // runeKind says whether a rune is part of a word.
@@ -148,7 +149,7 @@ func kindOf(r rune) runeKind {
 		return wordKind
 	case r >= 0x1100 && r < 0x1200: // a single part of a Korean syllable, which writes a sound such as ㅋㅋ or ㅠㅠ
 		return signKind
-	case r >= firstLone && (unspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
+	case r >= firstLone && (isUnspaced(r) || unicode.In(r, unicode.Thai, unicode.Lao, unicode.Khmer, unicode.Myanmar)):
 		return loneKind
 	case unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r):
 		return wordKind
@@ -157,16 +158,16 @@ func kindOf(r rune) runeKind {
 	}
 }
 
-// around returns the kinds of the runes before and after text[from:to] in a folded text.
-func around(text []byte, from, to int) (before, after runeKind) {
+// kindsAround returns the kinds of the runes before and after text[from:to] in a folded text.
+func kindsAround(text []byte, from, to int) (before, after runeKind) {
 	last, _ := utf8.DecodeLastRune(text[:from])
 	next, _ := utf8.DecodeRune(text[to:])
 	return kindOf(last), kindOf(next)
 }
 
-// boundary reports whether a word may end or start at position at of a folded text. Adjacent words of two scripts are
-// separate words even without a space, as in "docker를".
-func boundary(text []byte, at int) bool {
+// isWordBoundary reports whether a word may end or start at position at of a folded text. Adjacent words of two
+// scripts are separate words even without a space, as in "docker를".
+func isWordBoundary(text []byte, at int) bool {
 	last, _ := utf8.DecodeLastRune(text[:at])
 	next, _ := utf8.DecodeRune(text[at:])
 	if kindOf(last) != wordKind || kindOf(next) != wordKind {
@@ -175,9 +176,9 @@ func boundary(text []byte, at int) bool {
 	return (last >= utf8.RuneSelf || next >= utf8.RuneSelf) && !unicode.IsMark(next) && scriptOf(last) != scriptOf(next)
 }
 
-// invisible reports whether a word with this rune looks like the word without it. Vowel signs of Arabic and Hebrew
+// isInvisible reports whether a word with this rune looks like the word without it. Vowel signs of Arabic and Hebrew
 // count as invisible, because people usually leave them out.
-func invisible(r rune) bool {
+func isInvisible(r rune) bool {
 	switch {
 	case r == 0x0640, r >= 0x064B && r <= 0x0652, r == 0x0670: // Arabic elongation and vowel signs
 		return true

@@ -23,7 +23,7 @@ func Format(l *Lesson) ([]byte, error) {
 	head := strings.TrimSuffix(l.Raw, orig.Body)
 	for _, e := range diff(orig, l, orig.Form) {
 		var err error
-		if head, err = apply(head, e); err != nil {
+		if head, err = applyField(head, e); err != nil {
 			return nil, err
 		}
 	}
@@ -31,7 +31,7 @@ func Format(l *Lesson) ([]byte, error) {
 	// this state by the lesson's own.
 	if got, faults := parse(l.Path, head+l.Body); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
-		if head, err = apply(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
+		if head, err = applyField(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
 			return nil, err
 		}
 	}
@@ -73,7 +73,7 @@ func formatNew(l *Lesson) ([]byte, error) {
 	front.kind = kindMap
 	for _, f := range fields(l, FormAIP11) {
 		if f.val != nil {
-			graft(&front, f.path, *f.val)
+			setPath(&front, f.path, *f.val)
 		}
 	}
 	body := l.Body
@@ -144,18 +144,18 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "state_before_pause"}, optionalText(string(l.BeforePause))},
 		{[]string{"metadata", "precept", "content_hash"}, optionalText(l.Approval.ContentHash)},
 		{[]string{"metadata", "precept", "approved_by"}, optionalText(l.Approval.By)},
-		{[]string{"metadata", "precept", "approved_at"}, optionalText(stamp(l.Approval.At))},
+		{[]string{"metadata", "precept", "approved_at"}, optionalText(formatTime(l.Approval.At))},
 		{[]string{"metadata", "precept", "source"}, optionalText(l.Approval.Source)},
 		{[]string{"metadata", "precept", "tenant"}, optionalText(l.Scope.Tenant)},
 		{[]string{"metadata", "precept", "agent"}, optionalText(l.Scope.Agent)},
 		{[]string{"metadata", "precept", "number"}, optionalNumber(float64(l.Number))},
 		{[]string{"metadata", "precept", "evidence_count"}, optionalNumber(float64(l.EvidenceCount))},
-		{[]string{"metadata", "precept", "created_at"}, optionalText(stamp(l.CreatedAt))},
-		{[]string{"metadata", "precept", "updated_at"}, optionalText(stamp(l.UpdatedAt))},
+		{[]string{"metadata", "precept", "created_at"}, optionalText(formatTime(l.CreatedAt))},
+		{[]string{"metadata", "precept", "updated_at"}, optionalText(formatTime(l.UpdatedAt))},
 		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},
 		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
 		{[]string{"metadata", "precept", "trial_picks"}, optionalNumber(float64(l.Plan.Picks))},
-		{[]string{"metadata", "precept", "trial_started"}, optionalText(stamp(l.Plan.Started))},
+		{[]string{"metadata", "precept", "trial_started"}, optionalText(formatTime(l.Plan.Started))},
 		{[]string{"metadata", "precept", "trial_outcome"}, optionalText(l.Plan.Outcome)},
 		{[]string{"metadata", "precept", "prevents"}, textListNode(l.Prevents)},
 	}
@@ -182,7 +182,7 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"success_count"}, &node{kind: kindNumber, num: float64(l.SuccessCount)}},
 		{[]string{"failure_count"}, &node{kind: kindNumber, num: float64(l.FailureCount)}},
 		{[]string{"supersedes"}, textListNode(l.Supersedes)},
-		{[]string{"expires_at"}, optionalText(stamp(l.ExpiresAt))},
+		{[]string{"expires_at"}, optionalText(formatTime(l.ExpiresAt))},
 	}, own...)
 }
 
@@ -216,7 +216,7 @@ func optionalText(s string) *node {
 	return textNode(s)
 }
 
-func stamp(t time.Time) string {
+func formatTime(t time.Time) string {
 	if t.IsZero() {
 		return ""
 	}

@@ -44,12 +44,13 @@ func (t Target) matches(q *Query) bool {
 		(t.Skill == "" || glob(t.Skill, q.Skill))
 }
 
-// addressed reports whether the models and the targets of the trigger admit the model and the agent of the query.
-func (t *Trigger) addressed(q *Query) bool {
-	return (len(t.Models) == 0 || anyGlob(t.Models, q.Model)) && t.targeted(q)
+// admitsModelAndAgent reports whether the models and the targets of the trigger admit the model and the agent of the
+// query.
+func (t *Trigger) admitsModelAndAgent(q *Query) bool {
+	return (len(t.Models) == 0 || anyGlob(t.Models, q.Model)) && t.admitsAgent(q)
 }
 
-// targeted reports whether the trigger has no targets, or a target matches.
-func (t *Trigger) targeted(q *Query) bool {
+// admitsAgent reports whether the trigger has no targets, or a target matches.
+func (t *Trigger) admitsAgent(q *Query) bool {
 	return len(t.Targets) == 0 || slices.ContainsFunc(t.Targets, func(x Target) bool { return x.matches(q) })
 }

@@ -18,20 +18,20 @@ func isGptme(n *node) bool {
 	return match || status
 }
 
-// gptme reads the gptme form, the lesson format of the agent gptme. The frontmatter has match.keywords and
+// readGptme reads the gptme form, the lesson format of the agent gptme. The frontmatter has match.keywords and
 // status; all other fields are in the markdown. Unknown keys are ignored, because gptme may add keys. Known
 // keys are checked.
-func (r *reader) gptme(l *Lesson, n *node) {
+func (r *reader) readGptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
 	if !IsSlug(l.Slug) {
-		r.invalid("", 0, "the file name %q gives no slug; name the file with %d to %d letters, digits and dashes, starting with a letter", l.Path, minSlug, maxSlug)
+		r.addInvalid("", 0, "the file name %q gives no slug; name the file with %d to %d letters, digits and dashes, starting with a letter", l.Path, minSlug, maxSlug)
 	}
 	if m := r.mapping("", n, "match", false); m != nil {
-		l.Trigger.Keywords = r.texts("match", m, "keywords", maxPhrases, maxPhrase, notBlank, "a phrase")
+		l.Trigger.Keywords = r.textList("match", m, "keywords", maxListEntries, maxPhraseChars, notBlank, "a phrase")
 	}
 	l.State = r.status(n)
-	r.metadata(l, n)
+	r.readMetadata(l, n)
 	l.Title = firstTitle(l.Body)
 	if l.Title == "" {
 		l.Title = strings.ReplaceAll(l.Slug, "-", " ")
@@ -84,10 +84,10 @@ func (f Form) narrower() string {
 	return "narrow the keywords, or add not_keywords"
 }
 
-// unreadKeys returns a finding for each key under match in a gptme file that precept does not read. In gptme,
+// unreadKeyFindings returns a finding for each key under match in a gptme file that precept does not read. In gptme,
 // these keys decide when a lesson is shown.
-func unreadKeys(l *Lesson) (out []Finding) {
-	front, _, _ := split(l.Raw)
+func unreadKeyFindings(l *Lesson) (out []Finding) {
+	front, _, _ := splitFrontmatter(l.Raw)
 	if l.Form != FormGptme || front == "" {
 		return nil
 	}
@@ -100,13 +100,13 @@ func unreadKeys(l *Lesson) (out []Finding) {
 		switch key := match.keys[i].key; key {
 		case "keywords":
 		case "patterns":
-			out = append(out, finding(l, Warning, codeUnread, "match.patterns",
+			out = append(out, newFinding(l, Warning, codeUnread, "match.patterns",
 				"regular expressions are not read; write the fixed words of each into match.keywords, with a * for one word"))
 		case "tools":
-			out = append(out, finding(l, Warning, codeUnread, "match.tools",
+			out = append(out, newFinding(l, Warning, codeUnread, "match.tools",
 				"this key is not read; name the words of the tool's errors in match.keywords, or convert the lesson to %s, which has tools", Schema))
 		default:
-			out = append(out, finding(l, Warning, codeUnread, "match."+key, "this key is not read, and does not restrict the lesson"))
+			out = append(out, newFinding(l, Warning, codeUnread, "match."+key, "this key is not read, and does not restrict the lesson"))
 		}
 	}
 	return out
@@ -116,7 +116,7 @@ func unreadKeys(l *Lesson) (out []Finding) {
 // of the findings get their names in the form of the file. OfFile also adds a finding for each key of the file that
 // precept does not read. file is the lesson as parsed from the file, before its conversion.
 func OfFile(file *Lesson, findings []Finding) []Finding {
-	out := unreadKeys(file)
+	out := unreadKeyFindings(file)
 	for _, f := range findings {
 		f.Field = file.Form.field(f.Field)
 		out = append(out, f)
@@ -177,7 +177,7 @@ func (r *reader) status(n *node) State {
 			return Archived
 		}
 	}
-	r.invalid("status", v.line, "is not a status; write active, automated, deprecated or archived")
+	r.addInvalid("status", v.line, "is not a status; write active, automated, deprecated or archived")
 	return Active
 }
 

@@ -32,7 +32,7 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 		if counts != nil {
 			c = counts(l.Slug)
 		}
-		fmt.Fprintf(&s, "| %s | %s | %s | %s | %d | %d |\n", l.Slug, cell(l.Headline()), l.Outcome,
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | %d | %d |\n", l.Slug, escapeCell(l.Headline()), l.Outcome,
 			strconv.FormatFloat(l.Confidence, 'g', -1, 64), c.Success, c.Failure)
 	}
 	return []byte(s.String())
@@ -56,7 +56,7 @@ func IndexCounts(index []byte) func(slug string) Counts {
 	return func(slug string) Counts { return known[slug] }
 }
 
-func cell(s string) string {
+func escapeCell(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "\n", " ").Replace(s)
 }
 

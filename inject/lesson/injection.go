@@ -40,15 +40,15 @@ func Suspicious(l *Lesson) []Finding {
 		if !p.forModel {
 			severity = severityFor(l)
 		}
-		for _, what := range scan(p.text) {
-			out = append(out, finding(l, severity, CodeInvalid, p.field, "%s", what))
+		for _, what := range scanForInjection(p.text) {
+			out = append(out, newFinding(l, severity, CodeInvalid, p.field, "%s", what))
 		}
 	}
 	return out
 }
 
-// scan returns a message for each kind of suspicious text in s.
-func scan(s string) []string {
+// scanForInjection returns a message for each kind of suspicious text in s.
+func scanForInjection(s string) []string {
 	var out []string
 	if strings.ContainsAny(s, "\x1b\u009b\u009d") {
 		out = append(out, "holds a terminal escape sequence; remove it")
@@ -63,9 +63,9 @@ func scan(s string) []string {
 	if hasDelimiter(v) {
 		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
 	}
-	patterns, plain := compiledScan(), plainly(v)
+	patterns, plain := compiledScan(), lowerCompatible(v)
 	role := slices.ContainsFunc([]string{"sys", "assistant", "developer", "human", "function_result", "invoke"}, func(w string) bool { return strings.Contains(plain, w) })
-	if speaksAsRole(v) || role && patterns.labels.MatchString(v) || labelled(v) {
+	if speaksAsRole(v) || role && patterns.labels.MatchString(v) || hasLookalikeLabel(v) {
 		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
 	if strings.Contains(plain, "data:") && patterns.dataURL.MatchString(plain) {
@@ -74,9 +74,9 @@ func scan(s string) []string {
 	return append(out, maliciousOrders(v)...)
 }
 
-// labelled reports whether a line or a sentence starts with the label of a role, such as "system:", that is written
-// with look-alike letters of other scripts.
-func labelled(v string) bool {
+// hasLookalikeLabel reports whether a line or a sentence starts with the label of a role, such as "system:", that is
+// written with look-alike letters of other scripts.
+func hasLookalikeLabel(v string) bool {
 	for line := range strings.Lines(v) {
 		head, _, ok := strings.Cut(line, ":")
 		head = head[strings.LastIndexAny(head, ".!?")+1:]
@@ -111,7 +111,7 @@ func hasHidden(s string) bool {
 	last := rune(0)
 	for _, r := range s {
 		emoji := (r == emojiStyle || r == joiner) && (last >= firstSymbol || unicode.IsDigit(last))
-		if hidden(r) && !emoji && r != '\n' && r != '\r' && r != '\t' && r != '\x1b' {
+		if isHidden(r) && !emoji && r != '\n' && r != '\r' && r != '\t' && r != '\x1b' {
 			return true
 		}
 		last = r

@@ -7,8 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// dead returns a finding for each phrase that can never match.
-func dead(l *Lesson) []Finding {
+// deadPhraseFindings returns a finding for each phrase that can never match.
+func deadPhraseFindings(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
 		read := readPhrase(p.text, l.Form)
@@ -25,7 +25,7 @@ func dead(l *Lesson) []Finding {
 		default:
 			continue
 		}
-		out = append(out, finding(l, Warning, codeDead, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, why))
+		out = append(out, newFinding(l, Warning, codeDead, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, why))
 	}
 	return out
 }
@@ -35,15 +35,15 @@ func hasBlob(s string) bool {
 	return slices.ContainsFunc(runs, isBlob)
 }
 
-// selfMatch returns a finding for each keyword that occurs in the lesson's own text. Such a keyword triggers the lesson
-// whenever a text quotes the lesson.
-func selfMatch(l *Lesson) []Finding {
+// selfMatchFindings returns a finding for each keyword that occurs in the lesson's own text. Such a keyword triggers
+// the lesson whenever a text quotes the lesson.
+func selfMatchFindings(l *Lesson) []Finding {
 	shown := l.Text()
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
 		if strings.Contains(p.field, ".keywords[") && phraseMatches(p.text, own, l.Form) {
-			out = append(out, finding(l, Warning, CodeSelfMatch, p.field,
+			out = append(out, newFinding(l, Warning, CodeSelfMatch, p.field,
 				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))
 		}
 	}

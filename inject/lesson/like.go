@@ -26,7 +26,7 @@ const (
 	commonWeight      = 2.31 // stems with at most this weight are common, and have no related stems
 
 	minLike         = 0.55 // minimum score of a match, before the corrections by likeBounds
-	rareInformation = 4.3  // minimum sum of the weights of the shared stems for forRare to apply
+	rareInformation = 4.3  // minimum sum of the weights of the shared stems for rareDiscount to apply
 	rarePhrase      = 4.5  // minimum weight of a related phrase that suffices alone; a phrase in 1% of the sessions has this weight
 	freeWindows     = 4    // maximum number of windows for which perDoubling adds nothing
 )
@@ -34,17 +34,17 @@ const (
 // likeBounds holds the minimum weights of the shared stems for a match, and corrections of minLike, for one kind of
 // text.
 type likeBounds struct {
-	information float32 // minimum sum of weights if at least two stems are shared
-	head        float32 // minimum sum of weights if only the main topic of the lesson is shared
-	phrase      float32 // minimum sum of weights if a related phrase of several words is shared
-	forRare     float32 // subtracted from minLike if the sum of weights reaches rareInformation
-	perDoubling float64 // added to minLike for each doubling of the number of windows of a text above freeWindows
+	twoStems      float32 // minimum sum of weights if at least two stems are shared
+	topicOnly     float32 // minimum sum of weights if only the main topic of the lesson is shared
+	relatedPhrase float32 // minimum sum of weights if a related phrase of several words is shared
+	rareDiscount  float32 // subtracted from minLike if the sum of weights reaches rareInformation
+	perDoubling   float64 // added to minLike for each doubling of the number of windows of a text above freeWindows
 }
 
 //nolint:gochecknoglobals // immutable
 var boundsOf = [sources]likeBounds{
-	fromWords:  {information: 6, head: 5, phrase: 1.5, forRare: 0.1, perDoubling: 0.06},
-	fromErrors: {information: 5, head: 2.5, forRare: 0.07, perDoubling: 0.04},
+	fromWords:  {twoStems: 6, topicOnly: 5, relatedPhrase: 1.5, rareDiscount: 0.1, perDoubling: 0.06},
+	fromErrors: {twoStems: 5, topicOnly: 2.5, rareDiscount: 0.07, perDoubling: 0.04},
 }
 
 // source is the kind of text that a window is cut from.
@@ -59,18 +59,18 @@ const (
 // likePart is a phrase, the title or the description of a lesson. In addition, each lesson has a total part for each
 // kind of text, with the stems of all parts that are compared with this kind.
 type likePart struct {
-	lesson int32         // index in likeIndex.lessons
-	in     [sources]bool // kinds of texts that are compared with the part
-	weight float32       // weight of the part, relative to a phrase; 0 for a total part
-	mass   float32       // sum of the weights of the stems
+	lesson      int32         // index in likeIndex.lessons
+	in          [sources]bool // kinds of texts that are compared with the part
+	weight      float32       // weight of the part, relative to a phrase; 0 for a total part
+	totalWeight float32       // sum of the weights of the stems
 }
 
 // likeTerm is a stem, phrase or shape (see relatedTable) that occurs in the lessons.
 type likeTerm struct {
-	number int32 // index in likeScratch.counted
-	weight float32
-	parts  []int32 // indices in likeIndex.parts of the parts with the term
-	heads  []int32 // indices of the lessons whose main topic is this term
+	number  int32 // index in likeScratch.counted
+	weight  float32
+	parts   []int32 // indices in likeIndex.parts of the parts with the term
+	topicOf []int32 // indices of the lessons whose main topic is this term
 }
 
 // likeIndex finds the lessons that share stems with a window, and scores their likeness. A likeIndex is immutable,
@@ -80,7 +80,7 @@ type likeIndex struct {
 	terms      map[string]*likeTerm
 	groups     [][]*likeTerm // by group of related.txt, its terms that occur in the lessons
 	parts      []likePart
-	allStems   [sources][]int32 // by lesson, the index of its total part
+	totalParts [sources][]int32 // by lesson, the index of its total part
 	lessons    []*Lesson
 	thresholds []float32                // by lesson, the minimum score that the traffic demands
 	kinds      map[detect.Kind][]int32  // lessons without error kinds, by the kinds of their error patterns
@@ -149,12 +149,12 @@ func (x *likeIndex) compile(lesson int32, l *Lesson) {
 	for from := range sources {
 		var in [sources]bool
 		in[from] = true
-		x.allStems[from] = append(x.allStems[from], int32(len(x.parts))) //nolint:gosec // a count of phrases
+		x.totalParts[from] = append(x.totalParts[from], int32(len(x.parts))) //nolint:gosec // a count of phrases
 		x.add(likePart{lesson: lesson, in: in}, sortedSet(all[from]))
 	}
 	for s, n := range inPhrases {
 		if n >= 3 && 5*n >= 2*phrases { // a main topic is a stem in at least two fifths of the phrases
-			x.terms[s].heads = append(x.terms[s].heads, lesson)
+			x.terms[s].topicOf = append(x.terms[s].topicOf, lesson)
 		}
 	}
 }
@@ -174,7 +174,7 @@ func (x *likeIndex) add(p likePart, stems []string) {
 		}
 		t.parts = append(t.parts, int32(len(x.parts))) //nolint:gosec // a count of phrases
 		if isStem(s) {
-			p.mass += t.weight
+			p.totalWeight += t.weight
 		}
 	}
 	x.parts = append(x.parts, p)
@@ -195,9 +195,9 @@ type Resemblance struct {
 // Fires reports whether the score suffices for a match.
 func (r *Resemblance) Fires() bool { return r.Score >= r.Threshold }
 
-// resembling returns the lessons that match the texts of a query by likeness, at most one for each text. The kind of an
-// error or of a request finds the lesson first. Otherwise, the scores of the windows decide.
-func (x *likeIndex) resembling(q *Query) []Resemblance {
+// bestMatches returns the lessons that match the texts of a query by likeness, at most one for each text. The kind of
+// an error or of a request finds the lesson first. Otherwise, the scores of the windows decide.
+func (x *likeIndex) bestMatches(q *Query) []Resemblance {
 	s, _ := x.scratch.Get().(*likeScratch)
 	defer x.scratch.Put(s)
 	s.left = likeWork
@@ -206,12 +206,12 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 		if s.left -= min(len(t.text), maxLikeText); s.left < 0 {
 			break
 		}
-		r, ok := x.ofKind(t)
+		r, ok := x.matchErrorKind(t)
 		if !ok {
-			r, ok = x.ofRequest(s, t)
+			r, ok = x.matchRequestKind(s, t)
 		}
 		if !ok {
-			r, ok = x.bestOf(s, t)
+			r, ok = x.matchWindows(s, t)
 		}
 		if ok && !slices.ContainsFunc(out, func(o Resemblance) bool { return o.index == r.index }) {
 			out = append(out, r)
@@ -220,22 +220,23 @@ func (x *likeIndex) resembling(q *Query) []Resemblance {
 	return out
 }
 
-// compares reports whether the words of a text are compared with a lesson. An error whose kind is known is not compared
-// with a lesson that has error kinds, because the exact match compares the kinds.
-func (x *likeIndex) compares(t *likeText, lesson int32) bool {
+// shouldCompare reports whether the words of a text are compared with a lesson. An error whose kind is known is not
+// compared with a lesson that has error kinds, because the exact match compares the kinds.
+func (x *likeIndex) shouldCompare(t *likeText, lesson int32) bool {
 	return len(t.kinds) == 0 || len(x.lessons[lesson].Trigger.ErrorKinds) == 0
 }
 
-// bestOf returns the lesson that resembles a text most, if its score suffices. In each window, only the lesson with the
-// highest score counts. Of these lessons, bestOf returns the one with the highest score relative to its minimum.
-func (x *likeIndex) bestOf(s *likeScratch, t likeText) (Resemblance, bool) {
+// matchWindows returns the lesson that resembles a text most, if its score suffices. In each window, only the lesson
+// with the highest score counts. Of these lessons, matchWindows returns the one with the highest score relative to its
+// minimum.
+func (x *likeIndex) matchWindows(s *likeScratch, t likeText) (Resemblance, bool) {
 	var best likeScore
 	var bestWindow window
 	var ratio float32 // of the best score to its minimum
 	windows := 0
 	for w := range t.windows {
 		windows++
-		scores := slices.DeleteFunc(x.score(s, w.stems, t.from), func(of likeScore) bool { return !x.compares(&t, of.lesson) })
+		scores := slices.DeleteFunc(x.score(s, w.stems, t.from), func(of likeScore) bool { return !x.shouldCompare(&t, of.lesson) })
 		if len(scores) == 0 {
 			continue
 		}
@@ -258,16 +259,16 @@ func (x *likeIndex) resemblance(score likeScore, w window, windows int, t likeTe
 		Threshold: float64(x.minScore(&score, windows)), index: score.lesson,
 	}
 	for word, stem := range wordStems(w.text) {
-		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.allStems[t.from][score.lesson]) && !slices.Contains(r.Words, word) {
+		if term := x.terms[stem]; term != nil && slices.Contains(term.parts, x.totalParts[t.from][score.lesson]) && !slices.Contains(r.Words, word) {
 			r.Words = append(r.Words, word)
 		}
 	}
 	return r
 }
 
-// near returns the windows of a query whose score for a lesson is at least share times the minimum score of a match.
-// The highest score comes first.
-func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
+// similarWindows returns the windows of a query whose score for a lesson is at least share times the minimum score of
+// a match. The highest score comes first.
+func (x *likeIndex) similarWindows(q *Query, lesson int32, share float32) []Resemblance {
 	s := x.newScratch()
 	var out []Resemblance
 	for t := range q.likeTexts {
@@ -275,7 +276,7 @@ func (x *likeIndex) near(q *Query, lesson int32, share float32) []Resemblance {
 		for _, w := range windows {
 			s.left = likeWork
 			for _, score := range x.score(s, w.stems, t.from) {
-				if score.lesson == lesson && x.compares(&t, lesson) && score.score >= share*x.minScore(&score, len(windows)) {
+				if score.lesson == lesson && x.shouldCompare(&t, lesson) && score.score >= share*x.minScore(&score, len(windows)) {
 					out = append(out, x.resemblance(score, w, len(windows), t))
 				}
 			}

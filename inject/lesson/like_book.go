@@ -20,13 +20,13 @@ func (b *Book) WithLikeness(t *Traffic, rate float64) *Book {
 	}
 	next := *b
 	next.like = newLikeIndex(lessons, t)
-	next.like.thresholds = t.thresholds(next.like, rate, b.exact)
+	next.like.thresholds = t.thresholds(next.like, rate, b.exactMatches)
 	return &next
 }
 
-// exact returns the indices of the lessons that have a phrase or a kind of request that occurs in a text. It ignores
-// all other conditions of the lessons.
-func (b *Book) exact(text string, from source) []int32 {
+// exactMatches returns the indices of the lessons that have a phrase or a kind of request that occurs in a text. It
+// ignores all other conditions of the lessons.
+func (b *Book) exactMatches(text string, from source) []int32 {
 	s, _ := b.scratch.Get().(*scratch)
 	defer func() {
 		s.reset()
@@ -72,7 +72,7 @@ func (b *Book) MatchesByLikeness() bool { return b.like != nil }
 // likeHits adds the matches by likeness to hits, which are the exact matches. A lesson that matches exactly is not
 // added again.
 func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
-	found := b.like.resembling(q)
+	found := b.like.bestMatches(q)
 	for i := range found {
 		r := &found[i]
 		m, c := &s.seen[r.index], &b.compiled[r.index]
@@ -83,7 +83,7 @@ func (b *Book) likeHits(s *scratch, q *Query, hits []Hit) []Hit {
 		if j := slices.IndexFunc(q.Errors, func(e ErrorText) bool { return r.CallID != "" && e.CallID == r.CallID }); j >= 0 {
 			failing = q.Errors[j].Tool
 		}
-		if c.offered(&matchState{}, q, failing) {
+		if c.isOffered(&matchState{}, q, failing) {
 			hits = append(hits, Hit{Lesson: r.Lesson, CallID: r.CallID, Like: r})
 		}
 	}
@@ -100,14 +100,14 @@ func (b *Book) Likeness(q *Query, slug string, near float64) []Resemblance {
 	if i < 0 {
 		return nil
 	}
-	return b.like.near(q, int32(i), float32(near)) //nolint:gosec // a lesson count
+	return b.like.similarWindows(q, int32(i), float32(near)) //nolint:gosec // a lesson count
 }
 
 // Meant returns the hit of a lesson that matches earlier words of a session by meaning. ok is false if a
 // condition of the lesson, such as not_keywords, does not hold for the request.
 func (b *Book) Meant(q *Query, r Resemblance) (hit Hit, ok bool) {
 	i := slices.IndexFunc(b.compiled, func(c compiled) bool { return c.lesson.Slug == r.Lesson.Slug })
-	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].offered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // a lesson count
+	if i < 0 || b.compiled[i].lesson.ContentHash != r.Lesson.ContentHash || !b.compiled[i].admits(q) || !b.compiled[i].isOffered(&matchState{}, q, "") || b.vetoes(int32(i), q) { //nolint:gosec // a lesson count
 		return Hit{}, false
 	}
 	r.Lesson = b.compiled[i].lesson

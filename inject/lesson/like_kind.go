@@ -43,12 +43,12 @@ func phraseKinds(l *Lesson) (kinds []request.Kind) {
 // kind, because it says too little about a session.
 const frequentKind = 0.05
 
-// ofKind returns the lesson for an error that has the same kind as an error pattern of the lesson. The title, the
-// description or the keywords must also share a word with the error. Of several lessons, ofKind returns the lesson that
-// shares most words.
-func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
+// matchErrorKind returns the lesson for an error that has the same kind as an error pattern of the lesson. The title,
+// the description or the keywords must also share a word with the error. Of several lessons, matchErrorKind returns
+// the lesson that shares most words.
+func (x *likeIndex) matchErrorKind(t likeText) (best Resemblance, found bool) {
 	for _, k := range t.kinds {
-		if float64(x.traffic.kinds[k]) > frequentKind*float64(x.traffic.sessions) {
+		if float64(x.traffic.sessionsByErrorKind[k]) > frequentKind*float64(x.traffic.sessions) {
 			continue
 		}
 		for _, l := range x.kinds[k] {
@@ -71,17 +71,17 @@ func (x *likeIndex) ofKind(t likeText) (best Resemblance, found bool) {
 	return best, found
 }
 
-// ofRequest returns the lesson for a request that has the same kind as the keywords of the lesson. The sentence with
-// the request must also share a stem or a related stem with the lesson. Of several lessons, ofRequest returns the
-// lesson with the largest weight of the shared stems.
-func (x *likeIndex) ofRequest(s *likeScratch, t likeText) (best Resemblance, found bool) {
+// matchRequestKind returns the lesson for a request that has the same kind as the keywords of the lesson. The sentence
+// with the request must also share a stem or a related stem with the lesson. Of several lessons, matchRequestKind
+// returns the lesson with the largest weight of the shared stems.
+func (x *likeIndex) matchRequestKind(s *likeScratch, t likeText) (best Resemblance, found bool) {
 	if t.from != fromWords || len(x.requests) == 0 {
 		return best, false
 	}
 	var most float32
 	for _, f := range request.Kinds(t.text) {
 		lessons := x.requests[f.Kind]
-		if len(lessons) == 0 || float64(x.traffic.requests[f.Kind]) > frequentKind*float64(x.traffic.sessions) {
+		if len(lessons) == 0 || float64(x.traffic.sessionsByRequestKind[f.Kind]) > frequentKind*float64(x.traffic.sessions) {
 			continue
 		}
 		w := window{f.Sentence, sortedSet(stemsOf(f.Sentence))}

@@ -12,10 +12,10 @@ const likeWork = 1 << 17
 
 // likeTally sums up the stems that a window (a sentence or a line) shares with a part of a lesson.
 type likeTally struct {
-	mass   float32 // sum of the weights of the shared stems
-	shared uint8   // number of stems of the window that are shared
-	phrase bool    // a rare phrase of several words in the window is related to a term of the part
-	by     uint64  // bit set of the stems of the window that are in the tally
+	sharedWeight float32 // sum of the weights of the shared stems
+	shared       uint8   // number of stems of the window that are shared
+	phrase       bool    // a rare phrase of several words in the window is related to a term of the part
+	by           uint64  // bit set of the stems of the window that are in the tally
 }
 
 // likeScratch is the reusable memory of comparisons.
@@ -36,10 +36,10 @@ func (x *likeIndex) newScratch() *likeScratch {
 
 // likeScore is the likeness of a window and a lesson.
 type likeScore struct {
-	lesson int32
-	score  float32
-	mass   float32 // sum of the weights of the shared stems
-	from   source
+	lesson       int32
+	score        float32
+	sharedWeight float32 // sum of the weights of the shared stems
+	from         source
 }
 
 // score compares a window, given as its distinct stems, with the lessons. It returns a score for each lesson
@@ -51,15 +51,15 @@ func (x *likeIndex) score(s *likeScratch, stems []string, from source) []likeSco
 		target := &x.parts[p]
 		if target.weight == 0 {
 			s.lessons = append(s.lessons, target.lesson)
-		} else if target.mass > 0 {
-			s.cover[target.lesson] = max(s.cover[target.lesson], target.weight*min(1, s.tallies[p].mass/target.mass))
+		} else if target.totalWeight > 0 {
+			s.cover[target.lesson] = max(s.cover[target.lesson], target.weight*min(1, s.tallies[p].sharedWeight/target.totalWeight))
 		}
 	}
 	for _, l := range s.lessons {
-		all := &s.tallies[x.allStems[from][l]]
+		all := &s.tallies[x.totalParts[from][l]]
 		if s.left >= 0 && x.suffices(l, all, stems, from) {
-			explained := math.Sqrt(float64(min(1, all.mass/max(window, 1))))
-			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), all.mass, from})
+			explained := math.Sqrt(float64(min(1, all.sharedWeight/max(window, 1))))
+			s.out = append(s.out, likeScore{l, coverWeight*s.cover[l] + explainedWeight*float32(explained), all.sharedWeight, from})
 		}
 		s.cover[l] = 0
 	}
@@ -78,7 +78,7 @@ func (x *likeIndex) lessonsSharing(s *likeScratch, stems []string) iter.Seq2[int
 		more := true
 		for _, p := range s.parts {
 			if x.parts[p].weight == 0 && more {
-				more = yield(x.parts[p].lesson, s.tallies[p].mass)
+				more = yield(x.parts[p].lesson, s.tallies[p].sharedWeight)
 			}
 		}
 		for _, p := range s.parts {
@@ -187,10 +187,10 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 			tally.phrase = tally.phrase || c.phrase && !c.equal && c.weight >= rarePhrase
 			if first {
 				tally.shared++
-				tally.mass += share * min(c.weight, t.weight)
+				tally.sharedWeight += share * min(c.weight, t.weight)
 			}
 		case c.equal, !s.counted[t.number] && (first || c.phrase):
-			tally.mass += share * t.weight
+			tally.sharedWeight += share * t.weight
 		}
 	}
 }
@@ -201,15 +201,15 @@ func (x *likeIndex) credit(s *likeScratch, t *likeTerm, c likeCredit) {
 func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from source) bool {
 	switch bounds := &boundsOf[from]; {
 	case all.phrase:
-		return all.mass >= bounds.phrase
+		return all.sharedWeight >= bounds.relatedPhrase
 	case all.shared >= 2:
-		return all.mass >= bounds.information
-	case all.mass < bounds.head:
+		return all.sharedWeight >= bounds.twoStems
+	case all.sharedWeight < bounds.topicOnly:
 		return false
 	}
 	return slices.ContainsFunc(stems, func(stem string) bool {
 		t := x.terms[stem]
-		return t != nil && slices.Contains(t.heads, l)
+		return t != nil && slices.Contains(t.topicOf, l)
 	})
 }
 
@@ -217,8 +217,8 @@ func (x *likeIndex) suffices(l int32, all *likeTally, stems []string, from sourc
 func (x *likeIndex) minScore(score *likeScore, windows int) float32 {
 	bounds := &boundsOf[score.from]
 	minScore := float32(minLike + bounds.perDoubling*math.Log2(max(1, float64(windows)/freeWindows)))
-	if score.mass >= rareInformation {
-		minScore -= bounds.forRare
+	if score.sharedWeight >= rareInformation {
+		minScore -= bounds.rareDiscount
 	}
 	return max(x.thresholds[score.lesson], minScore)
 }

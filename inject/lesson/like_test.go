@@ -265,7 +265,7 @@ func BenchmarkLikeness(b *testing.B) {
 		for name, words := range map[string]string{"request": all[21].words, "page": text.String()} {
 			b.Run(fmt.Sprintf("%d/%s", n, name), func(b *testing.B) {
 				for b.Loop() {
-					book.like.resembling(&Query{Words: []string{words}})
+					book.like.bestMatches(&Query{Words: []string{words}})
 				}
 			})
 		}

@@ -83,7 +83,7 @@ func stemsOf(text string) []string {
 func wordStems(text string) iter.Seq2[string, string] {
 	return func(yield func(word, stem string) bool) {
 		var recent recentWords
-		for field := range strings.FieldsSeq(compatible(text)) {
+		for field := range strings.FieldsSeq(toNFKC(text)) {
 			if shape := shapeOf(field); shape != "" && !yield(field, shape) {
 				return
 			}
@@ -189,7 +189,7 @@ func likeStem(word string) string {
 // englishStem removes the ending of an English word, such as -s, -ed, -ing, -er, -ly and -ment, so that the forms of a
 // word get the same stem. The stem need not be a word.
 func englishStem(w string) string {
-	if len(w) < 4 || !ascii(w) || strings.ContainsAny(w, "0123456789_") {
+	if len(w) < 4 || !isASCII(w) || strings.ContainsAny(w, "0123456789_") {
 		return w
 	}
 	w = stemPlural(w)

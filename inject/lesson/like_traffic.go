@@ -25,12 +25,12 @@ const (
 // Traffic holds the frequency of stems in captured sessions, and the windows (sentences and lines) from which the
 // thresholds of lessons are computed. Concurrent readers may share a Traffic while no goroutine calls Add.
 type Traffic struct {
-	sessions int                                // number of sessions
-	total    int                                // number of windows, including repeated windows
-	found    map[string]int                     // by stem, the number of sessions that contain it
-	kinds    map[detect.Kind]int                // by kind of error, the number of sessions that contain it
-	requests map[request.Kind]int               // by kind of request, the number of sessions that contain it
-	windows  [sources]map[string]*trafficWindow // by kind of text, the windows by their stems, joined by blanks
+	sessions              int                                // number of sessions
+	total                 int                                // number of windows, including repeated windows
+	sessionsByStem        map[string]int                     // by stem, the number of sessions that contain it
+	sessionsByErrorKind   map[detect.Kind]int                // by kind of error, the number of sessions that contain it
+	sessionsByRequestKind map[request.Kind]int               // by kind of request, the number of sessions that contain it
+	windows               [sources]map[string]*trafficWindow // by kind of text, the windows by their stems, joined by blanks
 }
 
 // trafficWindow stands for all captured windows with the same stems.
@@ -41,7 +41,7 @@ type trafficWindow struct {
 
 // NewTraffic returns an empty Traffic.
 func NewTraffic() *Traffic {
-	return &Traffic{found: map[string]int{}, kinds: map[detect.Kind]int{}, requests: map[request.Kind]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
+	return &Traffic{sessionsByStem: map[string]int{}, sessionsByErrorKind: map[detect.Kind]int{}, sessionsByRequestKind: map[request.Kind]int{}, windows: [sources]map[string]*trafficWindow{{}, {}}}
 }
 
 // Sessions returns the number of sessions.
@@ -105,13 +105,13 @@ func (t *Traffic) Add(queries []Query) {
 		}
 	}
 	for s := range seen {
-		t.found[s]++
+		t.sessionsByStem[s]++
 	}
 	for k := range kinds {
-		t.kinds[k]++
+		t.sessionsByErrorKind[k]++
 	}
 	for k := range requests {
-		t.requests[k]++
+		t.sessionsByRequestKind[k]++
 	}
 }
 
@@ -157,7 +157,7 @@ func (q *Query) likeTexts(yield func(likeText) bool) {
 // information returns the weight of a stem, which is the logarithm of the number of sessions divided by the number of
 // sessions with the stem.
 func (t *Traffic) information(stem string) float32 {
-	n, found := float64(t.sessions), float64(t.found[stem])
+	n, found := float64(t.sessions), float64(t.sessionsByStem[stem])
 	if commonWords()[stem] {
 		found = max(found, n/10)
 	}

@@ -117,14 +117,14 @@ func (b *Book) markRequests(s *scratch, q *Query) {
 func (b *Book) markError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, n := range b.tags[tagKey(tag)] {
-			if m := s.touch(n); b.compiled[n].offered(m, q, q.Errors[i].Tool) {
+			if m := s.touch(n); b.compiled[n].isOffered(m, q, q.Errors[i].Tool) {
 				m.err = max(m.err, int32(i+1))
 			}
 		}
 	}
 	for _, kind := range q.Errors[i].Kinds {
 		for _, n := range b.kinds[string(kind)] {
-			if m := s.touch(n); b.compiled[n].failedIn(m, q, q.Errors[i].Tool) {
+			if m := s.touch(n); b.compiled[n].isForErrorOf(m, q, q.Errors[i].Tool) {
 				m.err = max(m.err, int32(i+1))
 			}
 		}
@@ -151,7 +151,7 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 				m.words = true
 			case m.compared != where:
 				m.compared = where
-				if b.compiled[o.lesson].offered(m, q, q.Errors[where-1].Tool) {
+				if b.compiled[o.lesson].isOffered(m, q, q.Errors[where-1].Tool) {
 					m.err = where
 				}
 			}
@@ -166,9 +166,9 @@ const (
 	maxToolName = 256  // bytes of a name
 )
 
-// offered reports whether the lesson has no tools, the request offers one of its tools, or the failed call used one.
+// isOffered reports whether the lesson has no tools, the request offers one of its tools, or the failed call used one.
 // failing is the tool of the failed call, or "" for the user's words. m caches the comparison with the request.
-func (c *compiled) offered(m *matchState, q *Query, failing string) bool {
+func (c *compiled) isOffered(m *matchState, q *Query, failing string) bool {
 	tools := c.lesson.Trigger.Tools
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
 		return true
@@ -179,11 +179,11 @@ func (c *compiled) offered(m *matchState, q *Query, failing string) bool {
 	return m.toolOffered
 }
 
-// failedIn reports whether an error kind in an error of the tool failing triggers the lesson. An error of any tool can
-// have the kind, so a lesson with tools needs an error of one of these tools.
-func (c *compiled) failedIn(m *matchState, q *Query, failing string) bool {
+// isForErrorOf reports whether an error kind in an error of the tool failing triggers the lesson. An error of any tool
+// can have the kind, so a lesson with tools needs an error of one of these tools.
+func (c *compiled) isForErrorOf(m *matchState, q *Query, failing string) bool {
 	if failing == "" {
-		return c.offered(m, q, "")
+		return c.isOffered(m, q, "")
 	}
 	tools := c.lesson.Trigger.Tools
 	return len(tools) == 0 || anyTool(tools, []string{failing})
@@ -193,16 +193,16 @@ func anyTool(patterns, names []string) bool {
 	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
-// silenced reports whether the lesson has expired or is superseded for this query. A lesson with a scope supersedes
+// isSilenced reports whether the lesson has expired or is superseded for this query. A lesson with a scope supersedes
 // other lessons only within its scope.
-func (c *compiled) silenced(q *Query) bool {
+func (c *compiled) isSilenced(q *Query) bool {
 	return c.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(c.superseders, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.admits(q) })
 }
 
 // admits reports whether the lesson may match the query, apart from its triggers and tools.
 func (c *compiled) admits(q *Query) bool {
-	return !c.silenced(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.addressed(q)
+	return !c.isSilenced(q) && c.lesson.Scope.admits(q) && c.lesson.Trigger.admitsModelAndAgent(q)
 }
 
 // hits returns a hit for each touched lesson that the query admits, in the order of the slugs.
@@ -218,7 +218,7 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 			continue
 		}
 		switch {
-		case m.words && c.offered(m, q, ""):
+		case m.words && c.isOffered(m, q, ""):
 			out = append(out, Hit{Lesson: c.lesson})
 		case m.err > 0:
 			out = append(out, Hit{Lesson: c.lesson, CallID: q.Errors[m.err-1].CallID})

@@ -261,15 +261,15 @@ func TestConcurrentMatchesAreIndependent(t *testing.T) {
 func naiveMatch(phrase, text string) bool {
 	folded := func(s string) []rune {
 		var out []rune
-		for _, r := range compatible(s) {
-			r = fold(plainSign(r))
+		for _, r := range toNFKC(s) {
+			r = fold(asciiSign(r))
 			switch n := len(out); {
-			case unicode.IsSpace(r) && (n == 0 || out[n-1] == ' ' || unspaced(out[n-1])):
+			case unicode.IsSpace(r) && (n == 0 || out[n-1] == ' ' || isUnspaced(out[n-1])):
 			case unicode.IsSpace(r):
 				out = append(out, ' ')
-			case unspaced(r) && n > 0 && out[n-1] == ' ':
+			case isUnspaced(r) && n > 0 && out[n-1] == ' ':
 				out[n-1] = r
-			case invisible(r), r == 0x0307 && n > 0 && out[n-1] == 'i':
+			case isInvisible(r), r == 0x0307 && n > 0 && out[n-1] == 'i':
 			default:
 				out = append(out, r)
 			}

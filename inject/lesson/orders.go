@@ -62,7 +62,7 @@ func readOrder(what string, how []string, lines string, parts map[string][]strin
 	o := order{what: what, forms: how, avoided: slices.Contains(how, "avoided"), bySentence: slices.Contains(how, "by sentence")}
 	written := norm.NFD.String // matches the text without accents; no change for English
 	if how[0] == "squeezed" {
-		written = squeezed
+		written = skeletonsOf
 	}
 	var names []string
 	for name, words := range parts {
@@ -84,8 +84,8 @@ func readOrder(what string, how []string, lines string, parts map[string][]strin
 	return o
 }
 
-// squeezed converts alternatives, separated by |, to the form that skeleton returns.
-func squeezed(words string) string {
+// skeletonsOf converts alternatives, separated by |, to the form that skeleton returns.
+func skeletonsOf(words string) string {
 	list := strings.Split(words, "|")
 	for i := range list {
 		list[i] = regexp.QuoteMeta(skeleton(list[i]))
@@ -122,7 +122,7 @@ func (o *order) isIn(text string) bool {
 
 // maliciousOrders returns a message for each kind of malicious order in a text.
 func maliciousOrders(text string) []string {
-	plain := plainly(text)
+	plain := lowerCompatible(text)
 	bare := unaccented(plain)
 	forms := map[string]string{"plain": plain, "bare": bare, "squeezed": skeleton(text)}
 	found := map[string]bool{"steal": orders().sendsForeign(bare)}
@@ -144,8 +144,8 @@ func maliciousOrders(text string) []string {
 	return out
 }
 
-// plainly returns a text in lower case and Unicode's compatibility form, with single spaces.
-func plainly(s string) string {
+// lowerCompatible returns a text in lower case and Unicode's compatibility form, with single spaces.
+func lowerCompatible(s string) string {
 	return strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(s))), " ")
 }
 

@@ -36,7 +36,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	if at := strings.IndexByte(raw, 0); at >= 0 {
 		return lineFault(lineAt(raw, at), "the file holds a NUL byte; remove it")
 	}
-	front, body, ok := split(raw)
+	front, body, ok := splitFrontmatter(raw)
 	switch {
 	case !ok && strings.HasPrefix(strings.TrimPrefix(raw, "\ufeff"), "---"):
 		return lineFault(1, "the frontmatter has no end; write a line --- after its fields")
@@ -53,7 +53,7 @@ func parse(file, raw string) (*Lesson, Faults) {
 	root, faults := readYAML(front)
 	gptme := isGptme(&root)
 	switch {
-	case root.kind == kindMap && !gptme && isForeign(&root): // first, because the faults of a file that is no lesson do not help
+	case root.kind == kindMap && !gptme && isOtherKindOfFile(&root): // first, because the faults of a file that is no lesson do not help
 		return fileFault("this is not a lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
 	case len(faults) > 0:
 		return nil, faults
@@ -63,14 +63,14 @@ func parse(file, raw string) (*Lesson, Faults) {
 	l := &Lesson{Path: file, Body: body, Raw: raw}
 	r := &reader{}
 	if gptme {
-		r.gptme(l, &root)
+		r.readGptme(l, &root)
 	} else {
-		r.aip11(l, &root)
+		r.readAIP11(l, &root)
 	}
 	if len(r.faults) > 0 {
 		return nil, r.faults
 	}
-	l.finish()
+	l.computeDerived()
 	return l, nil
 }
 
@@ -90,8 +90,8 @@ func invalidUTF8(text string) int {
 // lineAt returns the number, from 1, of the line that contains position at of a text.
 func lineAt(text string, at int) int { return 1 + strings.Count(text[:at], "\n") }
 
-// finish computes the content hash, and quarantines a lesson that needs an approval and has none.
-func (l *Lesson) finish() {
+// computeDerived computes the content hash, and quarantines a lesson that needs an approval and has none.
+func (l *Lesson) computeDerived() {
 	l.ContentHash = l.Hash()
 	if l.lacksApproval() || l.State.Fires() && l.needsReview() {
 		l.State = Quarantined
@@ -104,7 +104,7 @@ func (l *Lesson) needsReview() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
 	}
-	return len(scan(clipBytes(l.Title, maxRaw))) > 0 || len(scan(clipBytes(l.Advice, maxRaw))) > 0
+	return len(scanForInjection(clipBytes(l.Title, maxRaw))) > 0 || len(scanForInjection(clipBytes(l.Advice, maxRaw))) > 0
 }
 
 // lacksApproval reports whether an active lesson needs an approval and has none for its present text. The approval of
@@ -117,9 +117,9 @@ func (l *Lesson) lacksApproval() bool {
 	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
 }
 
-// split splits a file into frontmatter and body. The frontmatter is between the two --- lines, and the body follows the
-// second. ok is false if a --- line is missing.
-func split(raw string) (front, body string, ok bool) {
+// splitFrontmatter splits a file into frontmatter and body. The frontmatter is between the two --- lines, and the body
+// follows the second. ok is false if a --- line is missing.
+func splitFrontmatter(raw string) (front, body string, ok bool) {
 	s := strings.TrimPrefix(raw, "\ufeff")
 	first, rest, found := strings.Cut(s, "\n")
 	if !found || strings.TrimRight(first, " \t\r") != "---" {

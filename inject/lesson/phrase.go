@@ -31,7 +31,7 @@ const (
 // readPhrase returns the phrase of the text s in a file of the given form.
 func readPhrase(s string, form Form) phrase {
 	var folded, key, piece []byte
-	for _, r := range compatible(s) {
+	for _, r := range toNFKC(s) {
 		folded = appendFolded(folded, r)
 	}
 	folded = withoutArticle(bytes.TrimSuffix(folded, []byte(" ")))
@@ -54,16 +54,16 @@ func readPhrase(s string, form Form) phrase {
 			p.longest = i
 		}
 	}
-	_, first := around(p.pieces[0], 0, 0)
+	_, first := kindsAround(p.pieces[0], 0, 0)
 	last := p.pieces[len(p.pieces)-1]
-	end, _ := around(last, len(last), len(last))
+	end, _ := kindsAround(last, len(last), len(last))
 	p.left, p.right = first == wordKind, end == wordKind
 	return p
 }
 
 // touchesWord reports whether text[from:to] has a letter or digit directly before or after it.
 func touchesWord(text []byte, from, to int) bool {
-	before, after := around(text, from, to)
+	before, after := kindsAround(text, from, to)
 	return before != signKind || after != signKind
 }
 
@@ -109,7 +109,7 @@ func (p *phrase) matchAfter(text []byte, at int, left *int) bool {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
 		for run := 0; ; run++ {
 			*left--
-			if bytes.HasPrefix(text[at:], piece) && (!last || !p.right || wordEnds(text, at+len(piece))) {
+			if bytes.HasPrefix(text[at:], piece) && (!last || !p.right || canEndPhrase(text, at+len(piece))) {
 				break
 			}
 			r, size := utf8.DecodeRune(text[at:])
@@ -120,7 +120,7 @@ func (p *phrase) matchAfter(text []byte, at int, left *int) bool {
 		}
 		at += len(piece)
 	}
-	return p.longest != len(p.pieces)-1 || !p.right || wordEnds(text, at)
+	return p.longest != len(p.pieces)-1 || !p.right || canEndPhrase(text, at)
 }
 
 // matchBefore reports whether the pieces before the longest piece precede the position at. It works backwards like
@@ -130,7 +130,7 @@ func (p *phrase) matchBefore(text []byte, at int, left *int) bool {
 		piece := p.pieces[i]
 		for run := 0; ; run++ {
 			*left--
-			if bytes.HasSuffix(text[:at], piece) && (i > 0 || !p.left || wordStarts(text, at-len(piece), p.letters)) {
+			if bytes.HasSuffix(text[:at], piece) && (i > 0 || !p.left || canStartPhrase(text, at-len(piece), p.letters)) {
 				break
 			}
 			r, size := utf8.DecodeLastRune(text[:at])
@@ -141,5 +141,5 @@ func (p *phrase) matchBefore(text []byte, at int, left *int) bool {
 		}
 		at -= len(piece)
 	}
-	return p.longest != 0 || !p.left || wordStarts(text, at, p.letters)
+	return p.longest != 0 || !p.left || canStartPhrase(text, at, p.letters)
 }

@@ -12,7 +12,7 @@ func renderPair(key string, v *node, indent int) []string {
 	switch {
 	case len(v.keys) > 0:
 		return append([]string{head}, renderMap(v, indent+2)...)
-	case v.kind == kindList && inline(v):
+	case v.kind == kindList && isInline(v):
 		return []string{head + " [" + strings.Join(scalars(v.list), ", ") + "]"}
 	case len(v.list) > 0:
 		return append([]string{head}, renderItems(v.list, indent+2)...)
@@ -45,8 +45,8 @@ func renderItems(items []node, indent int) []string {
 	return out
 }
 
-// inline reports whether a list is written on one line. Its items must be scalars of at most 80 bytes together.
-func inline(v *node) bool {
+// isInline reports whether a list is written on one line. Its items must be scalars of at most 80 bytes together.
+func isInline(v *node) bool {
 	const room = 80
 	n := 0
 	for i := range v.list {

@@ -13,7 +13,7 @@ import (
 // roleForm is a way in which a text can imitate a role of the conversation or a tool, such as "system:" at the start of
 // a line. The rendering for a request rewrites all forms. The injection scan refuses some of them.
 type roleForm struct {
-	find        *regexp.Regexp // pattern for a text that drawn returns
+	find        *regexp.Regexp // pattern for a text that foldLookalikes returns
 	replacement string         // replaces a match; $1 and $2 are groups of find, in the characters of the original text
 	refused     bool           // the injection scan refuses the form, because no lesson needs it
 	capital     bool           // a match counts only if the label begins with a capital, because "file system: ext4" is prose
@@ -36,7 +36,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		square       = `system|user|assistant|human|developer|available_tools|tool_calls?|tool_results?|tool_content|system_prompt|control_\d+|[gs]mask`
 	)
 	form := func(pattern, names, with string) roleForm {
-		return roleForm{find: regexp.MustCompile(strings.Replace(pattern, "NAMES", drawnNames(names), 1)), replacement: with}
+		return roleForm{find: regexp.MustCompile(strings.Replace(pattern, "NAMES", foldNames(names), 1)), replacement: with}
 	}
 	refused := func(f roleForm) roleForm {
 		f.refused = true
@@ -67,7 +67,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 
 // speaksAsRole reports whether a text contains a role form that the injection scan refuses.
 func speaksAsRole(s string) bool {
-	text, _ := drawn(s)
+	text, _ := foldLookalikes(s)
 	for _, f := range roleForms() {
 		if f.refused && f.find.MatchString(text) {
 			return true
@@ -100,17 +100,17 @@ func neutralize(s string) string {
 
 // rewrite replaces all matches of each role form in s.
 func rewrite(s string) string {
-	text, at := drawn(s)
+	text, at := foldLookalikes(s)
 	for i := range roleForms() {
 		if rewritten := roleForms()[i].rewrite(s, text, at); rewritten != s {
 			s = rewritten
-			text, at = drawn(s)
+			text, at = foldLookalikes(s)
 		}
 	}
 	return s
 }
 
-// rewrite replaces all matches of the form in s. text and at are the results of drawn for s.
+// rewrite replaces all matches of the form in s. text and at are the results of foldLookalikes for s.
 func (f *roleForm) rewrite(s, text string, at []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {
@@ -143,26 +143,27 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// drawn returns s with one character for all characters that look alike. It folds case, letters of other scripts,
-// brackets and bars, and drops accents. at maps each position in text, including its end, to the position in s.
-func drawn(s string) (text string, at []int) {
+// foldLookalikes returns s with one character for all characters that look alike. It folds case, letters of other
+// scripts, brackets and bars, and drops accents. at maps each position in text, including its end, to the position in
+// s.
+func foldLookalikes(s string) (text string, at []int) {
 	b := make([]byte, 0, len(s))
 	at = make([]int, 0, len(s)+1)
 	for i, r := range s {
 		if unicode.In(r, unicode.Mn, unicode.Me) {
 			continue
 		}
-		for b = utf8.AppendRune(b, drawnRune(r)); len(at) < len(b); {
+		for b = utf8.AppendRune(b, foldLookalikeRune(r)); len(at) < len(b); {
 			at = append(at, i)
 		}
 	}
 	return string(b), append(at, len(s))
 }
 
-// drawnNames replaces each i by l in the names of a pattern, because drawn does the same in texts.
-func drawnNames(names string) string { return strings.ReplaceAll(names, "i", "l") }
+// foldNames replaces each i by l in the names of a pattern, because foldLookalikes does the same in texts.
+func foldNames(names string) string { return strings.ReplaceAll(names, "i", "l") }
 
-func drawnRune(r rune) rune {
+func foldLookalikeRune(r rune) rune {
 	switch {
 	case r == 'i' || r == 'I':
 		return 'l' // many fonts draw I and l alike

@@ -20,32 +20,32 @@ const (
 	maxTags          = 12
 	maxRef           = 256
 	maxNote          = 500
-	maxPhrase        = 200 // characters of an entry of a list in metadata.precept
-	maxPhrases       = 100 // entries of a list in metadata.precept
+	maxPhraseChars   = 200 // characters of an entry of a list in metadata.precept
+	maxListEntries   = 100 // entries of a list in metadata.precept
 )
 
 // reader converts YAML nodes to the fields of a lesson, and collects the validation errors of the file.
 type reader struct{ faults Faults }
 
-// fault records a validation error. line is a line of the frontmatter, or 0 if unknown.
-func (r *reader) fault(code Code, field string, line int, format string, args ...any) {
+// addFault records a validation error. line is a line of the frontmatter, or 0 if unknown.
+func (r *reader) addFault(code Code, field string, line int, format string, args ...any) {
 	if line > 0 {
 		line++ // count the opening --- line
 	}
 	r.faults = append(r.faults, Fault{Code: code, Field: field, Line: line, Message: fmt.Sprintf(format, args...)})
 }
 
-// invalid records a validation error with CodeInvalid.
-func (r *reader) invalid(field string, line int, format string, args ...any) {
-	r.fault(CodeInvalid, field, line, format, args...)
+// addInvalid records a validation error with CodeInvalid.
+func (r *reader) addInvalid(field string, line int, format string, args ...any) {
+	r.addFault(CodeInvalid, field, line, format, args...)
 }
 
-// refuseUnknownKeys records an error for each key of n that is not in keys. prefix is the path of n.
-func (r *reader) refuseUnknownKeys(prefix string, n *node, keys ...string) {
+// checkKeys records an error for each key of n that is not in keys. prefix is the path of n.
+func (r *reader) checkKeys(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
 		if !slices.Contains(keys, p.key) {
-			r.invalid(join(prefix, p.key), p.line, "this key is unknown; %s, or use one of %s", remedyOf(prefix, p.key, keys), strings.Join(keys, ", "))
+			r.addInvalid(join(prefix, p.key), p.line, "this key is unknown; %s, or use one of %s", remedyOf(prefix, p.key, keys), strings.Join(keys, ", "))
 		}
 	}
 }
@@ -80,12 +80,12 @@ func (r *reader) mapping(prefix string, n *node, key string, required bool) *nod
 	field := join(prefix, key)
 	switch {
 	case !ok && required:
-		r.invalid(field, n.line, "is missing; add it")
+		r.addInvalid(field, n.line, "is missing; add it")
 		return nil
 	case !ok:
 		return nil
 	case v.kind != kindMap:
-		r.invalid(field, v.line, "is %s; write a mapping", v.kind)
+		r.addInvalid(field, v.line, "is %s; write a mapping", v.kind)
 		return nil
 	}
 	return v
@@ -98,24 +98,24 @@ func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi 
 	field := join(prefix, key)
 	if !ok {
 		if required {
-			r.invalid(field, n.line, "is missing; add it")
+			r.addInvalid(field, n.line, "is missing; add it")
 		}
 		return ""
 	}
-	if !r.isText(field, v, lo, hi) {
+	if !r.checkText(field, v, lo, hi) {
 		return ""
 	}
 	return v.text
 }
 
-// isText reports whether v is a string of lo to hi characters, and records an error if it is not.
-func (r *reader) isText(field string, v *node, lo, hi int) bool {
+// checkText reports whether v is a string of lo to hi characters, and records an error if it is not.
+func (r *reader) checkText(field string, v *node, lo, hi int) bool {
 	if v.kind != kindString {
-		r.invalid(field, v.line, "is %s; write text, in quotes if it looks like something else", v.kind)
+		r.addInvalid(field, v.line, "is %s; write text, in quotes if it looks like something else", v.kind)
 		return false
 	}
 	if n := utf8.RuneCountInString(v.text); n < lo || n > hi {
-		r.invalid(field, v.line, "has %d characters; write %d to %d", n, lo, hi)
+		r.addInvalid(field, v.line, "has %d characters; write %d to %d", n, lo, hi)
 		return false
 	}
 	return true
@@ -130,27 +130,27 @@ func (r *reader) items(prefix string, n *node, key string, limit int) []node {
 	}
 	field := join(prefix, key)
 	if v.kind != kindList {
-		r.invalid(field, v.line, "is %s; write a list, [a, b] or a line - a for each", v.kind)
+		r.addInvalid(field, v.line, "is %s; write a list, [a, b] or a line - a for each", v.kind)
 		return nil
 	}
 	if limit > 0 && len(v.list) > limit {
-		r.invalid(field, v.line, "has %d entries; keep at most %d", len(v.list), limit)
+		r.addInvalid(field, v.line, "has %d entries; keep at most %d", len(v.list), limit)
 	}
 	return v.list
 }
 
-// texts returns the valid strings of the list under key of n, and records an error for each invalid entry. A string is
-// valid if it has 1 to hi characters and ok accepts it. want describes a valid string in messages.
-func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok func(string) bool, want string) []string {
+// textList returns the valid strings of the list under key of n, and records an error for each invalid entry. A string
+// is valid if it has 1 to hi characters and ok accepts it. want describes a valid string in messages.
+func (r *reader) textList(prefix string, n *node, key string, limit, hi int, ok func(string) bool, want string) []string {
 	items := r.items(prefix, n, key, limit)
 	out := make([]string, 0, len(items))
 	for i := range items {
 		field := fmt.Sprintf("%s[%d]", join(prefix, key), i)
-		if !r.isText(field, &items[i], 1, hi) {
+		if !r.checkText(field, &items[i], 1, hi) {
 			continue
 		}
 		if ok != nil && !ok(items[i].text) {
-			r.invalid(field, items[i].line, "%q is not %s; rewrite it", items[i].text, want)
+			r.addInvalid(field, items[i].line, "%q is not %s; rewrite it", items[i].text, want)
 			continue
 		}
 		out = append(out, items[i].text)
@@ -166,7 +166,7 @@ func (r *reader) number(prefix string, n *node, key string, ok func(float64) boo
 		return 0
 	}
 	if v.kind != kindNumber || !ok(v.num) {
-		r.invalid(join(prefix, key), v.line, want, args...)
+		r.addInvalid(join(prefix, key), v.line, want, args...)
 		return 0
 	}
 	return v.num
@@ -185,7 +185,7 @@ func (r *reader) flag(prefix string, n *node, key string) bool {
 		return false
 	}
 	if v.kind != kindBool {
-		r.invalid(join(prefix, key), v.line, "is %s; write true or false", v.kind)
+		r.addInvalid(join(prefix, key), v.line, "is %s; write true or false", v.kind)
 	}
 	return v.kind == kindBool && v.num != 0
 }
@@ -204,11 +204,11 @@ func (r *reader) confidence(n *node) float64 {
 		return defaultConfidence
 	}
 	if v.kind != kindNumber {
-		r.invalid("confidence", v.line, "is %s; write a number from 0 to 1", v.kind)
+		r.addInvalid("confidence", v.line, "is %s; write a number from 0 to 1", v.kind)
 		return defaultConfidence
 	}
 	if !(v.num >= 0 && v.num <= 1) { // the negation catches NaN
-		r.fault(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.num)
+		r.addFault(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.num)
 		return defaultConfidence
 	}
 	return v.num
@@ -216,28 +216,28 @@ func (r *reader) confidence(n *node) float64 {
 
 const defaultConfidence = 0.5
 
-// share returns the number under key, or 0 if it is missing. It records an error unless the value is between 0 and 1,
-// both excluded.
-func (r *reader) share(prefix string, n *node, key string) float64 {
+// openUnitNumber returns the number under key, or 0 if it is missing. It records an error unless the value is between
+// 0 and 1, both excluded.
+func (r *reader) openUnitNumber(prefix string, n *node, key string) float64 {
 	between := func(x float64) bool { return x > 0 && x < 1 }
 	return r.number(prefix, n, key, between, "must lie between 0 and 1; write a number such as 0.5")
 }
 
-// instant returns the time under key, or the zero time if it is missing. It records an error if the value is not in the
-// format of RFC 3339.
-func (r *reader) instant(prefix string, n *node, key string) time.Time {
+// timestamp returns the time under key, or the zero time if it is missing. It records an error if the value is not in
+// the format of RFC 3339.
+func (r *reader) timestamp(prefix string, n *node, key string) time.Time {
 	v, ok := n.get(key)
 	if !ok {
 		return time.Time{}
 	}
 	field := join(prefix, key)
 	if v.kind != kindString {
-		r.invalid(field, v.line, "is %s; write a date and time like 2030-01-31T00:00:00Z", v.kind)
+		r.addInvalid(field, v.line, "is %s; write a date and time like 2030-01-31T00:00:00Z", v.kind)
 		return time.Time{}
 	}
 	t, err := time.Parse(time.RFC3339, strings.ToUpper(v.text))
 	if err != nil {
-		r.invalid(field, v.line, "%q is not a date and time; write it like 2030-01-31T00:00:00Z", v.text)
+		r.addInvalid(field, v.line, "%q is not a date and time; write it like 2030-01-31T00:00:00Z", v.text)
 	}
 	return t
 }

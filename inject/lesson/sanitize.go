@@ -59,7 +59,7 @@ func visible(s string) string {
 			return -1
 		case unicode.IsSpace(r):
 			return ' '
-		case hidden(r), r == unicode.ReplacementChar:
+		case isHidden(r), r == unicode.ReplacementChar:
 			return -1
 		case r >= 'Ａ' && r <= 'Ｚ', r >= 'ａ' && r <= 'ｚ', r >= '０' && r <= '９',
 			r == '＜', r == '＞', r == '｜', r == '［', r == '］', r == '＃', r == '／':
@@ -70,9 +70,9 @@ func visible(s string) string {
 	}, s)
 }
 
-// hidden reports whether a rune is invisible, or is displayed differently by different programs.
-func hidden(r rune) bool {
-	return invisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
+// isHidden reports whether a rune is invisible, or is displayed differently by different programs.
+func isHidden(r rune) bool {
+	return isInvisible(r) || unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs, unicode.Noncharacter_Code_Point)
 }
 
 // stripComments removes HTML comments. It repeats the search, because the removal of a comment may join the halves of

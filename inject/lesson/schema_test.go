@@ -27,7 +27,7 @@ func compileSchema(tb testing.TB) *jsonschema.Schema {
 // asJSON returns the frontmatter of a file as JSON values.
 func asJSON(tb testing.TB, raw string) any {
 	tb.Helper()
-	front, _, ok := split(raw)
+	front, _, ok := splitFrontmatter(raw)
 	if !ok {
 		tb.Fatal("the file has no frontmatter, want one")
 	}

@@ -10,7 +10,7 @@ import (
 func TestOrdinaryLessonRunsFewPatterns(t *testing.T) {
 	tried, all := 0, 0
 	for _, l := range starterBook(t).Lessons() {
-		plain := plainly(l.Advice)
+		plain := lowerCompatible(l.Advice)
 		forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": skeleton(l.Advice)}
 		for i := range orders().orders {
 			o := &orders().orders[i]

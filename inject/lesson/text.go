@@ -71,7 +71,7 @@ func appendText(dst []byte, s string) []byte {
 
 // appendPart appends the folded form of s to dst, with cutOut in place of each blob.
 func appendPart(dst []byte, s string) []byte {
-	s = compatible(s)
+	s = toNFKC(s)
 	if len(s) > maxText { // one character may become eighteen
 		s = s[:maxText]
 	}

@@ -17,12 +17,12 @@ type Secrets = func(text string) []string
 // Redis that several replicas share. If a new version of a text is invalid, the last valid version stays active. An
 // unchanged text is not parsed twice. Texts is not safe for concurrent use.
 type Texts struct {
-	from     string            // prefix of the names in messages
-	secrets  []Secrets         // a text with a secret is quarantined until a person approves it
-	entries  map[string]*entry // by name; nil before the first load
-	archived map[string]bool   // slugs of archived lessons
-	unread   []Problem         // problems of the texts that could not be read
-	parsed   *Parsed           // cache that is shared with other readers; nil means no cache
+	pathPrefix string            // prefix of the names in messages
+	secrets    []Secrets         // a text with a secret is quarantined until a person approves it
+	entries    map[string]*entry // by name; nil before the first load
+	archived   map[string]bool   // slugs of archived lessons
+	unread     []Problem         // problems of the texts that could not be read
+	parsed     *Parsed           // cache that is shared with other readers; nil means no cache
 
 	book     *Book // book of the present texts
 	problems []Problem
@@ -39,7 +39,7 @@ type entry struct {
 
 // NewTexts returns an empty bank. from is the prefix of a text's name in messages.
 func NewTexts(from string, secrets ...Secrets) *Texts {
-	return &Texts{from: from, secrets: secrets, book: NewBook(nil)}
+	return &Texts{pathPrefix: from, secrets: secrets, book: NewBook(nil)}
 }
 
 // Share sets the cache of texts that other readers of the bank have parsed, and returns t.
@@ -67,7 +67,7 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 			next[name] = old
 			continue
 		}
-		e := &entry{name: name, path: t.from + "/" + name, raw: string(text)}
+		e := &entry{name: name, path: t.pathPrefix + "/" + name, raw: string(text)}
 		if known := t.parsed.get(e); known != nil {
 			next[name] = known
 			continue
@@ -78,7 +78,7 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 		next[name] = e
 		added = append(added, e)
 	}
-	unread = t.keep(next, unread)
+	unread = t.keepUnread(next, unread)
 	t.parseAll(added)
 	changed = t.entries == nil || !maps.Equal(t.entries, next) || !maps.Equal(t.archived, archived) ||
 		!slices.EqualFunc(t.unread, unread, func(x, y Problem) bool { return x.Error() == y.Error() })
@@ -94,9 +94,9 @@ func (t *Texts) Load(texts map[string][]byte, unread ...Problem) (book *Book, pr
 // Current returns the last result of Load.
 func (t *Texts) Current() (*Book, []Problem) { return t.book, slices.Clone(t.problems) }
 
-// keep adds the present entries of unreadable files and folders to next. It returns a copy of unread with Kept set for
-// the entries that have a lesson.
-func (t *Texts) keep(next map[string]*entry, unread []Problem) []Problem {
+// keepUnread adds the present entries of unreadable files and folders to next. It returns a copy of unread with Kept
+// set for the entries that have a lesson.
+func (t *Texts) keepUnread(next map[string]*entry, unread []Problem) []Problem {
 	unread = slices.Clone(unread)
 	for i := range unread {
 		p := &unread[i]
@@ -181,13 +181,13 @@ func (t *Texts) assemble() {
 			continue
 		}
 		if first, taken := pathOf[e.lesson.Slug]; taken {
-			problems = append(problems, problem(e.lesson, CodeCollision, "slug",
+			problems = append(problems, newProblem(e.lesson, CodeCollision, "slug",
 				fmt.Sprintf("the slug %q is already taken by %s, which has precedence; give this lesson another slug, or delete the file", e.lesson.Slug, first)))
 			continue
 		}
 		pathOf[e.lesson.Slug] = e.path
 		if why := e.quarantineReason(); why != "" {
-			p := problem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+why+"; correct the lesson, or read the lesson and approve it with --force")
+			p := newProblem(e.lesson, CodeInvalid, "", "the lesson is quarantined, because "+why+"; correct the lesson, or read the lesson and approve it with --force")
 			p.Quarantined = true
 			problems = append(problems, p)
 		}
@@ -199,7 +199,7 @@ func (t *Texts) assemble() {
 	circular := circles(lessons)
 	for _, l := range lessons {
 		for _, f := range t.book.linkFaults(l, circular) { // the lesson stays active; the link has no effect
-			problems = append(problems, problem(l, f.Code, f.Field, f.Message))
+			problems = append(problems, newProblem(l, f.Code, f.Field, f.Message))
 		}
 	}
 	t.problems = problems
@@ -233,7 +233,7 @@ func (e *entry) quarantineReason() string {
 	return ""
 }
 
-func problem(l *Lesson, code Code, field, message string) Problem {
+func newProblem(l *Lesson, code Code, field, message string) Problem {
 	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
 }
 

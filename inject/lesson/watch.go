@@ -37,13 +37,13 @@ type Watcher struct {
 	// watcher continues.
 	Panicked func(value any)
 
-	dir     string
-	onBook  func(*Book, []Problem)
-	texts   *Texts
-	version string // version of the directory at the last read; "" before the first read
-	again   int    // number of the next polls that read the texts even if the version is unchanged
-	fault   string // error of the last read of the directory; "" if it succeeded
-	events  events
+	dir         string
+	onBook      func(*Book, []Problem)
+	texts       *Texts
+	version     string // version of the directory at the last read; "" before the first read
+	rereadsLeft int    // number of the next polls that read the texts even if the version is unchanged
+	lastError   string // error of the last read of the directory; "" if it succeeded
+	events      events
 }
 
 // NewWatcher returns a watcher of a directory. Run calls onBook, on its own goroutine, when the book or the
@@ -78,7 +78,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 	defer w.events.close()
 	for {
-		if w.events.isWalkDue() || w.again > 0 || w.fault != "" {
+		if w.events.isWalkDue() || w.rereadsLeft > 0 || w.lastError != "" {
 			w.reload(ctx)
 		}
 		if !w.await(ctx, ticker.C) {
@@ -128,18 +128,18 @@ func (w *Watcher) reload(ctx context.Context) {
 	l, err := list(w.dir, func(*listing, string, fs.FileInfo) {})
 	if err == nil {
 		version = l.version()
-		w.pollOnly(w.events.follow(l))
+		w.pollOnly(w.events.watchFolders(l))
 	}
 	switch {
-	case err != nil && err.Error() == w.fault:
+	case err != nil && err.Error() == w.lastError:
 		return
-	case err == nil && w.fault == "" && version == w.version:
-		if w.again == 0 {
+	case err == nil && w.lastError == "" && version == w.version:
+		if w.rereadsLeft == 0 {
 			return
 		}
-		w.again--
+		w.rereadsLeft--
 	default:
-		w.again = rereads
+		w.rereadsLeft = rereads
 		if w.version != "" && !w.waitUnchanged(ctx, version) {
 			return
 		}
@@ -170,17 +170,17 @@ func (w *Watcher) waitUnchanged(ctx context.Context, version string) bool {
 // read loads the texts of the directory, and reports whether the book or the problems have changed. After an error,
 // read returns the current book and adds a problem for the directory.
 func (w *Watcher) read() (book *Book, problems []Problem, changed bool, err error) {
-	fault := w.fault
+	fault := w.lastError
 	texts, version, unread, err := ReadDir(w.dir)
 	if err != nil {
-		w.fault = err.Error()
+		w.lastError = err.Error()
 		book, problems = w.texts.Current()
 		problems = append(problems, Problem{
-			Path: w.dir, Place: true, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.fault}},
+			Path: w.dir, Place: true, Kept: book.Len() > 0, Faults: Faults{{Code: CodeInternal, Message: w.lastError}},
 		})
-		return book, problems, w.fault != fault, err
+		return book, problems, w.lastError != fault, err
 	}
-	w.version, w.fault = version, "" // set before parsing, so that a text at which parsing panics is not parsed at every poll
+	w.version, w.lastError = version, "" // set before parsing, so that a text at which parsing panics is not parsed at every poll
 	_, _ = list(filepath.Join(w.dir, ArchiveDir), func(_ *listing, name string, _ fs.FileInfo) {
 		texts[ArchiveDir+"/"+name] = nil // lessons may refer to archived names; the archived texts are not needed
 	})

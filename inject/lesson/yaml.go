@@ -76,7 +76,7 @@ func readYAML(src string) (root node, faults Faults) {
 			faults = Faults{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
 	}()
-	if tangled(src) {
+	if exceedsYAMLLimits(src) {
 		return node{}, Faults{{Code: CodeInvalid, Message: "the frontmatter is nested too deeply; flatten it"}}
 	}
 	file, err := parser.ParseBytes([]byte(src), 0, parser.AllowDuplicateMapKey())
@@ -94,9 +94,9 @@ func readYAML(src string) (root node, faults Faults) {
 	return root, c.faults
 }
 
-// tangled reports whether the text exceeds maxBrackets or maxIndicators. Characters in quotes count, too, because the
-// limits are far above the needs of a lesson.
-func tangled(src string) bool {
+// exceedsYAMLLimits reports whether the text exceeds maxBrackets or maxIndicators. Characters in quotes count, too,
+// because the limits are far above the needs of a lesson.
+func exceedsYAMLLimits(src string) bool {
 	open := 0
 	for line := range strings.Lines(src) {
 		indicators := 0
