@@ -17,16 +17,16 @@ type Decision struct {
 	Plan   lesson.TrialPlan   // plan of the trial, for StartTrial
 	By     string             // name of the person, for the audit log
 	Seen   lesson.SeenVersion // version that the person has seen; another version is refused
-	// Force activates the lesson although the checks refuse the text: a person has read the text
-	// and wants exactly this text.
+	// Force activates the lesson even if the checks refuse its text. A person sets Force after reading the text.
 	Force bool
-	// Sessions are the rewarded sessions with and without the lesson at the time of the decision, for
+	// Sessions is the number of rewarded sessions with the lesson and without it at the time of the decision, for
 	// the audit log; nil means unknown.
 	Sessions *[2]int64
 }
 
-// Act carries out a decision. Activation runs the checks again and fails on their errors. Retire moves
-// the file into the archive, and a later action moves the file back; the counts stay in the store.
+// Act carries out a decision. Approve and StartTrial check the lesson again, and fail if the checks find an error.
+// Retire moves the file into the archive. Any action except Pause and Retire moves an archived lesson back. The
+// measured counts of the lesson stay in the store.
 func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.get(slug)
@@ -87,9 +87,8 @@ func (s *snapshot) supersedeEvents(l *lesson.Lesson, by string) []lesson.Event {
 	return out
 }
 
-// Revise replaces the text of a program's lesson within its scope. The lesson is quarantined again
-// or, if the lesson is the agent's own, active for this agent. Slug, number, source and time of
-// creation stay.
+// Revise replaces the text of a lesson that a program wrote in the scope of the proposal. The lesson is quarantined
+// again or, with p.Own, active for its agent. Slug, number, source and time of creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
 		c, r, err = b.revise(ctx, s, slug, p)
@@ -98,8 +97,8 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 	return r, err
 }
 
-// revise replaces the lesson slug by the lesson of the proposal, which must be of the same scope, and
-// counts towards the quota of the scope.
+// revise returns the change that replaces the lesson slug by the lesson of the proposal, which must have the same
+// scope. The change counts as a write in the quota of the scope.
 func (b *Bank) revise(ctx context.Context, s *snapshot, slug string, p Proposal) (c Change, r Result, err error) {
 	old, name, err := s.owned(slug, p.Scope)
 	if err != nil {
@@ -143,8 +142,8 @@ const (
 	RecordedSame Recorded = "same" // the existing lesson has this text; nothing is written
 )
 
-// Record writes the lesson of an agent under the slug of its title and scope: a new lesson, or a new
-// text of the agent's lesson of the same title.
+// Record writes the lesson of an agent. If the agent already has a lesson with the same title, Record replaces its
+// text.
 func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, what Recorded, err error) {
 	slug := Slug(p.Lesson.Title, p.Scope)
 	err = b.change(ctx, func(s *snapshot) (c Change, err error) {
@@ -170,8 +169,8 @@ func (b *Bank) Record(ctx context.Context, p Proposal) (r Result, what Recorded,
 	return r, what, err
 }
 
-// owned returns a lesson that a program wrote in the scope. A lesson of another scope is reported
-// as missing.
+// owned returns the lesson slug and its file name if a program wrote the lesson in the scope. It returns ErrNoLesson
+// for any other lesson, so that a tenant learns nothing about the lessons of others.
 func (s *snapshot) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
 	l, name, err := s.get(slug)
 	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
@@ -187,9 +186,9 @@ func (s *snapshot) without(name string) *snapshot {
 	return &rest
 }
 
-// Cite adds evidence to a lesson, because a repeated error does not need a new lesson. The lesson
-// names a bounded number of references; count is the number of all supporting sessions. Known
-// evidence is not added twice, and the state of the lesson does not change.
+// Cite adds evidence to a lesson, because a repeated error does not need a new lesson. The lesson names at most
+// maxEvidence references, and count is the number of all supporting sessions. References that the lesson already has
+// are not added again. The state of the lesson does not change.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, count int, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		old, _, err := s.get(slug)
@@ -210,7 +209,7 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 		}
 		l, err = lesson.Edit(old, func(l *lesson.Lesson) {
 			l.Evidence = append(l.Evidence, added...)
-			l.EvidenceCount = 0 // Evidence is all
+			l.EvidenceCount = 0 // Evidence names all sessions
 			if count != len(l.Evidence) {
 				l.EvidenceCount = count
 			}
@@ -229,7 +228,7 @@ func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence
 // maxEvidence is the maximum number of references in a lesson.
 const maxEvidence = 50
 
-// Withdraw retires a lesson that a program wrote in the scope.
+// Withdraw archives a lesson that a program wrote in the scope.
 func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
 	return b.change(ctx, func(s *snapshot) (Change, error) {
 		old, name, err := s.owned(slug, scope)
@@ -244,8 +243,8 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 	})
 }
 
-// retire returns the change that moves the file of a lesson into the archive. The slug is the name in
-// the archive, so that no later lesson of another file name takes the place.
+// retire returns the change that moves the file of a lesson into the archive. The archived file is named after the
+// slug, so that lessons with different slugs never have the same name in the archive.
 func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change, error) {
 	archiveName := Archive + path.Join(path.Dir(name), l.Slug+".md")
 	if _, exists := s.texts[archiveName]; exists {
@@ -259,7 +258,7 @@ func (s *snapshot) retire(name string, l *lesson.Lesson, e lesson.Event) (Change
 	return Change{Edits: []Edit{{Name: archiveName, New: []byte(l.Raw)}, {Name: name, Old: s.texts[name]}}, Log: []lesson.Event{s.event(l, e)}}, nil
 }
 
-// fromArchive returns an archived lesson with its path before the retirement, and its name in the archive.
+// fromArchive returns an archived lesson, whose Path is the path outside of the archive, and its name in the archive.
 func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 	for name, text := range s.texts {
 		back, archived := strings.CutPrefix(name, Archive)
@@ -275,8 +274,8 @@ func (s *snapshot) fromArchive(slug string) (*lesson.Lesson, string, error) {
 	return nil, "", ErrNoLesson
 }
 
-// Put writes a person's text under a name, replacing any text. The checks run as for a person's
-// file.
+// Put writes a person's text under a name, and replaces the present text of the name. The text is checked like a
+// person's file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		l, err := lesson.Parse(s.placeName+"/"+name, text)

@@ -12,17 +12,17 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrNoLesson is the error for a slug without a lesson, or with a lesson that the caller may not
-// know of.
+// ErrNoLesson means that there is no lesson with the slug, or that the caller may not see the lesson.
 var ErrNoLesson = errors.New("no such lesson exists")
 
-// ErrTooMany is the error of a write beyond the limits of the caller, or of the approval queue.
+// ErrTooMany means that the writes of the agent or the tenant in the last hour, or the lessons of the tenant that wait
+// for approval, have reached a limit.
 var ErrTooMany = errors.New("too many lessons were written; wait, or ask a person to approve or reject the quarantined lessons")
 
-// ErrTenantLessons is the error of a new lesson of a tenant that has limits.tenant_lessons lessons.
+// ErrTenantLessons means that the tenant already has limits.tenant_lessons lessons.
 var ErrTenantLessons = errors.New("the tenant has limits.tenant_lessons lessons; delete some, or ask the operator to raise limits.tenant_lessons")
 
-// Refused is the error of a lesson that the checks refuse.
+// Refused is the error for a lesson that is invalid or that the checks refuse.
 type Refused struct{ Faults lesson.Faults }
 
 // Error lists the faults.
@@ -31,16 +31,16 @@ func (r *Refused) Error() string { return r.Faults.Error() }
 // Unwrap returns the faults.
 func (r *Refused) Unwrap() error { return r.Faults }
 
+// refuse returns a *Refused with one fault.
 func refuse(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.Faults{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits limit the writes of programs, so that one credential cannot flood the approval queue. Zero
-// means the default.
+// Limits limit the writes of programs, so that one credential cannot flood people with lessons to approve.
 type Limits struct {
-	AgentHour  int // writes of one agent per hour (60)
-	TenantHour int // writes of one tenant per hour (300)
-	Waiting    int // lessons of one tenant in the approval queue (500)
+	AgentHour  int // writes of one agent per hour; 0 means 60
+	TenantHour int // writes of one tenant per hour; 0 means 300
+	Waiting    int // lessons of one tenant that wait for approval; 0 means 500
 	Tenant     int // lessons of one tenant (limits.tenant_lessons); 0 means no limit
 }
 
@@ -52,11 +52,11 @@ func (l Limits) orDefaults() Limits {
 type Options struct {
 	Place  Place
 	Now    func() time.Time
-	Checks lesson.Checks                   // the hooks; the bank sets Now
-	Keys   lesson.Secrets                  // finds secrets; a person's file with a secret is quarantined; nil means no search
-	Counts func(slug string) lesson.Counts // published counts for the index; nil keeps the counts of the index
+	Checks lesson.Checks                   // checks of lessons; the bank sets Checks.Now
+	Keys   lesson.Secrets                  // returns the kinds of secrets in a text, which quarantine a person's file; nil means not searched
+	Counts func(slug string) lesson.Counts // measured counts for the index; nil keeps the counts in the index
 	Limits Limits
-	Parsed *lesson.Parsed // texts that another reader of the place has parsed; nil if none
+	Parsed *lesson.Parsed // cache that is shared with other readers of the place; nil means no cache
 }
 
 // Bank writes lessons that pass the checks and the limits. A Bank is safe for concurrent use and starts no
@@ -64,7 +64,7 @@ type Options struct {
 type Bank struct {
 	options Options
 
-	queue   sync.Mutex // guards waiting; no other lock is taken under queue
+	queue   sync.Mutex // guards waiting; no other lock is taken while queue is held
 	waiting []*write   // writes that the next holder of mu commits in one step
 
 	mu            sync.Mutex    // serialises the commits of this process; guards texts and archivedTexts
@@ -72,7 +72,7 @@ type Bank struct {
 	archivedTexts *lesson.Texts // archived texts, parsed
 }
 
-// New returns a bank without accessing its place.
+// New returns a bank. It does not access the place.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.Secrets
@@ -85,7 +85,7 @@ func New(o Options) *Bank {
 	}
 }
 
-// List reads all lessons, active or not, without archived lessons.
+// List returns all lessons except the archived lessons, and the problems of the bank's files.
 func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -96,7 +96,7 @@ func (b *Bank) List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	return s.book, s.problems, nil
 }
 
-// Archived reads the archived lessons, by slug.
+// Archived returns the archived lessons in the order of their slugs, and the problems of their files.
 func (b *Bank) Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -125,7 +125,7 @@ func (b *Bank) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 	return b.options.Place.Tail(ctx, n)
 }
 
-// snapshot is the bank as read for one commit, with the changes of earlier writes of the commit.
+// snapshot is the content of the bank at the start of a commit, with the changes of the earlier writes of this commit.
 type snapshot struct {
 	bank      *Bank
 	now       time.Time
@@ -134,8 +134,8 @@ type snapshot struct {
 	book      *lesson.Book
 	problems  []lesson.Problem
 	version   string
-	used      *quota               // writes and lessons of programs; nil before the first use
-	numbers   map[lesson.Scope]int // highest number of a scope's lessons; nil before the first use
+	used      *quota               // used part of the limits; computed at the first use
+	numbers   map[lesson.Scope]int // by scope, the highest number of a lesson; computed at the first use
 }
 
 func (b *Bank) read(ctx context.Context) (*snapshot, error) {
@@ -149,10 +149,10 @@ func (b *Bank) read(ctx context.Context) (*snapshot, error) {
 	}, nil
 }
 
-// name returns the file name of a lesson.
+// name returns the name of a lesson's text in the place.
 func (s *snapshot) name(l *lesson.Lesson) string { return strings.TrimPrefix(l.Path, s.placeName+"/") }
 
-// get returns a lesson and its name.
+// get returns the lesson slug and the name of its text.
 func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	l, ok := s.book.Get(slug)
 	if !ok {
@@ -161,7 +161,7 @@ func (s *snapshot) get(slug string) (*lesson.Lesson, string, error) {
 	return l, s.name(l), nil
 }
 
-// replace returns the change that replaces the text of a lesson.
+// replace returns the change that replaces the lesson old by l under the same name.
 func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	name := s.name(old)
 	from, _ := s.book.StateAt(old.Slug, s.now)
@@ -169,14 +169,15 @@ func (s *snapshot) replace(old, l *lesson.Lesson, e lesson.Event) Change {
 	return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: []byte(l.Raw)}}, Log: []lesson.Event{s.event(l, e)}}
 }
 
-// event sets the fields that every event has.
+// event returns e with the fields that every event about the lesson l has.
 func (s *snapshot) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 	e.Time, e.Slug, e.Hash = s.now, l.Slug, l.ContentHash
 	e.Source, e.Tenant, e.Agent = l.Approval.Source, l.Scope.Tenant, l.Scope.Agent
 	return e
 }
 
-// index returns a function that computes the new index of the texts from the old index.
+// index returns a function that returns the new index of the texts. If the bank has no counts, the function takes the
+// counts from the old index.
 func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	book, _, _ := b.texts.Load(texts)
 	return func(old []byte) []byte {
@@ -188,7 +189,7 @@ func (b *Bank) index(texts map[string][]byte) func([]byte) []byte {
 	}
 }
 
-// Reindex rewrites the index, after an edit without the bank.
+// Reindex rewrites the index after the lessons were edited without the bank.
 func (b *Bank) Reindex(ctx context.Context) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -199,14 +200,14 @@ func (b *Bank) Reindex(ctx context.Context) error {
 	return b.options.Place.Commit(ctx, Change{Version: s.version, Index: b.index(s.texts)})
 }
 
-// isSlugUsed reports whether a lesson, archived or not, uses the slug.
+// isSlugUsed reports whether a lesson or an archived lesson has the slug.
 func (s *snapshot) isSlugUsed(slug string) bool {
 	_, ok := s.book.Get(slug)
 	return ok || s.book.Archived(slug)
 }
 
-// Consultation counts the matches of a lesson and has the time of the last match, for the authors
-// of the lesson. No effect and no choice uses the count.
+// Consultation is the number of matches of a lesson and the time of the last match, as shown to the authors of the
+// lesson. Neither a measured effect nor a choice of the bandit depends on this number.
 type Consultation struct {
 	Count int64     `json:"count"`
 	Last  time.Time `json:"last"`

@@ -15,19 +15,19 @@ import (
 type write struct {
 	ctx      context.Context //nolint:containedctx // context of the caller, who waits for the commit
 	change   func(*snapshot) (Change, error)
-	err      error
-	panicked any
+	err      error // result for the caller
+	panicked any   // value of a panic in change
 	done     bool // guarded by Bank.mu
 }
 
 const (
-	tries     = 16  // attempts of a commit when other programs change the bank concurrently
-	maxWrites = 512 // writes of one commit
+	tries     = 16  // maximum number of attempts of a commit while other programs change the bank
+	maxWrites = 512 // maximum number of writes in one commit
 )
 
-// change applies one change to the bank. Writes that arrive while a commit is in progress share the
-// next commit: reading the bank, writing the index and syncing cost the same for one lesson and for
-// three hundred. Each write has its own error.
+// change commits the change that the function change computes from a snapshot of the bank. Calls during a commit share
+// the next commit, because reading the bank, writing the index and syncing take the same time for one lesson and for
+// three hundred. Each call gets its own error. The function may be called several times.
 func (b *Bank) change(ctx context.Context, change func(*snapshot) (Change, error)) error {
 	w := &write{ctx: ctx, change: change}
 	b.queue.Lock()
@@ -54,8 +54,8 @@ func (b *Bank) change(ctx context.Context, change func(*snapshot) (Change, error
 	return w.err
 }
 
-// commit commits the first writes in one step, and returns their number. A change of archived texts
-// is the last of its commit, because the slugs of archived lessons are read from the place.
+// commit commits the first n writes in one step, and returns n. A write that changes archived texts is the last of its
+// commit, because a snapshot learns the archived slugs only from the place.
 func (b *Bank) commit(writes []*write) (n int) {
 	ctx, cancel := together(writes)
 	defer cancel()
@@ -115,8 +115,8 @@ func together(writes []*write) (context.Context, context.CancelFunc) {
 	}
 }
 
-// run calls the caller's function. A failed write changes nothing; its error and its panic are the
-// caller's alone.
+// run returns the change of a write. If the write fails or panics, the change is empty, and only the caller of this
+// write gets the error or the panic.
 func (w *write) run(s *snapshot) (c Change) {
 	defer func() {
 		if w.panicked = recover(); w.panicked != nil {
@@ -138,15 +138,15 @@ func (w *write) run(s *snapshot) (c Change) {
 	return c
 }
 
-// follow applies a change to the snapshot, so that the next write of the commit sees the change.
-// follow reports whether the snapshot is complete. After a large change, or a change of archived texts, the
-// next write must read the place again.
+// follow applies a change to the snapshot, so that the next write of the commit sees the change. It reports whether
+// this succeeded. After a large change, a removal or a change of archived texts, it returns false, and the next write
+// needs a new snapshot.
 func (s *snapshot) follow(c Change) bool {
 	const few = 8
 	complete := len(c.Edits) <= few
 	for _, e := range c.Edits {
 		if old, there := s.texts[e.Name]; there && e.New != nil && bytes.Equal(old, e.New) {
-			continue // the change itself has applied the edit
+			continue // the function that made the change has applied the edit to the snapshot
 		}
 		if e.New == nil {
 			delete(s.texts, e.Name)
@@ -170,7 +170,7 @@ func (s *snapshot) follow(c Change) bool {
 	return complete
 }
 
-// joined returns edits with one edit per name: the first old text and the last new text.
+// joined merges the edits of the same name into one, which has the first old text and the last new text.
 func joined(edits []Edit) []Edit {
 	at := map[string]int{}
 	out := edits[:0:0]

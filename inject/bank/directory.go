@@ -18,10 +18,10 @@ import (
 	"precept/internal/file"
 )
 
-// lessonMode lets every user read lessons: lessons are not secret.
+// lessonMode is the file mode of lessons. Every user may read lessons, because they are not secret.
 const lessonMode = 0o644
 
-// Directory is a Place on disk: LESSON.md files with _index.md, _log.jsonl and _archive.
+// Directory is a Place on disk: a directory with LESSON.md files, the index, the audit log and the archive.
 type Directory string
 
 // Name returns the path of the directory.
@@ -40,8 +40,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit makes a change under a lock of the directory. New texts are written before old texts are
-// removed, each atomically.
+// Commit applies a change under a lock of the directory. It writes each new text atomically, and then removes the old
+// texts, so that a lesson that is moved always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	if err := os.MkdirAll(string(d), 0o750); err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
@@ -51,8 +51,8 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // the file was only locked
-	// Other writers wait until the file is closed. Without locks in the file system, two concurrent
-	// writers may leave an index that misses one change.
+	// Other writers wait until dir is closed. If the file system has no locks, two concurrent writers may leave an
+	// index that misses one change.
 	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
 		return errors.Join(ErrChanged, err)
@@ -75,11 +75,10 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	return d.note(c)
 }
 
-// writers is the number of texts that are written at once: the disk syncs several files in the time
-// of one.
+// writers is the maximum number of texts that are written at once. A disk syncs several files in the time of one.
 const writers = 16
 
-// write writes the new texts.
+// write writes the new texts of the edits.
 func (d Directory) write(edits []Edit) error {
 	var all errgroup.Group
 	all.SetLimit(writers)
@@ -91,8 +90,8 @@ func (d Directory) write(edits []Edit) error {
 	return all.Wait()
 }
 
-// note adds a change to the log and the index. An error concerns log and index only: the lessons
-// are written.
+// note appends the events of a change to the audit log, and rewrites the index. At an error, the lessons are already
+// written.
 func (d Directory) note(c Change) error {
 	var err error
 	if len(c.Log) > 0 {
@@ -113,7 +112,7 @@ func (d Directory) note(c Change) error {
 	return nil
 }
 
-// checkUnchanged reports an error if the file differs from the expectation of the edit.
+// checkUnchanged returns ErrChanged if the present text of the file differs from e.Old.
 func (d Directory) checkUnchanged(e Edit) error {
 	if !IsName(e.Name) {
 		return fmt.Errorf("%q is not a name of a lesson", e.Name)
@@ -135,7 +134,7 @@ func (d Directory) path(name string) string {
 	return filepath.Join(string(d), filepath.FromSlash(name))
 }
 
-// file returns the path to write: the target of a symbolic link.
+// file returns the path of the file to write for a name. For a symbolic link, this is the path of its target.
 func (d Directory) file(name string) string {
 	if real, err := filepath.EvalSymlinks(d.path(name)); err == nil {
 		return real
@@ -144,11 +143,11 @@ func (d Directory) file(name string) string {
 }
 
 const (
-	tailBytes    = 1 << 20  // end of a log that Tail reads first
-	maxTailBytes = 64 << 20 // maximum end of a log that Tail reads
+	tailBytes    = 1 << 20  // number of bytes at the end of the log that Tail reads first
+	maxTailBytes = 64 << 20 // maximum number of bytes at the end of the log that Tail reads
 )
 
-// Tail returns the newest events. An unreadable line, cut by a crash, is skipped.
+// Tail returns the newest n events of the audit log. It skips unreadable lines, which a crash may leave.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	err := file.Regular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,5 +196,5 @@ func lastLines(f io.ReaderAt, size, length int64) ([]byte, error) {
 	return raw, nil
 }
 
-// IsName reports whether a place may hold a lesson under the name.
+// IsName reports whether name is a valid name of a lesson or an archived lesson in a place.
 func IsName(name string) bool { return lesson.IsLessonPath(strings.TrimPrefix(name, Archive)) }

@@ -16,17 +16,17 @@ const (
 )
 
 const (
-	maxHandEdits = 64   // edits of one pass whose origin is read
-	maxUnlogged  = 500  // if more lessons have no event, the directory is a copy, and they are not logged
-	fewEvents    = 2000 // a longer log may lack its oldest events
-	allEvents    = 1 << 20
+	maxHandEdits = 64      // maximum number of edits that one call of RecordEdits logs
+	maxUnlogged  = 500     // if more lessons have no event, the directory is a copy of another bank, and the lessons are not logged
+	fewEvents    = 2000    // a log with at least as many events may lack its oldest events
+	allEvents    = 1 << 20 // number of events to read, above the length of every log
 )
 
-// RecordEdits appends an event to the audit log for each lesson that a person has changed without
-// precept: the newest event of the lesson is about another text or another state. before is the book of
-// the previous pass, nil at a start. origin reads the author of a text; removed lessons have no text.
-// RecordEdits returns the book of this pass and the number of edits for a later pass: edits that are not
-// committed yet, and edits beyond the bound of a pass.
+// RecordEdits appends an event to the audit log for each lesson that a person has changed without precept. Such a
+// lesson has another text or another state than in its newest event. before is the book that the previous call
+// returned, or nil for the first call. origin returns the time and the author of a text, which is nil for a removed
+// lesson. RecordEdits returns the present book, and the number of edits that a later call must handle: those that are
+// not committed to git yet, and those beyond maxHandEdits.
 func (b *Bank) RecordEdits(
 	ctx context.Context, before *lesson.Book, origin func(ctx context.Context, path string, text []byte) Origin,
 ) (book *lesson.Book, later int, err error) {
@@ -82,13 +82,14 @@ func (o *Origin) detail() string {
 	return lesson.HandFile
 }
 
-// handEdit is one change by a person that the audit log does not have.
+// handEdit is a change of a lesson by a person that the audit log does not contain.
 type handEdit struct {
 	action, slug, path, hash string
 	from, to                 lesson.State
 }
 
-// handEdits compares the lessons with the newest events of the audit log.
+// handEdits returns the changes by persons that the audit log does not contain. It compares each lesson with its newest
+// event.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
 	events, err := s.bank.options.Place.Tail(ctx, allEvents)
 	if err != nil {
@@ -141,7 +142,7 @@ func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []ha
 	return out, nil
 }
 
-// removedByHand returns the lessons of an earlier book whose files are gone.
+// removedByHand returns the removals of the lessons of an earlier book whose files no longer exist.
 func (s *snapshot) removedByHand(before *lesson.Book, newestOf map[string]*lesson.Event) (out []handEdit) {
 	for _, l := range before.Lessons() {
 		_, stays := s.book.Get(l.Slug)
@@ -165,14 +166,14 @@ func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
 // CautionChange is the change of a lesson from advice to a caution or back, because of its measured effect.
 type CautionChange struct {
 	Slug, Hash    string
-	Caution       bool    // from advice to caution; false means from caution to advice
-	With, Without int64   // rewarded sessions with the lesson, and without
+	Caution       bool    // true for a change from advice to a caution
+	With, Without int64   // number of rewarded sessions with the lesson, and without it
 	MeanWith      float64 // mean reward of the sessions with the lesson
-	MeanWithout   float64 // mean reward of the sessions without
+	MeanWithout   float64 // mean reward of the sessions without the lesson
 }
 
-// LoggedCautions returns, by slug, the hash of the text of each lesson whose newest caution change in the
-// audit log is a change to a caution.
+// LoggedCautions returns the lessons that are cautions according to the audit log. It maps the slug of each to its
+// content hash.
 func (b *Bank) LoggedCautions(ctx context.Context) (map[string]string, error) {
 	events, err := b.options.Place.Tail(ctx, allEvents)
 	return loggedCautions(events), err
@@ -191,8 +192,7 @@ func loggedCautions(events []lesson.Event) map[string]string {
 	return out
 }
 
-// RecordCautionChanges appends an event for each change, unless the log has the event: another replica may have
-// logged the same change.
+// RecordCautionChanges appends an event to the audit log for each change that another replica has not logged already.
 func (b *Bank) RecordCautionChanges(ctx context.Context, changes []CautionChange) error {
 	return b.change(ctx, func(s *snapshot) (c Change, err error) {
 		events, err := s.bank.options.Place.Tail(ctx, allEvents)

@@ -19,22 +19,22 @@ import (
 // Origin is the time and the author of a text that a person wrote without precept.
 type Origin struct {
 	Time   time.Time
-	By     string // empty: unknown
-	Commit string // empty: git does not know the text
-	Open   bool   // the file is in a git repository, and the text is not committed and younger than openTime
+	By     string // author; empty if unknown
+	Commit string // id of the commit; empty if the text is not committed
+	Open   bool   // the text is in a git repository, not committed yet, and younger than openTime
 }
 
-// Limits of one call of git.
+// Limits for reading the origin of a text from git.
 const (
 	gitTime   = 2 * time.Second
-	gitOutput = 4 << 10
+	gitOutput = 4 << 10        // bytes
 	maxAuthor = 80             // letters of an author's name
-	openTime  = 24 * time.Hour // age up to which a commit of the text is expected
+	openTime  = 24 * time.Hour // age of a text up to which its commit is expected
 )
 
-// FileOrigin returns the origin of the text of a file. The time is the time of the file. In a git
-// repository, a committed text has the author and the time of its commit. FileOrigin needs the program
-// git for this; without git the time of the file remains. text is nil for a removed file.
+// FileOrigin returns the origin of the text of a file. If the text is committed to git, the origin has the author and
+// the time of the newest commit of the file. Otherwise, or if the program git is missing, the time is the modification
+// time of the file, and the author is unknown. text is nil for a removed file.
 func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Origin {
 	o := Origin{Time: now}
 	if real, err := filepath.EvalSymlinks(path); err == nil {
@@ -57,7 +57,7 @@ func FileOrigin(ctx context.Context, path string, text []byte, now time.Time) Or
 	return o
 }
 
-// inRepository reports whether a folder or one of its parents holds a git repository.
+// inRepository reports whether a folder is in a git repository.
 func inRepository(dir string) bool {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
@@ -76,11 +76,11 @@ func inRepository(dir string) bool {
 type commit struct {
 	hash, by string
 	at       time.Time
-	blob     string // git's name of the text
+	blob     string // git's object id of the text
 }
 
-// lastCommit returns the newest commit of a file, nil for a file that git does not know. The call of git
-// runs no program of the repository's configuration and takes no lock.
+// lastCommit returns the newest commit of a file, or nil for a file that was never committed. git is called such that
+// it runs no program that the repository's configuration names, and takes no lock.
 func lastCommit(ctx context.Context, path string) (*commit, error) {
 	ctx, cancel := context.WithTimeout(ctx, gitTime)
 	defer cancel()
@@ -90,7 +90,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 		"--format=%H%x00%aI%x00%an", "--", filepath.Base(path))
 	cmd.Dir, cmd.WaitDelay = filepath.Dir(path), time.Second
 	for _, v := range os.Environ() {
-		if !strings.HasPrefix(v, "GIT_") { // GIT_DIR names another repository
+		if !strings.HasPrefix(v, "GIT_") { // GIT_DIR, for example, could name another repository
 			cmd.Env = append(cmd.Env, v)
 		}
 	}
@@ -121,7 +121,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 	return &commit{parts[0], authorName(parts[2]), at.UTC(), cells[3]}, err
 }
 
-// cutBuffer keeps the beginning of an output.
+// cutBuffer keeps the first gitOutput bytes that are written to it.
 type cutBuffer []byte
 
 // Write implements io.Writer.
@@ -130,7 +130,7 @@ func (b *cutBuffer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// authorName returns the printable beginning of a name.
+// authorName returns the first maxAuthor printable letters of a name.
 func authorName(name string) string {
 	letters := []rune(strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {
@@ -141,7 +141,8 @@ func authorName(name string) string {
 	return string(letters[:min(len(letters), maxAuthor)])
 }
 
-// blobName returns git's name of a text, with the given number of digits; zeros for a removed file.
+// blobName returns git's object id of a text, as a SHA-256 or SHA-1 with the given number of hex digits. For a removed
+// file, it returns zeros.
 func blobName(text []byte, digits int) string {
 	if text == nil {
 		return strings.Repeat("0", digits)

@@ -7,16 +7,16 @@ import (
 	"precept/inject/lesson"
 )
 
-// ErrChanged is the error of Commit if the texts of the place have changed since Read. The commit changes nothing.
+// ErrChanged is the error of Commit if the texts of the place have changed since Read. Nothing is written then.
 var ErrChanged = errors.New("another program changed the lessons at the same time")
 
-// Place stores the bytes of a bank. Names are relative, with slashes; the names of archived lessons
-// begin with Archive.
+// Place stores the texts of a bank under their names, and the index and the audit log. A name is a relative path with
+// slashes. The names of archived lessons begin with Archive.
 type Place interface {
 	// Read returns all texts, including archived texts.
 	Read(ctx context.Context) (Reading, error)
-	// Commit applies a whole change, or nothing and returns ErrChanged if the place has changed
-	// since it was read.
+	// Commit applies a change. If the place has changed since it was read, Commit applies nothing and returns
+	// ErrChanged.
 	Commit(ctx context.Context, c Change) error
 	// Tail returns the newest n events of the audit log, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
@@ -30,19 +30,19 @@ const Archive = lesson.ArchiveDir + "/"
 // Reading is the content of a place.
 type Reading struct {
 	Texts    map[string][]byte
-	Problems []lesson.Problem // problems of texts that are not in Texts
-	Version  string           // changes with the active texts
+	Problems []lesson.Problem // problems of the texts that could not be read and are not in Texts
+	Version  string           // differs if an active text differs
 }
 
 // Change is one change of a place.
 type Change struct {
-	Version string // version of the Reading
+	Version string // version of the Reading on which the change is based
 	Edits   []Edit
-	Index   func(old []byte) []byte // computes the new index from the old index; nil keeps the index
-	Log     []lesson.Event
+	Index   func(old []byte) []byte // returns the new index; nil keeps the old index
+	Log     []lesson.Event          // events to append to the audit log
 }
 
-// Edit replaces the text of a name: Old is the text before the change, New the text after the change; nil is no text.
+// Edit replaces the text Old of a name by New. Old is nil for a new name, and New is nil for a removal.
 type Edit struct {
 	Name     string
 	Old, New []byte

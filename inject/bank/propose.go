@@ -13,29 +13,28 @@ import (
 
 // Proposal is a lesson that a program wants to write.
 type Proposal struct {
-	Lesson *lesson.Lesson // an empty slug is made from title and scope; claimed state, counts, approval, scope and times are ignored
-	Text   []byte         // instead of Lesson: a LESSON.md
-	Source string         // the program: "distill", "api", "writ", "ledger", "import"; required
+	Lesson *lesson.Lesson // its state, counts, approval, scope and times are ignored; an empty slug is replaced by Slug(title, scope)
+	Text   []byte         // the text of a LESSON.md, instead of Lesson
+	Source string         // the program: "distill", "api", "writ", "ledger" or "import"; required
 	By     string         // author, for the audit log
 	Scope  lesson.Scope   // scope of the lesson
 
-	// Own activates the lesson at once for its own agent alone (writ.trust: own). Scope names the
-	// agent.
+	// Own activates the lesson at once, because an agent writes it for itself alone (writ.trust: own). Scope must name
+	// the agent.
 	Own bool
 }
 
-// Result is the result of a proposal.
+// Result is the result of writing a lesson.
 type Result struct {
-	Lesson   *lesson.Lesson   // as written; nil if refused
-	Findings []lesson.Finding // results of the checks, including warnings and contradictions
-	Err      error            // reason of a refusal: *Refused, ErrTooMany or ErrNoLesson
+	Lesson   *lesson.Lesson   // the written lesson; nil if it was not accepted
+	Findings []lesson.Finding // findings of the checks, including warnings
+	Err      error            // reason why the lesson was not accepted: *Refused, ErrTooMany, ErrTenantLessons or ErrNoLesson
 }
 
 // maxConfidence is the maximum confidence of a program's lesson.
 const maxConfidence = 0.5
 
-// Propose writes a program's lesson or refuses the lesson. The error is the error of the result or
-// of the place.
+// Propose writes a program's lesson. The error is the error of the result or of the place.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	all, err := b.ProposeAll(ctx, []Proposal{p})
 	if err != nil {
@@ -44,8 +43,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes many lessons in one step, each with its own result. The error is the error of
-// the place; nothing is written then.
+// ProposeAll writes several lessons in one commit. Each lesson has its own result. The error is an error of the place,
+// and nothing is written then.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.change(ctx, func(s *snapshot) (all Change, err error) {
 		results = make([]Result, len(proposals))
@@ -61,8 +60,8 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// propose returns the change of one proposal. The error is the error of the place; the error of the
-// proposal is in the result.
+// propose returns the change of one proposal, and adds its lesson to the snapshot. The error is an error of the place.
+// The reason why a proposal is not accepted is in the result.
 func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, r Result, err error) {
 	q, err := s.quota(ctx)
 	if err != nil {
@@ -81,8 +80,8 @@ func (b *Bank) propose(ctx context.Context, s *snapshot, p Proposal) (c Change, 
 	return c, r, nil
 }
 
-// proposalEvent returns the event of a proposal. The event of a refused proposal contains author and
-// reason only, because the text may be anything.
+// proposalEvent returns the event of a proposal. The event of a refused proposal contains nothing of the lesson,
+// because its text was not accepted.
 func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -101,8 +100,8 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber returns the highest number of a scope's lessons, archived lessons included, so that a
-// number never names two lessons.
+// highestNumber returns the highest number of a lesson in the scope. It includes archived lessons, so that no number
+// stands for two lessons.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {
 		s.numbers = map[lesson.Scope]int{}
@@ -114,7 +113,7 @@ func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	return s.numbers[scope]
 }
 
-// add makes the lesson visible to the following proposals.
+// add adds a new lesson to the snapshot, so that the next proposals of the same commit see the lesson.
 func (s *snapshot) add(l *lesson.Lesson) {
 	if s.numbers != nil {
 		s.numbers[l.Scope] = max(s.numbers[l.Scope], l.Number)
@@ -123,7 +122,8 @@ func (s *snapshot) add(l *lesson.Lesson) {
 	s.book = s.book.And(l)
 }
 
-// admit checks a proposal and returns its lesson with the findings.
+// admit returns the lesson to write for a proposal, with the findings of the checks, or the reason why the lesson is
+// not accepted.
 func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	l, err := s.draft(p)
 	if err != nil {
@@ -144,7 +144,7 @@ func (b *Bank) admit(s *snapshot, p *Proposal) Result {
 	return Result{Lesson: l, Findings: findings, Err: err}
 }
 
-// draft returns the proposed lesson without claims that an author may not make.
+// draft returns the proposed lesson in quarantine, without the claims of its author about state, counts and approval.
 func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
 		return nil, refuse(lesson.CodeInternal, "", "a proposal needs a source, and a lesson for one agent needs the name of the agent")
@@ -156,7 +156,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 			return nil, refusal(err)
 		}
 		in = parsed
-		in.EvidenceCount = 0 // a claim of the author
+		in.EvidenceCount = 0 // an unverified claim of the author
 	}
 	if !(in.Confidence >= 0 && in.Confidence <= 1) { // the negation catches NaN
 		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", in.Confidence)
@@ -197,7 +197,7 @@ func (s *snapshot) draft(p *Proposal) (*lesson.Lesson, error) {
 	return formatAndParse(l)
 }
 
-// formatAndParse formats a lesson and parses the result.
+// formatAndParse formats a lesson and returns the lesson that the result contains, with its derived fields.
 func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
 	if err != nil {
@@ -206,7 +206,7 @@ func formatAndParse(l *lesson.Lesson) (*lesson.Lesson, error) {
 	return out, nil
 }
 
-// refusal returns an error about a lesson's text as a *Refused.
+// refusal converts an error about a lesson's text to a *Refused.
 func refusal(err error) error {
 	if faults, ok := errors.AsType[lesson.Faults](err); ok {
 		return &Refused{faults}
@@ -214,8 +214,9 @@ func refusal(err error) error {
 	return refuse(lesson.CodeInvalid, "", "%v", err)
 }
 
-// judge runs the checks of a lesson. If file is not nil, the findings name the fields of file, which is the
-// lesson as its author wrote the lesson.
+// judge returns the findings of the checks of a lesson, and a *Refused if the lesson has expired or a finding is an
+// error. If file is not nil, it is the lesson in the form in which its author wrote it, and the findings name the
+// fields of this form.
 func (b *Bank) judge(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).Lesson(l, s.book)
 	if file != nil {
@@ -230,8 +231,8 @@ func (b *Bank) judge(s *snapshot, l, file *lesson.Lesson) ([]lesson.Finding, err
 	return findings, nil
 }
 
-// Slug makes a slug from a title and a hash of the scope, so that no tenant learns from a collision
-// which lessons another tenant has.
+// Slug returns a slug made of the title and a hash of the scope and the title. Because of the hash, a tenant cannot
+// learn from a collision which lessons another tenant has.
 func Slug(title string, scope lesson.Scope) string {
 	const words, digits = 60, 8
 	base := lesson.Hyphenated(title, words)

@@ -8,13 +8,13 @@ import (
 	"precept/inject/lesson"
 )
 
-// quota counts the writes and the lessons that the limits bound, by scope and by tenant.
+// quota holds the counts that Limits restricts.
 type quota struct {
 	limits  Limits
-	agents  map[lesson.Scope]int // number of writes within the last hour
-	tenants map[string]int
-	waiting map[string]int // lessons in the approval queue, by tenant
-	lessons map[string]int // lessons, by tenant
+	agents  map[lesson.Scope]int // by agent, the number of writes within the last hour
+	tenants map[string]int       // by tenant, the number of writes within the last hour
+	waiting map[string]int       // by tenant, the number of lessons that wait for approval
+	lessons map[string]int       // by tenant, the number of lessons
 }
 
 // quota returns the counts at the time of the snapshot. The recent writes of programs are in the audit log, which all
@@ -42,19 +42,18 @@ func (s *snapshot) quota(ctx context.Context) (*quota, error) {
 	return q, nil
 }
 
-// firstEvents is the number of events of the first read of eventsOfHour.
+// firstEvents is the number of events that eventsOfHour reads first.
 const firstEvents = 4000
 
-// eventsOfHour returns all events of the last hour, with older events before them. The log has the events of all
-// tenants and of people, so no fixed number of events covers an hour: eventsOfHour doubles the number until the
-// oldest event is an hour old.
+// eventsOfHour returns all events of the last hour, and some older events. No fixed number of events covers an hour, so
+// eventsOfHour doubles the number of events that it reads until the oldest of them is an hour old.
 func (s *snapshot) eventsOfHour(ctx context.Context) ([]lesson.Event, error) {
 	for n := firstEvents; ; n *= 2 {
 		events, err := s.bank.options.Place.Tail(ctx, n)
 		if err != nil || len(events) < n {
 			return events, err
 		}
-		// The time of an edit by hand is the time of the file, which may be long ago.
+		// The time of an edit by hand is the modification time of the file, which may be long before the event.
 		first := slices.IndexFunc(events, func(e lesson.Event) bool { return e.Detail[lesson.DetailHand] == nil })
 		if first >= 0 && s.now.Sub(events[first].Time) >= time.Hour {
 			return events, nil
@@ -72,7 +71,7 @@ func (q *quota) count(s lesson.Scope) {
 	q.tenants[s.Tenant]++
 }
 
-// spend uses one write, or returns an error if none is left.
+// spend counts one write, or returns an error if a limit is reached.
 func (q *quota) spend(s lesson.Scope) error {
 	if q.agents[s] >= q.limits.AgentHour && s.Agent != "" || q.tenants[s.Tenant] >= q.limits.TenantHour || q.waiting[s.Tenant] >= q.limits.Waiting {
 		return ErrTooMany
@@ -84,7 +83,7 @@ func (q *quota) spend(s lesson.Scope) error {
 	return nil
 }
 
-// addLesson counts a lesson. A lesson of a program that waits for approval also counts as waiting.
+// addLesson counts a lesson. A program's lesson that waits for approval also counts as waiting.
 func (q *quota) addLesson(l *lesson.Lesson) {
 	q.lessons[l.Scope.Tenant]++
 	if l.Approval.Source != "" && l.State == lesson.Quarantined {

@@ -10,11 +10,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxLessons bounds a bank, as the reader of a directory does.
+// maxLessons is the maximum number of lessons of a bank. It equals the limit of lesson.Load for a directory.
 const maxLessons = 50_000
 
-// Replace replaces all active lessons of the bank by texts; archived lessons stay. If the checks refuse a
-// text, nothing changes.
+// Replace replaces all lessons of the bank, except archived lessons, by texts. It returns the events of the changed
+// lessons and the findings of the checks. If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
@@ -37,8 +37,9 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// CopyIn copies the texts of another bank, including archived texts, over the texts of the same
-// names, and returns the number of former active lessons. The other bank has checked the texts.
+// CopyIn adds the texts of another bank, including archived texts, and replaces the texts with the same names. It
+// returns the number of added texts that are not archived. The texts are not checked again, because the other bank has
+// checked them.
 func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.change(ctx, func(s *snapshot) (Change, error) {
 		next := *s
@@ -59,7 +60,7 @@ func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (
 	return n, err
 }
 
-// withArchive adds the archived texts, which other texts may refer to.
+// withArchive returns texts with the archived texts in all, because lessons may refer to archived lessons.
 func withArchive(texts, all map[string][]byte) map[string][]byte {
 	out := maps.Clone(texts)
 	for name, text := range all {
@@ -70,7 +71,7 @@ func withArchive(texts, all map[string][]byte) map[string][]byte {
 	return out
 }
 
-// withPaths adds the file name to the faults of files.
+// withPaths returns the faults of files with the path of the file in each message.
 func withPaths(problems []lesson.Problem) (out lesson.Faults) {
 	for _, p := range problems {
 		for _, f := range p.Faults {
@@ -81,7 +82,8 @@ func withPaths(problems []lesson.Problem) (out lesson.Faults) {
 	return out
 }
 
-// changeTo returns the change from one snapshot to another.
+// changeTo returns the change that replaces the texts of s by texts, and logs the differences between the lessons of s
+// and next.
 func (s *snapshot) changeTo(next *snapshot, texts map[string][]byte, by string) (c Change) {
 	for name, text := range texts {
 		if old, exists := s.texts[name]; !exists || !bytes.Equal(old, text) {
