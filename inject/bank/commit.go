@@ -17,7 +17,7 @@ type write struct {
 	change   func(*snapshot) (Change, error)
 	err      error // result for the caller
 	panicked any   // value of a panic in change
-	done     bool // guarded by Bank.mu
+	done     bool  // guarded by Bank.mu
 }
 
 const (
