@@ -19,8 +19,8 @@ type Decision struct {
 	Seen   lesson.SeenVersion // version that the person has seen; another version is refused
 	// Force activates the lesson even if the checks refuse its text. A person sets Force after reading the text.
 	Force bool
-	// Sessions is the number of rewarded sessions with the lesson and without it at the time of the decision, for
-	// the audit log; nil means unknown.
+	// Sessions is the number of rewarded sessions with the lesson and without the lesson at the time of the decision,
+	// for the audit log; nil means unknown.
 	Sessions *[2]int64
 }
 

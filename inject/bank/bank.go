@@ -72,7 +72,7 @@ type Bank struct {
 	archivedTexts *lesson.Texts // archived texts, parsed
 }
 
-// New returns a bank. It does not access the place.
+// New returns a bank, without access to the place.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orDefaults()
 	var secrets []lesson.Secrets

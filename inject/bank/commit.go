@@ -138,9 +138,9 @@ func (w *write) run(s *snapshot) (c Change) {
 	return c
 }
 
-// follow applies a change to the snapshot, so that the next write of the commit sees the change. It reports whether
-// this succeeded. After a large change, a removal or a change of archived texts, it returns false, and the next write
-// needs a new snapshot.
+// follow applies a change to the snapshot, so that the next write of the commit sees the change. follow reports
+// whether this succeeded. After a large change, a removal or a change of archived texts, the result is false, and the
+// next write needs a new snapshot.
 func (s *snapshot) follow(c Change) bool {
 	const few = 8
 	complete := len(c.Edits) <= few

@@ -40,8 +40,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit applies a change under a lock of the directory. It writes each new text atomically, and then removes the old
-// texts, so that a lesson that is moved always has a file.
+// Commit applies a change under a lock of the directory. Commit writes each new text atomically, and then removes the
+// old texts, so that a lesson that is moved always has a file.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	if err := os.MkdirAll(string(d), 0o750); err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
@@ -147,7 +147,7 @@ const (
 	maxTailBytes = 64 << 20 // maximum number of bytes at the end of the log that Tail reads
 )
 
-// Tail returns the newest n events of the audit log. It skips unreadable lines, which a crash may leave.
+// Tail returns the newest n events of the audit log. Tail skips unreadable lines, which a crash may leave.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	err := file.Regular(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {

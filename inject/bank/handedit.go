@@ -88,8 +88,8 @@ type handEdit struct {
 	from, to                 lesson.State
 }
 
-// handEdits returns the changes by persons that the audit log does not contain. It compares each lesson with its newest
-// event.
+// handEdits returns the changes by persons that the audit log does not contain. handEdits compares each lesson with
+// its newest event.
 func (s *snapshot) handEdits(ctx context.Context, before *lesson.Book) (out []handEdit, err error) {
 	events, err := s.bank.options.Place.Tail(ctx, allEvents)
 	if err != nil {
@@ -167,7 +167,7 @@ func (b *Bank) snapshot(ctx context.Context) (*snapshot, error) {
 type CautionChange struct {
 	Slug, Hash    string
 	Caution       bool    // true for a change from advice to a caution
-	With, Without int64   // number of rewarded sessions with the lesson, and without it
+	With, Without int64   // number of rewarded sessions with the lesson, and without
 	MeanWith      float64 // mean reward of the sessions with the lesson
 	MeanWithout   float64 // mean reward of the sessions without the lesson
 }

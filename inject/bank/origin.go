@@ -121,7 +121,7 @@ func lastCommit(ctx context.Context, path string) (*commit, error) {
 	return &commit{parts[0], authorName(parts[2]), at.UTC(), cells[3]}, err
 }
 
-// cutBuffer keeps the first gitOutput bytes that are written to it.
+// cutBuffer keeps the first gitOutput bytes of an output.
 type cutBuffer []byte
 
 // Write implements io.Writer.
@@ -142,7 +142,7 @@ func authorName(name string) string {
 }
 
 // blobName returns git's object id of a text, as a SHA-256 or SHA-1 with the given number of hex digits. For a removed
-// file, it returns zeros.
+// file, blobName returns zeros.
 func blobName(text []byte, digits int) string {
 	if text == nil {
 		return strings.Repeat("0", digits)

@@ -26,7 +26,7 @@ type Proposal struct {
 
 // Result is the result of writing a lesson.
 type Result struct {
-	Lesson   *lesson.Lesson   // the written lesson; nil if it was not accepted
+	Lesson   *lesson.Lesson   // the written lesson; nil if not accepted
 	Findings []lesson.Finding // findings of the checks, including warnings
 	Err      error            // reason why the lesson was not accepted: *Refused, ErrTooMany, ErrTenantLessons or ErrNoLesson
 }
@@ -100,7 +100,7 @@ func (s *snapshot) proposalEvent(p *Proposal, r *Result) lesson.Event {
 	return e
 }
 
-// highestNumber returns the highest number of a lesson in the scope. It includes archived lessons, so that no number
+// highestNumber returns the highest number of a lesson in the scope, including archived lessons, so that no number
 // stands for two lessons.
 func (s *snapshot) highestNumber(scope lesson.Scope) int {
 	if s.numbers == nil {

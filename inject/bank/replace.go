@@ -10,11 +10,11 @@ import (
 	"precept/inject/lesson"
 )
 
-// maxLessons is the maximum number of lessons of a bank. It equals the limit of lesson.Load for a directory.
+// maxLessons is the maximum number of lessons of a bank, the same as for a directory.
 const maxLessons = 50_000
 
-// Replace replaces all lessons of the bank, except archived lessons, by texts. It returns the events of the changed
-// lessons and the findings of the checks. If the checks refuse a text, nothing changes.
+// Replace replaces all lessons of the bank, except archived lessons, by texts. Replace returns the events of the
+// changed lessons and the findings of the checks. If the checks refuse a text, nothing changes.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; check the directory", len(texts), maxLessons)
