@@ -78,7 +78,7 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	if err != nil || size < 1 {
 		return misuse(fmt.Errorf("--flush-size %q is not a size above zero; write a size such as 64MiB", f.lake.flushSize))
 	}
-	place, err := lake.OpenPlace(f.output, f.lake.endpoint, func(name string) string { return variable(inv.env, name) })
+	place, err := lake.OpenStorage(f.output, f.lake.endpoint, func(name string) string { return variable(inv.env, name) })
 	if err != nil {
 		return misuse(err)
 	}
@@ -104,13 +104,13 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	}
 	o := lake.Options{
 		Store:  id,
-		Source: server.PermittedStreams(source, db, optOut, inv.tools.Damaged), Group: f.lake.group, Place: place,
-		Bytes: int(size), Age: f.lake.flushEvery, Once: f.lake.once,
+		Source: server.PermittedStreams(source, db, optOut, inv.tools.Damaged), Group: f.lake.group, Storage: place,
+		BatchBytes: int(size), BatchAge: f.lake.flushEvery, Once: f.lake.once,
 		Now: inv.tools.Now, Pause: server.Pause,
 		Report: func(text string) { fmt.Fprintln(inv.err, "precept: "+text) },
 	}
 	if server.IsRedis(cfg.StoreURL()) {
-		o.Shared, _ = db.(lake.Group)
+		o.GroupStore, _ = db.(lake.GroupStore)
 	}
 	if strings.HasPrefix(f.output, "s3://") {
 		o.LockPath = filepath.Join(cfg.DataDir, "export-"+f.lake.group+".lock")

@@ -18,24 +18,25 @@ import (
 	"precept/internal/session"
 )
 
-// Bounds of the window of sample ids that are not written again. A store delivers a sample a second time
-// after Redis has lost its newest data, or when a session continues, in both cases soon after the first time.
+// A sample whose id is in the window of recent ids is not written again. A store delivers a sample twice after Redis
+// has lost its newest data, or when a session continues. Both happen soon after the first delivery, so a bounded
+// window is enough.
 const (
 	windowIDs   = 1 << 18 // maximum number of ids in the window
-	windowFiles = 1000    // maximum number of files from which a start reads the ids
+	windowFiles = 1000    // maximum number of recent files from which Run loads ids at its start
 )
 
-// rowSize is the memory of a row without its long texts, in bytes.
+// rowSize is an estimate of the memory of a row in bytes, without its long strings.
 const rowSize = 512
 
-// window holds the newest sample ids of a lake.
-type window struct {
+// idWindow holds the sample ids that were written most recently.
+type idWindow struct {
 	ids   map[sampleKey]bool
 	order []sampleKey // ring buffer of the ids
 	next  int         // index of the oldest id once the ring is full
 }
 
-// sampleKey is the beginning of the hash of a sample id.
+// sampleKey is the first 8 bytes of the SHA-256 hash of a sample id.
 type sampleKey [8]byte
 
 func keyOf(id string) sampleKey {
@@ -43,11 +44,11 @@ func keyOf(id string) sampleKey {
 	return sampleKey(sum[:8])
 }
 
-// loadWindow reads the ids of the newest files. A file that was deleted or compacted is skipped.
-func loadWindow(ctx context.Context, place Place, recent []recentFile) (*window, error) {
-	w := &window{ids: map[sampleKey]bool{}}
+// loadWindow reads the sample ids of the recent files. Files that were deleted or compacted are skipped.
+func loadWindow(ctx context.Context, storage Storage, recent []recentFile) (*idWindow, error) {
+	w := &idWindow{ids: map[sampleKey]bool{}}
 	for _, f := range recent {
-		data, _, err := place.Get(ctx, f.Path)
+		data, _, err := storage.Get(ctx, f.Path)
 		if errors.Is(err, fs.ErrNotExist) {
 			continue
 		}
@@ -58,7 +59,7 @@ func loadWindow(ctx context.Context, place Place, recent []recentFile) (*window,
 			SampleID string `parquet:"sample_id"`
 		}](bytes.NewReader(data), int64(len(data)))
 		if err != nil {
-			return nil, fmt.Errorf("%s/%s is no Parquet file: %w; delete the file or restore the file from a backup", place, f.Path, err)
+			return nil, fmt.Errorf("%s/%s is no Parquet file: %w; delete the file or restore the file from a backup", storage, f.Path, err)
 		}
 		for _, r := range rows {
 			w.add(keyOf(r.SampleID))
@@ -67,8 +68,8 @@ func loadWindow(ctx context.Context, place Place, recent []recentFile) (*window,
 	return w, nil
 }
 
-// add adds an id, in place of the oldest id when the window is full.
-func (w *window) add(k sampleKey) {
+// add adds an id. If the window is full, add evicts the oldest id.
+func (w *idWindow) add(k sampleKey) {
 	if w.ids[k] {
 		return
 	}
@@ -82,24 +83,24 @@ func (w *window) add(k sampleKey) {
 	w.next = (w.next + 1) % windowIDs
 }
 
-// batch holds the rows that were read and are not written yet, by partition.
+// batch holds the rows that were read from the store and are not yet written to the lake.
 type batch struct {
-	partitions map[string][]Row
-	ids        map[sampleKey]bool
-	positions  map[string]string // position of each stream after the rows
+	partitions map[string][]Row   // rows by the folder of their partition
+	ids        map[sampleKey]bool // ids of the samples in the batch
+	positions  map[string]string  // position of each stream after the last row that was read
 	rows       int
-	bytes      int
-	since      time.Time // time of the first row
+	bytes      int       // estimated memory of the rows
+	firstAdded time.Time // time of the first call of add
 }
 
 func newBatch() *batch {
 	return &batch{partitions: map[string][]Row{}, ids: map[sampleKey]bool{}, positions: map[string]string{}}
 }
 
-// add adds the samples that the lake does not have.
-func (b *batch) add(list []session.StoredSample, written *window, now time.Time) error {
-	if b.since.IsZero() {
-		b.since = now
+// add adds the samples whose ids are neither in the batch nor in written.
+func (b *batch) add(list []session.StoredSample, written *idWindow, now time.Time) error {
+	if b.firstAdded.IsZero() {
+		b.firstAdded = now
 	}
 	for i := range list {
 		k := keyOf(list[i].Sample.ID)
@@ -110,7 +111,7 @@ func (b *batch) add(list []session.StoredSample, written *window, now time.Time)
 		if err != nil {
 			return err
 		}
-		folder := partition(&row)
+		folder := partitionFolder(&row)
 		b.ids[k] = true
 		b.partitions[folder] = append(b.partitions[folder], row)
 		b.rows++
@@ -119,8 +120,8 @@ func (b *batch) add(list []session.StoredSample, written *window, now time.Time)
 	return nil
 }
 
-// files returns the names of the files of a batch, in order. A name contains a hash of the rows of the file, the number
-// of the batch and the attempt.
+// files returns the sorted paths of the files of the batch, one for each partition. A name contains the batch number
+// and a hash of the rows, the batch number and the attempt.
 func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	for _, folder := range slices.Sorted(maps.Keys(b.partitions)) {
 		sum := sha256.New()
@@ -136,14 +137,14 @@ func (b *batch) files(number int64, attempt int) (names []string, err error) {
 	return names, nil
 }
 
-// rowsOf returns the rows of a file.
+// rowsOf returns the rows that belong into the file with the given path.
 func (b *batch) rowsOf(file string) []Row { return b.partitions[path.Dir(file)] }
 
-// encode returns a partition as a Parquet file.
+// encode returns the rows of a file in the Parquet format.
 func (b *batch) encode(file string) ([]byte, error) {
 	var out bytes.Buffer
-	// Readers of Hive partitions take the tenant from the path, and pyarrow refuses a second column of
-	// another type.
+	// Omit the column Tenant: readers of Hive partitions take the tenant from the path, and pyarrow rejects a column
+	// that has another type than the partition key.
 	w, err := NewWriter(&out, parquet.StructTag(`parquet:"-"`, "Tenant"))
 	if err != nil {
 		return nil, err
@@ -154,22 +155,23 @@ func (b *batch) encode(file string) ([]byte, error) {
 			return nil, err
 		}
 	}
-	err = w.End()
+	err = w.Close()
 	return out.Bytes(), err
 }
 
-// partition returns the folder of a row.
-func partition(r *Row) string {
-	return "date=" + time.UnixMilli(r.CreatedAt).UTC().Format(time.DateOnly) + "/tenant=" + folderOf(r.Tenant)
+// partitionFolder returns the folder of a row, which has the form date=DATE/tenant=TENANT.
+func partitionFolder(r *Row) string {
+	return "date=" + time.UnixMilli(r.CreatedAt).UTC().Format(time.DateOnly) + "/tenant=" + encodeTenant(r.Tenant)
 }
 
-// maxFolder bounds the name of a folder: file systems permit 255 bytes.
-const maxFolder = 200
+// maxTenantBytes is the maximum size in bytes of an encoded tenant. File systems permit names of up to 255 bytes.
+const maxTenantBytes = 200
 
-// folderOf returns the name of a tenant as the value of a partition: lower-case letters, digits, '-', '_' and
-// '.' stay, every other byte is %XX, as Hive and Spark write partitions. Capitals are %XX, because some
-// disks do not distinguish them from lower-case letters. A long name ends in a hash.
-func folderOf(tenant string) string {
+// encodeTenant encodes a tenant as the value of a partition key. Lower-case letters, digits, '-', '_' and '.' (but no
+// leading '.') are kept. Every other byte becomes %XX, as in Hive and Spark. Capital letters are encoded, too,
+// because some file systems ignore case. An encoded tenant that is longer than maxTenantBytes is cut and ends in a hash of
+// the tenant.
+func encodeTenant(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {
 		c := tenant[i]
@@ -180,9 +182,9 @@ func folderOf(tenant string) string {
 			b = fmt.Appendf(b, "%%%02X", c)
 		}
 	}
-	if len(b) > maxFolder {
+	if len(b) > maxTenantBytes {
 		sum := sha256.Sum256([]byte(tenant))
-		b = fmt.Appendf(bytes.TrimRight(b[:maxFolder-40], "%0123456789ABCDEF"), "-%x", sum[:8])
+		b = fmt.Appendf(bytes.TrimRight(b[:maxTenantBytes-40], "%0123456789ABCDEF"), "-%x", sum[:8])
 	}
 	return string(b)
 }

@@ -16,17 +16,17 @@ import (
 	"github.com/minio/minio-go/v7/pkg/credentials"
 )
 
-// bucket is a place in S3 or in an S3-compatible server.
+// bucket stores the files of a lake under a prefix of a bucket, in S3 or in an S3-compatible server.
 type bucket struct {
 	client       *minio.Client
 	name, prefix string
 }
 
-// newBucket returns the place of BUCKET/PREFIX.
+// newBucket opens the bucket and prefix in address, which has the form BUCKET/PREFIX.
 func newBucket(address, endpoint string, env func(string) string) (*bucket, error) {
 	name, prefix, _ := strings.Cut(address, "/")
 	if name == "" {
-		return nil, errors.New("--output s3:// names no bucket; write s3://BUCKET/PREFIX")
+		return nil, errors.New("--output s3:// lacks a bucket name; write s3://BUCKET/PREFIX")
 	}
 	endpoint = cmp.Or(endpoint, env("AWS_ENDPOINT_URL_S3"), env("AWS_ENDPOINT_URL"))
 	options := &minio.Options{
@@ -39,7 +39,7 @@ func newBucket(address, endpoint string, env func(string) string) (*bucket, erro
 	} else {
 		u, err := url.Parse(endpoint)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" || strings.Trim(u.Path, "/") != "" {
-			return nil, fmt.Errorf("the endpoint of S3 %q is no address; write --s3-endpoint https://HOST:PORT, or set AWS_ENDPOINT_URL_S3", endpoint)
+			return nil, fmt.Errorf("invalid S3 endpoint %q; write --s3-endpoint https://HOST:PORT, or set AWS_ENDPOINT_URL_S3", endpoint)
 		}
 		host, options.Secure, options.BucketLookup = u.Host, u.Scheme == "https", minio.BucketLookupPath
 	}
@@ -54,33 +54,34 @@ func newBucket(address, endpoint string, env func(string) string) (*bucket, erro
 	return &bucket{client: client, name: name, prefix: strings.Trim(prefix, "/")}, nil
 }
 
-// String returns the address.
+// String returns the address as s3://BUCKET/PREFIX.
 func (b *bucket) String() string { return strings.TrimSuffix("s3://"+b.name+"/"+b.prefix, "/") }
 
+// key returns the object key of a file.
 func (b *bucket) key(name string) string { return path.Join(b.prefix, name) }
 
-// Get implements Place.
+// Get implements Storage.
 func (b *bucket) Get(ctx context.Context, name string) (data []byte, version string, err error) {
 	object, err := b.client.GetObject(ctx, b.name, b.key(name), minio.GetObjectOptions{})
 	if err != nil {
-		return nil, "", b.explain(name, err)
+		return nil, "", b.wrapError(name, err)
 	}
 	defer object.Close() //nolint:errcheck // nothing was written
 	if data, err = io.ReadAll(object); err != nil {
-		return nil, "", b.explain(name, err)
+		return nil, "", b.wrapError(name, err)
 	}
 	info, err := object.Stat()
-	return data, info.ETag, b.explain(name, err)
+	return data, info.ETag, b.wrapError(name, err)
 }
 
-// Put implements Place with one request, so that the object appears whole.
+// Put implements Storage. Put sends one request, which makes the write atomic.
 func (b *bucket) Put(ctx context.Context, name string, data []byte) error {
 	_, err := b.put(ctx, name, data, minio.PutObjectOptions{})
 	return err
 }
 
-// Swap implements Place with one conditional request.
-func (b *bucket) Swap(ctx context.Context, name, version string, data []byte) (next string, err error) {
+// CompareAndSwap implements Storage with one conditional request.
+func (b *bucket) CompareAndSwap(ctx context.Context, name, version string, data []byte) (next string, err error) {
 	var options minio.PutObjectOptions
 	if version == "" {
 		options.SetMatchETagExcept("*")
@@ -93,25 +94,25 @@ func (b *bucket) Swap(ctx context.Context, name, version string, data []byte) (n
 func (b *bucket) put(ctx context.Context, name string, data []byte, options minio.PutObjectOptions) (version string, err error) {
 	options.DisableMultipart, options.ContentType = true, "application/octet-stream"
 	info, err := b.client.PutObject(ctx, b.name, b.key(name), bytes.NewReader(data), int64(len(data)), options)
-	return info.ETag, b.explain(name, err)
+	return info.ETag, b.wrapError(name, err)
 }
 
-// explain wraps an error with its object and a remedy.
-func (b *bucket) explain(name string, err error) error {
+// wrapError adds the address of the object and, if known, a remedy to an error of the S3 client.
+func (b *bucket) wrapError(name string, err error) error {
 	if err == nil {
 		return nil
 	}
-	where := b.String() + "/" + name
-	var reply minio.ErrorResponse
-	if !errors.As(err, &reply) {
-		return fmt.Errorf("%s: %w", where, err)
+	address := b.String() + "/" + name
+	var response minio.ErrorResponse
+	if !errors.As(err, &response) {
+		return fmt.Errorf("%s: %w", address, err)
 	}
 	remedy := ""
-	switch reply.Code {
+	switch response.Code {
 	case "NoSuchKey":
-		return fmt.Errorf("%s: %w", where, fs.ErrNotExist)
+		return fmt.Errorf("%s: %w", address, fs.ErrNotExist)
 	case "PreconditionFailed", "ConditionalRequestConflict":
-		return fmt.Errorf("%s: %w", where, ErrChanged)
+		return fmt.Errorf("%s: %w", address, ErrChanged)
 	case "NotImplemented":
 		remedy = "the server has no conditional writes (If-Match, If-None-Match); use a newer server, or --output DIR"
 	case "NoSuchBucket":
@@ -123,15 +124,14 @@ func (b *bucket) explain(name string, err error) error {
 	case "AuthorizationHeaderMalformed", "PermanentRedirect":
 		remedy = "set AWS_REGION to the region of the bucket"
 	default:
-		return fmt.Errorf("%s: %w", where, err)
+		return fmt.Errorf("%s: %w", address, err)
 	}
-	return &refusal{fmt.Errorf("%s: %w; %s", where, err, remedy)}
+	return &permanentError{fmt.Errorf("%s: %w; %s", address, err, remedy)}
 }
 
-// refusal is an error of the server that a retry cannot remove, such as a missing permission.
-type refusal struct{ err error }
+// permanentError is an error of the S3 server that a retry cannot resolve, such as a missing permission.
+type permanentError struct{ err error }
 
-func (r *refusal) Error() string { return r.err.Error() }
+func (r *permanentError) Error() string { return r.err.Error() }
 
-// Unwrap returns the cause.
-func (r *refusal) Unwrap() error { return r.err }
+func (r *permanentError) Unwrap() error { return r.err }

@@ -27,7 +27,7 @@ func ExampleWriter() {
 		fmt.Println(err)
 		return
 	}
-	if err := w.End(); err != nil {
+	if err := w.Close(); err != nil {
 		fmt.Println(err)
 		return
 	}

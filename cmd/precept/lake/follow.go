@@ -1,6 +1,6 @@
-// Package lake writes the samples of a store into a lake: Parquet files that are partitioned by date and
-// tenant, in a directory or in a bucket of S3. A sample id is written once, even after a crash of the
-// process at any point. To drain a store is to write all samples that the lake does not have.
+// Package lake copies the samples of a store into a lake. A lake is a set of Parquet files that are partitioned by
+// date and tenant, in a directory or in an S3 bucket. A crash of the process at any point does not make the package
+// write a recent sample id twice. To drain a store means to write all samples that the lake does not have.
 package lake
 
 import (
@@ -18,51 +18,54 @@ import (
 )
 
 const (
-	pollEvery    = time.Second      // minimum pause between two polls
-	pollFactor   = 10               // the pause between two polls is at least this multiple of a poll's time
+	pollEvery    = time.Second      // minimum time between two polls
+	pollFactor   = 10               // minimum ratio of the pause between two polls to the duration of a poll
 	maxRetryWait = 30 * time.Second // maximum pause after an error
-	claimLife    = 30 * time.Second // duration of the lease of a group
-	stopLimit    = 30 * time.Second // maximum time to write the last batch
+	claimTTL     = 30 * time.Second // duration of the lease of a consumer group
+	stopTimeout  = 30 * time.Second // maximum time for writing the last batch at a stop
 )
 
 // Options configure a Follower.
 type Options struct {
-	Source   Source
-	Shared   Group   // positions and lease of the group in a store that processes share; nil means the store is not shared
-	Group    string  // name of the consumer group
-	Owner    string  // name of the process; processes that exclude each other by LockPath may share a name
-	Writer   Process // this process
-	Store    string  // id of the store; "" means not known
-	Place    Place
-	LockPath string // file whose lock prevents a second process on this machine from writing; "" means no lock
+	Source Source
+	// Shared stores the positions and the lease of the group, if several processes share the store; nil if not.
+	GroupStore GroupStore
+	Group      string // name of the consumer group
+	// Owner is the id of this process in the lease. Processes that exclude each other by LockPath may share an id.
+	Owner   string
+	Writer  Process // this process, as recorded in the lake
+	Store   string  // id of the store; "" if unknown
+	Storage Storage // storage of the lake
+	// LockPath is a file whose lock keeps other processes on this machine from writing to the lake; "" means no lock.
+	LockPath string
 
-	Bytes int           // size in bytes at which a batch is written
-	Age   time.Duration // age at which a batch is written
-	Once  bool          // Run ends when the present samples are written
+	BatchBytes int           // minimum size in bytes at which a batch is written
+	BatchAge   time.Duration // maximum age of a batch before it is written
+	Once       bool          // Run returns when the samples that are in the store now are written
 
 	Now    func() time.Time
-	Pause  func(ctx context.Context, d time.Duration) error
-	Report func(text string) // receives a line about each batch and each failure
+	Pause  func(ctx context.Context, d time.Duration) error // waits for d, or returns the error of ctx
+	Report func(text string)                                // receives a line for each batch and for each failure
 }
 
-// Follower drains the samples of a store. One process at a time drains a group.
+// Follower copies the samples of a store into a lake. Only one process at a time drains a group.
 type Follower struct {
-	options   Options
-	state     *state
-	version   string  // version of the file with the state
-	written   *window // ids of the newest written samples
-	batch     *batch
-	claimedAt time.Time
+	options    Options
+	state      *state
+	version    string    // version of the state file, for CompareAndSwap
+	writtenIDs *idWindow // ids of the samples that were written most recently
+	batch      *batch    // samples that are not yet written
+	claimedAt  time.Time // time of the last renewal of the lease
 }
 
-// Run writes the samples of the store into the place until the context ends, then writes the last batch. Run
-// tries again after an error of the store or of the place; an error of the first poll ends Run.
+// Run copies new samples until ctx ends, and then writes the last batch. An error of the first poll ends Run. After a
+// later error, Run retries, unless the error is permanent.
 func Run(ctx context.Context, o Options) (err error) {
 	f := &Follower{options: o, batch: newBatch()}
 	if o.LockPath != "" {
 		lock, err := lockFile(o.LockPath)
 		if errors.Is(err, file.ErrHeld) {
-			return fmt.Errorf("another precept export --follow writes %s; stop the other process, or name another --output and --group", o.Place)
+			return fmt.Errorf("another precept export --follow writes %s; stop the other process, or name another --output and --group", o.Storage)
 		}
 		if err != nil {
 			return err
@@ -76,12 +79,12 @@ func Run(ctx context.Context, o Options) (err error) {
 	return f.follow(ctx)
 }
 
-// prepare reads the progress of the lake, and completes a batch that a crash interrupted.
+// prepare acquires the lease, loads the state of the lake, and completes a batch that a crash interrupted.
 func (f *Follower) prepare(ctx context.Context) error {
 	if err := f.waitForClaim(ctx); err != nil {
 		return err
 	}
-	found, version, err := loadState(ctx, f.options.Place, f.options.Group, f.options.Store)
+	loaded, version, err := loadState(ctx, f.options.Storage, f.options.Group, f.options.Store)
 	if err != nil {
 		return err
 	}
@@ -90,12 +93,12 @@ func (f *Follower) prepare(ctx context.Context) error {
 			return err
 		}
 	}
-	// From here on each save of an earlier writer fails.
-	f.version, found.Writer, found.Store = version, f.options.Writer, cmp.Or(f.options.Store, found.Store)
-	if err := f.save(ctx, found); err != nil {
+	// From here on, each save of an earlier writer fails, because the version of the state file changes.
+	f.version, loaded.Writer, loaded.Store = version, f.options.Writer, cmp.Or(f.options.Store, loaded.Store)
+	if err := f.save(ctx, loaded); err != nil {
 		return err
 	}
-	if f.written, err = loadWindow(ctx, f.options.Place, f.state.Recent); err != nil {
+	if f.writtenIDs, err = loadWindow(ctx, f.options.Storage, f.state.Recent); err != nil {
 		return err
 	}
 	if f.state.Planned != nil {
@@ -106,18 +109,19 @@ func (f *Follower) prepare(ctx context.Context) error {
 	return f.acknowledge(ctx, f.state.Streams)
 }
 
-// save replaces the file of the state, if no other process has replaced the file since. A request to S3 may return an
-// error although the request took effect. The file then has the new state already.
+// save replaces the state file, unless another process has replaced the file since this process read it. A request to
+// S3 may return an error although the write succeeded. In this case the file already has the new content, and save
+// succeeds.
 func (f *Follower) save(ctx context.Context, next *state) error {
 	text, err := json.Marshal(next)
 	if err != nil {
 		return err
 	}
-	version, err := f.options.Place.Swap(ctx, statePath, f.version, text)
+	version, err := f.options.Storage.CompareAndSwap(ctx, statePath, f.version, text)
 	if errors.Is(err, ErrChanged) {
 		var stored []byte
-		if stored, version, err = f.options.Place.Get(ctx, statePath); err == nil && !bytes.Equal(stored, text) {
-			err = fmt.Errorf("%w of %s; stop one of the two precept export --follow, or give each its own --output and --group", errFenced, f.options.Place)
+		if stored, version, err = f.options.Storage.Get(ctx, statePath); err == nil && !bytes.Equal(stored, text) {
+			err = fmt.Errorf("%w of %s; stop one of the two precept export --follow, or give each its own --output and --group", errFenced, f.options.Storage)
 		}
 	}
 	if err != nil {
@@ -127,34 +131,33 @@ func (f *Follower) save(ctx context.Context, next *state) error {
 	return nil
 }
 
-// errFenced reports that another process has replaced the state since this process read the state.
+// errFenced reports that another process has replaced the state file since this process read the file.
 var errFenced = errors.New("another process has taken over the writing")
 
-// refuseKnownGroup returns an error if the group has acknowledged samples, because a new lake would lack
-// these samples.
+// refuseKnownGroup returns an error if the group has acknowledged samples. A new lake would lack the acknowledged
+// samples.
 func (f *Follower) refuseKnownGroup(ctx context.Context) error {
-	if f.options.Shared == nil {
+	if f.options.GroupStore == nil {
 		return nil
 	}
-	streams, err := f.options.Shared.SampleGroups(ctx, f.options.Group)
+	streams, err := f.options.GroupStore.SampleGroups(ctx, f.options.Group)
 	if err != nil || len(streams) == 0 {
 		return err
 	}
 	return fmt.Errorf("the group %q has acknowledged samples, and %s has no %s; name the earlier --output, or a new --group to write all samples",
-		f.options.Group, f.options.Place, statePath)
+		f.options.Group, f.options.Storage, statePath)
 }
 
-// completePlanned writes the planned batch that a crash interrupted.
+// completePlanned writes the batch that a crash interrupted.
 func (f *Follower) completePlanned(ctx context.Context) error {
-	if d, ok := f.options.Place.(directory); ok {
-		d.removeDrafts(slices.Concat(f.state.Planned.Files, f.state.Planned.Emptied))
+	if d, ok := f.options.Storage.(directory); ok {
+		d.removeTemporary(slices.Concat(f.state.Planned.Files, f.state.Planned.Emptied))
 	}
 	f.batch.positions = maps.Clone(f.state.Planned.Streams)
 	return f.commit(ctx)
 }
 
-// reread reads the samples of the batch again, so that a sample that was deleted while the batch waited is not
-// written.
+// reread builds the batch again from the store. A sample that was deleted while the batch waited is thus not written.
 func (f *Follower) reread(ctx context.Context) error {
 	fresh := newBatch()
 	for _, stream := range slices.Sorted(maps.Keys(f.batch.positions)) {
@@ -167,19 +170,19 @@ func (f *Follower) reread(ctx context.Context) error {
 			if last == after {
 				break
 			}
-			if err := fresh.add(list, f.written, f.options.Now()); err != nil {
+			if err := fresh.add(list, f.writtenIDs, f.options.Now()); err != nil {
 				return err
 			}
 			after = last
 		}
 		fresh.positions[stream] = until
 	}
-	fresh.since = f.batch.since
+	fresh.firstAdded = f.batch.firstAdded
 	f.batch = fresh
 	return nil
 }
 
-// follow polls until the context ends, with pauses that grow after errors.
+// follow polls until ctx ends. The pauses between polls grow after each error.
 func (f *Follower) follow(ctx context.Context) error {
 	wait, failed := pollEvery, false
 	for first := true; ; first = false {
@@ -188,7 +191,7 @@ func (f *Follower) follow(ctx context.Context) error {
 		switch {
 		case ctx.Err() != nil:
 			return f.stop(ctx)
-		case err != nil && (first || f.options.Once || isFinal(err)):
+		case err != nil && (first || f.options.Once || isPermanent(err)):
 			return err
 		case err != nil:
 			f.options.Report(fmt.Sprintf("%v; trying again in %v", err, wait))
@@ -210,13 +213,13 @@ func (f *Follower) follow(ctx context.Context) error {
 	}
 }
 
-// isFinal reports whether a further attempt cannot succeed.
-func isFinal(err error) bool {
-	var refused *refusal
-	return errors.Is(err, errClaimLost) || errors.Is(err, errFenced) || errors.As(err, &refused)
+// isPermanent reports whether err is permanent, so that a retry cannot succeed.
+func isPermanent(err error) bool {
+	var permanent *permanentError
+	return errors.Is(err, errClaimLost) || errors.Is(err, errFenced) || errors.As(err, &permanent)
 }
 
-// poll reads all new samples, and writes the batch each time that it is large or old enough.
+// poll adds all new samples to the batch, and writes the batch whenever the batch is large or old enough.
 func (f *Follower) poll(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
@@ -231,7 +234,7 @@ func (f *Follower) poll(ctx context.Context) error {
 			after = f.state.Streams[stream]
 		}
 		for after != streams[stream] {
-			if f.batch.bytes >= f.options.Bytes {
+			if f.batch.bytes >= f.options.BatchBytes {
 				if err := f.commit(ctx); err != nil {
 					return err
 				}
@@ -243,23 +246,23 @@ func (f *Follower) poll(ctx context.Context) error {
 			if last == after {
 				break
 			}
-			if err := f.batch.add(list, f.written, f.options.Now()); err != nil {
+			if err := f.batch.add(list, f.writtenIDs, f.options.Now()); err != nil {
 				return err
 			}
 			after = last
 			f.batch.positions[stream] = last
 		}
 	}
-	due := f.options.Once || f.batch.bytes >= f.options.Bytes || f.options.Now().Sub(f.batch.since) >= f.options.Age
+	due := f.options.Once || f.batch.bytes >= f.options.BatchBytes || f.options.Now().Sub(f.batch.firstAdded) >= f.options.BatchAge
 	if len(f.batch.positions) == 0 || !due {
 		return nil
 	}
 	return f.commit(ctx)
 }
 
-// stop writes the last batch.
+// stop writes the last batch, even though ctx has ended.
 func (f *Follower) stop(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopLimit)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
 	defer cancel()
 	if len(f.batch.positions) == 0 {
 		return nil
@@ -267,12 +270,13 @@ func (f *Follower) stop(ctx context.Context) error {
 	return f.commit(ctx)
 }
 
-// commit writes the batch, without the samples that were deleted meanwhile. commit writes the plan, the files, the
-// progress, and then the positions of the group. After an error, commit may be called again.
+// commit writes the batch in four steps: the plan, the Parquet files, the state after the batch, and the positions of
+// the group. Samples that were deleted since poll read them are left out. After an error, the caller may call commit
+// again.
 //
-// A process that was paused may write a file after its successor has started. Therefore the name of a file contains a
-// hash of the rows, and a file with rows is never replaced by other rows. A planned file that the batch no longer has
-// becomes a file without rows.
+// A paused process may wake up and write a file after another process has taken over. Therefore a file name contains
+// a hash of the rows, and a file with rows is never replaced by a file with other rows. If an earlier attempt planned
+// a file that the batch no longer contains, commit replaces that file by one without rows.
 func (f *Follower) commit(ctx context.Context) error {
 	if err := f.claim(ctx); err != nil {
 		return err
@@ -305,7 +309,7 @@ func (f *Follower) commit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if err := f.options.Place.Put(ctx, name, data); err != nil {
+		if err := f.options.Storage.Put(ctx, name, data); err != nil {
 			return err
 		}
 	}
@@ -318,7 +322,7 @@ func (f *Follower) commit(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		if _, err := f.options.Place.Swap(ctx, name, "", data); err != nil && !errors.Is(err, ErrChanged) { // ErrChanged: an earlier attempt wrote the rows
+		if _, err := f.options.Storage.CompareAndSwap(ctx, name, "", data); err != nil && !errors.Is(err, ErrChanged) { // ErrChanged: an earlier attempt wrote the same rows
 			return err
 		}
 		recent = append(recent, recentFile{name, len(f.batch.rowsOf(name))})
@@ -329,7 +333,7 @@ func (f *Follower) commit(ctx context.Context) error {
 	b := f.batch
 	f.batch = newBatch()
 	for k := range b.ids {
-		f.written.add(k)
+		f.writtenIDs.add(k)
 	}
 	if b.rows > 0 {
 		f.options.Report(fmt.Sprintf("batch %d: %d samples in %d files", number, b.rows, len(files)))
@@ -337,26 +341,27 @@ func (f *Follower) commit(ctx context.Context) error {
 	return f.acknowledge(ctx, b.positions)
 }
 
-// acknowledge moves the group's positions in a shared store.
+// acknowledge stores the positions of the group, if processes share the store.
 func (f *Follower) acknowledge(ctx context.Context, positions map[string]string) error {
-	if f.options.Shared == nil || len(positions) == 0 {
+	if f.options.GroupStore == nil || len(positions) == 0 {
 		return nil
 	}
-	return f.options.Shared.AckSamples(ctx, f.options.Group, positions)
+	return f.options.GroupStore.AckSamples(ctx, f.options.Group, positions)
 }
 
-// errClaimLost is the error of a group that another process drains.
+// errClaimLost reports that another process has the lease of the group.
 var errClaimLost = errors.New("another process drains the group")
 
+// claimName returns the name of the lease.
 func (f *Follower) claimName() string { return "export:" + f.options.Group }
 
-// claim acquires or renews the lease of the group.
+// claim acquires the lease of the group, or renews the lease if it is older than a quarter of claimTTL.
 func (f *Follower) claim(ctx context.Context) error {
 	now := f.options.Now()
-	if f.options.Shared == nil || now.Sub(f.claimedAt) < claimLife/4 {
+	if f.options.GroupStore == nil || now.Sub(f.claimedAt) < claimTTL/4 {
 		return nil
 	}
-	ok, err := f.options.Shared.Claim(ctx, f.claimName(), f.options.Owner, now, claimLife)
+	ok, err := f.options.GroupStore.Claim(ctx, f.claimName(), f.options.Owner, now, claimTTL)
 	if err != nil {
 		return err
 	}
@@ -367,17 +372,17 @@ func (f *Follower) claim(ctx context.Context) error {
 	return nil
 }
 
-// waitForClaim acquires the lease of the group. A process on another machine that was killed keeps the
-// lease for at most claimLife.
+// waitForClaim acquires the lease of the group. If another process has the lease, waitForClaim waits for the lease to
+// expire, because the process may have been killed.
 func (f *Follower) waitForClaim(ctx context.Context) error {
-	end := f.options.Now().Add(claimLife + pollEvery)
+	end := f.options.Now().Add(claimTTL + pollEvery)
 	for first := true; ; first = false {
 		err := f.claim(ctx)
 		if !errors.Is(err, errClaimLost) || f.options.Now().After(end) {
 			return err
 		}
 		if first {
-			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimLife))
+			f.options.Report(fmt.Sprintf("the group %q is in use; waiting up to %v for its end", f.options.Group, claimTTL))
 		}
 		if err := f.options.Pause(ctx, pollEvery); err != nil {
 			return err
@@ -385,9 +390,9 @@ func (f *Follower) waitForClaim(ctx context.Context) error {
 	}
 }
 
-// releaseClaim ends the lease, so that the next process starts at once.
+// releaseClaim ends the lease, so that another process can start without waiting for claimTTL.
 func (f *Follower) releaseClaim(ctx context.Context) {
-	if f.options.Shared != nil {
-		_ = f.options.Shared.ReleaseClaim(ctx, f.claimName(), f.options.Owner) // the lease ends after claimLife
+	if f.options.GroupStore != nil {
+		_ = f.options.GroupStore.ReleaseClaim(ctx, f.claimName(), f.options.Owner) // otherwise the lease expires after claimTTL
 	}
 }

@@ -101,7 +101,7 @@ func (f memoryPlace) Put(_ context.Context, name string, data []byte) error {
 	return nil
 }
 
-func (f memoryPlace) Swap(_ context.Context, name, version string, data []byte) (string, error) {
+func (f memoryPlace) CompareAndSwap(_ context.Context, name, version string, data []byte) (string, error) {
 	if string(f[name]) != version {
 		return "", lake.ErrChanged
 	}
@@ -111,7 +111,7 @@ func (f memoryPlace) Swap(_ context.Context, name, version string, data []byte) 
 
 // killedPlace is the place of a process that is killed: after writesLeft writes all writes fail.
 type killedPlace struct {
-	lake.Place
+	lake.Storage
 	writesLeft int
 	after      bool // the kill comes after the write: the first failing write takes effect
 }
@@ -119,12 +119,12 @@ type killedPlace struct {
 var errKilled = errors.New("killed")
 
 func (f *killedPlace) Put(ctx context.Context, name string, data []byte) error {
-	_, err := f.write(func() (string, error) { return "", f.Place.Put(ctx, name, data) })
+	_, err := f.write(func() (string, error) { return "", f.Storage.Put(ctx, name, data) })
 	return err
 }
 
-func (f *killedPlace) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
-	return f.write(func() (string, error) { return f.Place.Swap(ctx, name, version, data) })
+func (f *killedPlace) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
+	return f.write(func() (string, error) { return f.Storage.CompareAndSwap(ctx, name, version, data) })
 }
 
 func (f *killedPlace) write(call func() (string, error)) (string, error) {
@@ -139,11 +139,11 @@ func (f *killedPlace) write(call func() (string, error)) (string, error) {
 }
 
 // drain writes all waiting samples of a store into a lake, in files of about the given number of bytes.
-func drain(t *testing.T, m *memoryStore, place lake.Place, bytes int) error {
+func drain(t *testing.T, m *memoryStore, place lake.Storage, bytes int) error {
 	t.Helper()
 	now := time.Unix(0, 0)
 	return lake.Run(t.Context(), lake.Options{
-		Source: m, Shared: m, Group: "lake", Owner: "me", Place: place, Bytes: bytes, Age: time.Hour, Once: true,
+		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: place, BatchBytes: bytes, BatchAge: time.Hour, Once: true,
 		Store: "one", Writer: lake.Process{ID: rand.Text()},
 		Now:    func() time.Time { return now },
 		Pause:  func(_ context.Context, d time.Duration) error { now = now.Add(d); return nil },
@@ -236,7 +236,7 @@ func TestEachSampleIsWrittenOnceAfterACrashAtAnyWrite(t *testing.T) {
 	for _, after := range []bool{false, true} {
 		for writes := 0; ; writes++ {
 			m, out := storeOf24Samples(), memoryPlace{}
-			err := drain(t, m, &killedPlace{Place: out, writesLeft: writes, after: after}, 5000)
+			err := drain(t, m, &killedPlace{Storage: out, writesLeft: writes, after: after}, 5000)
 			if err == nil {
 				break
 			}
@@ -268,7 +268,7 @@ func TestADeletedSampleIsRemovedFromAnUnfinishedFile(t *testing.T) {
 	m.add("s", "secret", "id-1", time.Unix(0, 0))
 	m.add("s", "default", "id-2", time.Unix(0, 0))
 	// The four writes are the state, the plan and both files. The state that ends the batch is not written.
-	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &killedPlace{Storage: out, writesLeft: 4}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("the killed process: got error %v, want %v", err, errKilled)
 	}
 	if got := out.ids(t); len(got) != 2 {
@@ -292,7 +292,7 @@ func TestASampleDeletedWhileTheBatchWaitsIsNotWritten(t *testing.T) {
 	now := time.Unix(0, 0)
 	ctx, cancel := context.WithCancel(t.Context())
 	err := lake.Run(ctx, lake.Options{
-		Source: m, Shared: m, Group: "lake", Owner: "me", Place: out, Bytes: 1 << 20, Age: time.Hour,
+		Source: m, GroupStore: m, Group: "lake", Owner: "me", Storage: out, BatchBytes: 1 << 20, BatchAge: time.Hour,
 		Now: func() time.Time { return now },
 		Pause: func(context.Context, time.Duration) error { // after the samples were read
 			m.streams["s"][0].Sample.ID = ""
@@ -360,14 +360,14 @@ func TestRunRefusesAnOutputThatDoesNotFit(t *testing.T) {
 func TestTheNextStartRemovesDrafts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	out, err := lake.OpenPlace(dir, "", func(string) string { return "" })
+	out, err := lake.OpenStorage(dir, "", func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}
 	m := &memoryStore{streams: map[string][]session.StoredSample{}, acked: map[string]string{}}
 	m.add("s", "default", "id-1", time.Unix(0, 0))
 	// The state and the plan are written, and the file is not.
-	if err := drain(t, m, &killedPlace{Place: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
+	if err := drain(t, m, &killedPlace{Storage: out, writesLeft: 2}, 1<<20); !errors.Is(err, errKilled) {
 		t.Fatalf("the killed process: got error %v, want %v", err, errKilled)
 	}
 	text, _, err := out.Get(t.Context(), "_precept/state.json")
@@ -400,7 +400,7 @@ func TestTheNextStartRemovesDrafts(t *testing.T) {
 func TestPutReplacesAFileOfADirectory(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	out, err := lake.OpenPlace(dir, "", func(string) string { return "" })
+	out, err := lake.OpenStorage(dir, "", func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -428,19 +428,19 @@ func TestPutReplacesAFileOfADirectory(t *testing.T) {
 	}
 }
 
-// Swap replaces a file of a directory only if the caller knows its present version: of two writers that know the same
+// CompareAndSwap replaces a file of a directory only if the caller knows its present version: of two writers that know the same
 // version the first succeeds.
 func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 	t.Parallel()
-	out, err := lake.OpenPlace(t.TempDir(), "", func(string) string { return "" })
+	out, err := lake.OpenStorage(t.TempDir(), "", func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)
 	}
 	swap := func(version, text string, want error) string {
 		t.Helper()
-		next, err := out.Swap(t.Context(), "a/b", version, []byte(text))
+		next, err := out.CompareAndSwap(t.Context(), "a/b", version, []byte(text))
 		if !errors.Is(err, want) {
-			t.Fatalf("the Swap of text %q: got error %v, want %v", text, err, want)
+			t.Fatalf("the CompareAndSwap of text %q: got error %v, want %v", text, err, want)
 		}
 		return next
 	}
@@ -482,19 +482,19 @@ func TestNamesOfTenantsAreSafeFolders(t *testing.T) {
 
 // pausedPlace is the place of a process that is paused once, after writesLeft writes.
 type pausedPlace struct {
-	lake.Place
+	lake.Storage
 	writesLeft int
 	meanwhile  func() // runs while the process is paused
 }
 
 func (h *pausedPlace) Put(ctx context.Context, name string, data []byte) error {
 	h.wait()
-	return h.Place.Put(ctx, name, data)
+	return h.Storage.Put(ctx, name, data)
 }
 
-func (h *pausedPlace) Swap(ctx context.Context, name, version string, data []byte) (string, error) {
+func (h *pausedPlace) CompareAndSwap(ctx context.Context, name, version string, data []byte) (string, error) {
 	h.wait()
-	return h.Place.Swap(ctx, name, version, data)
+	return h.Storage.CompareAndSwap(ctx, name, version, data)
 }
 
 func (h *pausedPlace) wait() {
@@ -510,7 +510,7 @@ func TestEachSampleIsWrittenOnceIfAnotherProcessTakesOver(t *testing.T) {
 	for writes := 0; ; writes++ {
 		m, out := storeOf24Samples(), memoryPlace{}
 		wasPaused := false
-		err := drain(t, m, &pausedPlace{Place: out, writesLeft: writes, meanwhile: func() {
+		err := drain(t, m, &pausedPlace{Storage: out, writesLeft: writes, meanwhile: func() {
 			wasPaused = true
 			before := out.ids(t)
 			for _, list := range m.streams {

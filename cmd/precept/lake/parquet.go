@@ -12,17 +12,16 @@ import (
 	"precept/internal/session"
 )
 
-// The bounds of a row group: the writer holds one group in memory, and a reader reads one group at
-// once. A group of many rows keeps the footer small, because the footer has an entry for each
-// column of each group.
+// Limits of a row group. The writer holds one row group in memory, and so does a reader. Larger groups make the
+// footer smaller, because the footer has an entry for each column of each group.
 const (
-	parquetRows  = 65_536
-	parquetBytes = 16 << 20
-	parquetPage  = 128 << 10 // bytes of a column before compression
+	parquetRows  = 65_536    // maximum number of rows
+	parquetBytes = 16 << 20  // maximum size in bytes of the strings
+	parquetPage  = 128 << 10 // maximum size of a page in bytes, before compression
 )
 
-// Row is a sample as a row of a Parquet file. Fields for filters have columns; all other fields are
-// JSON texts, because the families of samples have different fields.
+// Row is a sample as a row of a Parquet file. Fields that queries filter by have a column each. The other fields are
+// JSON, because their form depends on the family of the sample.
 type Row struct {
 	SampleID     string  `parquet:"sample_id"`
 	Family       string  `parquet:"sample_family,dict"`
@@ -45,8 +44,8 @@ type Row struct {
 	State        string  `parquet:"state,json"`
 }
 
-// pageCodec compresses pages with a window of the size of a page. The window of the library has 8
-// MiB, and its history twice as much.
+// pageCodec is a zstd codec whose window has the size of a page. The default window of the library takes 8 MiB, and
+// the encoder's history twice as much.
 type pageCodec struct {
 	pzstd.Codec
 	encoder *zstd.Encoder
@@ -57,16 +56,16 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 	return c.encoder.EncodeAll(src, dst[:0]), nil
 }
 
-// Writer writes samples as a Parquet file, in row groups of bounded size.
+// Writer writes samples to a Parquet file, in row groups of bounded size.
 type Writer struct {
 	w     *parquet.GenericWriter[Row]
-	row   [1]Row
-	rows  int // rows in the open row group
-	bytes int
+	row   [1]Row // reused argument of w.Write
+	rows  int    // number of rows in the open row group
+	bytes int    // size of the strings in the open row group
 }
 
-// NewWriter returns a writer of one file.
-func NewWriter(out io.Writer, more ...parquet.WriterOption) (*Writer, error) {
+// NewWriter returns a Writer that writes one file to out.
+func NewWriter(out io.Writer, extra ...parquet.WriterOption) (*Writer, error) {
 	encoder, err := zstd.NewWriter(
 		nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(parquetPage),
 		zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false),
@@ -79,9 +78,9 @@ func NewWriter(out io.Writer, more ...parquet.WriterOption) (*Writer, error) {
 		parquet.CreatedBy("precept", "", ""),
 	}
 	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
-		options = append(options, parquet.SkipPageBounds(column)) // bounds of texts help no query and make the footer large
+		options = append(options, parquet.SkipPageBounds(column)) // minimum and maximum of long strings help no query and enlarge the footer
 	}
-	return &Writer{w: parquet.NewGenericWriter[Row](out, append(options, more...)...)}, nil
+	return &Writer{w: parquet.NewGenericWriter[Row](out, append(options, extra...)...)}, nil
 }
 
 // Add writes a sample.
@@ -93,7 +92,7 @@ func (p *Writer) Add(s *session.StoredSample) error {
 	return p.write(&row)
 }
 
-// write writes a row.
+// write appends a row, and flushes the row group if it is full.
 func (p *Writer) write(row *Row) error {
 	p.row[0] = *row
 	if _, err := p.w.Write(p.row[:]); err != nil {
@@ -106,15 +105,15 @@ func (p *Writer) write(row *Row) error {
 	return p.flush()
 }
 
-// toRow returns a sample as a row.
+// toRow converts a sample to a row.
 func toRow(s *session.StoredSample) (Row, error) {
 	row := Row{
 		SampleID: s.Sample.ID, Family: s.Sample.Family, CreatedAt: s.Sample.CreatedAt.UnixMilli(),
 		Tenant: s.Tenant, Agent: s.Agent, Session: s.ID.String(),
-		Model: textOf(s.Sample.Meta["model"]), Outcome: textOf(s.Sample.Output["outcome"]),
+		Model: toString(s.Sample.Meta["model"]), Outcome: toString(s.Sample.Output["outcome"]),
 		Source: s.Sample.Feedback.Source, Type: s.Sample.Feedback.Type,
-		QualityScore: numberOf(s.Sample.Meta["quality_score"]),
-		HumanLabel:   textOf(s.Sample.Meta["human_feedback_label"]), Turns: int64(numberOf(s.Sample.Meta["turns"])),
+		QualityScore: toFloat(s.Sample.Meta["quality_score"]),
+		HumanLabel:   toString(s.Sample.Meta["human_feedback_label"]), Turns: int64(toFloat(s.Sample.Meta["turns"])),
 	}
 	if s.Sample.Feedback.QualityLabel != "" {
 		row.QualityLabel = &s.Sample.Feedback.QualityLabel
@@ -132,12 +131,12 @@ func toRow(s *session.StoredSample) (Row, error) {
 	return row, nil
 }
 
-// size returns the bytes of the texts of a row, which are nearly the whole row.
+// size returns the total size of the long strings of a row in bytes. The other fields are small.
 func (r *Row) size() int {
 	return len(r.Input) + len(r.Output) + len(r.Feedback) + len(r.Meta) + len(r.State)
 }
 
-// flush ends a row group, so that the writer frees the memory of the group.
+// flush writes the open row group and frees its memory.
 func (p *Writer) flush() error {
 	p.rows, p.bytes, p.row[0] = 0, 0, Row{}
 	if err := p.w.Flush(); err != nil {
@@ -146,22 +145,22 @@ func (p *Writer) flush() error {
 	return nil
 }
 
-// End writes the rest and the footer, without which the file cannot be read.
-func (p *Writer) End() error {
+// Close writes the last row group and the footer. Without the footer, the file cannot be read.
+func (p *Writer) Close() error {
 	if err := p.w.Close(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
 	return nil
 }
 
-func textOf(v any) string {
+func toString(v any) string {
 	s, _ := v.(string)
 	return s
 }
 
-// numberOf returns a number of a sample as float64. A sample that was read from JSON holds float64, a new
-// sample holds integers.
-func numberOf(v any) float64 {
+// toFloat converts a number in the map of a sample to float64. The number is a float64 if the sample was decoded from
+// JSON, and an int if the sample was built in this process. Any other value gives 0.
+func toFloat(v any) float64 {
 	switch n := v.(type) {
 	case float64:
 		return n

@@ -7,28 +7,27 @@ import (
 	"precept/internal/session"
 )
 
-// Source is a store whose samples a Follower drains. A store has one or more streams of samples, each
-// in the order of the writes. A position is a place in a stream, in a form of the store; "" is the place before
-// the first sample.
+// Source is a store whose samples are copied into a lake. A store has one or more streams of samples. Each stream is
+// in the order of writing. A position identifies a sample in a stream. Its format depends on the store, and "" is the
+// position before the first sample.
 type Source interface {
 	// SampleStreams returns the position of the newest sample of each stream.
 	SampleStreams(ctx context.Context) (map[string]string, error)
-	// SamplesAfter returns the next samples after the position after, up to the position until ("" means to the end).
-	// Deleted samples are left out. last is the position up to which SamplesAfter has read. At the end of the stream,
-	// last is equal to after.
+	// SamplesAfter returns the next samples of a stream. The samples follow the position after, and end at the
+	// position until or, if until is "", at the end of the stream. Deleted samples are left out. last is the position
+	// up to which SamplesAfter has read. At the end, last equals after.
 	SamplesAfter(ctx context.Context, stream, after, until string) (list []session.StoredSample, last string, err error)
 }
 
-// Group is the part of a shared store that keeps the positions of consumer groups. From the positions, other programs
-// read which samples the lake has.
-type Group interface {
-	// SampleGroups returns the streams with samples that a group has acknowledged.
+// GroupStore is a store of the positions and leases of consumer groups, which several processes share. Other programs
+// read from the positions which samples a lake has.
+type GroupStore interface {
+	// SampleGroups returns the streams in which a group has acknowledged samples.
 	SampleGroups(ctx context.Context, group string) (streams []string, err error)
-	// AckSamples moves a group to positions, and creates the group where it is missing.
+	// AckSamples sets the positions of a group. AckSamples creates the group in each stream that lacks it.
 	AckSamples(ctx context.Context, group string, positions map[string]string) error
-	// Claim acquires or renews the lease of owner on a piece of work for ttl, and reports whether owner holds the
-	// lease.
+	// Claim acquires or renews a lease for ttl, and reports whether owner has the lease.
 	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
-	// ReleaseClaim ends the lease of owner.
+	// ReleaseClaim ends a lease if owner has the lease.
 	ReleaseClaim(ctx context.Context, name, owner string) error
 }

@@ -12,20 +12,19 @@ import (
 )
 
 const (
-	// statePath is the file of the progress. Readers of Hive partitions skip names that begin with an
-	// underscore.
+	// statePath is the path of the state file. Readers of Hive partitions skip names that begin with an underscore.
 	statePath    = "_precept/state.json"
 	stateVersion = 1
 )
 
-// state is the progress of a lake. Each commit replaces the file of the state twice: with the planned batch before the
-// first Parquet file, and without the planned batch after the last one. After a crash in between, the batch is built
-// again from the same positions, and written to the same names unless a sample was deleted.
+// state is the progress of a lake. Each commit replaces the state file twice: before the first Parquet file, with the
+// planned batch, and after the last Parquet file, without it. After a crash in between, the next process builds the
+// batch again from the same positions. The files get the same names, unless a sample was deleted.
 type state struct {
 	Version int               `json:"version"`
 	Store   string            `json:"store,omitempty"` // id of the store whose samples the lake has
 	Group   string            `json:"group"`
-	Writer  Process           `json:"writer"`
+	Writer  Process           `json:"writer"`            // process that wrote the file last
 	Batch   int64             `json:"batch"`             // number of the last complete batch
 	Streams map[string]string `json:"streams"`           // position of each stream after the last complete batch
 	Planned *plan             `json:"planned,omitempty"` // batch that is being written
@@ -39,48 +38,49 @@ type Process struct {
 	Since time.Time `json:"since"`
 }
 
-// plan is a batch that is being written.
+// plan describes a batch that is being written.
 type plan struct {
-	Streams map[string]string `json:"streams"` // new positions
-	Attempt int               `json:"attempt"` // number of earlier attempts with other rows
-	Files   []string          `json:"files"`
-	Emptied []string          `json:"emptied,omitempty"` // files of earlier attempts, which become files without rows
+	Streams map[string]string `json:"streams"`           // position of each stream after the batch
+	Attempt int               `json:"attempt"`           // number of earlier attempts that had other rows
+	Files   []string          `json:"files"`             // paths of the batch's files
+	Emptied []string          `json:"emptied,omitempty"` // files of earlier attempts, to be emptied
 }
 
-// recentFile is a file whose sample ids are not written again.
+// recentFile is a file whose sample ids are loaded into the window at a start.
 type recentFile struct {
 	Path string `json:"path"`
 	Rows int    `json:"rows"`
 }
 
-// loadState reads the progress of a lake and the version of the file, "" for a new lake.
-func loadState(ctx context.Context, place Place, group, store string) (s *state, version string, err error) {
+// loadState reads the state file. If there is no file, loadState returns the state of a new lake and the version "".
+func loadState(ctx context.Context, storage Storage, group, store string) (s *state, version string, err error) {
 	s = &state{Version: stateVersion, Store: store, Group: group, Streams: map[string]string{}}
-	text, version, err := place.Get(ctx, statePath)
+	text, version, err := storage.Get(ctx, statePath)
 	if errors.Is(err, fs.ErrNotExist) {
 		return s, "", nil
 	}
 	if err != nil {
 		return nil, "", err
 	}
-	where := place.String() + "/" + statePath
+	address := storage.String() + "/" + statePath
 	if err := json.Unmarshal(text, s); err != nil {
-		return nil, "", fmt.Errorf("%s does not parse: %w; restore the file from a backup, or start a new lake with another --output and --group", where, err)
+		return nil, "", fmt.Errorf("%s does not parse: %w; restore the file from a backup, or start a new lake with another --output and --group", address, err)
 	}
 	if s.Version != stateVersion {
-		return nil, "", fmt.Errorf("%s has version %d, and this precept knows version %d; upgrade precept", where, s.Version, stateVersion)
+		return nil, "", fmt.Errorf("%s has version %d, and this precept knows version %d; upgrade precept", address, s.Version, stateVersion)
 	}
 	if s.Group != group {
-		return nil, "", fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", place, s.Group, s.Group)
+		return nil, "", fmt.Errorf("%s belongs to the group %q; use --group %s, or another --output", storage, s.Group, s.Group)
 	}
 	if s.Store != "" && store != "" && s.Store != store {
 		return nil, "", fmt.Errorf("%s belongs to another store (%s, last written by %s since %s); this store is %s: name an --output of its own for this store, or open the other store with --store-url or --data-dir",
-			place, s.Store, s.Writer.Host, s.Writer.Since.Format(time.RFC3339), store)
+			storage, s.Store, s.Writer.Host, s.Writer.Since.Format(time.RFC3339), store)
 	}
 	return s, version, nil
 }
 
-// complete returns the state after the planned batch.
+// complete returns the state after the planned batch, whose files are given. Old files are dropped from Recent, once
+// the newer files fill the window.
 func (s *state) complete(files []recentFile) *state {
 	next := *s
 	next.Batch, next.Planned = s.Batch+1, nil

@@ -14,8 +14,8 @@ import (
 	"precept/configs"
 )
 
-// openAdmin makes the admin server. Without a configured token, openAdmin reads the token of the
-// data directory or makes one, and the console shows a new token once.
+// openAdmin creates the admin server. If no token is configured, openAdmin reads the token in the data directory, or
+// creates it and shows it on the console once.
 func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) error {
 	if len(s.cfg.Admin.Tokens) == 0 {
 		token, created, err := admin.EnsureToken(s.cfg.DataDir, s.options.Tools.Random)
@@ -37,7 +37,7 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	}
 	s.effective.Store(s.cfg)
 	dataDir := s.cfg.DataDir
-	if s.options.Embedded { // keeps its audit log in memory
+	if s.options.Embedded { // an embedded server keeps the audit log in memory
 		dataDir = ""
 	}
 	v := s.services
@@ -64,23 +64,23 @@ func (s *Server) openAdmin(registry *prometheus.Registry, data, l net.Listener) 
 	return nil
 }
 
-// dashboardURL returns the URL of the dashboard on the admin listener with the URL adminURL.
+// dashboardURL returns the URL of the dashboard, given the URL of the admin listener.
 func (s *Server) dashboardURL(adminURL string) string { return adminURL + s.cfg.Admin.BasePath }
 
-// erased empties the caches of the dashboard after a deletion. During the setup there is no dashboard yet.
+// erased clears the caches of the dashboard after a deletion. s.admin is nil during setup.
 func (s *Server) erased() {
 	if s.admin != nil {
 		s.admin.Erased()
 	}
 }
 
-// prices returns the prices of the effective configuration.
+// prices returns the prices in the effective configuration.
 func (s *Server) prices() admin.Prices {
 	c := s.effective.Load()
 	return admin.Prices{Models: c.PriceTable(), Session: c.Admin.SessionValue, Currency: c.Currency()}
 }
 
-// access returns the tokens and hosts that a configuration admits.
+// access returns the tokens and hosts that the admin server accepts.
 func (s *Server) access(cfg *configs.Config) admin.Access {
 	a := admin.Access{Hosts: cfg.Admin.Hosts, PublicMetrics: cfg.Metrics.Public}
 	for _, t := range cfg.Admin.Tokens {
@@ -95,8 +95,8 @@ func (s *Server) access(cfg *configs.Config) admin.Access {
 	return a
 }
 
-// figures returns the state of the program for the overview: the last reload when it failed or waits
-// for a restart, the lessons, and the store.
+// figures returns the state of the server for the overview page: a failed reload or a pending restart, the lessons,
+// and the store.
 func (s *Server) figures(context.Context) (out []admin.Figure) {
 	if fault := s.reload.fault.get(); fault != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the previous one stays in effect: " + fault, Bad: true})
@@ -123,7 +123,7 @@ func (s *Server) figures(context.Context) (out []admin.Figure) {
 // shownFaulty is the maximum number of lesson files with faults that the health page names.
 const shownFaulty = 10
 
-// lessonFigures returns the number of active lessons and the lesson files with their faults.
+// lessonFigures returns the number of active lessons, and the faults of lesson files.
 func (s *services) lessonFigures() []admin.Figure {
 	problems := s.lessons.problems.Load()
 	out := []admin.Figure{

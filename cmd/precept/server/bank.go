@@ -14,11 +14,11 @@ import (
 	"precept/store/redis"
 )
 
-// BankLimit is the maximum time of one operation on the bank, the storage of the lessons with its rules for writing.
+// BankLimit is the maximum time of one operation on the bank, which is the storage of the lessons.
 const BankLimit = 10 * reachLimit
 
-// bankURL returns the address of the lessons in Redis, "" when the lessons are files in a directory.
-// The value redis:// selects the Redis of store.url, so that the password is written only once.
+// bankURL returns the Redis URL of the lessons, or "" if the lessons are files in a directory. The configured value
+// redis:// selects the Redis of store.url, so that the password need not be configured twice.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !IsRedis(cfg.Lessons):
@@ -33,8 +33,8 @@ func bankURL(cfg *configs.Config) (string, error) {
 	)
 }
 
-// LessonsPlace returns the place of the lessons for messages: a directory, or the address of Redis without password and
-// parameters.
+// LessonsPlace returns the location of the lessons for messages. The location is a directory, or a Redis URL without
+// password and parameters.
 func LessonsPlace(cfg *configs.Config) string {
 	if !IsRedis(cfg.Lessons) {
 		return cfg.Lessons
@@ -48,8 +48,8 @@ func LessonsPlace(cfg *configs.Config) string {
 	return scheme + "://" + rest[strings.LastIndex(rest, "@")+1:]
 }
 
-// LessonsFault returns the error of lessons that cannot be read. For lessons in Redis the error names the address, the
-// cause and the remedy.
+// LessonsFault wraps an error of reading the lessons. If the lessons are in Redis, the error names the address and a
+// remedy.
 func LessonsFault(cfg *configs.Config, err error) error {
 	if err == nil || !IsRedis(cfg.Lessons) {
 		return err
@@ -57,7 +57,7 @@ func LessonsFault(cfg *configs.Config, err error) error {
 	return fmt.Errorf("the lessons in %s cannot be read: %w; %s", LessonsPlace(cfg), err, redisRemedy(cfg.Lessons))
 }
 
-// OpenBank makes the client of the lessons in Redis; nil when the lessons are files in a directory.
+// OpenBank opens the lessons in Redis; nil if the lessons are files in a directory.
 func (t *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 	url, err := bankURL(cfg)
 	if url == "" || err != nil {
@@ -70,8 +70,8 @@ func (t *Tools) OpenBank(cfg *configs.Config) (*redis.Bank, error) {
 	return b, nil
 }
 
-// OpenPlace opens the storage of the lessons (a directory or Redis). The returned function closes
-// the storage.
+// OpenPlace opens the storage of the lessons, which is a directory or Redis. The returned function closes the
+// storage.
 func (t *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
 	place, err := t.OpenBank(cfg)
 	switch {
@@ -92,13 +92,13 @@ func (t *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (
 	return t.Writer(place, append([]func(*bank.Options){limitLessons(cfg)}, change...)...), closeBank, nil
 }
 
-// limitLessons applies limits.tenant_lessons to a bank.
+// limitLessons returns an option that sets limits.tenant_lessons.
 func limitLessons(cfg *configs.Config) func(*bank.Options) {
 	return func(o *bank.Options) { o.Limits.Tenant = cfg.Limits.TenantLessons }
 }
 
-// Writer returns the bank of a place: the rules for writing lessons, with the redactor's checks.
-// change sets further options.
+// Writer returns the bank over place, which checks lessons before it writes them. The functions in change set further
+// options.
 func (t *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Bank {
 	o := bank.Options{Place: place, Now: t.Now, Keys: SecretKinds, Checks: lesson.Checks{Secrets: PrivateKinds}}
 	for _, c := range change {
@@ -107,8 +107,8 @@ func (t *Tools) Writer(place bank.Place, change ...func(*bank.Options)) *bank.Ba
 	return bank.New(o)
 }
 
-// SecretKinds returns the kinds of secrets in a text, without personal data: the name of a person to ask
-// may be the subject of a lesson.
+// SecretKinds returns the kinds of secrets in a text, without personal data. Personal data is permitted in a lesson:
+// a lesson may name the person to ask.
 func SecretKinds(text string) []string {
 	r := redact.New(false)
 	r.Text(text)

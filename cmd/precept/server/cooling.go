@@ -10,12 +10,11 @@ import (
 	"precept/store/redis"
 )
 
-// lakeGroup is the consumer group of the lake, the files that precept export --follow writes. An old exchange is
-// deleted only if this group has read its samples.
+// lakeGroup is the consumer group of the lake, which is the set of files that precept export --follow writes. An old
+// exchange is deleted only after this group has read its samples.
 const lakeGroup = "lake"
 
-// The pause between two deletions of old exchanges is a tenth of learning.hot, within minCoolPause and
-// maxCoolPause.
+// The pause between two deletions is a tenth of learning.hot, but at least minCoolPause and at most maxCoolPause.
 const (
 	minCoolPause = time.Second
 	maxCoolPause = 10 * time.Minute
@@ -23,18 +22,17 @@ const (
 	releaseLimit = time.Second // maximum time to release the lease
 )
 
-// cooling is the worker that deletes the exchanges that are older than learning.hot and whose samples are in a lake.
+// cooling is the worker that deletes exchanges that are older than learning.hot and whose samples are in the lake.
 type cooling struct {
 	backend Backend
 	config  func() *configs.Config
 	now     func() time.Time
 	log     *slog.Logger
-	warned  bool
-	cooler  *redis.Cooler // may hold the lease, with which one replica of the fleet deletes; nil means the lease is released
+	warned  bool          // warn has logged a line
+	cooler  *redis.Cooler // holds the lease that permits one replica of the fleet to delete; nil if not in use
 }
 
-// run deletes old exchanges at intervals until the context ends. A changed learning.hot takes effect within
-// a second.
+// run deletes old exchanges at intervals until ctx ends. A changed learning.hot takes effect within coolPoll.
 func (x *cooling) run(ctx context.Context) error {
 	defer x.release(context.WithoutCancel(ctx))
 	var next time.Time // time of the next deletion
@@ -57,7 +55,7 @@ func (x *cooling) run(ctx context.Context) error {
 	}
 }
 
-// deleteOld deletes the exchanges that are older than the time before, if this replica has the lease.
+// deleteOld deletes the exchanges that are older than before, if this replica gets the lease. lease is its duration.
 func (x *cooling) deleteOld(ctx context.Context, before time.Time, lease time.Duration) {
 	db, shared := x.backend.(*redis.Store)
 	if !shared {
@@ -79,19 +77,19 @@ func (x *cooling) deleteOld(ctx context.Context, before time.Time, lease time.Du
 	}
 }
 
-// release ends the lease. Otherwise no replica would delete exchanges for up to 30 minutes after this
-// replica has stopped, or after learning.hot has become 0s.
+// release ends the lease. Without release, no replica would delete exchanges for up to 30 minutes after this replica
+// stopped or learning.hot became 0s.
 func (x *cooling) release(ctx context.Context) {
 	if x.cooler == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, releaseLimit)
 	defer cancel()
-	_ = x.cooler.Release(ctx) // the lease ends without a release, too
+	_ = x.cooler.Release(ctx) // otherwise the lease expires
 	x.cooler = nil
 }
 
-// warn logs once why learning.hot has no effect.
+// warn logs, once, the reason why learning.hot has no effect.
 func (x *cooling) warn(reason string) {
 	if !x.warned {
 		x.log.Warn("learning.hot deletes no exchange", "reason", reason)

@@ -9,7 +9,7 @@ import (
 // maxDamaged is the maximum number of sessions that one process reports.
 const maxDamaged = 100
 
-// damageReport reports each session with a damaged exchange once.
+// damageReport reports each session with a damaged exchange at most once.
 type damageReport struct {
 	report func(ref session.Ref, err error)
 
@@ -17,13 +17,14 @@ type damageReport struct {
 	seen map[session.Ref]bool
 }
 
-// DamageReport returns a function that calls report once for each session with a damaged exchange.
+// DamageReport returns a function that calls report at most once for each session, and for at most maxDamaged
+// sessions.
 func DamageReport(report func(ref session.Ref, err error)) func(ref session.Ref, err error) {
 	d := &damageReport{report: report, seen: map[session.Ref]bool{}}
 	return d.once
 }
 
-// once reports a session, unless the session was reported before.
+// once reports a session, unless the session was reported before or maxDamaged is reached.
 func (d *damageReport) once(ref session.Ref, err error) {
 	d.mu.Lock()
 	fresh := !d.seen[ref] && len(d.seen) < maxDamaged

@@ -25,15 +25,15 @@ import (
 	"precept/store"
 )
 
-// DistillStore is the store of the distiller, which proposes lessons from closed sessions. The store has the sessions
-// and the notes of the distiller.
+// DistillStore is the store of the distiller, which proposes lessons from closed sessions. The store contains the
+// sessions and the distiller's notes.
 type DistillStore interface {
 	distill.Source
 	distill.Notes
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
 
-// cachedSource reads exchanges through the cache of the store.
+// cachedSource is a DistillStore that reads exchanges through the cache of the store.
 type cachedSource struct {
 	DistillStore
 	store *store.Store
@@ -44,19 +44,22 @@ func (c cachedSource) Exchanges(ctx context.Context, tenant string, id session.I
 	return c.store.Exchanges(ctx, tenant, id)
 }
 
-// Distiller makes a distiller for each run, so that no run inherits the state of an earlier run.
+// Distiller distils closed sessions into proposed lessons. Each run uses a new distill.Distiller, so that no run
+// inherits the state of an earlier run.
 type Distiller struct {
 	Options distill.Options
-	changed func() ([]string, bool) // tenants with newly closed sessions since the last call, false if the list is incomplete; nil means not known
-	readAll time.Time               // next run over all tenants
+	// changed returns the tenants with sessions that were closed since the last call. complete is false if tenants may
+	// be missing. If changed is nil, every run reads all tenants.
+	changed func() (tenants []string, complete bool)
+	readAll time.Time // time of the next run that reads all tenants
 }
 
-// readAllEvery is the time between two runs over all tenants. The runs in between read only tenants with sessions that
-// this process has closed. A run over all tenants also finds the sessions of a replica that closed them and stopped
-// before its own distiller read them.
+// readAllEvery is the time between two runs that read all tenants. Other runs read only the tenants whose sessions
+// this process has closed. A run that reads all tenants also finds the sessions that another replica closed before it
+// stopped.
 const readAllEvery = 24 * time.Hour
 
-// selectTenants selects the tenants of the next run of Follow.
+// selectTenants sets the tenants that the next run reads.
 func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = nil
 	if d.changed == nil {
@@ -70,15 +73,17 @@ func (d *Distiller) selectTenants() {
 	d.Options.Select.Tenants = append([]string{}, names...)
 }
 
-// noteResult makes the next run read all tenants if this run failed or stopped early, if the bank or a check refused a
-// lesson, or if another process had the claim of a tenant: changed reports such a tenant only once.
+// noteResult makes the next run read all tenants if this run left work behind. A run leaves work behind if it failed
+// or stopped early, if a lesson was refused, or if another process had the claim of a tenant. Otherwise the work
+// would wait, because changed reports a tenant only once.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
 	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
 		d.readAll = time.Time{}
 	}
 }
 
-// NewDistiller makes a Distiller over a store and a storage of lessons. The Distiller reads no opted-out content.
+// NewDistiller returns a Distiller that reads the sessions of st and writes lessons to place. Opted-out content is
+// not read.
 func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func() *sample.OptOut, place bank.Place) (*Distiller, error) {
 	var id [8]byte
 	if _, err := io.ReadFull(t.Random, id[:]); err != nil {
@@ -100,18 +105,17 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	}}, nil
 }
 
-// fileClaims holds the claims of a SQLite store as locks of files next to the store. A claim gives one distiller the
-// sole right to a tenant. The lock of a killed process ends with the process, so that the next distiller starts at
-// once. One goroutine uses a fileClaims at a time.
+// fileClaims stores the claims of a SQLite store as file locks next to the database. A claim gives one distiller the
+// exclusive right to a tenant. The system releases the lock of a killed process, so that the next distiller need not
+// wait. fileClaims is not safe for concurrent use.
 type fileClaims struct {
 	distill.Notes
 	store string // path of the store
 	held  map[string]*os.File
 }
 
-// claimsOf returns the notes of a store with the claims that suit the store. In Redis a claim is a lease with a
-// timeout, because replicas may run on several machines. For SQLite each claim is a file lock, because the lock of a
-// killed process ends at once.
+// claimsOf returns notes with the kind of claims that suits the store. In Redis, a claim is a lease, because the
+// replicas may run on several machines. With SQLite, a claim is a file lock, which ends with its process.
 func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
 	if IsRedis(cfg.StoreURL()) {
 		return st
@@ -119,12 +123,14 @@ func claimsOf(cfg *configs.Config, st distill.Notes) distill.Notes {
 	return &fileClaims{Notes: st, store: cfg.StoreURL(), held: map[string]*os.File{}}
 }
 
+// path returns the path of the lock file for a name.
 func (c *fileClaims) path(name string) string {
 	sum := sha256.Sum256([]byte(name))
 	return c.store + "-" + hex.EncodeToString(sum[:6]) + ".lock"
 }
 
-// Claim takes the lock of a name, and returns false while another process has the lock.
+// Claim locks the file for a name, and returns false if another process has the lock. ReleaseClaim deletes the file,
+// so Claim tries again if the file was deleted between opening and locking.
 func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ time.Duration) (bool, error) {
 	if c.held[name] != nil {
 		return true, nil
@@ -151,7 +157,7 @@ func (c *fileClaims) Claim(_ context.Context, name, _ string, _ time.Time, _ tim
 	}
 }
 
-// ReleaseClaim removes the file and releases the lock.
+// ReleaseClaim deletes the lock file and releases the lock.
 func (c *fileClaims) ReleaseClaim(_ context.Context, name, _ string) error {
 	f := c.held[name]
 	if f == nil {
@@ -161,7 +167,7 @@ func (c *fileClaims) ReleaseClaim(_ context.Context, name, _ string) error {
 	return errors.Join(os.Remove(f.Name()), f.Close())
 }
 
-// resolves reports whether an evidence of a lesson is a stored session or run of any tenant.
+// resolves reports whether a lesson's evidence refers to a stored session or run of any tenant.
 func resolves(st DistillStore, e lesson.Evidence) bool {
 	id, ok := session.ParseID(e.Ref)
 	if !ok || e.Kind != "conversation" && e.Kind != "run" {
@@ -181,7 +187,8 @@ func resolves(st DistillStore, e lesson.Evidence) bool {
 	return false
 }
 
-// newJudge makes the configured judge, the model that judges sessions; nil means built-in rules judge the sessions.
+// newJudge returns the configured judge, a model that rates sessions; nil means that built-in rules rate the
+// sessions.
 func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	if cfg.Distill.Judge == "rules" {
 		return nil, nil //nolint:nilnil // no judge: the rules
@@ -193,7 +200,7 @@ func (t *Tools) newJudge(cfg *configs.Config) (distill.Judge, error) {
 	return distill.NewModel(t.judgeClient(cfg), prompts), nil
 }
 
-// judgeClient returns the access to the API of the configured judge.
+// judgeClient returns the client options for the API of the configured judge.
 func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	return distill.ClientOptions{
 		URL: cfg.Distill.Judge, Model: cfg.Distill.Model, Key: cfg.Distill.APIKey.Reveal(),
@@ -202,7 +209,7 @@ func (t *Tools) judgeClient(cfg *configs.Config) distill.ClientOptions {
 	}
 }
 
-// AskPhrases asks the configured judge for phrases of a lesson, with sentences that resemble the
+// AskPhrases asks the configured judge for trigger phrases of a lesson. The judge sees sentences that resemble the
 // lesson.
 func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.Lesson, sentences []string) ([]string, distill.Usage, error) {
 	prompts, err := distill.LoadPrompts(cfg.Distill.Prompts)
@@ -212,13 +219,13 @@ func (t *Tools) AskPhrases(ctx context.Context, cfg *configs.Config, l *lesson.L
 	return distill.AskPhrases(ctx, t.judgeClient(cfg), prompts, l, sentences)
 }
 
-// Once distils the sessions that are new.
+// Once distils the sessions that are new since the last run.
 func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	return distill.New(d.Options).Once(ctx)
 }
 
-// Follow distils once in each interval until ctx ends. report receives the result of each run. A failed run
-// is repeated after the interval.
+// Follow distils at the interval every until ctx ends, and passes the result of each run to report. A failed run is
+// repeated after the interval.
 func (d *Distiller) Follow(ctx context.Context, every time.Duration, report func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
 		d.selectTenants()
@@ -242,7 +249,8 @@ func (d *Distiller) onceSafely(ctx context.Context) (sum distill.Summary, err er
 	return d.Once(ctx)
 }
 
-// distillerWorker returns the worker that distils, and that ends the trials of proposed lessons after each run.
+// distillerWorker returns the worker of the distiller. After each run, the worker ends the trials of proposed lessons
+// that are due.
 func distillerWorker(cfg *configs.Config, d *Distiller, gate *trialGate, f *failures) func(context.Context) error {
 	d.changed = gate.learner.ChangedTenants
 	d.Options.Select.Settled = true

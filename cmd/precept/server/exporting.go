@@ -14,21 +14,22 @@ import (
 	"precept/internal/session"
 )
 
-// ExportJob is one export. Write streams: the memory in use holds one page of store rows and one output record.
+// ExportJob is one export. An export streams, so that memory holds only one page of store rows and one output record.
 type ExportJob struct {
 	Evidence
 	Filter         *sample.Filter
-	Agent, Session string // filters: name of the agent, name or id of the session; "" means no filter
+	Agent, Session string // exported agent, and exported session by name, id or request id; "" exports all
 	Out            io.Writer
-	Seen           func() // called for each sample or session that is read, even if a filter excludes it; may be nil
-	Records        int    // set by Write: JSON lines, or rows of a Parquet file
+	Seen           func() // called for each sample or session that was read, even if a filter excludes it; may be nil
+	Records        int    // number of records that Write has written: lines of JSON, or rows of a Parquet file
 
-	candidates   []session.ID // ids of the sessions with the name Session in the tenant candidatesOf
+	candidates   []session.ID // ids that a session named Session may have in the tenant candidatesOf
 	candidatesOf string
 }
 
-// Write writes the selected samples or sessions in a format. The formats "parquet" and "mplp" contain samples,
-// "experiment" the trials of lessons, and "preference" pairs of answers. Any other format writes chat messages.
+// Write writes the selected samples or sessions in a format. "parquet" and "mplp" contain samples, "experiment"
+// contains the trials of lessons, and "preference" contains pairs of answers. Any other format contains chat
+// messages.
 func (x *ExportJob) Write(ctx context.Context, format string) error {
 	var err error
 	if format == "parquet" {
@@ -43,7 +44,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 		if err != nil {
 			return err
 		}
-		return p.End()
+		return p.Close()
 	}
 	lines := sample.NewExporter(x.Out)
 	switch format {
@@ -63,7 +64,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 	return lines.Flush()
 }
 
-// Samples calls write for each sample of the selection.
+// Samples calls write for each selected sample.
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.progress()
@@ -80,8 +81,8 @@ func (x *ExportJob) progress() {
 	}
 }
 
-// selectsSession reports whether the filter by session, if any, selects a session by its id, its name, or the id of one
-// of its requests. name is a string, or nil for none.
+// selectsSession reports whether x.Session is empty or identifies a session by its id, its name, or the id of one of
+// its requests. name is a string, or nil if unknown.
 func (x *ExportJob) selectsSession(tenant string, id session.ID, name any) bool {
 	if x.Session == "" || x.Session == id.String() || x.Session == name {
 		return true
@@ -93,20 +94,20 @@ func (x *ExportJob) selectsSession(tenant string, id session.ID, name any) bool 
 	return ok && of == id || slices.Contains(x.candidates, id)
 }
 
-// selectsRow reports whether the filter by session, if any, selects a row.
+// selectsRow reports whether x.Session is empty or identifies the session of a row.
 func (x *ExportJob) selectsRow(r *session.Row) bool {
 	if x.selectsSession(r.Tenant, r.ID, nil) {
 		return true
 	}
 	if isPlainName(x.Session) && !bytes.Contains(r.Data, []byte(x.Session)) {
-		return false // decoding costs most of an export of one session
+		return false // saves decoding, which dominates an export of one session
 	}
 	rec, err := session.Decode(r.ID, r.Data)
 	return err == nil && rec.Identity.Name == x.Session
 }
 
-// isPlainName reports whether an encoded row contains the name as it is: JSON escapes no letter, no digit and none of
-// the other permitted characters.
+// isPlainName reports whether an encoded row contains the name unescaped. JSON does not escape letters, digits and
+// the other characters that isPlainName permits.
 func isPlainName(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.:/ ", r)
@@ -118,8 +119,8 @@ func (x *ExportJob) selectsAgent(agent string) bool {
 	return x.Agent == "" || x.Agent == agent
 }
 
-// sessions calls write for each session that began between Filter.From and Filter.To. If the filter names
-// families, qualities or a lesson, the session must have a sample that passes the filter.
+// sessions calls write for each session that began between Filter.From and Filter.To. If the filter has families,
+// qualities or a lesson, at least one sample of the session must match the filter.
 func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *x.Filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
@@ -161,7 +162,7 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 			Comment:    f.Comment,
 			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
 		}
-		if f.Turn == 0 && !complete { // the texts may quote a turn that the client opted out of storage
+		if f.Turn == 0 && !complete { // the texts may quote an opted-out turn, which is not stored
 			rating.Comment, rating.Correction, rating.Details = "", nil, nil
 		}
 		s.Ratings = append(s.Ratings, rating)
@@ -169,8 +170,8 @@ func transcript(ctx context.Context, e Evidence, r session.Row) (sample.Session,
 	return s, nil
 }
 
-// hasAllTurns reports whether the exchanges include every turn of a session; side requests are not turns. An exchange
-// is missing if the client opted out of storage for the turn, or if the exchange was dropped or has expired.
+// hasAllTurns reports whether the exchanges include every turn of a session. An exchange is missing if the client
+// opted out for the turn, or if the exchange was dropped or has expired. Side requests are not turns.
 func hasAllTurns(r *session.Row, list []sample.Exchange) bool {
 	rec, err := session.Decode(r.ID, r.Data)
 	if err != nil {

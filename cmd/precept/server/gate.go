@@ -16,8 +16,8 @@ import (
 	"precept/proxy"
 )
 
-// trialGate ends the trials of the automatic gate. With distill.gate: auto, this gate starts trials of proposed lessons
-// without a person.
+// trialGate ends the trials that distill.gate: auto has started. In this mode, proposed lessons are tested without a
+// decision of a person.
 type trialGate struct {
 	log     *slog.Logger
 	lessons *library

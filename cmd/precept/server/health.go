@@ -15,19 +15,19 @@ import (
 	"precept/store/sqlite"
 )
 
-// accountEvery is the minimum time between two reads of the account (the counts of all exchanges by result) and of the
-// store's counts.
+// accountEvery is the minimum time between two reads of the account and of the store's row counts. The account counts
+// all exchanges by result.
 const accountEvery = 5 * time.Second
 
-// health computes the health page. The page reads the account and the store's counts at most once in accountEvery.
+// health provides the data of the health page. health caches the account and the store's row counts for accountEvery.
 type health struct {
 	services *services
 	server   *Server
 	started  time.Time
-	outbox   string // file of the durable queue; "" means no queue
+	outbox   string // path of the outbox; "" if there is none
 
 	mu      sync.Mutex
-	readAt  time.Time // time at which account and stored were read
+	readAt  time.Time // time of the last read of account and stored
 	account admin.Account
 	stored  admin.Stored
 }
@@ -64,7 +64,8 @@ func (h *health) read(ctx context.Context) admin.Health {
 	return page
 }
 
-// refresh returns the account and the store's counts, and reads both again if the last read is accountEvery old.
+// refresh returns the account and the store's row counts. refresh reads both again if the last read is at least
+// accountEvery old.
 func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -76,7 +77,7 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	return h.account, h.stored
 }
 
-// readAccount reads the account from the outbox. Balanced is false if the counts of the results do not add up to the
+// readAccount reads the account from the outbox. Balanced is false if the counts by result do not add up to the
 // number of admitted exchanges.
 func (h *health) readAccount() admin.Account {
 	a := admin.Account{Balanced: true}
@@ -95,7 +96,7 @@ func (h *health) readAccount() admin.Account {
 	return a
 }
 
-// askStore asks the store for the numbers of its rows.
+// askStore reads the row counts of the store into h.stored and h.account.
 func (h *health) askStore(ctx context.Context) {
 	counts, ok := h.services.backend.(rowCounts)
 	if !ok {
@@ -115,7 +116,7 @@ func (h *health) askStore(ctx context.Context) {
 	}
 }
 
-// kindOf returns the kind of a backend in one word.
+// kindOf returns the name of a backend's kind: sqlite, memory or redis.
 func kindOf(b Backend) string {
 	switch b.(type) {
 	case *sqlite.Store:
@@ -127,7 +128,7 @@ func kindOf(b Backend) string {
 	}
 }
 
-// Build is the version of the binary.
+// Build describes the version of this binary.
 type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
@@ -136,8 +137,8 @@ type Build struct {
 	Go       string `json:"go"`
 }
 
-// version is the version that the linker writes into the binary: -X precept/cmd/precept/server.version=v1.2.3. Such a
-// binary has a version although the build had no Git directory, as in an image.
+// version is set by the linker with -X precept/cmd/precept/server.version=v1.2.3. A binary that is built without a
+// Git directory, as in an image, thus has a version.
 var version string
 
 // ReadBuild returns the version of this binary.
@@ -149,11 +150,12 @@ func ReadBuild() Build {
 	return buildOf(version, info)
 }
 
-// shortRevision is the number of digits of a commit in a version.
+// shortRevision is the number of hex digits of a commit that a version shows.
 const shortRevision = 12
 
-// buildOf returns the version of a binary from the version that the linker wrote and the build information of Go. The
-// version is the first of these: the linker's, the version of the module, "devel-" with the commit, "(devel)".
+// buildOf returns the version of a binary, given the version that the linker set and Go's build information. The
+// version is the first that exists of the linker's version, the module version, "devel-" with the commit, and
+// "(devel)".
 func buildOf(stamped string, info *debug.BuildInfo) Build {
 	b := Build{Version: stamped, Go: info.GoVersion}
 	for _, s := range info.Settings {
@@ -166,7 +168,7 @@ func buildOf(stamped string, info *debug.BuildInfo) Build {
 			b.Modified = s.Value == "true"
 		}
 	}
-	const unknown = "(devel)" // Go's word for a module without a version
+	const unknown = "(devel)" // the module version of a binary without a version
 	if b.Version == "" && info.Main.Version != unknown {
 		b.Version = info.Main.Version
 	}

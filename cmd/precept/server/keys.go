@@ -21,40 +21,43 @@ import (
 )
 
 const (
-	reachLimit = time.Second      // maximum time that a start, or a command, waits for Redis
-	reachEvery = time.Second      // interval at which a server that started without Redis reads the keys again
-	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys of the fleet
-	fleetFile  = "fleet.json"     // name of the copy of the keys in the data directory
-	saltName   = "salt"           // name of the salt among the values of a store
+	reachLimit = time.Second      // maximum time that a start or a command waits for Redis
+	reachEvery = time.Second      // interval at which a server without confirmed keys asks Redis for the keys
+	agreeEvery = 15 * time.Second // interval at which a server compares its keys with the keys in Redis
+	fleetFile  = "fleet.json"     // name of the file in the data directory with the copy of the keys
+	saltName   = "salt"           // name of the salt in a metaStore
 )
 
-// metaStore is a store of named values. InitMeta stores a value unless the name has a value, and returns the stored
+// metaStore is a store of named values. InitMeta stores a value if the name has no value yet, and returns the stored
 // value.
 type metaStore interface {
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// keyPair holds the salt of the coins (the random decisions to inject or to withhold a lesson) and the secret of tenant
-// names. All replicas on one store share the pair. With another salt, a session would get other coins. With another
-// secret, a client's key would belong to another tenant. A start without Redis uses the copy in the data directory.
+// keyPair holds the salt of the coins and the secret of tenant names. A coin is a random decision to inject or to
+// withhold a lesson. All replicas on one store share the pair. With a different salt, a session would get different
+// coins. With a different secret, a client's key would belong to a different tenant. A start without Redis uses the
+// copy in the data directory.
 type keyPair struct {
-	Store  string `json:"store"` // hash of the store's address: a copy is valid for one store only
+	Store  string `json:"store"` // hash of the store's address, because a copy is valid for one store only
 	Salt   string `json:"salt"`
 	Secret string `json:"tenant_secret"`
 }
 
-// keys are the key pair of a server. With a store in Redis, all replicas use the pair in Redis.
+// keys holds the key pair of a server. If the store is in Redis, all replicas use the pair in Redis.
 type keys struct {
-	pair  keyPair
-	known bool // false until Redis has confirmed a new pair; true for a copy of the pair in Redis and for a store that is not shared
+	pair keyPair
+	// known is false for a new pair that Redis has not confirmed yet. known is true for a copy of the pair in Redis, and
+	// for a store that replicas do not share.
+	known bool
 
-	fleet bool   // replicas share the keys, and a worker follows the keys
+	fleet bool   // replicas share the keys, and the worker of follow checks them
 	path  string // path of the copy in the data directory
 	store metaStore
 }
 
-// openKeys reads the keys from the backend, or makes them. A backend in memory stores no keys, so that the keys are
-// lost at the stop.
+// openKeys reads the keys from the backend, or creates them. A backend in memory stores no keys, so the keys are lost
+// when the server stops.
 func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Backend, log *slog.Logger) (*keys, error) {
 	store, durable := backend.(metaStore)
 	if durable && IsRedis(cfg.StoreURL()) {
@@ -88,8 +91,8 @@ func (t *Tools) freshKey() (string, error) {
 	return hex.EncodeToString(b[:]), nil
 }
 
-// agreeOnKeys returns the keys of the fleet: the pair in Redis, else the copy in the data
-// directory, else a new pair, which other replicas may not share.
+// agreeOnKeys returns the keys of the fleet: the pair in Redis, else the copy in the data directory, else a new pair
+// that other replicas do not know yet.
 func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store metaStore, log *slog.Logger) (*keys, error) {
 	k := &keys{fleet: true, store: store, path: filepath.Join(cfg.DataDir, fleetFile)}
 	sum := sha256.Sum256([]byte(cfg.StoreURL()))
@@ -117,14 +120,14 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 				"error", err,
 			)
 		}
-		return k, nil //nolint:nilerr // the worker of follow calls agree again; a start must not depend on Redis
+		return k, nil //nolint:nilerr // the worker of follow tries again, because a start must not depend on Redis
 	}
 	k.writeCopy(log)
 	return k, nil
 }
 
-// agree stores the pair in Redis if Redis has none, and then uses the stored pair. changed reports whether
-// the stored pair differs from the pair of this server.
+// agree stores the pair in Redis if Redis has none, and then adopts the stored pair. changed reports whether the
+// adopted pair is newly confirmed or differs from the previous pair.
 func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 	next := k.pair
 	for name, value := range map[string]*string{saltName: &next.Salt, "tenant-secret": &next.Secret} {
@@ -139,8 +142,8 @@ func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// follow returns a worker that calls agree until Redis answers, and then every agreeEvery, because a Redis
-// that lost its data may have got new keys from another replica.
+// follow returns a worker that calls agree until Redis answers, and then every agreeEvery. A Redis that lost its data
+// may have new keys from another replica.
 func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) error {
 	return func(ctx context.Context) error {
 		for {

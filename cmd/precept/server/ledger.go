@@ -16,14 +16,14 @@ import (
 )
 
 const (
-	ledgerEvery = time.Second      // interval of reads of the ledger file
-	ledgerRetry = 10 * time.Minute // time after which refused entries are proposed again
-	ledgerBatch = 100              // maximum number of proposals in one call of the bank
+	ledgerEvery = time.Second      // interval between two reads of the ledger file
+	ledgerRetry = 10 * time.Minute // time after which entries that were not accepted are proposed again
+	ledgerBatch = 100              // maximum number of proposals in one call
 )
 
-// ledgerWorker returns a worker that proposes the entries of the ledger file (ledger.file, an AGENT.md with the
-// failures of a project) to the bank as lessons, at the start and after each change of the file. The bank applies the
-// rules for lessons that programs write.
+// ledgerWorker returns a worker that proposes the entries of the ledger file as lessons, at the start and after each
+// change of the file. The ledger file (key ledger.file) is an AGENT.md that lists the failures of a project. The bank
+// checks the proposals like all lessons that programs write.
 func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(ledgerEvery)
@@ -55,8 +55,8 @@ func ledgerWorker(cfg *configs.Config, lessons *library) func(context.Context) e
 	}
 }
 
-// proposeEntries proposes the entries that the bank does not have. left reports that entries
-// remain, because the bank accepts no more proposals for now.
+// proposeEntries proposes the entries that are not in the bank yet. left reports whether entries remain, because the
+// bank accepts no more proposals for now or failed.
 func proposeEntries(ctx context.Context, cfg *configs.Config, lessons *library, text []byte) (left bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {

@@ -25,42 +25,42 @@ import (
 
 const (
 	indexLimit   = 10 * time.Second // maximum time for writing the index of the lesson directory (_index.md)
-	historyLimit = time.Minute      // maximum time of one pass of keepHistory
-	historyEvery = 10 * time.Second // maximum time between two passes
+	historyLimit = time.Minute      // maximum time of one pass of the worker of keepHistory
+	historyEvery = 10 * time.Second // time between two passes, unless a lesson file changes earlier
 )
 
-// library holds the active lessons, and the bank through which lessons change.
+// library holds the active lessons. The lessons are files in a directory or are stored in Redis.
 type library struct {
 	log      *slog.Logger
 	failures *failures
 	now      func() time.Time
-	source   string // the key lessons of the configuration
-	shown    string // the place of the lessons for messages; see LessonsPlace
-	events   bool   // the kernel reports changes of the lesson directory
+	source   string // value of the configuration key lessons
+	shown    string // location of the lessons for messages; see LessonsPlace
+	events   bool   // watch the lesson directory with file events of the kernel
 
 	book     atomic.Pointer[lesson.Book]
-	problems atomic.Int64                     // lesson files without effect
-	faulty   atomic.Pointer[[]lesson.Problem] // the same files with their faults
-	unread   atomicText                       // the error and the remedy while the place of the lessons cannot be read
+	problems atomic.Int64                     // number of lesson files without effect
+	faulty   atomic.Pointer[[]lesson.Problem] // the lesson files without effect, with their faults
+	unread   atomicText                       // error and remedy while the lessons cannot be read; "" otherwise
 
-	redis  *redis.Bank // nil means the lessons are files in a directory
+	redis  *redis.Bank // nil if the lessons are files in a directory
 	place  bank.Place
 	writer *bank.Bank
-	parsed *lesson.Parsed                  // shared by writer and the watcher
-	counts func(slug string) lesson.Counts // successes and failures of a lesson, for the index; set by countWith
+	parsed *lesson.Parsed                  // cache of parsed lessons, shared by writer and the watcher
+	counts func(slug string) lesson.Counts // successes and failures of a lesson for the index; set by countWith
 
-	edited  chan struct{} // receives a value after a change of the directory; capacity 1
+	edited  chan struct{} // receives a value after a change of the lesson directory; capacity 1
 	history history
 }
 
-// history is the state of keepHistory, the worker that writes the audit log of the lessons. A caution is a lesson that
-// is shown to the model as a warning. Advice becomes a caution when the sessions with the advice have lower rewards
-// than the sessions without the advice.
+// history is the state of the worker of keepHistory, which writes the audit log of the lessons. A caution is a lesson
+// that is shown to the model as a warning. A lesson becomes a caution when sessions with the lesson have lower
+// rewards than sessions without it.
 type history struct {
 	before   *lesson.Book      // lessons in the directory at the last pass
 	book     *lesson.Book      // active book at the last pass
-	left     bool              // the last pass left edits for the next pass
-	cautions map[string]string // content hash by slug of the lessons that are cautions by the audit log; nil means the log is not read yet
+	left     bool              // the last pass did not record all edits
+	cautions map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
@@ -77,7 +77,7 @@ func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool
 	return l
 }
 
-// open loads the lessons and returns the worker that watches the lessons for changes.
+// open loads the lessons, and returns the worker that reloads them after changes.
 func (l *library) open(ctx context.Context) func(context.Context) error {
 	if l.redis != nil {
 		ctx, cancel := context.WithTimeout(ctx, reachLimit)
@@ -107,14 +107,14 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 	return watcher.Run
 }
 
-// warnIfMissing logs a warning if the lesson directory does not exist, at the start or later.
+// warnIfMissing logs a warning if the lesson directory does not exist.
 func (l *library) warnIfMissing() {
 	if _, err := os.Stat(l.source); errors.Is(err, fs.ErrNotExist) {
 		l.log.Warn("the lesson directory does not exist; create the directory, or correct lessons", "lessons", l.source)
 	}
 }
 
-// load makes the first book effective, or an empty book if the lessons cannot be read.
+// load applies the first result of reading the lessons. If the lessons cannot be read, the library is empty.
 func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
@@ -123,7 +123,7 @@ func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 	l.use(b, problems)
 }
 
-// use makes a book effective and logs the lesson files without effect.
+// use replaces the active lessons by a book, and logs the lesson files without effect.
 func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 	b.Prepare()
 	old := l.book.Swap(b)
@@ -147,8 +147,8 @@ func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 	}
 }
 
-// noteUnread logs the start and the end of the time in which the place of the lessons cannot be read. why is the error,
-// or "" for a place that was read. b is the active book.
+// noteUnread logs a message when the lessons become unreadable or readable again. why is the error, or "" if the
+// lessons were read. b is the active book.
 func (l *library) noteUnread(why string, b *lesson.Book) {
 	before := l.unread.get()
 	l.unread.set(why)
@@ -163,7 +163,7 @@ func (l *library) noteUnread(why string, b *lesson.Book) {
 	}
 }
 
-// remedy returns the remedy for lessons that cannot be read.
+// remedy returns the advice for the user when the lessons cannot be read.
 func (l *library) remedy() string {
 	if l.redis == nil {
 		return "make the directory readable, or correct the key lessons"
@@ -171,7 +171,8 @@ func (l *library) remedy() string {
 	return redisRemedy(l.source)
 }
 
-// redisRemedy returns the remedy for lessons in Redis that cannot be read. source is the key lessons.
+// redisRemedy returns the advice for the user when the lessons in Redis cannot be read. source is the value of the
+// configuration key lessons.
 func redisRemedy(source string) string {
 	if source == "redis://" {
 		return "start Redis, or correct store.url"
@@ -179,8 +180,8 @@ func redisRemedy(source string) string {
 	return "start Redis, or correct the key lessons"
 }
 
-// countActive counts the lessons of a book that may be injected. Candidates, archived lessons and
-// replaced lessons do not count.
+// countActive returns the number of lessons that may be injected. Candidates, archived lessons and replaced lessons
+// do not count.
 func countActive(b *lesson.Book, now time.Time) (n int) {
 	for _, l := range b.Lessons() {
 		if state, _ := b.StateAt(l.Slug, now); state.Fires() {
@@ -190,8 +191,8 @@ func countActive(b *lesson.Book, now time.Time) (n int) {
 	return n
 }
 
-// reindex writes the index of the lesson directory after a change of the directory. In a read-only directory the
-// lessons take effect without an index.
+// reindex writes the index file of the lesson directory. A failure is only logged at level debug, because lessons in
+// a read-only directory are permitted.
 func (l *library) reindex() {
 	ctx, cancel := context.WithTimeout(context.Background(), indexLimit)
 	defer cancel()
@@ -200,8 +201,8 @@ func (l *library) reindex() {
 	}
 }
 
-// keepHistory returns the worker that records, in the audit log of the lessons, the changes that no request makes:
-// edits of files by hand, and lessons that the counts turn into cautions or back.
+// keepHistory returns the worker that records changes in the audit log of the lessons that are not made by a request.
+// These changes are manual edits of lesson files, and lessons that become cautions or stop being cautions.
 func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(context.Context) error {
 	return func(ctx context.Context) error {
 		tick := time.NewTicker(historyEvery)
@@ -223,7 +224,7 @@ func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(conte
 	}
 }
 
-// noteEdits records in the audit log the edits by hand since the last pass.
+// noteEdits records the manual edits since the last pass.
 func (l *library) noteEdits(ctx context.Context) error {
 	book := l.book.Load()
 	if l.redis != nil || book == l.history.book && !l.history.left {
@@ -240,8 +241,7 @@ func (l *library) noteEdits(ctx context.Context) error {
 	return nil
 }
 
-// noteCautions records in the audit log the lessons that their counts turned into cautions, or back, since the last
-// pass.
+// noteCautions records the lessons that became cautions, or stopped being cautions, since the last pass.
 func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *proxy.Proxy) error {
 	if l.history.cautions == nil {
 		logged, err := l.writer.LoggedCautions(ctx)
@@ -278,12 +278,13 @@ func (l *library) noteCautions(ctx context.Context, learner *learn.Learner, p *p
 	if len(changes) == 0 {
 		return nil
 	}
-	l.history.cautions = nil // the next pass reads the log
+	l.history.cautions = nil // the next pass reads the log again
 	return l.writer.RecordCautionChanges(ctx, changes)
 }
 
-// countWith sets the counts in the index: the successes and failures of the sessions that had the
-// present text of a lesson. The sessions belong to the lesson's tenant, or to the default tenant.
+// countWith sets the function for the counts in the index. The function returns the successes and failures of
+// sessions with the current text of a lesson. The sessions belong to the lesson's tenant or, if there is none, to the
+// default tenant.
 func (l *library) countWith(learner *learn.Learner, p *proxy.Proxy) {
 	l.counts = func(slug string) lesson.Counts {
 		one, ok := l.book.Load().Get(slug)

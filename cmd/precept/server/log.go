@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// newLogger makes the program's logger, with a level that a reload can change.
+// newLogger returns the logger of the server, and its level, which a reload can change.
 func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	level := new(slog.LevelVar)
 	setLevel(level, c.Level)
@@ -27,7 +27,7 @@ func newLogger(w io.Writer, c configs.Log) (*slog.Logger, *slog.LevelVar) {
 	return slog.New(slog.NewTextHandler(w, options)), level
 }
 
-// setLevel sets the level that the configuration names. An unknown name changes nothing.
+// setLevel sets the level with the given name. An unknown name changes nothing.
 func setLevel(v *slog.LevelVar, name string) {
 	var level slog.Level
 	if level.UnmarshalText([]byte(name)) == nil {
@@ -35,29 +35,29 @@ func setLevel(v *slog.LevelVar, name string) {
 	}
 }
 
-// logAlways writes a line at every log level, because programs wait for the line.
+// logAlways writes a log line at any configured level, because other programs wait for the line.
 func logAlways(ctx context.Context, log *slog.Logger, now time.Time, msg string, args ...any) {
 	r := slog.NewRecord(now, slog.LevelInfo, msg, 0)
 	r.Add(args...)
 	_ = log.Handler().Handle(ctx, r) // an error of the log itself cannot be logged
 }
 
-// failures counts and logs failed steps that do not stop requests.
+// failures counts and logs failed steps that do not fail a request.
 type failures struct {
 	log      *slog.Logger
 	metrics  *proxy.Metrics
 	logLimit *limiter
 }
 
-// failed counts a step that failed and logs one line per step every ten seconds at most. All steps
-// that fail because the store is unavailable share one line a minute. A step that a stop interrupts
-// has not failed: the next start repeats the step.
+// failed counts a failed step, and logs at most one line for each step in logEvery. Steps that fail because the store
+// is unavailable share one line a minute. A step that a stop interrupts is not a failure, because the next start
+// repeats the step.
 func (f *failures) failed(step label.Step, err error) { f.failedEvery(step, logEvery, err) }
 
 // logEvery is the usual interval between two log lines of a step.
 const logEvery = 10 * time.Second
 
-// failedEvery counts a failure, and logs at most one failure of the step within the interval.
+// failedEvery is like failed, but logs at most one line for each step in the interval every.
 func (f *failures) failedEvery(step label.Step, every time.Duration, err error) {
 	if errors.Is(err, context.Canceled) {
 		return
@@ -80,20 +80,20 @@ func (f *failures) failedEvery(step label.Step, every time.Duration, err error) 
 	}
 }
 
-// storeRecovered logs that the store takes writes again.
+// storeRecovered logs that the store accepts writes again.
 func (f *failures) storeRecovered() {
 	f.log.Info("the store is available again; the outbox is being delivered")
 	f.logLimit.endLongPause(label.StepStore)
 }
 
-// outboxRecovered logs that the outbox takes exchanges again.
+// outboxRecovered logs that the outbox accepts exchanges again.
 func (f *failures) outboxRecovered() {
 	f.log.Info("the outbox takes exchanges again")
 	f.logLimit.endLongPause(label.StepSpool)
 }
 
-// panicked counts and logs a step that panicked. The line has the id of the request and the kind of the panic, but not
-// the value of the panic, which may quote content of the request.
+// panicked counts and logs a step that panicked. The log line has the request id and the kind of the panic. The line
+// omits the panic value, which may contain content of the request.
 func (f *failures) panicked(step label.Step, value any) {
 	f.metrics.FailedOpen(step)
 	if !f.logLimit.allow(step) {
@@ -106,7 +106,7 @@ func (f *failures) panicked(step label.Step, value any) {
 	log.Error("a step panicked; requests continue without it", "step", step, "panic", redact.PanicKind(value))
 }
 
-// limiter bounds the log lines of each step to one per interval.
+// limiter permits one log line for each step in an interval.
 type limiter struct {
 	now  func() time.Time
 	mu   sync.Mutex
@@ -117,11 +117,11 @@ func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, last: map[label.Step]time.Time{}}
 }
 
-// allow is allowEvery with the usual interval.
+// allow calls allowEvery with logEvery.
 func (l *limiter) allow(step label.Step) bool { return l.allowEvery(step, logEvery) }
 
-// allowEvery reports whether the last allowed line of the step is at least the interval old. If so, the limiter
-// counts this line as the last allowed line.
+// allowEvery reports whether a line of the step may be logged, because the last permitted line is at least every old.
+// If so, the limiter records the time.
 func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -133,8 +133,8 @@ func (l *limiter) allowEvery(step label.Step, every time.Duration) bool {
 	return true
 }
 
-// endLongPause shortens the pause after the last line of a step from a minute to logEvery. A failure after a
-// recovery is a new failure, and its line must not wait for the rest of the minute.
+// endLongPause shortens the pause after the last line of a step from one minute to logEvery. A failure after a
+// recovery is a new failure, which should be logged soon.
 func (l *limiter) endLongPause(step label.Step) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -63,7 +63,7 @@ func RegisterStore(reg prometheus.Registerer, s *store.Store) {
 
 const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by result. A sample that later feedback changes counts again."
 
-// RegisterBuild registers the version of the binary, as a series of the constant value 1.
+// RegisterBuild registers the metric precept_build_info, whose labels hold the version of the binary.
 func RegisterBuild(reg prometheus.Registerer) {
 	b := ReadBuild()
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
@@ -72,7 +72,7 @@ func RegisterBuild(reg prometheus.Registerer) {
 	}, func() float64 { return 1 })
 }
 
-// RegisterReload registers the result of the last reload. The names have the form of Prometheus and Alertmanager.
+// RegisterReload registers the metrics of the last reload. The names follow Prometheus and Alertmanager.
 func RegisterReload(reg prometheus.Registerer, r *reloadStatus) {
 	promauto.With(reg).NewGaugeFunc(prometheus.GaugeOpts{
 		Name: "precept_config_last_reload_successful",
@@ -100,7 +100,7 @@ func RegisterLearning(reg prometheus.Registerer, t *learn.Tally) {
 		func() float64 { return float64(t.Unsampled.Load()) })
 }
 
-// counters returns a function that registers a counter over an atomic number.
+// counters returns a function that registers a counter whose value is an atomic integer.
 func counters(reg prometheus.Registerer) func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 	return func(name, help string, labels prometheus.Labels, v *atomic.Int64) {
 		promauto.With(reg).NewCounterFunc(prometheus.CounterOpts{Name: name, Help: help, ConstLabels: labels},
@@ -108,7 +108,7 @@ func counters(reg prometheus.Registerer) func(name, help string, labels promethe
 	}
 }
 
-// newTracer makes the tracer of the configured collector.
+// newTracer returns a tracer for the configured collector.
 func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 	headers, err := cfg.Otel.Header()
 	if err != nil {
@@ -124,7 +124,7 @@ func newTracer(cfg *configs.Config, f *failures) (*trace.Tracer, error) {
 	})
 }
 
-// RegisterSpans registers the counters of sent and of dropped spans.
+// RegisterSpans registers the counters of sent and dropped spans.
 func RegisterSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
@@ -134,13 +134,13 @@ func RegisterSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	}
 }
 
-// countingCache is a cache that counts its look-ups.
+// countingCache is a cache that counts its hits and misses.
 type countingCache interface {
 	Hits() int64
 	Misses() int64
 }
 
-// RegisterCache registers the counters of a cache's look-ups.
+// RegisterCache registers the counters of a cache's hits and misses.
 func RegisterCache(reg prometheus.Registerer, name string, c countingCache) {
 	for outcome, count := range map[string]func() int64{"hit": c.Hits, "miss": c.Misses} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{

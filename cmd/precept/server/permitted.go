@@ -14,12 +14,12 @@ import (
 	"precept/store"
 )
 
-// OptOutOf returns the opt-outs of a configuration.
+// OptOutOf returns the configured opt-outs.
 func OptOutOf(cfg *configs.Config) (*sample.OptOut, error) {
 	return sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 }
 
-// sessionSource is a store of sessions with exchanges.
+// sessionSource reads sessions with their exchanges and feedback.
 type sessionSource interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
@@ -28,11 +28,11 @@ type sessionSource interface {
 }
 
 // permit is a view of a store that hides content that was opted out after the content was stored. Exports, the lake,
-// the distiller, backtests and scans read through a permit.
+// the distiller, backtests and scans of rules files read through a permit.
 type permit struct {
 	from    sessionSource
-	optOut  func() *sample.OptOut
-	damaged func(of session.Ref, err error) // called for a session with a damaged exchange, whose content is left out
+	optOut  func() *sample.OptOut           // returns the current opt-outs
+	damaged func(of session.Ref, err error) // called for a session with a damaged exchange, whose content is hidden
 }
 
 // newPermit returns a permit. damaged may be nil.
@@ -73,7 +73,7 @@ func (p permit) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	return o.Visible(list), err
 }
 
-// Feedback returns the feedback on a session, without words that may be about an opted-out turn.
+// Feedback returns the feedback on a session, without texts that may be about an opted-out turn.
 func (p permit) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	entries, err := p.from.Feedback(ctx, tenant, id)
 	if err != nil || len(entries) == 0 {
@@ -86,8 +86,8 @@ func (p permit) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return late.VisibleFeedback(entries), nil
 }
 
-// late returns the opt-outs of a session that came after its content was stored; nil means an exchange of the session
-// is damaged.
+// late returns the opt-outs of a session that were made after its content was stored; nil if an exchange of the
+// session is damaged.
 func (p permit) late(ctx context.Context, tenant string, id session.ID) (*store.LateOptOut, error) {
 	o := p.optOut()
 	var list []sample.Exchange
@@ -102,10 +102,11 @@ func (p permit) late(ctx context.Context, tenant string, id session.ID) (*store.
 	return store.NewLateOptOut(o, &row, list), errors.Join(err, failed)
 }
 
-// samples returns a filter of samples. The filter removes words of feedback that may be about an opted-out turn. The
-// samples of a session follow each other, so the filter keeps the opt-outs of the last session.
+// samples returns a function that reports whether a sample is permitted. The function also removes feedback texts
+// from the sample that may be about an opted-out turn. The samples of a session are adjacent, so the function keeps
+// the opt-outs of the last session.
 func (p permit) samples() func(ctx context.Context, s *session.StoredSample) (permitted bool, err error) {
-	var last session.Ref // session of late
+	var last session.Ref // session to which late belongs
 	var late *store.LateOptOut
 	return func(ctx context.Context, s *session.StoredSample) (bool, error) {
 		o := p.optOut()
@@ -137,14 +138,14 @@ func (p permit) eachSample(ctx context.Context, from Walker, tenant string, sinc
 	})
 }
 
-// permittedEvidence is an Evidence behind a permit.
+// permittedEvidence is an Evidence that reads through a permit.
 type permittedEvidence struct {
 	Evidence
 	permit permit
 }
 
-// Permitted returns a view of a store without opted-out content. optOut returns the present opt-outs. damaged is called
-// for a session with a damaged exchange, whose content is left out; nil means not called.
+// Permitted returns a view of a store without opted-out content. optOut returns the current opt-outs. damaged is
+// called for a session with a damaged exchange, whose content is hidden; damaged may be nil.
 func Permitted(e WholeEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) Evidence {
 	return permittedEvidence{e, newPermit(e, optOut, damaged)}
 }
@@ -169,7 +170,7 @@ func (e permittedEvidence) EachSample(ctx context.Context, tenant string, since,
 	return e.permit.eachSample(ctx, e.Evidence, tenant, since, until, fn)
 }
 
-// permittedStore is a store for a command behind a permit.
+// permittedStore is a Stored that reads through a permit.
 type permittedStore struct {
 	Stored
 	permit permit
@@ -195,7 +196,7 @@ func (s permittedStore) EachSample(ctx context.Context, tenant string, since, un
 	return s.permit.eachSample(ctx, s.Stored, tenant, since, until, fn)
 }
 
-// permittedSource is the source of a distiller behind a permit.
+// permittedSource is the source of a distiller that reads through a permit.
 type permittedSource struct {
 	distill.Source
 	permit permit
@@ -216,13 +217,14 @@ func (d permittedSource) Feedback(ctx context.Context, tenant string, id session
 	return d.permit.Feedback(ctx, tenant, id)
 }
 
-// permittedStreams is the source of a lake behind a permit.
+// permittedStreams is the source of a lake that reads through a permit.
 type permittedStreams struct {
 	lake.Source
 	permit permit
 }
 
-// PermittedStreams returns a view of the samples of a store without opted-out samples.
+// PermittedStreams returns a view of the samples of a store without opted-out samples. The arguments are those of
+// Permitted.
 func PermittedStreams(from lake.Source, exchanges WholeEvidence, optOut func() *sample.OptOut, damaged func(session.Ref, error)) lake.Source {
 	return permittedStreams{from, newPermit(exchanges, optOut, damaged)}
 }

@@ -9,14 +9,14 @@ import (
 	"precept/configs"
 )
 
-// reloadStatus is the result of the last reload, for the dashboard and the metrics.
+// reloadStatus holds the result of the last reload, for the dashboard and the metrics.
 type reloadStatus struct {
-	fault     atomicText   // the error; "" after a reload that succeeded
-	waiting   atomicText   // the changed keys that need a restart
-	succeeded atomic.Int64 // time of the last reload that succeeded, or of the start: Unix time in nanoseconds
+	fault     atomicText   // error of the last reload; "" if the reload succeeded
+	waiting   atomicText   // changed keys that need a restart, separated by spaces
+	succeeded atomic.Int64 // Unix time in nanoseconds of the last successful reload, or of the start
 }
 
-// atomicText is a text for concurrent use. The zero value is the empty text.
+// atomicText is a string that is safe for concurrent use. The zero value is the empty string.
 type atomicText struct{ text atomic.Pointer[string] }
 
 func (t *atomicText) set(text string) { t.text.Store(&text) }
@@ -28,7 +28,7 @@ func (t *atomicText) get() string {
 	return ""
 }
 
-// reloadConfig reads the configuration again and applies all of it, or nothing.
+// reloadConfig reads the configuration again. If any part rejects it, the previous configuration stays in effect.
 func (s *Server) reloadConfig() {
 	if s.options.Source == nil {
 		return
@@ -39,14 +39,14 @@ func (s *Server) reloadConfig() {
 	}
 }
 
-// errEmpty rejects an empty file. An editor that is writing leaves an empty file for a moment, and
-// the default configuration would send the requests of agents, with their keys, to another upstream.
+// errEmpty rejects an empty configuration file. An editor leaves the file empty for a moment while it writes. The
+// default configuration would then send the requests of agents, with their keys, to a different upstream.
 var errEmpty = errors.New(
 	"the configuration file is empty; write {} if nothing is to be configured",
 )
 
-// applyReload applies the changed keys that need no restart. When one part of the program rejects the
-// new configuration, every part gets the old configuration back.
+// applyReload applies the changed keys that need no restart. If one part of the server rejects the new configuration,
+// applyReload restores the previous configuration in all parts.
 func (s *Server) applyReload() error {
 	read, err := s.options.Source.Load()
 	if err != nil {
@@ -71,7 +71,7 @@ func (s *Server) applyReload() error {
 	return nil
 }
 
-// apply passes a configuration to every part of the program that reloads settings.
+// apply passes a configuration to each part of the server that supports reloads.
 func (s *Server) apply(next *configs.Config) error {
 	optOut, err := OptOutOf(next)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *Server) apply(next *configs.Config) error {
 	return s.admin.SetAccess(s.access(next))
 }
 
-// withoutPanic runs a step and returns a panic of the step as an error.
+// withoutPanic calls step, and returns a panic as an error.
 func withoutPanic(step func() error) (err error) {
 	defer func() {
 		if v := recover(); v != nil {

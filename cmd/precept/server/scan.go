@@ -11,10 +11,11 @@ import (
 	"precept/internal/wire"
 )
 
-// maxScanned is the maximum number of sessions in which rules files (CLAUDE.md, AGENTS.md and the like) are searched.
+// maxScanned is the maximum number of sessions that ScanRules reads. Rules files are CLAUDE.md, AGENTS.md and the
+// like.
 const maxScanned = 2000
 
-// ScanRules finds the rules files in the newest maxScanned captured sessions of a tenant.
+// ScanRules finds the rules files in the newest captured sessions of a tenant.
 func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*rules.Scan, error) {
 	var scan rules.Scan
 	err := newestFirst(now, func(since, until time.Time) error {
@@ -41,7 +42,7 @@ func ScanRules(ctx context.Context, e Evidence, tenant string, now time.Time) (*
 	return &scan, nil
 }
 
-// headOf returns the passages before the first answer of a session; nil if x is not the first exchange.
+// headOf returns the passages before the first response of a session; nil if x is not the first exchange.
 func headOf(x *sample.Exchange) []wire.Passage {
 	if x.NewFrom != 0 {
 		return nil

@@ -22,18 +22,18 @@ import (
 	"precept/store/redis"
 )
 
-// Sections is the storage of the registry, the list of the registered sections. A registered section is a section of a
-// rules file (CLAUDE.md, AGENTS.md) whose effect is measured. The registry is a file in the folder of the lessons, or
-// in the Redis of the lessons.
+// Sections is the storage of the registry, which is the list of registered sections. A registered section is a
+// section of a rules file (CLAUDE.md, AGENTS.md) whose effect is measured. The registry is a file in the lesson
+// directory or, if the lessons are in Redis, a value in Redis.
 type Sections struct {
 	path  string
-	fleet *redis.Bank // the Redis of the lessons; nil means the registry is the file path
-	// unused are the paths at which an earlier configuration may have left a registry file. The file has no effect,
-	// because the registry is in Redis; open logs a warning. Empty if the registry is a file.
+	fleet *redis.Bank // the Redis that stores the lessons; nil if the registry is a file
+	// unused holds the paths at which an earlier configuration may have left a registry file. If the registry is in
+	// Redis, such a file has no effect, and open logs a warning.
 	unused []string
 }
 
-// OpenSections opens the storage of the registered sections. The returned function closes the storage.
+// OpenSections opens the storage of the registry. The returned function closes the storage.
 func (t *Tools) OpenSections(cfg *configs.Config) (*Sections, func(), error) {
 	fleet, err := t.OpenBank(cfg)
 	if err != nil {
@@ -54,7 +54,7 @@ func newSections(cfg *configs.Config, fleet *redis.Bank) *Sections {
 	return s
 }
 
-// LearnedSections returns the registry of a configuration, for a command that reads the measurements in the store.
+// LearnedSections reads the registry, for a command that reports the measurements in the store.
 func (t *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rules.Registry, error) {
 	p, closePlace, err := t.OpenSections(cfg)
 	if err != nil {
@@ -73,8 +73,8 @@ func (t *Tools) LearnedSections(ctx context.Context, cfg *configs.Config) (*rule
 	return rules.Parse("the registry in Redis", raw)
 }
 
-// Update changes the registered sections. change gets the entries and returns the new entries. change is
-// called again if another program changed the sections at the same time.
+// Update changes the registry. change gets the registered sections and returns the new ones. If another program
+// changes the registry at the same time, Update calls change again.
 func (p *Sections) Update(ctx context.Context, change func(list []rules.Registered) ([]rules.Registered, error)) error {
 	if p.fleet == nil {
 		return rules.Update(p.path, change)
@@ -100,8 +100,8 @@ func (p *Sections) Update(ctx context.Context, change func(list []rules.Register
 	}
 }
 
-// Now returns the time at which a measurement begins or ends. For sections in Redis, the time is the time of Redis,
-// because the clocks of machines differ. Otherwise the time is the local time.
+// Now returns the time at which a measurement begins or ends. If the registry is in Redis, Now returns the time of
+// Redis, because the clocks of machines differ. Otherwise Now returns local.
 func (p *Sections) Now(ctx context.Context, local time.Time) (time.Time, error) {
 	if p.fleet == nil {
 		return local, nil
@@ -111,30 +111,30 @@ func (p *Sections) Now(ctx context.Context, local time.Time) (time.Time, error) 
 	return p.fleet.Now(ctx)
 }
 
-// Times of the worker of the sections.
+// Intervals of the worker of sections.
 const (
 	sectionsPoll  = time.Second      // interval between two checks for a changed registry
-	sectionsKnown = 3 * sectionsPoll // time after which all replicas on one Redis know a registered section
-	sectionsJudge = time.Minute      // maximum time between two judgements; a judgement reads the verdicts and starts the next sections
-	sectionsRest  = 100              // the pause after a judgement is this multiple of its duration, at most sectionsJudge
+	sectionsKnown = 3 * sectionsPoll // time after which all replicas have read a change of the registry in Redis
+	sectionsJudge = time.Minute      // maximum time between two calls of judge
+	sectionsRest  = 100              // pause after a call of judge, as a multiple of its duration
 )
 
-// sections holds the registered sections of rules files, and ends and starts their measurements.
+// sections holds the registered sections that are in effect, and starts and ends their measurements.
 type sections struct {
 	log      *slog.Logger
 	now      func() time.Time
 	place    *Sections
-	atOnce   func() int // maximum number of sections that are measured at the same time
+	atOnce   func() int // returns the maximum number of sections that are measured at the same time
 	failures *failures
 	learner  *learn.Learner
-	proxy    *proxy.Proxy // set after the proxy is made
+	proxy    *proxy.Proxy // set after the proxy is created
 	list     atomic.Pointer[rules.Registry]
 
-	stamp fs.FileInfo // file info of the file that list was read from; nil means no file
-	text  []byte      // text of the registry in Redis from which list was read; nil if none
+	stamp fs.FileInfo // file info of the registry file at the last read; nil if there was no file
+	text  []byte      // content of the registry in Redis at the last read; nil if not read
 }
 
-// open reads the registry. With an unreadable registry, no section is measured.
+// open reads the registry at the start. If the registry cannot be read, no section is measured.
 func (s *sections) open(ctx context.Context) {
 	for _, path := range s.place.unused {
 		if _, err := os.Stat(path); err == nil {
@@ -145,8 +145,8 @@ func (s *sections) open(ctx context.Context) {
 	s.reload(ctx, func(read, _ *rules.Registry) *rules.Registry { return read })
 }
 
-// reload reads the registry again if the registry has changed. adjust returns the registry that takes effect, given the
-// registry that was read and the registry before. If the registry cannot be read, the old sections stay in effect.
+// reload reads the registry if it has changed. adjust gets the registry that was read and the previous one, and
+// returns the registry to use. If the registry cannot be read, the previous sections stay in effect.
 func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.Registry) *rules.Registry) {
 	readChanged := s.readFile
 	if s.place.fleet != nil {
@@ -161,7 +161,7 @@ func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.R
 	}
 }
 
-// readFile reads a changed file; nil means the file has not changed.
+// readFile reads the registry file if the file has changed; nil means no change.
 func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	info, err := os.Stat(s.place.path)
 	if errors.Is(err, fs.ErrNotExist) && s.stamp == nil {
@@ -181,7 +181,8 @@ func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	return read, nil
 }
 
-// readFleet reads a changed registry in Redis; nil means the registry has not changed.
+// readFleet reads the registry in Redis if the registry has changed; nil means no change. Other replicas need up to
+// sectionsKnown to read a change, so readFleet delays its effect.
 func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
@@ -202,7 +203,7 @@ func (s *sections) readFleet(ctx context.Context) (*rules.Registry, error) {
 	return read.Delay(sectionsKnown), nil
 }
 
-// run reads the changes of the registry and judges the measurements, until the context ends.
+// run reloads the registry and calls judge at intervals until ctx ends.
 func (s *sections) run(ctx context.Context) error {
 	ticker := time.NewTicker(sectionsPoll)
 	defer ticker.Stop()
@@ -227,14 +228,15 @@ func (s *sections) run(ctx context.Context) error {
 	}
 }
 
-// judge ends the measurement of sections with a verdict, and starts the measurement of the next sections.
+// judge ends the measurements of sections that have a verdict, and starts the measurements of the next sections in
+// the queue.
 func (s *sections) judge(ctx context.Context) error {
 	list := slices.Clone(s.list.Load().Sections)
 	if !slices.ContainsFunc(list, func(r rules.Registered) bool { return r.State == rules.Measuring || r.State == rules.Queued }) {
 		return nil
 	}
-	// The verdicts of the only tenant, or of the default tenant, end the measurements. Another tenant may have another
-	// rules file, and its verdict would end the measurement for all tenants.
+	// Verdicts come from the only tenant or, if there are several, from the default tenant. Another tenant may have a
+	// different rules file, and its verdict would end the measurement for all tenants.
 	rep, err := s.learner.Report(ctx, learn.ReportQuery{Tenant: cmp.Or(s.learner.OnlyTenant(), "default"), NoOpenCount: true, Rules: s.list.Load(), Config: s.proxy.Experiment(), Inject: s.proxy.Presentation()})
 	if err != nil {
 		return err
@@ -265,7 +267,7 @@ func (s *sections) judge(ctx context.Context) error {
 	})
 }
 
-// isFinal reports whether the verdict of a row ends the measurement of its section. A planned trial ends
+// isFinal reports whether the verdict of a report row ends the measurement of its section. A planned trial ends only
 // with its evaluation.
 func isFinal(r *report.Row) bool {
 	if r.Trial != "" {

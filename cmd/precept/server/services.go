@@ -27,16 +27,17 @@ import (
 	"precept/store"
 )
 
-// Bounds of the dashboard's walks through stored sessions.
+// Limits of the dashboard's scans of stored sessions.
 const (
-	surveyTime     = 2 * time.Second // maximum time of a survey (the counts of the page /breakdown)
-	surveySessions = 100_000         // maximum sessions of a survey
-	surveyDays     = 90              // maximum age of a session in any walk, in days
+	surveyTime     = 2 * time.Second // maximum time of a survey, which counts the sessions of the page /breakdown
+	surveySessions = 100_000         // maximum number of sessions in a survey
+	surveyDays     = 90              // maximum age of a session in any scan, in days
 	backtestTime   = 5 * time.Second // maximum time of a backtest
-	maxBacktested  = 2000            // maximum sessions of a backtest
+	maxBacktested  = 2000            // maximum number of sessions in a backtest
 )
 
-// services implements the interfaces of package admin over the parts of the running server.
+// services answers the admin pages from the parts of the running server. It implements the interfaces of package
+// admin.
 type services struct {
 	tools        Tools
 	failures     *failures
@@ -48,10 +49,10 @@ type services struct {
 	sections     *sections
 	similar      *likeness
 	proxy        *proxy.Proxy
-	nearby       nearby // cache of Nearest
+	nearby       nearby // cache of the method Nearest
 	openings     learn.Openings
 	learns       bool   // learning.enabled at the start
-	memoryReason string // reason for a store in memory; "" means the store is durable
+	memoryReason string // reason why the store is in memory; "" if the store is durable
 }
 
 // Report implements admin.Reporter.
@@ -64,7 +65,7 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 	if err != nil {
 		return r, err
 	}
-	if err := Annotate(ctx, &r, s.backend, q.Tenant); err != nil { // the measurements are valid without opinions
+	if err := Annotate(ctx, &r, s.backend, q.Tenant); err != nil { // the report is valid without the opinions
 		s.failures.failed(label.StepOpinions, err)
 	}
 	return r, nil
@@ -73,8 +74,8 @@ func (s *services) Report(ctx context.Context, q admin.Query) (report.Report, er
 // Rules implements admin.RulesReader.
 func (s *services) Rules() *rules.Registry { return s.sections.list.Load() }
 
-// Annotate adds the opinions of judges about a tenant's lessons to the rows of a report, where the
-// store has opinions.
+// Annotate adds the judges' opinions about a tenant's lessons to a report. Annotate does nothing if backend stores no
+// opinions.
 func Annotate(ctx context.Context, r *report.Report, backend any, tenant string) error {
 	notes, ok := backend.(distill.NoteReader)
 	if !ok {
@@ -122,7 +123,7 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
 }
 
-// Export implements admin.Exporter with the store that the server has open.
+// Export implements admin.Exporter.
 func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) error {
 	open, ok := s.evidence()
 	if !ok {
@@ -133,7 +134,7 @@ func (s *services) Export(ctx context.Context, w io.Writer, e admin.Export) erro
 	return x.Write(ctx, e.Format)
 }
 
-// evidence returns the backend for readers, without opted-out content; ok is false if precept runs from memory.
+// evidence returns the backend without opted-out content; ok is false if precept stores nothing.
 func (s *services) evidence() (e Evidence, ok bool) {
 	whole, ok := s.backend.(WholeEvidence)
 	if ok {
@@ -204,8 +205,8 @@ func (s *services) Act(
 	return r.Lesson, err
 }
 
-// sessionsOf returns the rewarded sessions with and without a lesson; nil for an unknown or archived
-// lesson.
+// sessionsOf returns the numbers of rewarded sessions with and without a lesson; nil if the lesson is unknown or
+// archived.
 func (s *services) sessionsOf(slug string) *[2]int64 {
 	book := s.lessons.book.Load()
 	one, ok := book.Get(slug)
@@ -217,11 +218,11 @@ func (s *services) sessionsOf(slug string) *[2]int64 {
 	return &[2]int64{int64(r.M1), int64(r.M0)}
 }
 
-// errStopWalk ends a walk that has read enough sessions.
+// errStopWalk ends a scan of sessions that has read enough.
 var errStopWalk = errors.New("enough sessions were read")
 
-// Survey implements admin.Surveyor. Survey reads the newest days first, until the time or the number
-// of sessions is used up.
+// Survey implements admin.Surveyor. Survey reads the newest sessions first, until surveyTime has passed or
+// surveySessions are read.
 func (s *services) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
 	now := s.tools.Now()
 	w, ok := s.backend.(Walker)
@@ -266,7 +267,8 @@ func (s *services) ScanRules(ctx context.Context, tenant string) (*rules.Scan, e
 	return ScanRules(ctx, e, tenant, s.tools.Now())
 }
 
-// Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session.
+// Nearest implements admin.Surveyor. Nearest returns the lessons that nearly matched in a session, with the reasons
+// why they did not match.
 func (s *services) Nearest(ctx context.Context, tenant, name string, matched []string) ([]backtest.Reason, error) {
 	list, err := s.archive.VisibleExchanges(ctx, tenant, name)
 	if err != nil {
@@ -282,22 +284,24 @@ func (s *services) Nearest(ctx context.Context, tenant, name string, matched []s
 }
 
 const (
-	nearestTime = 500 * time.Millisecond // maximum time for the lessons of one session
-	maxNearby   = 64                     // maximum number of sessions in the cache
+	nearestTime = 500 * time.Millisecond // maximum time of one computation
+	maxNearby   = 64                     // maximum number of results in the cache
 )
 
-// nearby caches the results of Nearest, because the page of an open session reloads.
+// nearby caches the results of the method Nearest. The page of an open session reloads often, and mostly has the same
+// result.
 type nearby struct {
 	mu    sync.Mutex
 	found map[nearKey][]backtest.Reason
 }
 
+// nearKey identifies a result: an added exchange, a changed book or a new match gives a new result.
 type nearKey struct {
 	tenant, session, book, matched string
 	exchanges                      int
 }
 
-// get returns the cached lessons of a key, or computes and caches the lessons.
+// get returns the cached result for a key. If there is none, get calls compute and caches its result.
 func (n *nearby) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
 	n.mu.Lock()
 	list, ok := n.found[key]
@@ -352,13 +356,14 @@ func (s *services) Backtest(ctx context.Context, tenant string, one *lesson.Less
 	return run.Results()[0], nil
 }
 
-// LikenessOf returns the options with which a backtest matches the lessons of a book by likeness.
+// LikenessOf returns the options with which a backtest matches lessons by likeness, that is, by words that resemble
+// the lesson.
 func LikenessOf(cfg *configs.Config, book *lesson.Book, t *lesson.Traffic) backtest.Likeness {
 	return backtest.Likeness{Others: book.Lessons(), Traffic: t, Rate: cfg.Match.LikeRate, On: cfg.Match.Like == configs.LikeOn}
 }
 
-// newestFirst calls walk for the last day, then for earlier periods, each twice as long as the period
-// before, up to surveyDays ago. The error is the first error of walk.
+// newestFirst calls walk for the last day, and then for earlier periods, up to surveyDays ago. Each period is twice
+// as long as the one before it. newestFirst returns the first error of walk.
 func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	const day = 24 * time.Hour
 	until, oldest := now.Add(time.Minute), now.Add(-surveyDays*day)
@@ -375,7 +380,7 @@ func newestFirst(now time.Time, walk func(since, until time.Time) error) error {
 	return nil
 }
 
-// Captured returns a session with its exchanges for a backtest; nil for a session without stored exchanges.
+// Captured returns a session with its exchanges for a backtest; nil if the session has no stored exchanges.
 func Captured(ctx context.Context, e Evidence, r session.Row, a session.Applied) (*backtest.Session, error) {
 	xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
 	if err != nil || len(xs) == 0 {

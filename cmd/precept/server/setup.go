@@ -22,19 +22,19 @@ import (
 	"precept/store/sqlite"
 )
 
-// setup builds the program and starts nothing. Each step registers its stop on the onStop stack and
-// its goroutines as workers; serve starts the workers.
+// setup creates the parts of the server and starts nothing. Each step registers its cleanup with onStop and its
+// goroutines with work. Later, serve starts the workers.
 //
-// setup is one straight line, as the setup of Prometheus' Alertmanager is. Nearly every step needs
-// values of earlier steps (metrics, failures, backend, store, learner, lessons, proxy). Splitting
-// setup would move these values into fields of a wide struct that every helper shares, and the order
-// of the steps would be harder to see: here, Go's scoping of variables enforces the order.
+// setup is one long function on purpose, like the setup of Prometheus Alertmanager. Nearly every step needs values of
+// earlier steps, such as metrics, backend, store and learner. Smaller functions would share these values in the
+// fields of a wide struct. The order of the steps would then be harder to see. Here, the scopes of the variables
+// enforce the order.
 //
 //nolint:funlen,gocognit // see above
 func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) error {
 	tools, cfg, log := s.options.Tools, s.cfg, s.log
 
-	// Metrics and the log of failures come first: every later step uses them.
+	// Create the metrics and the failure log first, because every later step uses them.
 	registry := prometheus.NewRegistry()
 	registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
 	metrics := proxy.NewMetrics(registry)
@@ -46,9 +46,9 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		)
 	})
 
-	// Lock the data directory, so that no second precept writes into the directory. precept also
-	// starts with a directory that cannot be written, for example on a full disk, because the
-	// requests of agents do not need the disk.
+	// Lock the data directory, so that no second precept writes to it. precept also starts if the directory cannot be
+	// written, for example on a full disk, because requests of agents do not need the disk.
+	// MakeDataDir adds a .gitignore to a new directory. A failure is reported by the lock below.
 	if filepath.IsLocal(cfg.DataDir) {
 		_ = MakeDataDir(cfg.DataDir) // adds a .gitignore below the working directory; the lock reports a failure
 	}
@@ -61,7 +61,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		return unwritable
 	}
 
-	// Make the client of the lessons in Redis; nil when the lessons are files in a directory.
+	// Open the lessons in Redis; fleetBank is nil if the lessons are files in a directory.
 	fleetBank, err := tools.OpenBank(cfg)
 	if err != nil {
 		return err
@@ -70,8 +70,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		s.onStop("lessons in Redis", fleetBank.Close)
 	}
 
-	// Open the backend: SQLite, Redis, or memory when the data directory cannot be written. The store
-	// that is made below closes the backend; until then, a failed setup closes the backend itself.
+	// Open the backend: SQLite, Redis or, if the data directory cannot be written, memory. The store that is opened
+	// below closes the backend. If setup fails before that, the cleanup closes the backend itself.
 	opened, err := openBackend(ctx, tools, cfg, unwritable, failures)
 	if err != nil {
 		return err
@@ -80,13 +80,13 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	closeStore := backend.Close
 	s.onStop("store", func() error { return closeStore() })
 
-	// Read the salt of the coins and the secret of tenant names, or make them. Replicas share both.
+	// Read or create the salt of the coins and the secret of tenant names. All replicas share both.
 	keys, err := openKeys(ctx, tools, cfg, backend, log)
 	if err != nil {
 		return err
 	}
 
-	// Open the store: the queue on disk in front of the backend, and the sessions in memory.
+	// Open the store, which consists of the outbox in front of the backend, and the sessions in memory.
 	storeOptions, err := tools.StoreOptions(cfg, backend)
 	if err != nil {
 		return err
@@ -135,7 +135,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	RegisterStore(registry, st)
 	s.work("recorder", st.Run)
 
-	// Make the learner. The learner stops after the recorder, so that the last exchanges count.
+	// Open the learner. Its worker stops after the recorder, so that the last exchanges are learned from.
 	learnOptions := tools.LearnOptions(cfg, backend)
 	learnOptions.Memory, learnOptions.Deliverer, learnOptions.Touches, learnOptions.Exchanges = st, st, st, st
 	learnOptions.Guard, learnOptions.Failed = st.Guard(), failures.failed
@@ -147,27 +147,28 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.work("learner", func(ctx context.Context) error { return learner.Run(ctx, st.Done()) })
 	s.work("fleet follower", func(ctx context.Context) error { return learner.Follow(ctx, learn.FollowEvery) })
 
-	// Load the lessons and watch them for changes. Without readable lessons precept forwards requests
-	// unchanged, and loads the lessons as soon as they can be read.
+	// Load the lessons and watch them for changes. While the lessons cannot be read, precept forwards requests
+	// unchanged.
 	lessons := newLibrary(tools, cfg, fleetBank, !s.options.PollOnly, failures)
 	s.work("lesson watcher", lessons.open(ctx))
 
-	// Read the registered sections: sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
-	// measured. The worker ends and starts the measurements.
+	// Read the registered sections, which are sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
+	// measured. The worker starts and ends the measurements.
 	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), atOnce: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	registered.open(ctx)
 	s.work("sections of rules files", registered.run)
 
-	// Delete old exchanges whose samples are in the lake, the files of precept export --follow.
+	// Delete old exchanges whose samples are in the lake, which is the set of files that precept export --follow
+	// writes.
 	old := &cooling{backend: backend, config: s.effective.Load, now: tools.Now, log: log}
 	s.work("old exchanges", old.run)
 
-	// Compile the lessons for matching by likeness: a lesson can also match words that resemble the
-	// lesson. The captured sessions give the thresholds.
+	// Compile the lessons for matching by likeness, in which a lesson also matches words that resemble the lesson.
+	// The thresholds come from captured sessions.
 	similar := &likeness{lessons: lessons, backend: backend, config: s.effective.Load}
 	s.work("likeness", similar.run)
 
-	// Embed lessons and user words, where the configuration names an API of embeddings.
+	// Compute embeddings of lessons and user words, if an embeddings API is configured.
 	var matches func(session.ID) []lesson.Resemblance
 	if cfg.Match.Embeddings.Upstream != "" {
 		if embeddings, err = newMeaning(cfg, similar, failures); err != nil {
@@ -181,12 +182,12 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		matches = embeddings.Matches
 	}
 
-	// Follow the ledger file: its entries become proposals of lessons.
+	// Follow the ledger file. Its entries become proposed lessons.
 	if cfg.Ledger.File != "" {
 		s.work("ledger follower", ledgerWorker(cfg, lessons))
 	}
 
-	// Make the tracer, where the configuration names a collector of spans.
+	// Create the tracer, if a collector is configured.
 	var tracer *trace.Tracer
 	if cfg.Otel.Endpoint != "" {
 		if tracer, err = newTracer(cfg, failures); err != nil {
@@ -196,8 +197,8 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		s.work("tracer", tracer.Run)
 	}
 
-	// Open the counts of consulted lessons, which are lessons that matched. opened.notice is set when
-	// the backend is in memory; then the counts are in memory as well.
+	// Open the counts of consulted lessons, which are lessons that matched. If the backend is in memory, so that
+	// opened.notice is set, the counts are in memory, too.
 	countsFile := filepath.Join(cfg.DataDir, "consulted.json")
 	if opened.notice != "" {
 		countsFile = ""
@@ -212,7 +213,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	}
 	s.work("counts of consulted lessons", consulted.Run)
 
-	// Make the proxy, the handler of the data listener.
+	// Create the proxy, which is the handler of the data listener.
 	s.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted, Meaning: matches,
 		Rules: registered.list.Load, Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
@@ -231,11 +232,11 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		s.work("keys of the fleet", keys.follow(s.proxy, log))
 	}
 
-	// Count the successes of each lesson for the index in the lesson directory.
+	// Provide the successes and failures of each lesson for the index of the lesson directory.
 	lessons.countWith(learner, s.proxy)
 	s.work("history of the lessons", lessons.keepHistory(learner, s.proxy))
 
-	// Make the distiller and the gate that ends the trials of proposals.
+	// Create the distiller, and the gate that ends the trials of its proposals.
 	if notes, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
 		distiller, err := tools.NewDistiller(cfg, cachedSource{notes, st}, st.OptOut, lessons.place) //nolint:contextcheck // the check of a lesson's evidence has no context; its look-up in the store has a time limit
 		if err != nil {
@@ -245,8 +246,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 		s.work("distiller", distillerWorker(cfg, distiller, gate, failures))
 	}
 
-	// Make the services behind the admin pages, and the admin server, the handler of the admin
-	// listener.
+	// Create the admin server, which is the handler of the admin listener, and the services behind its pages.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
 		learner: learner, lessons: lessons, sections: registered, similar: similar, proxy: s.proxy, memoryReason: opened.notice, learns: cfg.Learning.Enabled,

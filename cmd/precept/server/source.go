@@ -16,24 +16,24 @@ import (
 	"precept/internal/file"
 )
 
-// pollEvery is the interval at which the configuration file is read and compared as a whole.
-// Comparing the content covers renames, symlink swaps and file systems without usable times, for a
-// few kilobytes a second.
+// pollEvery is the interval at which the whole configuration file is read and compared. Unlike file times, the
+// content reveals renames and symlink swaps on any file system. The cost is a few kilobytes a second.
 const pollEvery = 500 * time.Millisecond
 
-// missingPolls is the number of polls without a file after which the file is missing. An editor that replaces the file
-// removes the file for a shorter time.
+// missingPolls is the number of polls without a file after which the file counts as missing. An editor that replaces
+// the file removes it for a shorter time.
 const missingPolls = 4
 
-// Source reads a configuration, at the start and for each reload.
+// Source reads the configuration at the start and for each reload.
 type Source struct {
-	File  string                                     // "" without a file
-	Parse func(file []byte) (*configs.Config, error) // adds flags and the environment to the file
+	File  string                                     // path of the configuration file; "" for none
+	Parse func(file []byte) (*configs.Config, error) // parses the file, and applies flags and environment variables
 
-	read atomic.Pointer[[sha256.Size]byte] // sum of the file that was read last, valid or not
+	read atomic.Pointer[[sha256.Size]byte] // SHA-256 of the file that was read last, valid or not
 }
 
-// FileError reports that the configuration file is missing or unreadable. A faulty file gives another error.
+// FileError reports that the configuration file is missing or unreadable. Load returns other errors for invalid
+// content.
 type FileError struct{ error }
 
 // Load reads the configuration.
@@ -56,16 +56,16 @@ func (s *Source) Load() (*configs.Config, error) {
 	return s.Parse(b)
 }
 
-// empty reports whether the last read file was empty.
+// empty reports whether the file that was read last was empty.
 func (s *Source) empty() bool {
 	sum := s.read.Load()
 	return sum != nil && *sum == sha256.Sum256(nil)
 }
 
-// watch sends on changed when the content of the file differs from the content that Load read last. Two reads in a row
-// must agree, because a single read may see a file that is being written. An unreadable file is skipped: it is being
-// replaced, or it is a pipe, such as a shell's <(command), which only Load reads, once. watch calls missing once when
-// the file has been missing for missingPolls polls.
+// watch returns a worker that sends on changed when the content of the file differs from the content that Load read
+// last. A change counts when two reads in a row agree, because a single read may see an unfinished write. Read errors
+// are ignored: the file may be in replacement, or it may be a pipe, such as a shell's <(command), which only Load
+// reads, once. The worker calls missing when missingPolls polls in a row found no file.
 func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if s.File == "" {
@@ -74,7 +74,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 		ticker := time.NewTicker(pollEvery)
 		defer ticker.Stop()
 		var last [sha256.Size]byte
-		gone := 0 // polls in a row that found no file
+		gone := 0 // number of polls in a row that found no file
 		for {
 			select {
 			case <-ctx.Done():
@@ -101,7 +101,7 @@ func (s *Source) watch(changed chan<- struct{}, missing func()) func(context.Con
 	}
 }
 
-// CheckFiles returns the faults of files and directories for which a start would fail.
+// CheckFiles reports the configured files and directories that would make a start fail.
 func CheckFiles(cfg *configs.Config) (faults configs.Faults) {
 	if info, err := os.Stat(cfg.StoreURL()); err == nil && info.IsDir() {
 		faults = append(faults, configs.Fault{

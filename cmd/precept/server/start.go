@@ -20,11 +20,11 @@ import (
 	"precept/proxy"
 )
 
-// serve starts the workers and both listeners, waits for the reason to stop, and stops the program.
-// The onStop stack gives the order of the stop: data listener, run.json, admin listener, workers,
-// then the resources that setup opened, the last one first.
+// serve starts the workers and serves both listeners until there is a reason to stop. Then serve runs the cleanups in
+// the reverse order of their registration: data server, run.json, admin server, workers, and the resources that setup
+// opened.
 func (s *Server) serve(ctx context.Context, dataListener, adminListener net.Listener) error {
-	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels: a flood of SIGHUP must not displace SIGTERM
+	stop, reload := make(chan os.Signal, 2), make(chan os.Signal, 1) // two channels, so that many SIGHUPs cannot displace a SIGTERM
 	if !s.options.Embedded {
 		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
 		signal.Notify(reload, syscall.SIGHUP)
@@ -32,7 +32,7 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 		defer signal.Stop(reload)
 	}
 
-	// Start the workers. Their context outlives ctx: the workers stop after the listeners.
+	// Start the workers. Their context outlives ctx, because the workers stop after the listeners.
 	working, stopWorkers := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopWorkers()
 	var running sync.WaitGroup
@@ -93,8 +93,9 @@ func (s *Server) serve(ctx context.Context, dataListener, adminListener net.List
 	return err
 }
 
-// waitForStop waits for the reason to stop. Until then, waitForStop reloads a changed configuration, and
-// returns the memory of an idle server to the system. The error is the failure of a worker or of a listener.
+// waitForStop waits for a reason to stop: the end of ctx, a signal, or the failure of a worker or listener, which is
+// the returned error. Until then, waitForStop reloads the configuration when it changes, and returns memory of an
+// idle server to the system.
 func (s *Server) waitForStop(
 	ctx context.Context, stop, reload <-chan os.Signal, changed <-chan struct{}, failed <-chan error,
 ) error {
@@ -120,9 +121,9 @@ func (s *Server) waitForStop(
 	}
 }
 
-// announce writes the addresses of both listeners, once, for people and for programs.
+// announce reports the addresses of both listeners on the console, in the log and in the run files.
 func (s *Server) announce(ctx context.Context, data, adminURL string) {
-	debug.FreeOSMemory() // the start allocates memory for loading that no later step needs
+	debug.FreeOSMemory() // returns the memory that only the start needed
 	if s.showsLinks {
 		fmt.Fprintf(s.options.Console, "agents: OPENAI_BASE_URL=%s/v1 or ANTHROPIC_BASE_URL=%s\n", data, data)
 	}
@@ -156,7 +157,7 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 	}
 }
 
-// notify informs the service manager, if one started precept.
+// notify sends a state to the service manager, if there is one.
 func (s *Server) notify(ctx context.Context, state string) {
 	if s.options.Notify == nil {
 		return
@@ -166,7 +167,7 @@ func (s *Server) notify(ctx context.Context, state string) {
 	}
 }
 
-// listenTCP opens a port. The error names the key of the configuration.
+// listenTCP opens a TCP listener. The error names the configuration key.
 func listenTCP(ctx context.Context, key, address string) (net.Listener, error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", address)
@@ -185,11 +186,11 @@ func (s *Server) httpServer(h http.Handler) *http.Server {
 		Handler:           h,
 		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
 		IdleTimeout:       idleConnTimeout,
-		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // faults of clients are common, and no fault of precept
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // errors of clients are common and are not errors of precept
 	}
 }
 
-// serveOn serves until the server is closed.
+// serveOn serves until the server is closed. A closed server is no error.
 func serveOn(server *http.Server, l net.Listener) error {
 	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
 		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
@@ -197,7 +198,8 @@ func serveOn(server *http.Server, l net.Listener) error {
 	return nil
 }
 
-// localURL returns the URL at which this machine reaches a listener. A listener on all addresses gets a loopback URL.
+// localURL returns the URL under which this machine reaches a listener. If the listener accepts on all addresses, the
+// URL has the loopback address.
 func localURL(a net.Addr) string {
 	address, err := netip.ParseAddrPort(a.String())
 	if err != nil {

@@ -9,18 +9,18 @@ import (
 	"time"
 )
 
-// cleanup is the stop of one step of the start.
+// cleanup undoes one step of the start.
 type cleanup struct {
-	name string // for the log
+	name string // name of the step in the log
 	stop func() error
 }
 
-// onStop registers a cleanup. stop runs the cleanups in the reverse order.
+// onStop registers a cleanup. stop runs the cleanups in reverse order.
 func (s *Server) onStop(name string, f func() error) {
 	s.cleanups = append(s.cleanups, cleanup{name, f})
 }
 
-// stop runs the registered cleanups, the last one first, each of them once.
+// stop runs each registered cleanup once, the last one first.
 func (s *Server) stop() error {
 	var errs error
 	for len(s.cleanups) > 0 {
@@ -34,7 +34,7 @@ func (s *Server) stop() error {
 	return errs
 }
 
-// countRequests wraps a handler so that the requests in flight are counted.
+// countRequests returns a handler that counts the requests whose calls of h have not returned.
 func (s *Server) countRequests(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.requests.group.Add(1)
@@ -45,9 +45,10 @@ func (s *Server) countRequests(h http.Handler) http.Handler {
 	})
 }
 
-// drain closes the data listener. drain accepts requests for limits.drain_delay, so that load balancers read the 503 of
-// /readyz before connections are refused, and then waits up to limits.drain_timeout for the end of streams. A second
-// signal ends both waits. cut reports that requests were still open at the end, and that their streams were cut.
+// drain closes the data listener and waits for its streams. For limits.drain_delay, drain still accepts requests, so
+// that load balancers see the 503 of /readyz before connections are refused. Then drain waits up to
+// limits.drain_timeout for open streams to end. A second signal ends both waits. cut reports whether streams were
+// still open at the end and were cut.
 func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.proxy.Drain()
 	waiting, stopWaiting := context.WithCancel(context.WithoutCancel(ctx))
@@ -65,8 +66,8 @@ func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Si
 	draining, cancel := context.WithTimeout(waiting, s.cfg.Limits.DrainTimeout)
 	defer cancel()
 	if data.Shutdown(draining) != nil {
-		cut = s.requests.n.Load() > 0 // otherwise the open connections had no request
-		_ = data.Close()              // the error says again that connections were open
+		cut = s.requests.n.Load() > 0 // connections without a request are not cut streams
+		_ = data.Close()              // the error repeats that connections were open
 	}
 	stopWaiting()
 	second.Wait()
@@ -74,7 +75,7 @@ func (s *Server) drain(ctx context.Context, data *http.Server, stop <-chan os.Si
 	return cut
 }
 
-// waitInFlight waits until the handlers of cut streams have recorded their exchanges.
+// waitInFlight waits up to CutWait for the handlers of cut streams, which record their exchanges at the end.
 func (s *Server) waitInFlight() {
 	ended := make(chan struct{})
 	go func() {

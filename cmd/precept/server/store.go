@@ -34,7 +34,7 @@ type Backend interface {
 	admin.Notes
 }
 
-// Evidence is a store for readers of sessions, exchanges and samples.
+// Evidence reads the stored sessions, exchanges and samples.
 type Evidence interface {
 	Walker
 	rowCounts
@@ -42,37 +42,37 @@ type Evidence interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// WholeEvidence is an Evidence that includes opted-out content, and the rows that record the opt-outs.
+// WholeEvidence is an Evidence that includes opted-out content. Its session rows record the opt-outs.
 type WholeEvidence interface {
 	Evidence
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
 
-// Walker visits the stored samples and sessions, the oldest first.
+// Walker visits the stored samples and sessions, oldest first.
 type Walker interface {
 	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
-// rowCounts counts the rows of a store, the sessions and exchanges that learning skips after a panic (dead letters),
-// and the exchanges without a sample.
+// rowCounts returns the number of rows in a store, the dead letters (sessions and exchanges that learning skips after
+// a panic), and the number of exchanges without a sample.
 type rowCounts interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 	DeadLetters(ctx context.Context, limit int) (list []session.DeadLetter, total int, err error)
 	Unsampled(ctx context.Context) (int64, error)
 }
 
-// Stored is the configured store, opened for a command. The caller closes the store.
+// Stored is the configured store as a command opens it. The caller closes the store.
 type Stored interface {
 	Evidence
 	Backend
 	DistillStore
 }
 
-// IsRedis reports whether the address of a store is an address of Redis.
+// IsRedis reports whether url is the address of a Redis store.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// OpenStored opens the configured store for reading its content. Opted-out content is hidden.
+// OpenStored opens the configured store for reading. Opted-out content is hidden.
 func (t *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	optOut, err := OptOutOf(cfg)
 	if err != nil {
@@ -85,14 +85,14 @@ func (t *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, er
 	return permittedStore{st, newPermit(st, func() *sample.OptOut { return optOut }, t.Damaged)}, nil
 }
 
-// OpenWhole opens the configured store for reading its counters and its notes, which contain no content. The content of
-// the opened store includes opted-out content.
+// OpenWhole opens the configured store for reading, including opted-out content. Callers read only counters and
+// notes, which contain no content of sessions.
 func (t *Tools) OpenWhole(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	return t.OpenStore(ctx, cfg, sqlite.Options{ReadOnly: true})
 }
 
-// OpenStore opens the configured store for a command. The options apply to SQLite; path, clock and
-// limits come from the configuration.
+// OpenStore opens the configured store for a command. The options apply to SQLite only. The path, the clock and the
+// feedback limit come from the configuration and from t.
 func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Options) (Stored, error) {
 	if IsRedis(cfg.StoreURL()) {
 		return t.reachRedis(ctx, cfg)
@@ -105,8 +105,8 @@ func (t *Tools) OpenStore(ctx context.Context, cfg *configs.Config, o sqlite.Opt
 	return db, nil
 }
 
-// StoreID returns the id of a store, which is a hash of the store's salt. If no server has used the store, StoreID
-// writes a new salt to the store.
+// StoreID returns the id of a store, which is a hash of the store's salt. If the store has no salt yet, StoreID
+// writes a new one.
 func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (string, error) {
 	keeper, ok := db.(interface {
 		metaStore
@@ -139,7 +139,7 @@ func (t *Tools) StoreID(ctx context.Context, cfg *configs.Config, db Stored) (st
 	return hex.EncodeToString(sum[:6]), nil
 }
 
-// reachRedis opens the configured Redis for a command, which needs an answer of Redis.
+// reachRedis opens the configured Redis for a command. Unlike a server, a command fails if Redis does not answer.
 func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: t.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -153,15 +153,15 @@ func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, er
 	return db, nil
 }
 
-// opened is the backend of a server.
+// opened is the result of openBackend.
 type opened struct {
 	backend Backend
-	notice  string // reason for a backend in memory; "" means the backend is durable
+	notice  string // reason why the backend is in memory; "" if the backend is durable
 	absent  bool   // the backend does not answer, or stores nothing
 }
 
-// openBackend opens the backend of a server. unwritable is the error of a data directory that cannot
-// be written; nil means the server holds the lock of the directory.
+// openBackend opens the backend of a server. unwritable is the error if the data directory cannot be written; nil
+// means that the server has the lock of the data directory.
 func openBackend(ctx context.Context, tools Tools, cfg *configs.Config, unwritable error, f *failures) (opened, error) {
 	if IsRedis(cfg.StoreURL()) {
 		if unwritable != nil {
@@ -200,8 +200,8 @@ func openMemory(cause error, f *failures) opened {
 	return opened{backend: store.Volatile{}, notice: cause.Error(), absent: true}
 }
 
-// openRedis opens the backend of a fleet (the replicas on one Redis) and waits briefly for one answer of Redis. A
-// replica also starts without Redis.
+// openRedis opens the backend of a fleet, which is the set of replicas on one Redis. A server also starts if Redis
+// does not answer within reachLimit.
 func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failures) (opened, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: tools.Now, MaxFeedback: cfg.Limits.Feedback})
 	if err != nil {
@@ -214,15 +214,15 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 		o.absent = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
-		f.logLimit.allow(label.StepStore) // the next line on the unavailable store comes in a minute at the earliest
+		f.logLimit.allow(label.StepStore) // counts the line above, so that the next one is not written at once
 	} else if layout, err := db.Layout(ctx); err == nil {
 		warnLayout(f.log, layout)
 	}
 	return o, nil
 }
 
-// warnLayout logs that a store in Redis needs the migration to shards (the parts of a store, each in one slot of a
-// Redis cluster), or that an older release has written sessions outside of the shards.
+// warnLayout logs a warning if a store in Redis needs the migration to shards, or if an older release has written
+// sessions outside of the shards. A shard is a part of a store whose keys are in one slot of a Redis cluster.
 func warnLayout(log *slog.Logger, l redis.Layout) {
 	switch {
 	case l.Moving:
@@ -236,7 +236,8 @@ func warnLayout(log *slog.Logger, l redis.Layout) {
 	}
 }
 
-// shared returns the backend as the interface T if replicas share the backend (Redis), else nil.
+// shared returns the backend as the interface T if the backend is Redis, which replicas share. Otherwise shared
+// returns nil.
 func shared[T any](backend any) (role T) {
 	if db, ok := backend.(*redis.Store); ok {
 		role, _ = any(db).(T)
@@ -244,7 +245,7 @@ func shared[T any](backend any) (role T) {
 	return role
 }
 
-// StoreOptions returns the options of a store. The caller sets the hooks, which report failures.
+// StoreOptions returns the options of a store. The caller sets the hooks for failures.
 func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	var replica [4]byte
 	if _, err := io.ReadFull(t.Random, replica[:]); err != nil {
@@ -263,7 +264,7 @@ func (t *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Option
 	}, err
 }
 
-// tenantSessions returns the maximum number of sessions of one tenant in memory; 0 means no limit.
+// tenantSessions returns the maximum number of sessions that one tenant may have in memory; 0 means no limit.
 func tenantSessions(cfg *configs.Config) int {
 	if n := cfg.Limits.TenantSessions; n > 0 || cfg.Tenancy == "single" {
 		return n
@@ -271,7 +272,7 @@ func tenantSessions(cfg *configs.Config) int {
 	return max(cfg.Limits.Sessions*3/4, 1)
 }
 
-// LearnOptions returns the options of a learner for every command that learns or reports.
+// LearnOptions returns the options of a learner, for the server and for commands that report.
 func (t *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
 	return learn.Options{
 		Now: t.Now, Backend: backend, Fleet: shared[learn.Fleet](backend), Reward: rewardDefinition(cfg),
@@ -284,7 +285,7 @@ func rewardDefinition(cfg *configs.Config) feedback.Definition {
 	return feedback.Definition{Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment, CloseAfter: cfg.Reward.CloseAfter}
 }
 
-// Tiers translates the names of reward tiers into numbers.
+// Tiers returns the numbers of the reward tiers with the given names.
 func Tiers(words []string) (out []int) {
 	for _, w := range words {
 		out = append(out, 1+slices.Index([]string{"user", "verifier", "implicit"}, w))
@@ -292,10 +293,10 @@ func Tiers(words []string) (out []int) {
 	return out
 }
 
-// OutboxPath returns the file of the durable queue.
+// OutboxPath returns the path of the outbox.
 func OutboxPath(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "outbox.db") }
 
-// outboxOf returns the file of the durable queue, "" when nothing can be stored.
+// outboxOf returns the path of the outbox, or "" if nothing is stored.
 func outboxOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
 		return ""
@@ -303,8 +304,8 @@ func outboxOf(cfg *configs.Config, backend Backend) string {
 	return OutboxPath(cfg)
 }
 
-// deliverEvery returns the maximum time that new turns wait in the queue on disk. SQLite is faster
-// with larger batches. Replicas that share a Redis need to see the turns of the others at once.
+// deliverEvery returns the maximum time that new turns wait in the outbox. SQLite is faster with larger batches.
+// Replicas on one Redis must see each other's turns at once.
 func deliverEvery(cfg *configs.Config) time.Duration {
 	if IsRedis(cfg.StoreURL()) {
 		return 0
@@ -312,13 +313,14 @@ func deliverEvery(cfg *configs.Config) time.Duration {
 	return min(time.Second, max(cfg.Reward.CloseAfter/10, 100*time.Millisecond))
 }
 
-// IsLocked reports whether a precept runs on the data directory.
+// IsLocked reports whether another precept has the lock of the data directory.
 func IsLocked(dataDir string) bool {
 	err := tryLock(dataDir)
 	return err != nil && !errors.Is(err, sqlite.ErrReadOnly)
 }
 
-// Unwritable returns the reason why an existing data directory cannot be written; nil means the directory is writable.
+// Unwritable returns the reason why an existing data directory cannot be written; nil if the directory is writable or
+// missing.
 func Unwritable(dataDir string) error {
 	if err := tryLock(dataDir); errors.Is(err, sqlite.ErrReadOnly) {
 		return err
@@ -326,14 +328,14 @@ func Unwritable(dataDir string) error {
 	return nil
 }
 
-// tryLock takes the lock of an existing data directory for a moment.
+// tryLock takes and releases the lock of an existing data directory. A missing directory is no error.
 func tryLock(dataDir string) error {
 	if _, err := os.Stat(dataDir); errors.Is(err, fs.ErrNotExist) {
 		return nil
 	}
 	lock, err := sqlite.Lock(dataDir)
 	if err == nil {
-		_ = lock.Close() // the lock was taken for a moment only
+		_ = lock.Close() // only the attempt matters
 	}
 	return err
 }

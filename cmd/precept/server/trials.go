@@ -13,9 +13,9 @@ import (
 	"precept/internal/session"
 )
 
-// trials writes one line for each coin, a random decision about a session or a pick (a selected lesson). The coin of a
-// session decides whether the session is a control session, which gets no lesson. The coin of a pick decides whether
-// the pick is injected or withheld. A control session also has one line for each matching lesson.
+// trials writes one line for each coin, which is a random decision about a session or about a pick (a selected
+// lesson). A session's coin decides whether the session is a control session, which gets no lesson. A pick's coin
+// decides whether the lesson is injected or withheld. A control session also gets a line for each matching lesson.
 func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	f := x.Filter
 	return x.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
@@ -41,8 +41,8 @@ func (x *ExportJob) trials(ctx context.Context, lines *sample.Exporter) error {
 	})
 }
 
-// assignmentOf returns the assignment of a session (its coins and picks): the assignment that was frozen when the
-// session closed and that the counters use, else the present one.
+// assignmentOf returns the assignment of a session, which holds its coins and picks. After the session has closed,
+// this is the frozen assignment, on which the counters are based. Before, it is the current assignment.
 func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as trial.Assignment
@@ -58,7 +58,7 @@ func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	return &record.Assignment, nil
 }
 
-// runOf returns the name of the run if the row is a run; "" if the row is a session.
+// runOf returns the name of the run if the row is a run, and "" if the row is a session.
 func runOf(r session.Row) string {
 	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.Unit.IsRun {
 		return rec.Identity.Name
@@ -66,8 +66,8 @@ func runOf(r session.Row) string {
 	return ""
 }
 
-// trials returns one entry for each coin of a session, and for each matching lesson of a control session. A session
-// outside of the experiment, or without a match, has no entry.
+// trials returns one entry for each coin of a session, and for each matching lesson of a control session. The result
+// is empty if the session is excluded from the experiment or had no match.
 func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
@@ -117,7 +117,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 	return out
 }
 
-// outcomesOf returns the measured outcomes after a pick, which exist from the close of the session on.
+// outcomesOf returns the outcomes that were measured after a pick. Outcomes exist once the session has closed.
 func outcomesOf(w *trial.Watch) (out []sample.TrialOutcome) {
 	for o := range trial.OutcomeCount {
 		if y, ok := w.Value(o); ok {

@@ -9,22 +9,21 @@ import (
 	"precept/internal/redact"
 )
 
-// workerRest is the pause before a worker that panicked starts again.
+// workerRest is the pause before a panicked worker is restarted.
 const workerRest = time.Second
 
-// worker is a goroutine of the program. run returns when its context ends, after run has stored the
-// state that it holds.
+// worker is a background goroutine of the server. run stores its state and returns when its context ends.
 type worker struct {
 	name string
 	run  func(context.Context) error
 }
 
-// work adds a worker. serve starts all workers and waits for them.
+// work registers a worker. serve starts all workers and waits for them.
 func (s *Server) work(name string, run func(context.Context) error) {
 	s.workers = append(s.workers, worker{name, run})
 }
 
-// keepRunning runs a worker until its context ends or the worker returns an error. After a panic the worker restarts,
+// keepRunning runs a worker until its context ends or the worker returns an error. A worker that panics is restarted,
 // because the requests of agents depend on this process.
 func (s *Server) keepRunning(ctx context.Context, w worker) error {
 	for {
@@ -36,7 +35,7 @@ func (s *Server) keepRunning(ctx context.Context, w worker) error {
 	}
 }
 
-// attempt runs a worker once and reports whether the worker panicked.
+// attempt runs a worker once, and reports whether the worker panicked.
 func (s *Server) attempt(ctx context.Context, w worker) (err error, panicked bool) { //nolint:revive // the error is the worker's
 	defer func() {
 		if v := recover(); v != nil {
@@ -47,9 +46,9 @@ func (s *Server) attempt(ctx context.Context, w worker) (err error, panicked boo
 	return w.run(ctx), false
 }
 
-// An idle server would keep the garbage of its last busy minute for hours, because the collector runs only
-// after many further allocations. A server that allocated less than idleBytes in idleEvery therefore collects
-// its garbage and returns the memory to the system, in some ten milliseconds a minute.
+// An idle server would keep the garbage of its last busy minute for hours, because the garbage collector runs only
+// after many further allocations. If the server allocated fewer than idleBytes in idleEvery, it therefore collects
+// garbage and returns the memory to the system. This takes about ten milliseconds.
 const (
 	idleEvery = time.Minute
 	idleBytes = 64 << 20
@@ -58,7 +57,7 @@ const (
 // idle holds the number of allocated bytes at the last check.
 type idle struct{ allocated uint64 }
 
-// release returns memory to the system when the program allocated little since the last check.
+// release returns memory to the system if the program allocated fewer than idleBytes since the last check.
 func (i *idle) release() {
 	now := allocated()
 	if now-i.allocated < idleBytes {
@@ -67,7 +66,7 @@ func (i *idle) release() {
 	i.allocated = now
 }
 
-// allocated returns the bytes that the program has allocated on the heap since its start.
+// allocated returns the total number of bytes that the program has allocated on the heap since its start.
 func allocated() uint64 {
 	sample := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
 	metrics.Read(sample)
