@@ -169,8 +169,8 @@ const maxTenantBytes = 200
 
 // encodeTenant encodes a tenant as the value of a partition key. Lower-case letters, digits, '-', '_' and '.' (but no
 // leading '.') are kept. Every other byte becomes %XX, as in Hive and Spark. Capital letters are encoded, too,
-// because some file systems ignore case. An encoded tenant that is longer than maxTenantBytes is cut and ends in a hash of
-// the tenant.
+// because some file systems ignore case. An encoded tenant that is longer than maxTenantBytes is cut and ends in a
+// hash of the tenant.
 func encodeTenant(tenant string) string {
 	var b []byte
 	for i := range len(tenant) {

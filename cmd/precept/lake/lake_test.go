@@ -428,8 +428,8 @@ func TestPutReplacesAFileOfADirectory(t *testing.T) {
 	}
 }
 
-// CompareAndSwap replaces a file of a directory only if the caller knows its present version: of two writers that know the same
-// version the first succeeds.
+// CompareAndSwap replaces a file of a directory only if the caller knows its present version: of two writers that know
+// the same version the first succeeds.
 func TestSwapReplacesThePresentVersionOnly(t *testing.T) {
 	t.Parallel()
 	out, err := lake.OpenStorage(t.TempDir(), "", func(string) string { return "" })

@@ -130,10 +130,10 @@ func (s *services) lessonFigures() []admin.Figure {
 		{Name: "Active lessons", Value: strconv.Itoa(countActive(s.lessons.book.Load(), s.tools.Now()))},
 		{Name: "Lesson files with faults", Value: strconv.FormatInt(problems, 10), Bad: problems > 0},
 	}
-	if why := s.lessons.unread.get(); why != "" {
-		out = append(out, admin.Figure{Name: "Lessons in " + s.lessons.shown, Value: "cannot be read; the lessons in memory stay in effect: " + why + "; " + s.lessons.remedy(), Bad: true})
+	if why := s.lessons.readError.get(); why != "" {
+		out = append(out, admin.Figure{Name: "Lessons in " + s.lessons.location, Value: "cannot be read; the lessons in memory stay in effect: " + why + "; " + s.lessons.remedy(), Bad: true})
 	}
-	if faulty := s.lessons.faulty.Load(); faulty != nil {
+	if faulty := s.lessons.faultyFiles.Load(); faulty != nil {
 		for _, p := range (*faulty)[:min(len(*faulty), shownFaulty)] {
 			name, err := filepath.Rel(s.lessons.source, p.Path)
 			if err != nil {

@@ -89,11 +89,11 @@ func (t *Tools) OpenWriter(cfg *configs.Config, change ...func(*bank.Options)) (
 	if err != nil {
 		return nil, nil, err
 	}
-	return t.Writer(place, append([]func(*bank.Options){limitLessons(cfg)}, change...)...), closeBank, nil
+	return t.Writer(place, append([]func(*bank.Options){withLessonLimit(cfg)}, change...)...), closeBank, nil
 }
 
-// limitLessons returns an option that sets limits.tenant_lessons.
-func limitLessons(cfg *configs.Config) func(*bank.Options) {
+// withLessonLimit returns an option that sets limits.tenant_lessons.
+func withLessonLimit(cfg *configs.Config) func(*bank.Options) {
 	return func(o *bank.Options) { o.Limits.Tenant = cfg.Limits.TenantLessons }
 }
 

@@ -50,14 +50,14 @@ type Distiller struct {
 	Options distill.Options
 	// changed returns the tenants with sessions that were closed since the last call. complete is false if tenants may
 	// be missing. If changed is nil, every run reads all tenants.
-	changed func() (tenants []string, complete bool)
-	readAll time.Time // time of the next run that reads all tenants
+	changed     func() (tenants []string, complete bool)
+	nextFullRun time.Time // time of the next run that reads all tenants
 }
 
-// readAllEvery is the time between two runs that read all tenants. Other runs read only the tenants whose sessions
+// fullRunEvery is the time between two runs that read all tenants. Other runs read only the tenants whose sessions
 // this process has closed. A run that reads all tenants also finds the sessions that another replica closed before it
 // stopped.
-const readAllEvery = 24 * time.Hour
+const fullRunEvery = 24 * time.Hour
 
 // selectTenants sets the tenants that the next run reads.
 func (d *Distiller) selectTenants() {
@@ -66,8 +66,8 @@ func (d *Distiller) selectTenants() {
 		return
 	}
 	names, ok := d.changed()
-	if now := d.Options.Now(); !ok || !now.Before(d.readAll) {
-		d.readAll = now.Add(readAllEvery)
+	if now := d.Options.Now(); !ok || !now.Before(d.nextFullRun) {
+		d.nextFullRun = now.Add(fullRunEvery)
 		return
 	}
 	d.Options.Select.Tenants = append([]string{}, names...)
@@ -78,7 +78,7 @@ func (d *Distiller) selectTenants() {
 // would wait, because changed reports a tenant only once.
 func (d *Distiller) noteResult(s distill.Summary, err error) {
 	if err != nil || s.Stopped != "" || len(s.Refused)+len(s.Busy) > 0 {
-		d.readAll = time.Time{}
+		d.nextFullRun = time.Time{}
 	}
 }
 
@@ -97,7 +97,7 @@ func (t *Tools) NewDistiller(cfg *configs.Config, st DistillStore, optOut func()
 	return &Distiller{Options: distill.Options{
 		Source: permittedSource{st, newPermit(st, optOut, t.Damaged)}, Notes: claimsOf(cfg, st), Judge: judge, Auto: cfg.Distill.Gate == "auto",
 		Parallel: cfg.Distill.Parallel, Select: distill.Selection{Triage: true}, Now: t.Now, Owner: hex.EncodeToString(id[:]),
-		Bank: t.Writer(place, limitLessons(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
+		Bank: t.Writer(place, withLessonLimit(cfg), func(o *bank.Options) { o.Checks.Resolve = resolve }),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost,
 			PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,

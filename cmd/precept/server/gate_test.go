@@ -229,7 +229,7 @@ func TestDistillerReadsTheTenantsThatChanged(t *testing.T) {
 		{when: "after a run that stopped early", before: distill.Summary{Stopped: "distill.max_tokens"}, all: true},
 		{when: "after a run that ended", changed: []string{"acme", "other"}},
 		{when: "after more changes than the list holds", changed: []string{"a", "b", "c"}, all: true},
-		{when: "a day later", after: readAllEvery, all: true},
+		{when: "a day later", after: fullRunEvery, all: true},
 	} {
 		d.noteResult(c.before, nil)
 		now, names = now.Add(c.after), c.changed

@@ -72,7 +72,7 @@ func (h *health) refresh(ctx context.Context) (admin.Account, admin.Stored) {
 	if now := h.services.tools.Now(); h.readAt.IsZero() || now.Sub(h.readAt) >= accountEvery {
 		h.readAt, h.account = now, h.readAccount()
 		h.stored = admin.Stored{Kind: kindOf(h.services.backend), Notice: h.services.memoryReason}
-		h.askStore(ctx)
+		h.readStoreCounts(ctx)
 	}
 	return h.account, h.stored
 }
@@ -96,8 +96,8 @@ func (h *health) readAccount() admin.Account {
 	return a
 }
 
-// askStore reads the row counts of the store into h.stored and h.account.
-func (h *health) askStore(ctx context.Context) {
+// readStoreCounts reads the row counts of the store into h.stored and h.account.
+func (h *health) readStoreCounts(ctx context.Context) {
 	counts, ok := h.services.backend.(rowCounts)
 	if !ok {
 		return

@@ -49,7 +49,7 @@ type keys struct {
 	pair keyPair
 	// known is false for a new pair that Redis has not confirmed yet. known is true for a copy of the pair in Redis, and
 	// for a store that replicas do not share.
-	known bool
+	confirmed bool
 
 	fleet bool   // replicas share the keys, and the worker of follow checks them
 	path  string // path of the copy in the data directory
@@ -63,7 +63,7 @@ func openKeys(ctx context.Context, tools Tools, cfg *configs.Config, backend Bac
 	if durable && IsRedis(cfg.StoreURL()) {
 		return agreeOnKeys(ctx, tools, cfg, store, log)
 	}
-	k := &keys{known: true}
+	k := &keys{confirmed: true}
 	for name, value := range map[string]*string{saltName: &k.pair.Salt, "tenant-secret": &k.pair.Secret} {
 		key, err := tools.freshKey()
 		if err != nil {
@@ -110,11 +110,11 @@ func agreeOnKeys(ctx context.Context, tools Tools, cfg *configs.Config, store me
 			}
 		}
 	}
-	k.known = copied.Store == address
+	k.confirmed = copied.Store == address
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	if _, err := k.agree(ctx); err != nil {
-		if !k.known {
+		if !k.confirmed {
 			log.Warn(
 				"the salt of the fleet is unknown until Redis answers; new sessions get no lessons and are outside of the experiment (bandit.salt sets a salt without Redis)",
 				"error", err,
@@ -137,8 +137,8 @@ func (k *keys) agree(ctx context.Context) (changed bool, err error) {
 		}
 		*value = string(stored)
 	}
-	changed = !k.known || next != k.pair
-	k.pair, k.known = next, true
+	changed = !k.confirmed || next != k.pair
+	k.pair, k.confirmed = next, true
 	return changed, nil
 }
 
@@ -148,7 +148,7 @@ func (k *keys) follow(p *proxy.Proxy, log *slog.Logger) func(context.Context) er
 	return func(ctx context.Context) error {
 		for {
 			wait := agreeEvery
-			if !k.known {
+			if !k.confirmed {
 				wait = reachEvery
 			}
 			select {

@@ -31,17 +31,17 @@ const (
 
 // library holds the active lessons. The lessons are files in a directory or are stored in Redis.
 type library struct {
-	log      *slog.Logger
-	failures *failures
-	now      func() time.Time
-	source   string // value of the configuration key lessons
-	shown    string // location of the lessons for messages; see LessonsPlace
-	events   bool   // watch the lesson directory with file events of the kernel
+	log        *slog.Logger
+	failures   *failures
+	now        func() time.Time
+	source     string // value of the configuration key lessons
+	location   string // location of the lessons for messages; see LessonsPlace
+	fileEvents bool   // watch the lesson directory with file events of the kernel
 
-	book     atomic.Pointer[lesson.Book]
-	problems atomic.Int64                     // number of lesson files without effect
-	faulty   atomic.Pointer[[]lesson.Problem] // the lesson files without effect, with their faults
-	unread   atomicText                       // error and remedy while the lessons cannot be read; "" otherwise
+	book        atomic.Pointer[lesson.Book]
+	problems    atomic.Int64                     // number of lesson files without effect
+	faultyFiles atomic.Pointer[[]lesson.Problem] // the lesson files without effect, with their faults
+	readError   atomicText                       // error and remedy while the lessons cannot be read; "" otherwise
 
 	redis  *redis.Bank // nil if the lessons are files in a directory
 	place  bank.Place
@@ -57,20 +57,20 @@ type library struct {
 // that is shown to the model as a warning. A lesson becomes a caution when sessions with the lesson have lower
 // rewards than sessions without it.
 type history struct {
-	before   *lesson.Book      // lessons in the directory at the last pass
-	book     *lesson.Book      // active book at the last pass
-	left     bool              // the last pass did not record all edits
-	cautions map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
+	before     *lesson.Book      // lessons in the directory at the last pass
+	book       *lesson.Book      // active book at the last pass
+	unfinished bool              // the last pass did not record all edits
+	cautions   map[string]string // content hashes, by slug, of the lessons that the audit log shows as cautions; nil until the log is read
 }
 
 func newLibrary(tools Tools, cfg *configs.Config, fleet *redis.Bank, events bool, f *failures) *library {
-	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, shown: LessonsPlace(cfg), events: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
+	l := &library{log: f.log, failures: f, now: tools.Now, source: cfg.Lessons, location: LessonsPlace(cfg), fileEvents: events, redis: fleet, place: bank.Directory(filepath.Clean(cfg.Lessons)), parsed: lesson.NewParsed()}
 	l.edited = make(chan struct{}, 1)
 	l.counts = func(string) lesson.Counts { return lesson.Counts{} }
 	if fleet != nil {
 		l.place = fleet
 	}
-	l.writer = tools.Writer(l.place, limitLessons(cfg), func(o *bank.Options) {
+	l.writer = tools.Writer(l.place, withLessonLimit(cfg), func(o *bank.Options) {
 		o.Counts = func(slug string) lesson.Counts { return l.counts(slug) }
 		o.Parsed = l.parsed
 	})
@@ -97,7 +97,7 @@ func (l *library) open(ctx context.Context) func(context.Context) error {
 		}
 	}, SecretKinds)
 	watcher.Share(l.parsed)
-	watcher.Events = l.events
+	watcher.Events = l.fileEvents
 	watcher.Polling = func(why error) {
 		l.log.Warn("the system does not report changes of the lesson directory; precept reads the directory every second", "lessons", l.source, "error", why)
 	}
@@ -118,7 +118,7 @@ func (l *library) warnIfMissing() {
 func (l *library) load(b *lesson.Book, problems []lesson.Problem, err error) {
 	if err != nil {
 		b = lesson.NewBook(nil)
-		problems = append(problems, lesson.Problem{Path: l.shown, Place: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: err.Error()}}})
+		problems = append(problems, lesson.Problem{Path: l.location, Place: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: err.Error()}}})
 	}
 	l.use(b, problems)
 }
@@ -136,9 +136,9 @@ func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 			files = append(files, *p)
 		}
 	}
-	l.noteUnread(unread, b)
+	l.logReadability(unread, b)
 	l.problems.Store(int64(len(files)))
-	l.faulty.Store(&files)
+	l.faultyFiles.Store(&files)
 	for i := range files {
 		l.log.Warn("a lesson file has no effect", "fault", files[i].Error(), "kept", files[i].Kept)
 	}
@@ -147,19 +147,19 @@ func (l *library) use(b *lesson.Book, problems []lesson.Problem) {
 	}
 }
 
-// noteUnread logs a message when the lessons become unreadable or readable again. why is the error, or "" if the
+// logReadability logs a message when the lessons become unreadable or readable again. why is the error, or "" if the
 // lessons were read. b is the active book.
-func (l *library) noteUnread(why string, b *lesson.Book) {
-	before := l.unread.get()
-	l.unread.set(why)
+func (l *library) logReadability(why string, b *lesson.Book) {
+	before := l.readError.get()
+	l.readError.set(why)
 	switch {
 	case why == before:
 	case why == "":
-		l.log.Info("the lessons can be read again", "lessons", l.shown)
+		l.log.Info("the lessons can be read again", "lessons", l.location)
 	case b.Len() == 0:
-		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.shown, "error", why, "remedy", l.remedy())
+		l.log.Warn("the lessons cannot be read; no lesson is injected until the lessons can be read", "lessons", l.location, "error", why, "remedy", l.remedy())
 	default:
-		l.log.Warn("the lessons cannot be read; the lessons in memory stay in effect", "lessons", l.shown, "error", why, "remedy", l.remedy())
+		l.log.Warn("the lessons cannot be read; the lessons in memory stay in effect", "lessons", l.location, "error", why, "remedy", l.remedy())
 	}
 }
 
@@ -227,7 +227,7 @@ func (l *library) keepHistory(learner *learn.Learner, p *proxy.Proxy) func(conte
 // noteEdits records the manual edits since the last pass.
 func (l *library) noteEdits(ctx context.Context) error {
 	book := l.book.Load()
-	if l.redis != nil || book == l.history.book && !l.history.left {
+	if l.redis != nil || book == l.history.book && !l.history.unfinished {
 		return nil
 	}
 	origin := func(ctx context.Context, path string, text []byte) bank.Origin {
@@ -237,7 +237,7 @@ func (l *library) noteEdits(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	l.history.before, l.history.book, l.history.left = before, book, later > 0
+	l.history.before, l.history.book, l.history.unfinished = before, book, later > 0
 	return nil
 }
 

@@ -121,17 +121,17 @@ const (
 
 // sections holds the registered sections that are in effect, and starts and ends their measurements.
 type sections struct {
-	log      *slog.Logger
-	now      func() time.Time
-	place    *Sections
-	atOnce   func() int // returns the maximum number of sections that are measured at the same time
-	failures *failures
-	learner  *learn.Learner
-	proxy    *proxy.Proxy // set after the proxy is created
-	list     atomic.Pointer[rules.Registry]
+	log         *slog.Logger
+	now         func() time.Time
+	place       *Sections
+	maxMeasured func() int // returns the maximum number of sections that are measured at the same time
+	failures    *failures
+	learner     *learn.Learner
+	proxy       *proxy.Proxy // set after the proxy is created
+	list        atomic.Pointer[rules.Registry]
 
-	stamp fs.FileInfo // file info of the registry file at the last read; nil if there was no file
-	text  []byte      // content of the registry in Redis at the last read; nil if not read
+	fileInfo fs.FileInfo // file info of the registry file at the last read; nil if there was no file
+	text     []byte      // content of the registry in Redis at the last read; nil if not read
 }
 
 // open reads the registry at the start. If the registry cannot be read, no section is measured.
@@ -164,19 +164,19 @@ func (s *sections) reload(ctx context.Context, adjust func(read, before *rules.R
 // readFile reads the registry file if the file has changed; nil means no change.
 func (s *sections) readFile(context.Context) (*rules.Registry, error) {
 	info, err := os.Stat(s.place.path)
-	if errors.Is(err, fs.ErrNotExist) && s.stamp == nil {
+	if errors.Is(err, fs.ErrNotExist) && s.fileInfo == nil {
 		return nil, nil
 	}
-	if err == nil && s.stamp != nil && info.ModTime().Equal(s.stamp.ModTime()) && info.Size() == s.stamp.Size() && os.SameFile(info, s.stamp) {
+	if err == nil && s.fileInfo != nil && info.ModTime().Equal(s.fileInfo.ModTime()) && info.Size() == s.fileInfo.Size() && os.SameFile(info, s.fileInfo) {
 		return nil, nil
 	}
 	read, failed := rules.Read(s.place.path)
 	if failed != nil {
 		return nil, failed
 	}
-	s.stamp = info
+	s.fileInfo = info
 	if err != nil { // the file was removed
-		s.stamp = nil
+		s.fileInfo = nil
 	}
 	return read, nil
 }
@@ -243,12 +243,12 @@ func (s *sections) judge(ctx context.Context) error {
 	}
 	verdicts := map[string]string{}
 	for i := range rep.Lessons {
-		if r := &rep.Lessons[i]; isFinal(r) {
+		if r := &rep.Lessons[i]; endsMeasurement(r) {
 			verdicts[r.Arm] = string(r.Verdict)
 		}
 	}
 	verdict := func(r *rules.Registered) string { return verdicts[string(r.Arm())] }
-	if !rules.Advance(list, s.atOnce(), s.now(), verdict) {
+	if !rules.Advance(list, s.maxMeasured(), s.now(), verdict) {
 		return nil
 	}
 	now, err := s.place.Now(ctx, s.now())
@@ -257,7 +257,7 @@ func (s *sections) judge(ctx context.Context) error {
 	}
 	return s.place.Update(ctx, func(list []rules.Registered) ([]rules.Registered, error) {
 		before := slices.Clone(list)
-		rules.Advance(list, s.atOnce(), now, verdict)
+		rules.Advance(list, s.maxMeasured(), now, verdict)
 		for i := range list {
 			if list[i].State != before[i].State {
 				s.log.Info("the measurement of a section has changed", "section", list[i].Slug(), "state", string(list[i].State), "verdict", list[i].Verdict)
@@ -267,9 +267,9 @@ func (s *sections) judge(ctx context.Context) error {
 	})
 }
 
-// isFinal reports whether the verdict of a report row ends the measurement of its section. A planned trial ends only
+// endsMeasurement reports whether the verdict of a report row ends the measurement of its section. A planned trial ends only
 // with its evaluation.
-func isFinal(r *report.Row) bool {
+func endsMeasurement(r *report.Row) bool {
 	if r.Trial != "" {
 		return r.Trial == "ended"
 	}

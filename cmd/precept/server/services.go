@@ -39,20 +39,20 @@ const (
 // services answers the admin pages from the parts of the running server. It implements the interfaces of package
 // admin.
 type services struct {
-	tools        Tools
-	failures     *failures
-	backend      Backend
-	store        *store.Store
-	archive      *store.Archive
-	learner      *learn.Learner
-	lessons      *library
-	sections     *sections
-	similar      *likeness
-	proxy        *proxy.Proxy
-	nearby       nearby // cache of the method Nearest
-	openings     learn.Openings
-	learns       bool   // learning.enabled at the start
-	memoryReason string // reason why the store is in memory; "" if the store is durable
+	tools           Tools
+	failures        *failures
+	backend         Backend
+	store           *store.Store
+	archive         *store.Archive
+	learner         *learn.Learner
+	lessons         *library
+	sections        *sections
+	similar         *likeness
+	proxy           *proxy.Proxy
+	nearby          nearestCache // cache of the method Nearest
+	openings        learn.Openings
+	learningEnabled bool   // learning.enabled at the start
+	memoryReason    string // reason why the store is in memory; "" if the store is durable
 }
 
 // Report implements admin.Reporter.
@@ -117,7 +117,7 @@ func (s *services) Import(ctx context.Context, tenant, agent string, r io.Reader
 		return learn.ImportSum{}, store.ErrVolatile
 	}
 	m := &learn.Importer{
-		Now: s.tools.Now, Learn: s.learns && s.similar.config().Learning.Enabled, Into: s.backend, Openings: &s.openings,
+		Now: s.tools.Now, Learn: s.learningEnabled && s.similar.config().Learning.Enabled, Into: s.backend, Openings: &s.openings,
 		Write: s.store.Import, Cleanse: s.store.Cleanse,
 	}
 	return m.ImportAll(ctx, tenant, agent, r, at, func() {})
@@ -288,9 +288,9 @@ const (
 	maxNearby   = 64                     // maximum number of results in the cache
 )
 
-// nearby caches the results of the method Nearest. The page of an open session reloads often, and mostly has the same
+// nearestCache caches the results of the method Nearest. The page of an open session reloads often, and mostly has the same
 // result.
-type nearby struct {
+type nearestCache struct {
 	mu    sync.Mutex
 	found map[nearKey][]backtest.Reason
 }
@@ -302,7 +302,7 @@ type nearKey struct {
 }
 
 // get returns the cached result for a key. If there is none, get calls compute and caches its result.
-func (n *nearby) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
+func (n *nearestCache) get(key nearKey, compute func() ([]backtest.Reason, error)) ([]backtest.Reason, error) {
 	n.mu.Lock()
 	list, ok := n.found[key]
 	n.mu.Unlock()

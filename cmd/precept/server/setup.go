@@ -95,7 +95,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	hooks.Failed, hooks.Panicked, hooks.Recovered = failures.failed, failures.panicked, failures.storeRecovered
 	hooks.Damaged = tools.Damaged
 	hooks.OutboxRecovered, hooks.Erased = failures.outboxRecovered, s.erased
-	storeOptions.Content.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.absent
+	storeOptions.Content.Secret, storeOptions.Absent = []byte(keys.pair.Secret), opened.unavailable
 	if size := int64(cfg.Limits.CleanTextsBytes); size > 0 {
 		clean, err := redact.NewCleanTexts(size)
 		if err != nil {
@@ -154,7 +154,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 
 	// Read the registered sections, which are sections of rules files (CLAUDE.md, AGENTS.md) whose effect is
 	// measured. The worker starts and ends the measurements.
-	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), atOnce: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
+	registered := &sections{log: log, now: tools.Now, place: newSections(cfg, fleetBank), maxMeasured: func() int { return s.effective.Load().Rules.AtOnce }, failures: failures, learner: learner}
 	registered.open(ctx)
 	s.work("sections of rules files", registered.run)
 
@@ -217,7 +217,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	s.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: st, Tally: &st.Tally, Beliefs: learner.Beliefs, Book: lessons.book.Load, Bank: lessons.writer, Consulted: consulted, Meaning: matches,
 		Rules: registered.list.Load, Pending: shared[proxy.PendingTexts](backend), Tracer: tracer, Metrics: metrics, Log: log, Now: tools.Now, Rand: tools.Random,
-		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.known},
+		Fleet: proxy.FleetKeys{Salt: keys.pair.Salt, Secret: []byte(keys.pair.Secret), Unsure: !keys.confirmed},
 	})
 	if err != nil {
 		return err
@@ -249,7 +249,7 @@ func (s *Server) setup(ctx context.Context, data, adminListener net.Listener) er
 	// Create the admin server, which is the handler of the admin listener, and the services behind its pages.
 	s.services = &services{
 		tools: tools, failures: failures, backend: backend, store: st, archive: st.Archive(rewardDefinition(cfg)),
-		learner: learner, lessons: lessons, sections: registered, similar: similar, proxy: s.proxy, memoryReason: opened.notice, learns: cfg.Learning.Enabled,
+		learner: learner, lessons: lessons, sections: registered, similar: similar, proxy: s.proxy, memoryReason: opened.notice, learningEnabled: cfg.Learning.Enabled,
 	}
 	return s.openAdmin(registry, data, adminListener)
 }

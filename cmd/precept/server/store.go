@@ -155,9 +155,9 @@ func (t *Tools) reachRedis(ctx context.Context, cfg *configs.Config) (Stored, er
 
 // opened is the result of openBackend.
 type opened struct {
-	backend Backend
-	notice  string // reason why the backend is in memory; "" if the backend is durable
-	absent  bool   // the backend does not answer, or stores nothing
+	backend     Backend
+	notice      string // reason why the backend is in memory; "" if the backend is durable
+	unavailable bool   // the backend does not answer, or stores nothing
 }
 
 // openBackend opens the backend of a server. unwritable is the error if the data directory cannot be written; nil
@@ -197,7 +197,7 @@ func openMemory(cause error, f *failures) opened {
 		"error", cause,
 	)
 	f.metrics.FailedOpen(label.StepStore)
-	return opened{backend: store.Volatile{}, notice: cause.Error(), absent: true}
+	return opened{backend: store.Volatile{}, notice: cause.Error(), unavailable: true}
 }
 
 // openRedis opens the backend of a fleet, which is the set of replicas on one Redis. A server also starts if Redis
@@ -211,7 +211,7 @@ func openRedis(ctx context.Context, tools Tools, cfg *configs.Config, f *failure
 	defer cancel()
 	o := opened{backend: db}
 	if err := db.Ping(ctx); err != nil {
-		o.absent = true
+		o.unavailable = true
 		f.metrics.FailedOpen(label.StepStore)
 		f.log.Error("the store is not available; precept starts without the store and retries", "error", err)
 		f.logLimit.allow(label.StepStore) // counts the line above, so that the next one is not written at once

@@ -9,8 +9,8 @@ import (
 	"precept/internal/redact"
 )
 
-// workerRest is the pause before a panicked worker is restarted.
-const workerRest = time.Second
+// restartPause is the pause before a panicked worker is restarted.
+const restartPause = time.Second
 
 // worker is a background goroutine of the server. run stores its state and returns when its context ends.
 type worker struct {
@@ -31,7 +31,7 @@ func (s *Server) keepRunning(ctx context.Context, w worker) error {
 		if !panicked || ctx.Err() != nil {
 			return err
 		}
-		_ = Pause(ctx, workerRest) // ends with ctx
+		_ = Pause(ctx, restartPause) // ends with ctx
 	}
 }
 
