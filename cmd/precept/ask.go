@@ -27,12 +27,12 @@ const askLimit = 5 * time.Second
 // maxAnswer is the maximum size of an answer, in bytes.
 const maxAnswer = 64 << 20
 
-// errNoServer reports that run.json of a data directory is missing, or names a server that does not answer.
+// errNoServer reports that run.json in the data directory is missing, or names a server that does not answer.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin sends a GET request to the admin listener that run.json names, and passes the body to read. The
-// error is errNoServer if no server answers; the caller may then read the store. The caller must report every
-// other error, such as a refused token.
+// askAdmin sends a GET request to the admin listener that run.json names, and passes the body of the response to
+// read. If no server answers, the error is errNoServer, and the caller may read the store instead. The caller must
+// report any other error, such as a refused token.
 func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err == nil {
@@ -48,7 +48,7 @@ func askAdmin(ctx context.Context, cfg *configs.Config, path string, read func(i
 	)
 }
 
-// decodeJSON returns a function that decodes a JSON answer into target.
+// decodeJSON returns a function that decodes a JSON response into target.
 func decodeJSON(target any) func(io.Reader) error {
 	return func(r io.Reader) error { return json.NewDecoder(r).Decode(target) }
 }
@@ -56,8 +56,7 @@ func decodeJSON(target any) func(io.Reader) error {
 // adminClient sends requests to an admin listener.
 type adminClient struct{ base, token string }
 
-// do sends a request and passes the body of the answer to read. The error is errNoServer when no
-// server answers.
+// do sends a request and passes the body of the response to read. If no server answers, the error is errNoServer.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	res, err := request(ctx, method, a.base+path, a.token, body)
 	if ctx.Err() != nil {
@@ -73,7 +72,7 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 	return read(io.LimitReader(res.Body, maxAnswer))
 }
 
-// request sends a request to precept, never through a proxy of the environment.
+// request sends a request to precept, and ignores the proxies in the environment.
 func request(
 	ctx context.Context, method, address, token string, body []byte,
 ) (*http.Response, error) {
@@ -89,7 +88,7 @@ func request(
 	return client.Do(req)
 }
 
-// refusal turns a refused request into an error with a remedy.
+// refusal returns the error, with a remedy, for a response other than 200.
 func refusal(server string, res *http.Response) error {
 	switch res.StatusCode {
 	case http.StatusForbidden: // the answer has the reason: a viewer's token cannot change anything
@@ -113,13 +112,12 @@ func refusal(server string, res *http.Response) error {
 	)}
 }
 
-// refusedError is an answer of a server with a status other than 200.
+// refusedError reports a response with a status other than 200.
 type refusedError struct {
 	status int
 	text   string
 }
 
-// Error returns the text.
 func (e *refusedError) Error() string { return e.text }
 
 // adminToken returns an admin token in plain text: a configured token, or the generated token in the data directory.

@@ -14,7 +14,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// checkAnswer is the answer of check --json.
+// checkAnswer is the output of check --json.
 type checkAnswer struct {
 	OK      bool             `json:"ok"`
 	Config  string           `json:"config,omitempty"` // hash of the configuration
@@ -57,8 +57,8 @@ func (inv *invocation) check() *cobra.Command {
 	return c
 }
 
-// checkLessons reads the lessons of the configuration and prints the answer. The error has exit code 1 if
-// a lesson has faults, or if the lessons cannot be read.
+// checkLessons reads the configured lessons and prints the result. If a lesson has faults or the lessons cannot be
+// read, checkLessons returns an error with exit code 1.
 func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, file string, asJSON bool) error {
 	answer := checkAnswer{Config: cfg.Hash(), File: file}
 	book, problems, err := inv.servedLessons(ctx, cfg)
@@ -91,7 +91,8 @@ func (inv *invocation) checkLessons(ctx context.Context, cfg *configs.Config, fi
 	return failedUnless(answer.OK)
 }
 
-// servedLessons reads the lessons that a server with this configuration would use: none for a missing directory.
+// servedLessons reads the lessons that a server with this configuration would use. A missing directory has no
+// lessons.
 func (inv *invocation) servedLessons(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
 	switch {
 	case server.IsRedis(cfg.Lessons):
@@ -102,7 +103,7 @@ func (inv *invocation) servedLessons(ctx context.Context, cfg *configs.Config) (
 	return lesson.NewBook(nil), nil, nil
 }
 
-// conclude writes the answer of a command as JSON. The exit code is 0 if ok is true, else 1.
+// conclude writes v as JSON, and returns an error with exit code 1 if ok is false.
 func conclude(out io.Writer, v any, ok bool) error {
 	if err := writeJSON(out, v); err != nil {
 		return err
@@ -110,8 +111,8 @@ func conclude(out io.Writer, v any, ok bool) error {
 	return failedUnless(ok)
 }
 
-// failedUnless returns nil if ok is true, else an error with exit code 1 and no text, for a command that has
-// printed its result.
+// failedUnless returns nil if ok is true. Otherwise failedUnless returns an error with exit code 1 and no text, for a
+// command that has already printed its result.
 func failedUnless(ok bool) error {
 	if ok {
 		return nil

@@ -12,19 +12,19 @@ import (
 	"golang.org/x/term"
 )
 
-// Exit codes of a command that could not be run, as in shells.
+// Exit codes for a command that could not be run. Shells use the same codes.
 const (
 	exitNotRunnable = 126
 	exitNotFound    = 127
 	exitSignalled   = 128
 )
 
-// outputGrace is the maximum wait for the end of a child's output after the end of the child. A process that
-// the child started may keep the output open for ever.
+// outputGrace is the time that precept waits, after a child has ended, for the end of the child's output. A process
+// that the child started may keep the output open forever.
 const outputGrace = 2 * time.Second
 
-// child is a program that precept runs in the foreground. The child has the terminal and gets the signals that precept
-// receives, and precept exits with the status of the child.
+// child is a program that precept runs in the foreground. The child uses precept's terminal and gets the signals that
+// precept receives. precept exits with the child's status.
 type child struct {
 	args     []string
 	env      []string // nil means the environment of precept
@@ -32,15 +32,15 @@ type child struct {
 	out, err io.Writer
 }
 
-// outcome describes the end of a child.
+// outcome describes how a child ended.
 type outcome struct {
 	code   int
 	failed error          // reason why the child could not be run
 	sent   syscall.Signal // last signal that precept received; 0 if none
 }
 
-// run runs the child to its end and passes signals on. A signal that a terminal sends to all
-// foreground processes is not passed on, because a second ^C has another meaning in most programs.
+// run runs the child until it ends, and passes signals on. A signal that the terminal sends to all foreground
+// processes is not passed on, because most programs treat a second ^C differently from the first.
 func (c *child) run() outcome {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // the user's command; the command ends itself, or a signal ends the command
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env
@@ -70,13 +70,13 @@ func (c *child) run() outcome {
 	}
 }
 
-// isTerminal reports whether an input or an output is a terminal.
+// isTerminal reports whether a stream is a terminal.
 func isTerminal(stream any) bool {
 	f, ok := stream.(*os.File)
 	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
 }
 
-// startFailureCode returns the exit code of a shell for a program that could not be started.
+// startFailureCode returns the exit code that shells use for a program that could not be started.
 func startFailureCode(err error) int {
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, os.ErrNotExist) {
 		return exitNotFound
@@ -84,8 +84,8 @@ func startFailureCode(err error) int {
 	return exitNotRunnable
 }
 
-// exitCode returns the exit code of a shell for the error of exec.Cmd.Wait: the child's code, or 128 plus the
-// number of the signal that ended the child.
+// exitCode returns the exit code that shells use for an error of exec.Cmd.Wait. This is the child's exit code, or 128
+// plus the number of the signal that ended the child.
 func exitCode(err error) (int, error) {
 	if errors.Is(err, exec.ErrWaitDelay) {
 		return 0, nil

@@ -7,28 +7,28 @@ import (
 	"time"
 )
 
-// collectorBounds define GOGC, the growth of the heap in percent after which the garbage collector runs, as a function
-// of the live heap. The heap of a proxy is small: with Go's default of 100 the collector would run all the time. A
-// percentage that suits a small heap would triple a large heap for no gain.
+// collectorBounds define GOGC as a function of the live heap. GOGC is the growth of the heap, in percent, after which
+// the garbage collector runs. With Go's default of 100, the collector would run very often on the small heap of a
+// proxy. A percentage that suits a small heap would triple a large heap for no gain.
 //
-// A memory limit (debug.SetMemoryLimit) is no alternative. The limit also counts the gaps between small
-// objects, of which a server with thousands of lessons has many after the start. With a limit just above the
-// live heap the collector would run without end.
+// A memory limit (debug.SetMemoryLimit) does not help. The limit also counts the gaps between small objects, and a
+// server with thousands of lessons has many gaps after its start. If the limit were just above the live heap, the
+// collector would run permanently.
 type collectorBounds struct {
 	maxGrowth int    // maximum growth in percent, for a small heap
 	minGrowth int    // minimum growth in percent, for a large heap
-	minGoal   uint64 // bytes up to which a small heap may grow
-	maxSlack  uint64 // bytes of growth of a heap between small and large
+	minGoal   uint64 // size in bytes to which a small heap may grow
+	maxSlack  uint64 // maximum growth in bytes of a medium heap
 }
 
-// serverBounds returns the bounds of a server and of all commands that do not call keepHeapSmall.
+// serverBounds returns the bounds for a server, and for commands that do not call keepHeapSmall.
 func serverBounds() collectorBounds { return collectorBounds{250, 25, 68 << 20, 20 << 20} }
 
-// readerBounds returns the bounds of a command that reads a long file into memory. The text of the file has no
+// readerBounds returns the bounds for a command that reads a long file into memory. The content of the file has no
 // pointers, so a collection is cheap.
 func readerBounds() collectorBounds { return collectorBounds{100, 7, 32 << 20, 4 << 20} }
 
-// growth returns the growth limit in percent for a heap with the given live bytes.
+// growth returns the GOGC percentage for a heap with the given number of live bytes.
 func (b collectorBounds) growth(live uint64) int {
 	slack := b.maxSlack
 	if live < b.minGoal {
@@ -38,7 +38,7 @@ func (b collectorBounds) growth(live uint64) int {
 	return min(max(percent, b.minGrowth), b.maxGrowth)
 }
 
-// tuneCollector applies serverBounds for the life of the process, unless GOGC is set.
+// tuneCollector applies serverBounds until the process ends, unless the environment sets GOGC.
 func tuneCollector(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		b := serverBounds()
@@ -47,9 +47,9 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// afterCollection sets GOGC now and after each collection. The cleanup of an unreachable object reports the
-// end of a collection, at times one collection late. last is the GOGC that was set last. If another caller
-// has set GOGC since, afterCollection ends.
+// afterCollection sets GOGC now and after each garbage collection. The cleanup of an unreachable object reveals a
+// collection, sometimes one collection late. last is the GOGC that was set last. If another caller has changed GOGC
+// since, afterCollection stops.
 func (b collectorBounds) afterCollection(last int) {
 	next, ok := b.followHeap(last)
 	if !ok {
@@ -59,8 +59,8 @@ func (b collectorBounds) afterCollection(last int) {
 	runtime.AddCleanup(&mark{}, b.afterCollection, next)
 }
 
-// followHeap sets GOGC for the present live heap and returns it. ok is false if GOGC differs from last,
-// because another caller has set it.
+// followHeap sets GOGC for the current live heap and returns the value. ok is false if GOGC differs from last,
+// because another caller has changed it.
 func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
@@ -75,11 +75,11 @@ func (b collectorBounds) followHeap(last int) (next int, ok bool) {
 	return next, true
 }
 
-// readerEvery is the pause between two reads of the live heap of a command that reads a long file: the text of
-// the file is one large allocation, after which the GOGC of a small heap would double the memory.
+// readerEvery is the interval at which a command that reads a long file checks the live heap. The content of the file
+// is one large allocation. With the GOGC of a small heap, the memory would double after this allocation.
 const readerEvery = 10 * time.Millisecond
 
-// keepHeapSmall applies readerBounds until the returned function is called, unless GOGC is set.
+// keepHeapSmall applies readerBounds until the caller calls restore, unless the environment sets GOGC.
 func keepHeapSmall(env func(string) (string, bool)) (restore func()) {
 	if _, set := env("GOGC"); set {
 		return func() {}

@@ -21,18 +21,19 @@ import (
 	"precept/store/redis"
 )
 
-// configFlags holds the flag --config and one flag for every key of the configuration.
+// configFlags holds the flag --config, and one flag for each configuration key.
 type configFlags struct {
 	command *cobra.Command
 	file    string
-	trusts  bool              // the command marks precept.yaml of the working directory as trusted for this user
-	given   map[string]string // values of the flags, by path of the key
+	trusts  bool              // the command makes this user trust precept.yaml of the working directory
+	given   map[string]string // values of the given flags by configuration key
 }
 
-// projectFile is the configuration file that every command reads from the working directory by default.
+// projectFile is the name of the configuration file that commands read from the working directory by default.
 const projectFile = "precept.yaml"
 
-// flagValue is the flag of one configuration key. The flag accepts any text; configs.Parse checks all keys together.
+// flagValue is the flag of one configuration key. A flagValue accepts any text, because configs.Parse checks all keys
+// together.
 type flagValue struct {
 	name  *configs.Name
 	given map[string]string
@@ -52,8 +53,8 @@ func (v flagValue) Type() string {
 	return "value"
 }
 
-// withConfig adds the configuration's flags to a command, and makes the command call run with the configuration.
-// Help shows the flags of the keys in shown. Faults of keys that only a server needs are ignored.
+// withConfig adds the configuration flags to a command, and makes the command call run with the configuration. Help
+// shows only the flags of the keys in shown. The command ignores faults of keys that only a server needs.
 func (inv *invocation) withConfig(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := inv.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -66,7 +67,7 @@ func (inv *invocation) withConfig(c *cobra.Command, shown []string, run func(*co
 	return c
 }
 
-// withBank adds the configuration's flags to a command, and makes the command call run with the configured bank.
+// withBank adds the configuration flags to a command, and makes the command call run with the configured bank.
 func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
 	return inv.withConfig(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := inv.tools.OpenWriter(cfg)
@@ -78,8 +79,8 @@ func (inv *invocation) withBank(c *cobra.Command, run func(context.Context, *ban
 	})
 }
 
-// addConfigFlags adds --config and one flag for each key of the configuration to a command, except flags that
-// the command defines itself. Help shows the flags of the keys in shown, or all flags if shown is empty.
+// addConfigFlags adds --config and one flag for each configuration key to a command, except flags that the command
+// already has. Help shows only the flags of the keys in shown, or all flags if shown is empty.
 func (inv *invocation) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{command: c, given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG; default: precept.yaml, if the file exists)")
@@ -109,7 +110,7 @@ func configNames() []configs.Name {
 	names := configs.Names()
 	for i := range names {
 		name := &names[i]
-		name.Usage = strings.ReplaceAll(name.Usage, "`", "") // pflag shows a quoted word as the type of the value
+		name.Usage = strings.ReplaceAll(name.Usage, "`", "") // pflag would show a word in backquotes as the type of the value
 		if name.Default != "" && name.Default != "[]" && name.Default != "{}" && !strings.Contains(name.Default, "\n") {
 			name.Usage += " (" + name.Default + ")"
 		}
@@ -130,8 +131,8 @@ func (f *configFlags) path(inv *invocation) string {
 	return path
 }
 
-// find returns the path of the configuration file. found reports that neither a flag nor a variable names the
-// file: precept.yaml was found in the working directory.
+// find returns the path of the configuration file. found is true if precept.yaml was found in the working directory,
+// without a flag or a variable that names the file.
 func (f *configFlags) find(inv *invocation) (path string, found bool) {
 	if f.command.Flags().Changed("config") {
 		return f.file, false
@@ -145,8 +146,8 @@ func (f *configFlags) find(inv *invocation) (path string, found bool) {
 	return "", false
 }
 
-// announce prints the path of an existing configuration file on standard error. With --json, only the path of a file
-// that was found in the working directory is printed.
+// announce prints the path of an existing configuration file on standard error. With --json, announce prints only the
+// path of a file that was found in the working directory.
 func (f *configFlags) announce(inv *invocation) {
 	asJSON := f.command.Flags().Lookup("json")
 	path, found := f.find(inv)
@@ -155,7 +156,7 @@ func (f *configFlags) announce(inv *invocation) {
 	}
 }
 
-// source returns the source of the configuration. With offline, faults of keys that only a server needs are
+// source returns the source of the configuration. If offline is true, faults of keys that only a server needs are
 // ignored. A file that was found in the working directory must be trusted, at the start and at each reload.
 func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 	path, found := f.find(inv)
@@ -180,8 +181,8 @@ func (f *configFlags) source(inv *invocation, offline bool) *server.Source {
 // maxSecret is the maximum size in bytes of a file that holds the value of a variable.
 const maxSecret = 64 << 10
 
-// readSecret reads a file that holds the value of a variable, such as PRECEPT_STORE_URL_FILE. Pipes and
-// devices are refused, because they could block the start.
+// readSecret reads a file that a variable such as PRECEPT_STORE_URL_FILE names. Pipes and devices are refused,
+// because reading them could block the start.
 func readSecret(name string) ([]byte, error) {
 	info, err := os.Stat(name)
 	switch {
@@ -206,10 +207,10 @@ func (f *configFlags) load(inv *invocation) (*configs.Config, error) {
 	return c, nil
 }
 
-// loadFaulty is load for a command that reports the faults of a configuration file and continues. faults has the faults
-// of all keys, warnings has the faults of keys that only a server needs. A configuration without usable values, such as
-// a file that is missing or not trusted, and a faulty flag are errors. If a fault hides the data directory or the
-// store, c is nil.
+// loadFaulty is like load, but returns the faults of a configuration file instead of an error, for a command that
+// reports faults and continues. faults holds the faults of all keys, and warnings the faults of keys that only a
+// server needs. A faulty flag, and a file that is missing or not trusted, are errors. If a fault affects the data
+// directory or the store, c is nil.
 func (f *configFlags) loadFaulty(inv *invocation) (c *configs.Config, faults, warnings configs.Faults, err error) {
 	f.announce(inv)
 	c, err = f.source(inv, true).Load()
@@ -238,8 +239,8 @@ func (f *configFlags) loadFaulty(inv *invocation) (c *configs.Config, faults, wa
 	return c, faults, warnings, nil
 }
 
-// usePlaces sets the data directory and the lessons that a command uses, and names on standard error a place that is
-// not the configured one.
+// usePlaces sets the data directory and the lessons of a command, and prints each place that differs from the
+// configured place on standard error.
 func (f *configFlags) usePlaces(inv *invocation, c *configs.Config) {
 	if dir, why := f.dataDir(inv, c.DataDir); dir != c.DataDir {
 		fmt.Fprintf(inv.err, "precept: data directory %s (%s; --data-dir names another one)\n", report.Printable(dir), why)
@@ -248,9 +249,9 @@ func (f *configFlags) usePlaces(inv *invocation, c *configs.Config) {
 	f.useServedLessons(inv, c)
 }
 
-// useServedLessons makes a command that uses the data directory of the running server of this user also use the bank of
-// this server, unless a flag, a variable, another configuration file or lessons in ./lessons select a bank. If the
-// command then uses another bank than the server, a line names both.
+// useServedLessons makes a command use the bank of this user's running server if the command uses the data directory
+// of that server. A flag, a variable, another configuration file or lessons in ./lessons take precedence. If the
+// command then uses a different bank than the server, useServedLessons prints both.
 func (f *configFlags) useServedLessons(inv *invocation, c *configs.Config) {
 	r, ok := server.ReadUserRunFile(inv.env)
 	if !ok || r.Lessons == "" || absolute(c.DataDir) != r.DataDir || absolute(c.Lessons) == r.Lessons {
@@ -270,13 +271,13 @@ func (f *configFlags) useServedLessons(inv *invocation, c *configs.Config) {
 	}
 }
 
-// isServed reports whether the running server of the user uses the configuration file of the command.
+// isServed reports whether the user's running server uses the configuration file of the command.
 func (f *configFlags) isServed(inv *invocation, r server.UserRun) bool {
 	path := f.path(inv)
 	return path != "" && absolute(path) == r.Config
 }
 
-// absolute returns an absolute path; a path that cannot be made absolute stays unchanged.
+// absolute returns the absolute form of a path, or the path itself if that fails.
 func absolute(path string) string {
 	if whole, err := filepath.Abs(path); err == nil {
 		return whole
@@ -284,18 +285,18 @@ func absolute(path string) string {
 	return path
 }
 
-// holdsFiles reports whether a directory has an entry.
+// holdsFiles reports whether a directory has at least one entry.
 func holdsFiles(dir string) bool {
 	entries, _ := os.ReadDir(dir)
 	return len(entries) > 0
 }
 
-// optOutEvery is the time after which a running command reads the opt-outs of the configuration again.
+// optOutEvery is the interval at which a running command reads the configured opt-outs again.
 const optOutEvery = 10 * time.Second
 
-// optOutReader returns a function that returns the opt-outs of the configuration, and reads the configuration
-// again every optOutEvery, so that a command that keeps running applies changed opt-outs. While the
-// configuration has faults, the last opt-outs stay in effect.
+// optOutReader returns a function that returns the configured opt-outs. The function reads the configuration again
+// every optOutEvery, so that a long-running command applies changed opt-outs. While the configuration has faults, the
+// last opt-outs stay in effect.
 func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func() *sample.OptOut, error) {
 	var mu sync.Mutex
 	last, err := server.OptOutOf(cfg)
@@ -324,10 +325,10 @@ func (f *configFlags) optOutReader(inv *invocation, cfg *configs.Config) (func()
 	}, err
 }
 
-// dataDir returns the data directory of a command and, for a directory other than the configured one, the reason.
-// Without a configured data directory and without precept's data in ./data, a command uses the data of the running
-// server of this user, or the data of earlier runs without a server (`precept run`). The same holds for a configuration
-// file of the running server: the paths of the file are relative to the working directory of the server.
+// dataDir returns the data directory of a command. If this is not the configured directory, why is the reason. If no
+// data directory is configured and ./data has no data of precept, a command uses the data of this user's running
+// server, or else the data of earlier runs of `precept run` without a server. The same applies if the running server
+// uses the same configuration file, because paths in the file are relative to the server's working directory.
 func (f *configFlags) dataDir(inv *invocation, configured string) (dir, why string) {
 	r, running := server.ReadUserRunFile(inv.env)
 	isOther := f.dataPlaceIsSet(inv) && !(running && f.isServed(inv, r) && !f.dataKeyIsSet(inv))
@@ -355,8 +356,8 @@ func (f *configFlags) dataKeyIsSet(inv *invocation) bool {
 		variable(inv.env, "PRECEPT_DATA_DIR", "PRECEPT_STORE_URL", "PRECEPT_STORE_URL_FILE") != ""
 }
 
-// loadError gives an error of Source.Load its exit code: a missing or unreadable file is a failure, a faulty file is
-// misuse.
+// loadError gives an error of Source.Load its exit code. A missing or unreadable file is a failure, and a faulty file
+// is a misuse.
 func loadError(err error) error {
 	if _, ok := errors.AsType[server.FileError](err); ok {
 		return err

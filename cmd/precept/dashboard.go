@@ -14,10 +14,10 @@ import (
 	"precept/configs"
 )
 
-// dashboardLink is the answer of dashboard --json.
+// dashboardLink is the output of dashboard --json.
 type dashboardLink struct {
 	URL   string `json:"url"`
-	Login string `json:"login_url,omitempty"` // URL with the token; empty when the configuration holds only hashes of tokens
+	Login string `json:"login_url,omitempty"` // URL with the token; empty if only hashes of tokens are configured
 }
 
 // dashboard returns the command that prints or opens the login link of the running server.
@@ -54,7 +54,7 @@ func (inv *invocation) dashboard() *cobra.Command {
 	})
 }
 
-// page returns the login link, or the dashboard's URL if the token is unknown.
+// page returns the login link, or the URL of the dashboard if the token is unknown.
 func (l dashboardLink) page() string {
 	if l.Login != "" {
 		return l.Login

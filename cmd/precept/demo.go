@@ -62,7 +62,7 @@ func (f *demoFlags) writeResult(out io.Writer, v any) error {
 	return writeJSON(out, v)
 }
 
-// demoResult is the answer of `precept demo --json`. Rates and effects are between -1 and 1.
+// demoResult is the output of `precept demo --json`. Rates and effects are between -1 and 1.
 type demoResult struct {
 	Sessions int          `json:"sessions"`
 	Lessons  []demoEffect `json:"lessons"`
@@ -88,7 +88,8 @@ type demoEffect struct {
 	Verdict   string   `json:"verdict"`
 }
 
-// effectOf returns the true effect next to the effect in a row of the report. r is nil if the report has no row.
+// effectOf returns the true and the measured effect of a lesson or section. r is its row in the report, or nil if
+// there is none.
 func effectOf(name string, truth *float64, r *report.Row) demoEffect {
 	if r == nil {
 		return demoEffect{Name: name, True: truth, Verdict: "not matched yet"}
@@ -143,7 +144,7 @@ func (inv *invocation) demo() *cobra.Command {
 	return c
 }
 
-// runDemo starts the model and precept on ports of their own, and then the fleet of simulated agents.
+// runDemo starts the model and a server on free ports, and then the fleet of simulated agents.
 func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions or --agents is less than 1; give numbers of at least 1"))
@@ -157,9 +158,8 @@ func (inv *invocation) runDemo(ctx context.Context, f demoFlags) error {
 	})
 }
 
-// withModel serves a built-in model while play runs. play gets the configuration of a server with the model
-// as its upstream, in a temporary directory with the lessons of world. extra holds further keys of the
-// configuration.
+// withModel serves a simulated model while play runs. play gets the configuration of a server whose upstream is the
+// model, in a temporary directory with the lessons of world. extra holds further configuration keys.
 func withModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, extra map[string]string, play func(*configs.Config) error) error {
 	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
@@ -190,7 +190,7 @@ func withModel(ctx context.Context, name string, f demoFlags, world interface{ W
 	return play(cfg)
 }
 
-// serveModel serves the built-in model on a free port of loopback.
+// serveModel serves a simulated model on a free port of the loopback interface.
 func serveModel(ctx context.Context, h http.Handler) (stop func(), address string, err error) {
 	var lc net.ListenConfig
 	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
@@ -224,7 +224,7 @@ type speeds struct {
 	rewarded   int64 // rewarded picks so far
 }
 
-// update reads the proofs from the rows of a report.
+// update updates the counts from the rows of a report.
 func (s *speeds) update(rows []report.Row) {
 	i := slices.IndexFunc(rows, func(r report.Row) bool { return r.Slug == demo.Pinned })
 	if i < 0 {
@@ -340,7 +340,8 @@ func (d *fleetDemo) play(ctx context.Context, srv *server.Server, data, adminURL
 	return d.flags.writeResult(d.results, answer)
 }
 
-// run plays all sessions, shows the progress on a terminal, and reads the report as the numbers grow.
+// run plays all sessions, shows the progress on a terminal, and reads the report repeatedly to count the picks until
+// a proof.
 func (d *fleetDemo) run(ctx context.Context, srv *server.Server, fleet *demo.Fleet) error {
 	ended := make(chan error, 1)
 	go func() { ended <- fleet.Run(ctx) }()

@@ -20,10 +20,10 @@ import (
 	"precept/store/sqlite"
 )
 
-// diagnosis is the answer of doctor --json: the account, which counts the exchanges by result since the data directory
+// diagnosis is the output of doctor --json. The account in it counts the exchanges by result since the data directory
 // was created. admitted = stored + spooled (waiting in the outbox) + incomplete + dropped.
 type diagnosis struct {
-	// OK reports that no check failed: the exit code is 0.
+	// OK is true if no check failed. The exit code is then 0.
 	OK bool `json:"ok"`
 	// Faults are the faults of the configuration. Warnings are the faults of keys that only a server needs.
 	Faults   configs.Faults `json:"config_faults,omitempty"`
@@ -32,14 +32,14 @@ type diagnosis struct {
 	// Unsampled counts the stored exchanges without a sample whose session is closed.
 	Unsampled int64            `json:"unsampled"`
 	SetAside  setAside         `json:"set_aside"`
-	Store     map[string]int64 `json:"store"`                 // counts of the store: sessions, samples, feedback, bytes
+	Store     map[string]int64 `json:"store"`                 // counts of sessions, samples, feedback and bytes
 	Trouble   string           `json:"store_error,omitempty"` // reason why the store cannot be read
 	// Missing is the number of exchanges that the store received and has lost.
 	Missing int64           `json:"missing,omitempty"`
 	Running *server.RunFile `json:"running,omitempty"`
 	// Ready is the answer of /readyz of the running server; nil without a server.
 	Ready *readiness `json:"ready,omitempty"`
-	// DataDir is the reason why the data directory cannot be written; empty for a writable directory.
+	// DataDir is the reason why the data directory cannot be written; empty if the directory is writable.
 	DataDir string `json:"data_dir_error,omitempty"`
 }
 
@@ -48,7 +48,7 @@ const missingText = "%d stored exchanges are missing in the store and in the out
 	"emptied; Redis lost data in a crash, because Redis does not write to its disk; store.url names another store; " +
 	"`precept forget` deleted the exchanges before they were stored"
 
-// setAside counts the data at which a step of learning panicked, and lists the latest asideShown entries.
+// setAside counts the dead letters, and lists the asideShown latest ones.
 type setAside struct {
 	Total  int          `json:"total"`
 	Latest []deadLetter `json:"latest"`
@@ -145,9 +145,9 @@ func (d *diagnosis) failed() (names []string) {
 	return names
 }
 
-// diagnose reads the account and the store, and asks the running server for /readyz. A server whose data directory
-// cannot be written has no run.json, so that diagnose asks the address of the key listen. A server at this address may
-// belong to another data directory. Its answer counts only if the server says that it stores nothing.
+// diagnose reads the account and the store, and asks the running server for /readyz. A server that cannot write its
+// data directory has no run.json. In this case, diagnose asks the address of the key listen. Because another server
+// may use this address, the answer counts only if the server says that it stores nothing.
 func diagnose(ctx context.Context, tools server.Tools, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{SetAside: setAside{Latest: []deadLetter{}}}
 	if running, err := server.ReadRunFile(cfg.DataDir); err == nil {
@@ -227,8 +227,8 @@ func printDiagnosis(out io.Writer, d diagnosis, columns int) error {
 	return nil
 }
 
-// addAccount adds the account of the data directory and the counts of the store. An unreadable store is an
-// error only if there is neither an account nor a server; else the error becomes Trouble.
+// addAccount adds the account of the data directory and the row counts of the store. If the store cannot be read,
+// addAccount sets Trouble. If there is neither an account nor a server, addAccount returns the error instead.
 func (d *diagnosis) addAccount(ctx context.Context, tools server.Tools, cfg *configs.Config) (err error) {
 	d.Account, err = store.ReadAccount(server.OutboxPath(cfg), server.IsLocked(cfg.DataDir))
 	served := d.Ready != nil && d.Ready.answers // a server that was killed leaves its run.json in the directory

@@ -20,7 +20,7 @@ import (
 	"precept/learn"
 )
 
-// exportFlags select the exported samples.
+// exportFlags select the exported data.
 type exportFlags struct {
 	format       string
 	since, until string
@@ -35,7 +35,7 @@ type exportFlags struct {
 	lake         lakeFlags
 }
 
-// export returns the command that writes samples, conversations or coins.
+// export returns the command that exports samples, conversations or coins.
 func (inv *invocation) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
@@ -137,14 +137,14 @@ func (inv *invocation) runExport(ctx context.Context, cfg *configs.Config, f *ex
 	return writeJSON(inv.out, exportAnswer{f.output, f.format, x.Records})
 }
 
-// exportAnswer is the answer of `precept export --output FILE --json`.
+// exportAnswer is the output of `precept export --output FILE --json`.
 type exportAnswer struct {
 	Output  string `json:"output"`
 	Format  string `json:"format"`
 	Records int    `json:"records"` // JSON lines, or rows of a Parquet file
 }
 
-// openNote returns a sentence about the data of open sessions in the export.
+// openNote returns a sentence that says whether the export contains data of open sessions.
 func (f *exportFlags) openNote() string {
 	switch {
 	case f.stats || f.format == "mplp" || f.format == "parquet":
@@ -192,7 +192,7 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 	return out, err
 }
 
-// parseDay reads the time of a flag; the zero time for an empty flag.
+// parseDay parses the time of a flag. An empty flag gives the zero time.
 func parseDay(flag, text string) (time.Time, error) {
 	if text == "" {
 		return time.Time{}, nil
@@ -207,7 +207,7 @@ func parseDay(flag, text string) (time.Time, error) {
 	))
 }
 
-// exportOf writes an export, or with --stats the counts of the ratings, and shows the progress on a terminal.
+// exportOf writes an export or, with --stats, the rating counts. On a terminal, exportOf shows the progress.
 func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *server.ExportJob, f *exportFlags) error {
 	st, err := x.Stats(ctx)
 	if err != nil {
@@ -226,8 +226,8 @@ func exportOf(ctx context.Context, console io.Writer, tools server.Tools, x *ser
 	return x.Write(ctx, f.format)
 }
 
-// ratings is the answer of export --stats. The rates are shares of the rated samples, null without
-// rated samples.
+// ratings is the output of export --stats. The rates are shares of the rated samples. Without rated samples, the
+// rates are null.
 type ratings struct {
 	sample.Quality
 	Approval   *float64 `json:"approval_rate"`

@@ -68,8 +68,8 @@ func (f *exportFlags) checkFollow() error {
 	return nil
 }
 
-// followExport writes each new sample into the Parquet files of --output (the lake) until a signal, or with --once
-// until no sample waits.
+// followExport copies new samples to the lake, the Parquet files of --output. followExport ends at a signal or, with
+// --once, when all samples are copied.
 func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, flags *configFlags, f *exportFlags) error {
 	if err := f.checkFollow(); err != nil {
 		return misuse(err)
@@ -128,8 +128,9 @@ func (inv *invocation) followExport(ctx context.Context, cfg *configs.Config, fl
 	return lake.Run(ctx, o)
 }
 
-// lockOwner returns a name for the owner of a lock file that is unique in a fleet: the host and the path. The next
-// process that locks the file has the same name, and therefore gets the group's lease without a wait.
+// lockOwner returns the id of the process that locks the file at path. The id consists of host and path, and is
+// unique in a fleet. The next process that locks the file has the same id, and therefore gets the group's lease at
+// once.
 func lockOwner(path string) (string, error) {
 	host, err := os.Hostname()
 	if err != nil {

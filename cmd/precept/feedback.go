@@ -26,7 +26,7 @@ import (
 const (
 	postLimit  = 15 * time.Second       // maximum time of one request to the data listener
 	retryLimit = 15 * time.Second       // time during which a failed request is repeated
-	retryPause = 250 * time.Millisecond // pause before the first repetition; each later pause is twice as long
+	retryPause = 250 * time.Millisecond // pause before the first retry; the pause doubles with each retry
 )
 
 // maxCorrection is the largest correction that the data listener accepts.
@@ -41,14 +41,14 @@ type feedbackFlags struct {
 	asJSON                            bool
 }
 
-// feedbackSubject names the subject of a feedback. feedbackBody refuses more than one field. Without any field, the
-// subject is the run or the session of an enclosing `precept run`.
+// feedbackSubject identifies what is rated. At most one field may be set. If none is set, the enclosing `precept run`
+// is rated.
 type feedbackSubject struct {
 	session, run, request, response, sample string
 	commit, branch, pullRequest             string
 }
 
-// feedbackRating is the rating of a feedback. feedbackBody requires exactly one of score, approve, reject and correct.
+// feedbackRating is the rating. Exactly one of score, approve, reject and correct must be given.
 type feedbackRating struct {
 	score           float64
 	scored          bool // score is given
@@ -56,7 +56,7 @@ type feedbackRating struct {
 	correct         string // text, or @FILE
 }
 
-// dataFlags are the flags --url and --key: the address of the data listener and the credential for it.
+// dataFlags are the flags --url and --key, which hold the address and the API key for the data listener.
 type dataFlags struct{ url, key string }
 
 // add adds the flags --url and --key to a command.
@@ -117,7 +117,7 @@ func (inv *invocation) feedback() *cobra.Command {
 	})
 }
 
-// runFeedback posts one feedback and prints the answer of the server.
+// runFeedback posts one feedback and prints the server's answer.
 func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
 	body, err := feedbackBody(inv.env, f)
 	if err != nil {
@@ -154,7 +154,7 @@ func (inv *invocation) runFeedback(ctx context.Context, cfg *configs.Config, f *
 	return err
 }
 
-// feedbackBody makes the body of the request, and refuses ambiguous flags before a request is sent.
+// feedbackBody returns the body of the request, or an error if the flags are ambiguous.
 func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string]any, error) {
 	body := map[string]any{"source": f.source}
 	targets := 0
@@ -203,8 +203,8 @@ func feedbackBody(env func(string) (string, bool), f *feedbackFlags) (map[string
 	return body, nil
 }
 
-// addRunSubject adds the run or the session of an enclosing `precept run` to body, and returns the number of
-// added subjects, 0 or 1.
+// addRunSubject adds the run or the session of an enclosing `precept run` to body. targets is the number of added
+// subjects, 0 or 1.
 func addRunSubject(env func(string) (string, bool), body map[string]any) (targets int) {
 	if run := variable(env, "PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
@@ -217,8 +217,8 @@ func addRunSubject(env func(string) (string, bool), body map[string]any) (target
 	return 0
 }
 
-// correction returns the value of --correct, which is a text or @FILE. A JSON object or array, and any JSON
-// value of a file, is returned as JSON; other text is returned as a string.
+// correction returns the value of --correct, which is a string or @FILE. A JSON object or array, and any JSON value
+// in a file, is returned as JSON. Anything else is returned as a string.
 func correction(in io.Reader, given string) (any, error) {
 	name, fromFile := strings.CutPrefix(given, "@")
 	if given == "-" {
@@ -258,16 +258,16 @@ type feedbackAnswer struct {
 	Runs     []string `json:"runs,omitempty"`
 }
 
-// unavailableError reports that the server does not answer, or cannot store feedback now. A repetition may succeed.
+// unavailableError reports that the server does not answer, or cannot store feedback at the moment. A retry may
+// succeed.
 type unavailableError struct{ err error }
 
 func (e *unavailableError) Error() string { return e.err.Error() }
 
 func (e *unavailableError) Unwrap() error { return e.err }
 
-// postFeedback posts one feedback to the server that find returns. While the server is unavailable,
-// postFeedback repeats the request for up to limit. The feedback has an id, so that a repetition after a
-// lost answer does not count twice.
+// postFeedback posts one feedback to the server that find returns. While the server is unavailable, postFeedback
+// retries for up to limit. The feedback has an id, so that a retry after a lost response is not counted twice.
 func (inv *invocation) postFeedback(
 	ctx context.Context, limit time.Duration, find func() (string, error), key string, body map[string]any,
 ) (feedbackAnswer, error) {
@@ -305,7 +305,7 @@ func (inv *invocation) postFeedback(
 	}
 }
 
-// postOnce posts the body of one feedback. The error is an unavailableError if a repetition may succeed.
+// postOnce posts one feedback. The error is an unavailableError if a retry may succeed.
 func postOnce(ctx context.Context, base, key string, body []byte) (feedbackAnswer, error) {
 	var answer feedbackAnswer
 	if address, err := url.Parse(base); err != nil || address.Host == "" || address.Scheme != "http" && address.Scheme != "https" {
@@ -336,13 +336,13 @@ func postOnce(ctx context.Context, base, key string, body []byte) (feedbackAnswe
 	return answer, json.Unmarshal(raw, &answer)
 }
 
-// errNotRunning is the error of a data directory without a server that answers on its data listener.
+// errNotRunning reports that no server of the data directory answers on its data listener.
 var errNotRunning = errors.New(
 	"no precept server runs on this data directory; start a server with precept serve, or name a running server with --url or --data-dir",
 )
 
-// dataListener returns the address of the data listener: the named address, or the address of the
-// running precept of the data directory.
+// dataListener returns the URL of the data listener, which is the named address or the address of the data
+// directory's running server.
 func dataListener(
 	ctx context.Context, env func(string) (string, bool), cfg *configs.Config, f *dataFlags,
 ) (string, error) {
@@ -368,8 +368,8 @@ func alive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential returns the API key of the agent from the flag or the environment. The keys of providers are
-// read only if tenants depend on keys (tenancy), so that no key is sent without need.
+// credential returns the API key of the agent from the flag or the environment. Provider keys are read from the
+// environment only if tenants are identified by keys (tenancy), so that no key is sent without need.
 func credential(env func(string) (string, bool), cfg *configs.Config, f *dataFlags) string {
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {

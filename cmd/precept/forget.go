@@ -18,8 +18,8 @@ import (
 	"precept/configs"
 )
 
-// forgetLimit is the maximum time of a deletion by a running server. A tenant of a million sessions takes
-// some minutes.
+// forgetLimit is the maximum time of a deletion by a running server. Deleting a tenant with a million sessions takes
+// a few minutes.
 const forgetLimit = 30 * time.Minute
 
 // forgetFlags select the deleted data.
@@ -57,7 +57,7 @@ func (inv *invocation) forget() *cobra.Command {
 	})
 }
 
-// runForget deletes through the running server, or from the store if no server runs.
+// runForget deletes data through the running server or, if no server runs, from the store directly.
 func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New(
@@ -101,7 +101,7 @@ func (inv *invocation) runForget(ctx context.Context, cfg *configs.Config, f *fo
 	return err
 }
 
-// confirm asks the person for confirmation unless --yes is set. An empty answer means no.
+// confirm asks for confirmation, unless --yes is set. An empty answer means no.
 func confirm(in io.Reader, console io.Writer, f *forgetFlags, subject string) error {
 	if f.yes {
 		return nil
@@ -117,7 +117,7 @@ func confirm(in io.Reader, console io.Writer, f *forgetFlags, subject string) er
 	return errors.New("the deletion was not confirmed, so nothing was deleted; answer yes, or add --yes")
 }
 
-// forgetOffline deletes from the store without a server.
+// forgetOffline deletes data from the store without a server.
 func forgetOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, f *forgetFlags,
 ) (n int, err error) {
@@ -133,8 +133,8 @@ func forgetOffline(
 	return n, errors.Join(err, s.stop())
 }
 
-// forgetOnline asks the running server to delete the data, because its memory and its outbox hold data that
-// the store does not have.
+// forgetOnline asks the running server to delete the data. The memory and the outbox of the server hold data that is
+// not in the store.
 func forgetOnline(
 	ctx context.Context, cfg *configs.Config, f *forgetFlags,
 ) (int, error) {

@@ -28,7 +28,7 @@ type importFlags struct {
 	asJSON        bool
 }
 
-// importInto imports the transcripts of r. at becomes the time of their exchanges and samples. done is called after
+// importInto imports the transcripts in r. at is the time of the imported exchanges and samples. done is called after
 // each transcript.
 type importInto func(ctx context.Context, r io.Reader, at time.Time, done func()) (learn.ImportSum, error)
 
@@ -99,7 +99,7 @@ func (inv *invocation) importVerb() *cobra.Command {
 // importSource is one file of transcripts.
 type importSource struct {
 	path   string
-	client *history.Client // reads the file; nil means the file has a form of detect.Read
+	client *history.Client // client whose history the file is; nil if detect.Read can read the file directly
 }
 
 // importSources returns the files to import. A file that cannot be opened is an error, so that a mistyped name does
@@ -160,7 +160,7 @@ func (inv *invocation) importAll(ctx context.Context, into importInto, list []im
 			var part learn.ImportSum
 			part, err = into(ctx, in, at, func() { bar.add(1) })
 			if source.client != nil && part.Transcripts == 0 {
-				part.Faults = nil // a history file without a conversation is no fault
+				part.Faults = nil // a history file without a conversation is not an error
 			}
 			_ = in.Close()
 			if skipped != nil {
@@ -178,9 +178,9 @@ func (inv *invocation) importAll(ctx context.Context, into importInto, list []im
 	return sum, nil
 }
 
-// open returns the transcripts of the file, and the file's modification time, which becomes the time of the samples: a
-// second import of the file makes equal samples. The time of standard input is the present time. skipped names the
-// unreadable entries of a client's history.
+// open opens the transcripts of the file. at is the modification time of the file, so that importing the file a
+// second time makes equal samples. For standard input, at is the current time. skipped describes the unreadable
+// entries of a client's history.
 func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadCloser, at time.Time, skipped, err error) {
 	at = tools.Now()
 	if info, err := os.Stat(s.path); s.path != "-" && err == nil {
@@ -194,13 +194,14 @@ func (s importSource) open(stdin io.Reader, tools server.Tools) (in io.ReadClose
 	return io.NopCloser(text), at, skipped, err
 }
 
-// maxImport is the maximum size of the transcripts in one request to the running server, in bytes.
+// maxImport is the maximum size in bytes of the transcripts in one request to the running server.
 const maxImport = 256 << 20
 
 // importLimit is the maximum time of one request to the running server.
 const importLimit = 10 * time.Minute
 
-// importOnline returns an import through the running server, which holds the store.
+// importOnline returns an importInto that sends transcripts to the running server, because the server has locked the
+// store.
 func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
 	runFile, err := server.ReadRunFile(cfg.DataDir)
 	if err != nil {
@@ -232,7 +233,7 @@ func importOnline(cfg *configs.Config, f *importFlags) (importInto, error) {
 	}, nil
 }
 
-// printImport prints the counts and the faults of an import.
+// printImport prints the counts and the faults.
 func printImport(out, console io.Writer, f *importFlags, sum learn.ImportSum) error {
 	if f.asJSON {
 		if err := writeJSON(out, sum); err != nil {

@@ -29,13 +29,13 @@ type initFlags struct {
 	asJSON    bool
 }
 
-// initAnswer is the answer of `precept init --json`.
+// initAnswer is the output of `precept init --json`.
 type initAnswer struct {
 	Config  string            `json:"config"`  // path of the written configuration
 	Lessons string            `json:"lessons"` // directory of the lessons
 	Written []string          `json:"written"` // paths of all written files
 	URL     string            `json:"url"`     // address of the data listener
-	Agents  map[string]string `json:"agents"`  // setting of each agent of --agent
+	Agents  map[string]string `json:"agents"`  // setting that points each agent of --agent to precept
 }
 
 // initVerb returns the command that writes the first configuration and the first lesson of a project.
@@ -172,8 +172,8 @@ func (b *initFlags) config() (string, error) {
 	return fmt.Sprintf(shortConfig, lines, first, first, messages, first), nil
 }
 
-// upstreamName returns the name of an upstream for a host: openai for api.openai.com. A name that is in taken
-// gets a number.
+// upstreamName returns a name for the upstream at a host, such as openai for api.openai.com. If the name is in taken,
+// upstreamName appends a number.
 func upstreamName(host string, taken map[string]bool) string {
 	parts := slices.DeleteFunc(strings.Split(host, "."), func(s string) bool { return s == "api" || s == "www" || s == "" })
 	name := "upstream"
@@ -191,7 +191,7 @@ func upstreamName(host string, taken map[string]bool) string {
 //go:embed begin/precept.yaml
 var shortConfig string
 
-// lessons makes the directory of lessons, and returns the paths of the written lessons.
+// lessons creates the lesson directory, and returns the paths of the written lessons.
 func (b *initFlags) lessons(dir string) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil { //nolint:gosec // other users may read the lessons
 		return nil, err
@@ -228,7 +228,7 @@ func writeStarter(dir string) (written []string, err error) {
 	return written, err
 }
 
-// createFile writes a new file. An existing file stays unchanged, and is an error.
+// createFile writes a new file. An existing file is an error and stays unchanged.
 func createFile(file, text string) error {
 	f, err := os.OpenFile(file, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // a file of the user's project, without secrets
 	if errors.Is(err, fs.ErrExist) {
@@ -243,13 +243,13 @@ func createFile(file, text string) error {
 	return errors.Join(err, f.Close())
 }
 
-// exampleLesson is a lesson that shows the format. Its state is quarantined: no agent gets the lesson.
+// exampleLesson is a lesson that shows the format. The lesson is quarantined, so that no agent gets it.
 //
 //go:embed begin/LESSON.md
 var exampleLesson string
 
-// pointingLines returns, by agent, the setting that points the agent to precept. In a setting, {} is the place of the
-// address of the data listener, at which precept accepts the requests of agents.
+// pointingLines returns, by agent, the setting that points the agent to precept. The placeholder {} in a setting is
+// the URL of the data listener.
 func pointingLines() map[string]string {
 	const openai = "OPENAI_BASE_URL={}/v1"
 	return map[string]string{
@@ -269,7 +269,7 @@ func pointingLines() map[string]string {
 	}
 }
 
-// pointingLine returns the setting of an agent for the written configuration.
+// pointingLine returns the setting that points an agent to a server with the written configuration.
 func pointingLine(agent string) string {
 	return strings.ReplaceAll(pointingLines()[agent], "{}", dataAddress)
 }

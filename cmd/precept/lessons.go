@@ -92,8 +92,8 @@ func loadBook(
 	return readBook(ctx, tools, cfg)
 }
 
-// noLesson returns the error of a missing lesson. If a file of this name has faults, the error names the file and
-// the faults.
+// noLesson returns the error for a missing lesson. If a file with this slug has faults, the error names the file and
+// its faults.
 func noLesson(slug string, problems ...lesson.Problem) error {
 	for i := range problems {
 		p := &problems[i]
@@ -123,7 +123,7 @@ func (inv *invocation) actions() []*cobra.Command {
 	}
 }
 
-// stateAnswer is the answer of a command that changes a lesson: the state of the lesson after the change.
+// stateAnswer is the output of a command that changes a lesson. It holds the state of the lesson after the change.
 type stateAnswer struct {
 	Slug        string       `json:"slug"`
 	State       lesson.State `json:"state"`
@@ -142,7 +142,7 @@ func printState(out io.Writer, l *lesson.Lesson, asJSON bool) error {
 	)
 }
 
-// action returns the command that applies an action to the named lesson. short is the help text.
+// action returns the command that applies an action to a lesson. short is the help text.
 func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
 	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
@@ -166,7 +166,7 @@ func (inv *invocation) action(a lesson.Action, short string) *cobra.Command {
 
 const forceHelp = "approve despite findings of the checks; read the lesson first"
 
-// change applies an action to a lesson in the name of the user, and prints the findings of the checks.
+// change applies an action to a lesson on behalf of the user, and prints the findings of the checks.
 func (inv *invocation) change(
 	ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan,
 	force bool,

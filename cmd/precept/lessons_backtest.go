@@ -74,8 +74,8 @@ func (inv *invocation) lessonsBacktest() *cobra.Command {
 	})
 }
 
-// findLessons returns the lessons of args: a name that ends in .md is a file, any other name is a slug of the
-// bank.
+// findLessons returns the lessons that args name. A name that ends in .md is a file, and any other name is a slug in
+// the bank.
 func (inv *invocation) findLessons(
 	ctx context.Context, cfg *configs.Config, args []string,
 ) ([]*lesson.Lesson, error) {
@@ -114,7 +114,7 @@ func (inv *invocation) findLessons(
 type backtestSelection struct {
 	tenant string
 	since  time.Time
-	among  *lesson.Book // all lessons, among which likeness selects the best match; nil means exact matches only
+	among  *lesson.Book // all lessons of the bank, for matching by likeness; nil disables likeness
 }
 
 // runBacktest matches lessons against the captured sessions, one session at a time.
@@ -191,8 +191,8 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 }
 
-// printLikeness prints the sessions in which the lesson would have fired by likeness. If likeness was not tried,
-// printLikeness prints nothing.
+// printLikeness prints the sessions in which the lesson would have matched by likeness. If l is nil, likeness was not
+// tried and nothing is printed.
 func printLikeness(out io.Writer, l *backtest.Like) {
 	switch {
 	case l.Captured == 0:
@@ -215,7 +215,7 @@ func printLikeness(out io.Writer, l *backtest.Like) {
 // maxShownSentence is the number of characters of a sentence in the answer for people.
 const maxShownSentence = 120
 
-// share returns n as a percentage of total in parentheses, after a blank; "" if total is zero.
+// share returns n as a percentage of total, in parentheses after a space; "" if total is zero.
 func share(n, total int) string {
 	if total == 0 {
 		return ""

@@ -25,7 +25,7 @@ type phrasesAnswer struct {
 	Sessions  int                       `json:"sessions"` // captured sessions that were read
 	Proposals []backtest.PhraseProposal `json:"proposals"`
 	Tokens    int64                     `json:"tokens"`   // tokens that the judge used
-	Refused   int                       `json:"refused"`  // phrases of the judge that fire in too many sessions, or are known
+	Refused   int                       `json:"refused"`  // phrases of the judge that match in too many sessions, or are known
 	Accepted  []string                  `json:"accepted"` // phrases that were added to the lesson
 	State     lesson.State              `json:"state"`    // state of the lesson after the command
 }
@@ -135,8 +135,8 @@ func checkJudge(cfg *configs.Config, judge bool, accept []string) error {
 	return nil
 }
 
-// askPhrases adds the proposals of the judge. A phrase that fires in too many sessions, or that a near
-// miss proposes already, is left out.
+// askPhrases adds the judge's proposals to the answer. A phrase is left out if it matches in too many sessions, or if
+// a near miss already proposes it.
 func (inv *invocation) askPhrases(
 	ctx context.Context, cfg *configs.Config, l *lesson.Lesson, near []lesson.Resemblance, sessions []backtest.Captured, answer *phrasesAnswer,
 ) error {
@@ -162,8 +162,8 @@ func (inv *invocation) askPhrases(
 	return nil
 }
 
-// accept adds the accepted phrases to the answer. A name is the number of a proposal or a phrase; a new phrase becomes
-// a proposal with the number of sessions in which the phrase would fire.
+// accept adds the accepted phrases to the answer. An item of accept is the number of a proposal, or a phrase. A new
+// phrase becomes a proposal with the number of sessions in which it would match.
 func (a *phrasesAnswer) accept(accept []string, sessions []backtest.Captured) error {
 	for _, name := range accept {
 		name = strings.Join(strings.Fields(name), " ")

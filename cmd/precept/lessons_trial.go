@@ -32,7 +32,7 @@ type trialFlags struct {
 // planned reports whether the trial ends with one planned evaluation.
 func (f *trialFlags) planned() bool { return f.goal.Picks != 0 || f.goal.Detect != 0 }
 
-// check returns an error for flags that are out of range or contradict each other.
+// check returns an error if a flag is out of range or two flags contradict each other.
 func (f *trialFlags) check(c *cobra.Command) error {
 	isShare := func(x float64) bool { return x > 0 && x < 1 }
 	switch {
@@ -107,8 +107,8 @@ func (inv *invocation) lessonsTrial() *cobra.Command {
 	})
 }
 
-// planTrial prints the cost of a planned trial, and starts the trial unless --dry-run is set or a person at a
-// terminal has not given --yes.
+// planTrial prints the cost of a planned trial, and starts the trial. With --dry-run, and when a person at a terminal
+// has not given --yes, the trial is not started.
 func (inv *invocation) planTrial(
 	ctx context.Context, cfg *configs.Config, slug string, f *trialFlags,
 ) error {
@@ -164,7 +164,7 @@ func (inv *invocation) beginTrial(
 	return printState(inv.out, l, false)
 }
 
-// blankReport returns the report of lessons without any measurement.
+// blankReport returns a report of the lessons without any measurement.
 func blankReport(ctx context.Context, tools server.Tools, cfg *configs.Config) (report.Report, error) {
 	book, _, err := readBook(ctx, tools, cfg)
 	if err != nil {

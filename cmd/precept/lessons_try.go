@@ -18,10 +18,10 @@ import (
 	"precept/internal/wire"
 )
 
-// maxTry is the maximum size of a text in bytes. The proxy has the same limit by default (limits.inspect_bytes).
+// maxTry is the maximum size of the text in bytes. The proxy's limit (limits.inspect_bytes) has the same default.
 const maxTry = 8 << 20
 
-// tryFlags are the flags of lessons try: the parts of a request, except a text in the arguments.
+// tryFlags are the flags of lessons try. They describe the request, except for a text that is given as an argument.
 type tryFlags struct {
 	file, tenant, agent, role, skill, model, tool string
 	tags                                          []string
@@ -43,13 +43,13 @@ type suggestedLesson struct {
 	Score     float64  `json:"score"`
 	Threshold float64  `json:"threshold"`
 	Sentence  string   `json:"sentence"`
-	Words     []string `json:"words"`    // words of the sentence that the lesson shares
+	Words     []string `json:"words"`    // words that the sentence shares with the lesson
 	Injected  bool     `json:"injected"` // match.like is on, and the lesson has like: true
 }
 
 // tryAnswer is the answer of lessons try.
 type tryAnswer struct {
-	Searched    string            `json:"searched"` // the part of the text that is matched
+	Searched    string            `json:"searched"` // part of the text that lessons are matched with
 	Stripped    []wire.Stripped   `json:"stripped"`
 	Outcome     string            `json:"outcome,omitempty"` // outcome of a tool result, such as error
 	Kinds       []detect.Kind     `json:"error_kinds"`       // kinds of a tool error, the most specific first
@@ -186,8 +186,8 @@ func try(now time.Time, cfg *configs.Config, book *lesson.Book, f *tryFlags, tex
 	return out, q
 }
 
-// suggest returns the lessons that the query resembles. The thresholds come from the captured sessions: with fewer than
-// lesson.LikeSessions of them, or with match.like: off, suggest returns no lesson.
+// suggest returns the lessons that the query resembles. The thresholds come from captured sessions. If there are
+// fewer than lesson.LikeSessions captured sessions, or with match.like: off, suggest returns no lesson.
 func (inv *invocation) suggest(ctx context.Context, cfg *configs.Config, book *lesson.Book, q *lesson.Query) []suggestedLesson {
 	out := []suggestedLesson{}
 	if cfg.Match.Like == configs.LikeOff {
@@ -263,7 +263,7 @@ func printTried(out io.Writer, t *tryAnswer) {
 	}
 }
 
-// shorten returns at most the first maxRunes characters of a text, on one line.
+// shorten returns the first maxRunes characters of a text at most, on one line.
 func shorten(s string, maxRunes int) string {
 	s = strings.Join(strings.Fields(s), " ")
 	if r := []rune(s); len(r) > maxRunes {

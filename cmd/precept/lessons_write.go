@@ -23,7 +23,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// draftFlags are the flags of `lessons new`, which hold the fields of the new lesson.
+// draftFlags are the flags of `lessons new`, which set the fields of the new lesson.
 type draftFlags struct {
 	title, advice, when, counter, outcome, category   string
 	keywords, errors, kinds, requests, tags, evidence []string
@@ -234,8 +234,8 @@ func (inv *invocation) lessonsImport() *cobra.Command {
 	})
 }
 
-// importAll adds the lesson texts of another bank as quarantined proposals, and approves them if approve is set. failed
-// is the number of texts that the parser, the checks or the approval refused.
+// importAll adds lessons of another bank as quarantined proposals and, if approve is set, approves them. failed is
+// the number of lessons that the parser, the checks or the approval refused.
 func importAll(
 	ctx context.Context, env func(string) (string, bool), console io.Writer, b *bank.Bank, texts map[string][]byte, approve bool,
 ) (imported, failed int, err error) {
@@ -270,8 +270,8 @@ func importAll(
 	return imported, failed, nil
 }
 
-// foreignTexts reads the lesson texts that args name: lesson files, directories of lesson files, and the output of
-// `lessons export`. problems holds the files and the lines that cannot be read.
+// foreignTexts reads the lessons that args name: lesson files, directories of lesson files, and output of `lessons
+// export`. problems holds the files and lines that cannot be read.
 func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems []lesson.Problem, err error) {
 	out = map[string][]byte{}
 	for _, arg := range args {
@@ -302,12 +302,13 @@ func foreignTexts(in io.Reader, args []string) (out map[string][]byte, problems 
 // maxForeign is the maximum size in bytes of a file that lessons import reads.
 const maxForeign = 1 << 30
 
-// isExport reports whether a text is the output of `lessons export`, which begins with {. No LESSON.md begins with {.
+// isExport reports whether a text is output of `lessons export`, which begins with {. A lesson file never begins with
+// {.
 func isExport(text []byte) bool {
 	return bytes.HasPrefix(bytes.TrimSpace(bytes.TrimPrefix(text, []byte("\ufeff"))), []byte("{"))
 }
 
-// exportedTexts adds the texts of JSON lines to out. Each unreadable line becomes a problem.
+// exportedTexts adds the lessons in JSON lines to out. Each unreadable line becomes a problem.
 func exportedTexts(file string, text []byte, out map[string][]byte) (problems []lesson.Problem) {
 	n := 0
 	for line := range bytes.Lines(bytes.TrimPrefix(text, []byte("\ufeff"))) {
@@ -335,8 +336,8 @@ func exportedTexts(file string, text []byte, out map[string][]byte) (problems []
 	return problems
 }
 
-// parseForeign parses a lesson of another bank. A lesson of the gptme format is converted to AIP-11: Format writes a
-// new body from the advice, and the file is the evidence.
+// parseForeign parses a lesson of another bank. A lesson in the gptme format is converted to the format AIP-11: a new
+// body is written from the advice, and the file becomes the evidence.
 func parseForeign(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil {

@@ -1,15 +1,18 @@
-// Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from
-// experience.
+// Command precept is a reverse proxy in front of LLM APIs. It lets unmodified agents learn from experience.
 //
-// Most files hold one command, such as precept serve. This package reads the clock, the random source, the
-// environment, the standard streams and the signals of a command, and passes them on as parameters. Package server
-// makes the logger and the store, and receives the signals of a server.
+// Most files contain one command, such as precept serve. This package reads the clock, the random source, the
+// environment, the standard streams and the signals of a command, and passes them on as parameters. A server receives
+// its own signals in package server.
 //
-// Exit codes: 0 done; 1 failure, or a check with findings; 2 misuse: wrong flags or arguments, or a
-// faulty configuration; 3 stopped, and streams were cut at the end of limits.drain_timeout or at a
-// second signal. A missing, unreadable or malformed file behind a flag or an argument is a failure
-// (1). A malformed configuration file, or entry on the standard input of record, is misuse (2). For doctor a malformed
-// configuration file is a finding (1).
+// The exit codes are:
+//   - 0: success
+//   - 1: failure, or a check with findings
+//   - 2: misuse, that is, wrong flags or arguments, or a faulty configuration
+//   - 3: stopped, and streams were cut at the end of limits.drain_timeout or at a second signal
+//
+// A missing, unreadable or malformed file behind a flag or an argument is a failure (1). A malformed configuration file
+// is misuse (2), and so is a malformed entry on the standard input of record. For doctor, a malformed configuration
+// file is a finding (1).
 package main
 
 import (
@@ -99,7 +102,7 @@ func (inv *invocation) execute(ctx context.Context, args []string) int {
 	}
 }
 
-// codedError is an error with an exit code. A nil err means that the command has printed everything.
+// codedError is an error with an exit code. A nil err means that the command has already printed its error.
 type codedError struct {
 	code int
 	err  error
@@ -169,7 +172,7 @@ func (inv *invocation) root() *cobra.Command {
 	return root
 }
 
-// checkTopics makes a misspelt argument of help and completion, which cobra adds, a misuse.
+// checkTopics makes help and completion, the commands that cobra adds, reject misspelt arguments with exit code 2.
 func checkTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
@@ -189,7 +192,7 @@ func checkTopics(root *cobra.Command) {
 	}
 }
 
-// versionText returns the line that names a build.
+// versionText returns the line that describes a build.
 func versionText(b server.Build) string {
 	text := "precept " + b.Version
 	if b.Revision != "" {

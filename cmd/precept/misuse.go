@@ -11,7 +11,7 @@ import (
 	"precept/internal/spell"
 )
 
-// arguments turns an error about arguments into a usage error.
+// arguments returns a validator of arguments whose errors have the exit code of a misuse.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		err := check(c, args)
@@ -24,7 +24,7 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	}
 }
 
-// wrongArguments names the fault in the number of arguments, or in the name of a command.
+// wrongArguments describes what is wrong with the number of arguments, or with the name of a command.
 func wrongArguments(c *cobra.Command, args []string) string {
 	switch {
 	case len(args) == 0:
@@ -58,7 +58,7 @@ func suggestedFlag(c *cobra.Command, err error) string {
 	return ""
 }
 
-// plainFlagError replaces an error that names a Go function by the expected form of the flag's
+// plainFlagError replaces an error that names a Go function. The new error describes the expected form of the flag's
 // value.
 func plainFlagError(err error) error {
 	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)

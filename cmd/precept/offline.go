@@ -17,24 +17,24 @@ import (
 	"precept/store/sqlite"
 )
 
-// offline is a running store in this process, without a server, for commands that write.
+// offline is a store that this process runs without a server, for commands that write.
 type offline struct {
 	Store   *store.Store
 	backend server.Backend
-	stop    func() error // stops the store and returns the failures of its steps
+	stop    func() error // stops the store, and returns the errors of its steps
 }
 
-// errServed is the error of a data directory that a server has locked. A command then asks the server.
+// errServed reports that a server has locked the data directory. The command then sends its request to the server.
 var errServed = sqlite.ErrLocked
 
-// offlineUse describes what a command does with an offline store.
+// offlineUse says how a command uses an offline store.
 type offlineUse struct {
-	create      bool // make a missing store
+	create      bool // create the store if it is missing
 	sharesRedis bool // the command may run while a server with this data directory uses the same store in Redis
 }
 
-// openOffline opens and starts the configured store. For SQLite, openOffline locks the data directory. For
-// Redis, the directory is locked only for its outbox, and not at all with sharesRedis.
+// openOffline opens and starts the configured store. For SQLite, openOffline locks the data directory. For Redis, the
+// lock is only for the outbox in the directory, and openOffline takes no lock if sharesRedis is set.
 func openOffline(
 	ctx context.Context, tools server.Tools, cfg *configs.Config, use offlineUse,
 ) (*offline, error) {

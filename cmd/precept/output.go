@@ -28,7 +28,7 @@ func writeLine(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
-// reply writes the answer of a command as JSON, or as a sentence.
+// reply writes the result of a command as JSON, or as a sentence.
 func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error {
 	if asJSON {
 		return writeJSON(out, v)
@@ -37,7 +37,7 @@ func reply(out io.Writer, asJSON bool, v any, format string, args ...any) error 
 	return err
 }
 
-// amount formats a number with its noun: 1 lesson, 2 lessons.
+// amount formats a number with its noun, such as 1 lesson and 2 lessons.
 func amount[N int | int64](n N, thing string) string {
 	if n != 1 {
 		thing += "s"
@@ -59,7 +59,7 @@ func columns(out io.Writer) int {
 	return width
 }
 
-// screen returns the width of the terminal behind out, in columns. If out is no terminal, live is false and the
+// screen returns the width in columns of the terminal behind out. If out is not a terminal, live is false and the
 // width is 80.
 func screen(out io.Writer) (width int, live bool) {
 	const defaultWidth, minWidth = 80, 40
@@ -74,8 +74,8 @@ func screen(out io.Writer) (width int, live bool) {
 	return width, true
 }
 
-// wrapHelp wraps help at the width of the terminal, or at 100 columns without one. A template of cobra
-// would do the same and make the binary 11 MB larger (decision 48).
+// wrapHelp wraps help texts at the width of the terminal, or at 100 columns if there is no terminal. A cobra template
+// could do the same, but would enlarge the binary by 11 MB (decision 48).
 func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	columns, live := screen(stdout)
 	if !live {
@@ -105,7 +105,7 @@ func wrapHelp(stdout io.Writer, root *cobra.Command) {
 	})
 }
 
-// wrapped wraps the paragraphs of a text, and keeps indented lines: they are examples.
+// wrapped wraps the paragraphs of a text. Indented lines are examples and stay unchanged.
 func wrapped(text string, columns int) string {
 	var out []string
 	for line := range strings.SplitSeq(text, "\n") {
@@ -118,7 +118,8 @@ func wrapped(text string, columns int) string {
 	return strings.Join(out, "\n")
 }
 
-// table writes rows in columns; the first row is the heading. Cells without room in their row follow below the row.
+// table writes rows in columns. The first row is the heading. A cell that does not fit in its row is written below
+// the row.
 func table(out io.Writer, rows [][]string, columns int) error {
 	inRow := len(rows[0])
 	for ; inRow > 1; inRow-- {
@@ -142,7 +143,7 @@ func table(out io.Writer, rows [][]string, columns int) error {
 	return err
 }
 
-// align returns a line for each row with the first columns of the row, padded to equal widths.
+// align returns one line for each row, with the columns padded to equal widths.
 func align(rows [][]string, columns int) []string {
 	var widths []int
 	for c := range columns {

@@ -13,11 +13,11 @@ import (
 	"precept/configs"
 )
 
-// pointing describes how the process of one agent is pointed at precept: arguments, environment,
-// and a folder for edited copies of the agent's settings. The user's own files stay unchanged.
+// pointing describes how the process of an agent is pointed to precept: by arguments, environment variables, and
+// edited copies of the agent's settings in a temporary folder. The user's own files are not changed.
 type pointing struct {
 	cfg     *configs.Config
-	data    string // precept's data listener
+	data    string // URL of precept's data listener
 	agent   string
 	run     string // run of all agents of the command; "" if none
 	session string // session of all agents of the command; "" means each agent has its own sessions
@@ -25,12 +25,12 @@ type pointing struct {
 	env     map[string]string // environment of the agent
 	home    string            // home directory of the user
 	work    string            // working directory
-	temp    string            // folder for edited copies, made on demand; the caller removes the folder
+	temp    string            // folder for edited copies, created on demand; the caller removes it
 	notes   io.Writer         // receives messages to the user
 }
 
-// base returns the base URL with the names of run, session and agent. The URL also names the upstream
-// if upstream is not empty: the routes could choose another upstream.
+// base returns the base URL with the names of the run, the session and the agent. If upstream is not empty, the URL
+// also names the upstream, because the routes might choose a different one.
 func (p *pointing) base(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
 	name := "agent=" + escape(p.agent)
@@ -46,7 +46,7 @@ func (p *pointing) base(upstream string) string {
 	return p.data + "/p/" + name
 }
 
-// point sets the variables that any program may read, and the settings that the agent needs.
+// point sets the environment variables that many programs read, and the settings of the agent.
 func (p *pointing) point() error {
 	base := p.base("")
 	for _, name := range []string{
@@ -58,7 +58,7 @@ func (p *pointing) point() error {
 	if p.env["COPILOT_PROVIDER_TYPE"] == "anthropic" {
 		p.env["COPILOT_PROVIDER_BASE_URL"] = base
 	}
-	for _, name := range []string{"NO_PROXY", "no_proxy"} { // a proxy of the environment does not reach this machine's loopback
+	for _, name := range []string{"NO_PROXY", "no_proxy"} { // a proxy in the environment cannot reach this machine's loopback interface
 		if at, err := url.Parse(p.data); err == nil && !strings.Contains(p.env[name], at.Hostname()) {
 			p.env[name] = strings.TrimPrefix(p.env[name]+","+at.Hostname(), ",")
 		}
@@ -88,7 +88,7 @@ func (p *pointing) point() error {
 	return nil
 }
 
-// insertArguments inserts arguments after the name of the program, unless the user gave the flag.
+// insertArguments inserts arguments after the name of the program, unless the user has given the flag.
 func (p *pointing) insertArguments(flag string, arguments ...string) {
 	for _, a := range p.args[1:] {
 		if flag != "" && (a == flag || strings.HasPrefix(a, flag+"=")) {
@@ -98,8 +98,8 @@ func (p *pointing) insertArguments(flag string, arguments ...string) {
 	p.args = append(append([]string{p.args[0]}, arguments...), p.args[1:]...)
 }
 
-// upstreamOf returns the name of the upstream that has the base URL base. The name is empty for precept's own address
-// and for the upstream of the key upstream. ok is false if no upstream has the base URL.
+// upstreamOf returns the name of the upstream with the given base URL. The name is empty for precept's own URL, and
+// for the upstream that the key upstream configures. ok is false if no upstream has the base URL.
 func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 	same := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -119,8 +119,8 @@ func (p *pointing) upstreamOf(base string) (upstream string, ok bool) {
 	return "", false
 }
 
-// redirect returns precept's address as the replacement of the base URL of a setting, with /v1 if the base URL ends in
-// /v1. If the base URL is not an upstream of precept, redirect prints a note and returns false.
+// redirect returns the URL of precept that replaces the base URL in a setting. The result ends in /v1 if base does.
+// If base is not an upstream of precept, redirect prints a note and returns false.
 func (p *pointing) redirect(setting, base string) (string, bool) {
 	upstream, ok := p.upstreamOf(base)
 	if !ok {
@@ -137,7 +137,8 @@ func (p *pointing) redirect(setting, base string) (string, bool) {
 	return p.base(upstream), true
 }
 
-// programName returns the name of the agent in a command: agent for `python agent.py`, and codex for `npx codex`.
+// programName returns the name of the agent in a command line, such as agent for `python agent.py` and codex for `npx
+// codex`.
 func programName(args []string) string {
 	name := func(s string) string {
 		base := filepath.Base(s)

@@ -28,8 +28,8 @@ type readiness struct {
 	answers bool // a server answered
 }
 
-// readyVerb returns the command that asks a running server whether the server accepts requests: the health check of an
-// image without a shell.
+// readyVerb returns the command that asks a running server whether it accepts requests. An image without a shell uses
+// the command as its health check.
 func (inv *invocation) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
@@ -74,8 +74,8 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	return r
 }
 
-// dataURL returns the base URL of the data listener: from run.json, or from the key listen when the
-// server could not write run.json.
+// dataURL returns the base URL of the data listener. The URL comes from run.json or, if the server could not write
+// run.json, from the key listen.
 func dataURL(cfg *configs.Config) string {
 	if runFile, err := server.ReadRunFile(cfg.DataDir); err == nil {
 		return runFile.Data

@@ -12,7 +12,7 @@ import (
 	"precept/inject/ledger"
 )
 
-// ledgerFlags select the ledger, the file AGENT.md with the failures of a project.
+// ledgerFlags select the ledger file, AGENT.md, which lists the failures of a project.
 type ledgerFlags struct{ file string }
 
 func (f *ledgerFlags) add(c *cobra.Command) {
@@ -65,7 +65,8 @@ func (inv *invocation) record() *cobra.Command {
 	return c
 }
 
-// readEntry checks the entry of the flags, or reads the entry from standard input. An incomplete entry is an error.
+// readEntry checks the entry that the flags describe, or reads the entry from standard input. An incomplete entry is
+// an error.
 func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) error {
 	if !asJSON {
 		if err := e.Validate(); err != nil {
@@ -92,8 +93,8 @@ func readEntry(in io.Reader, c *cobra.Command, e *ledger.Entry, asJSON bool) err
 	return nil
 }
 
-// recordOne records an entry and prints the result. An entry that was written neither to the ledger nor to the
-// trace file is an error message on console, not an error of the command.
+// recordOne records an entry and prints the result. If the entry could be written neither to the ledger nor to the
+// trace file, recordOne prints an error on console and returns nil.
 func recordOne(
 	ctx context.Context, out, console io.Writer, l *ledger.Ledger, e ledger.Entry, asJSON bool,
 ) error {

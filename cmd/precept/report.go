@@ -96,7 +96,7 @@ func (inv *invocation) report() *cobra.Command {
 	})
 }
 
-// explain prints the derivation of the rows of one lesson.
+// explain prints how the numbers of one lesson's rows were computed.
 func explain(out io.Writer, r report.Report, f *reportFlags) error {
 	slug := f.query.Explain
 	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug && trial.LessonSlug(row.Slug) != slug })
@@ -109,9 +109,8 @@ func explain(out io.Writer, r report.Report, f *reportFlags) error {
 	return r.Explain(out, slug, columns(out))
 }
 
-// findReport asks the running server first, because the memory of the server is newer than the
-// store. If no server answers, or if this command knows no admin token, the store is read. Another refusal
-// of the server is an error.
+// findReport gets the report from the running server, whose memory is newer than the store. If no server answers, or
+// if no admin token is known, findReport reads the store. Any other refusal of the server is an error.
 func findReport(
 	ctx context.Context, console io.Writer, tools server.Tools, cfg *configs.Config, f *reportFlags,
 ) (report.Report, error) {

@@ -69,8 +69,8 @@ func (inv *invocation) rulesPropose() *cobra.Command {
 	})
 }
 
-// refuseRules returns an error that names the commands for rules files if one of the files is a rules file of agents.
-// A file with a frontmatter or with JSON is none.
+// refuseRules returns an error if one of the files is a rules file of agents. The error names the commands for rules
+// files. A file with a frontmatter, or with JSON, is not a rules file.
 func refuseRules(files []string) error {
 	for _, name := range files {
 		if !rules.IsName(name) || isDirectory(name) {
@@ -94,8 +94,8 @@ type proposal struct {
 	Diff    string            `json:"diff"` // unified; empty if no section can be removed
 }
 
-// proposedRemoval is a section that can be removed. Effect, Lo and Hi are in units of reward: the sessions
-// with the section less the sessions without it.
+// proposedRemoval is a section that can be removed. Effect, Lo and Hi are differences of the mean reward: sessions
+// with the section minus sessions without it.
 type proposedRemoval struct {
 	Section  string   `json:"section"`
 	Rule     string   `json:"rule"`
@@ -105,7 +105,7 @@ type proposedRemoval struct {
 	Hi       *float64 `json:"hi"`
 }
 
-// keptSection is a section that stays, with the reason.
+// keptSection is a section that is kept, with the reason.
 type keptSection struct {
 	Section string `json:"section"`
 	Why     string `json:"why"`
@@ -186,8 +186,8 @@ func judge(file, text string, rep *report.Report, margin float64, force bool) (o
 	return out
 }
 
-// removal returns the rule by which a section can be removed, or the reason for keeping the section. A positive effect
-// in the row speaks for the section: the effect is the reward with the section less the reward without the section.
+// removal returns the rule by which a section can be removed, or else the reason for keeping it. The effect in the
+// row is the reward with the section minus the reward without it.
 func removal(r *report.Row, margin float64) (rule, why string) {
 	switch r.Verdict {
 	case report.Invalid:
@@ -210,8 +210,8 @@ func removal(r *report.Row, margin float64) (rule, why string) {
 	return "", "unproven (" + effect(r) + ")"
 }
 
-// intervalOf returns the effect of a section with its 95% interval; nil means not known. The interval of a planned
-// trial has priority: it is narrower, because the number of sessions was set before the first session.
+// intervalOf returns the effect of a section with its 95% interval; nil if unknown. The interval of a planned trial
+// is preferred. It is narrower, because the number of sessions was fixed in advance.
 func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	for i := range slices.Backward(r.PlannedTrials) {
 		if l := &r.PlannedTrials[i]; l.Taken && l.Outcome == "" && l.Effect != nil {
@@ -221,7 +221,7 @@ func intervalOf(r *report.Row) (effect, lo, hi *float64) {
 	return r.Effect, r.Lo, r.Hi
 }
 
-// effect returns the effect of a section with its interval.
+// effect formats the effect of a section with its interval.
 func effect(r *report.Row) string {
 	e, lo, hi := intervalOf(r)
 	if e == nil {
@@ -245,7 +245,7 @@ func (j *judgement) evidence() string {
 	return fmt.Sprintf("%s; saves %d tokens in each request of a session", text, tokens)
 }
 
-// cutSections returns the text without the sections at cuts, and without headings that are empty after the cuts.
+// cutSections returns the text without the sections at cuts, and without headings that have no content afterwards.
 func cutSections(text string, cuts []rules.Span) string {
 	for i := range cuts { // the blank lines after a section go with the section
 		for cuts[i].End < len(text) && (text[cuts[i].End] == '\n' || text[cuts[i].End] == '\r') {

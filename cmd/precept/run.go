@@ -77,7 +77,7 @@ func (inv *invocation) runVerb() *cobra.Command {
 	return c
 }
 
-// runAgent finds or starts a precept, runs the agent, and posts the result of the verifier.
+// runAgent finds or starts a server, runs the agent, and posts the result of the verifier.
 func (inv *invocation) runAgent(
 	ctx context.Context, flags *configFlags, f *runFlags, args []string,
 ) (err error) {
@@ -148,7 +148,7 @@ type runResult struct {
 	Verifier *runVerifier `json:"verifier,omitempty"`
 }
 
-// runVerifier is the result of the verifier, and of the post of the result.
+// runVerifier is the result of the verifier, and the server's answer to its post.
 type runVerifier struct {
 	Command  string `json:"command"`
 	ExitCode int    `json:"exit_code"`
@@ -200,7 +200,7 @@ func environment(env map[string]string) []string {
 	return out
 }
 
-// verifyRun runs the verifier and posts the result. The exit code stays the exit code of the agent.
+// verifyRun runs the verifier and posts its result. The exit code of precept remains the exit code of the agent.
 func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) *runVerifier {
 	command := []string{"sh", "-c", f.verify}
 	v, err := inv.verifyCommand(command, true)
@@ -246,8 +246,8 @@ func (inv *invocation) verifyRun(ctx context.Context, cfg *configs.Config, f *ru
 	return result
 }
 
-// startServer starts a server in this process. The caller calls stop after the end of the agent. The server uses free
-// ports, handles no signals, and writes no run.json, so that no other run uses the server.
+// startServer starts a server in this process. The caller calls stop after the agent has ended. The server uses free
+// ports, handles no signals, and writes no run.json, so that no other command finds the server.
 func (inv *invocation) startServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	source := flags.source(inv, false)
 	cfg, err := source.Load()

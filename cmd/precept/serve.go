@@ -89,8 +89,8 @@ func cutExit(err error) error {
 	return err
 }
 
-// notifyManager sends the state to a service manager: a datagram to the socket in NOTIFY_SOCKET, as
-// in sd_notify(3). Without the variable notifyManager does nothing.
+// notifyManager sends a state to the service manager, as a datagram to the socket that NOTIFY_SOCKET names, like
+// sd_notify(3). If NOTIFY_SOCKET is not set, notifyManager does nothing.
 func notifyManager(ctx context.Context, env func(string) (string, bool), state string) error {
 	name := variable(env, "NOTIFY_SOCKET")
 	if name == "" {

@@ -14,20 +14,20 @@ import (
 	"precept/configs"
 )
 
-// errUntrusted refuses a file of the working directory that this user has not accepted.
+// errUntrusted refuses a file in the working directory that this user has not accepted.
 var errUntrusted = errors.New(
 	projectFile + ` in this folder is not trusted yet: read the file, then run "precept check" here once`,
 )
 
-// errForeign refuses a file of the working directory that another user can replace.
+// errForeign refuses a file in the working directory that another user can replace.
 var errForeign = errors.New(
 	projectFile + " or its folder belongs to another user, or other users can write to it; name the file with --config " +
 		projectFile + ", or use no file with --config=",
 )
 
-// checkTrust checks the text of precept.yaml of the working directory, which may come from a foreign repository.
-// A file that names a host could send keys and prompts to the host, and a file that expands a variable could send
-// the variable. Such a file needs the acceptance of the user.
+// checkTrust checks the precept.yaml of the working directory, which may come from a foreign repository. A file that
+// names a host could send keys and prompts to that host. A file that expands an environment variable could reveal the
+// variable. The user must have accepted such a file.
 func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	for _, path := range []string{projectFile, "."} {
 		if info, err := os.Stat(path); err != nil {
@@ -42,8 +42,8 @@ func (f *configFlags) checkTrust(inv *invocation, text []byte) error {
 	return errUntrusted
 }
 
-// sendsAway reports whether the file expands a variable, or names a host to which the command sends data. Only run
-// starts a server. The other commands use the store, the bank and the judge.
+// sendsAway reports whether the file expands a variable, or names a host to which the command would send data. Only
+// the command run starts a server. The other commands use only the store, the bank and the judge.
 func (f *configFlags) sendsAway(text []byte) bool {
 	hosts, variables := configs.HostKeys(text)
 	return variables || slices.ContainsFunc(hosts, func(key string) bool {
@@ -57,7 +57,7 @@ func isAccepted(env func(string) (string, bool), text []byte) bool {
 	return err == nil && slices.ContainsFunc(bytes.Fields(list), func(sum []byte) bool { return string(sum) == sumOf(text) })
 }
 
-// accept adds the file to the accepted files of the user if the file names a host or expands a variable. If the list of
+// accept adds the file to the user's accepted files, if the file names a host or expands a variable. If the list of
 // accepted files cannot be written, accept prints the error.
 func (inv *invocation) accept(text []byte) {
 	if hosts, variables := configs.HostKeys(text); len(hosts) == 0 && !variables || isAccepted(inv.env, text) {
@@ -77,7 +77,7 @@ func (inv *invocation) accept(text []byte) {
 	}
 }
 
-// sumOf returns the SHA-256 of a text in hex digits.
+// sumOf returns the SHA-256 of a text as hex digits.
 func sumOf(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])

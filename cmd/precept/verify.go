@@ -19,7 +19,7 @@ import (
 )
 
 const (
-	maxOutput   = 16 << 20 // maximum number of bytes of an output that are read: half from the start, half from the end
+	maxOutput   = 16 << 20 // maximum number of output bytes that are kept: half from the start, half from the end
 	maxFailures = 1000     // maximum number of failures of one command that are recorded
 )
 
@@ -121,7 +121,7 @@ func (inv *invocation) verifyCommand(args []string, toStderr bool) (*verifyAnswe
 	return v, nil
 }
 
-// recordFailures adds the failures to the ledger. The exit code stays the exit code of the command.
+// recordFailures adds the failures to the ledger. The exit code of precept remains the exit code of the command.
 func recordFailures(ctx context.Context, console io.Writer, l *ledger.Ledger, intent string, v *verifyAnswer) {
 	entries := make([]ledger.Entry, 0, len(v.Failures))
 	for i := range v.Failures {

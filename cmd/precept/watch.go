@@ -81,17 +81,17 @@ func repeat(
 	}
 }
 
-// following is the state of `precept watch`, which prints the turns of one session.
+// following is the state of `precept watch`.
 type following struct {
 	invocation *invocation
 	cfg        *configs.Config
 	flags      *watchFlags
 	page       page
-	name       string          // name or id of the session; "" until --latest finds a session
+	name       string          // name or id of the session; "" until --latest has found one
 	next       int             // number of exchanges that were read
 	printed    map[string]bool // exchanges that were printed
 	hasHead    bool            // the head of the session was printed
-	waitShown  bool            // the wait for the session was printed
+	waitShown  bool            // the reason for the wait was printed
 }
 
 // poll reads the session once and prints its new turns. done is true after the last turn of a closed session,
@@ -128,7 +128,7 @@ func (x *following) poll(ctx context.Context) (done bool, err error) {
 	}
 }
 
-// wait prints the reason of a wait, once.
+// wait prints the reason for waiting, once.
 func (x *following) wait(why string) (done bool, err error) {
 	if x.flags.once {
 		return true, errors.New(why + "; omit --once to wait")
@@ -151,8 +151,9 @@ func (x *following) newest(ctx context.Context) error {
 	return err
 }
 
-// ask reads the exchanges that are new since the last answer, and the five exchanges before them. The server lists the
-// retry of a turn next to the first attempt of the turn, so that a new exchange can be in front of printed exchanges.
+// ask reads the exchanges that were stored since the last call, and the five exchanges before them. The server lists
+// a retry next to the first attempt of the turn, so that a new exchange can be listed before exchanges that were
+// already printed.
 func (x *following) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}

@@ -23,7 +23,7 @@ type page struct {
 // shownLines is the maximum number of lines of a text that are printed.
 const shownLines = 12
 
-// page returns the format of the output. The output has colours if it goes to a terminal and NO_COLOR is not set.
+// page returns the format for the output. Colours are used if the output is a terminal and NO_COLOR is not set.
 func (inv *invocation) page() page {
 	columns, live := screen(inv.out)
 	none, _ := inv.env("NO_COLOR")

@@ -140,8 +140,8 @@ func (c *Circle) callTool(floor string) message {
 	return toolCall("book_room", `{"building":"b-17","floor":"`+floor+`"}`, c.ids.Add(1))
 }
 
-// draw returns a number from 0 to 1 that depends on the task alone, so that the outcome of a
-// session does not depend on the time of the session.
+// draw returns a number from 0 to 1 that depends only on the task and the seed. The outcome of a session thus does
+// not depend on its time.
 func (c *Circle) draw(task string) float64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, task[max(0, len(task)-60):])     // inserted text precedes the words of the task

@@ -119,8 +119,8 @@ func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bo
 	return pinnedCommand, true
 }
 
-// luck returns a number from 0 to 1, uniform over the tickets and fixed for each purpose and ticket. So the
-// luck of a ticket does not depend on the lessons.
+// luck returns a uniformly distributed number from 0 to 1, which depends only on the purpose and the ticket. The luck
+// of a ticket thus does not depend on the lessons.
 func (w *World) luck(purpose string, t ticket) float64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, purpose, t.n)
@@ -148,7 +148,7 @@ const (
 // Prices is the value of the key prices of the demo's server.
 const Prices = "[{model: " + largeModel + ", input: 3, cached: 0.3, output: 15}, {model: " + smallModel + ", input: 0.5, cached: 0.05, output: 2}]"
 
-// ticket makes task n.
+// ticket returns ticket n.
 func (w *World) ticket(n int) ticket {
 	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
 	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3), agent: coder, model: largeModel}

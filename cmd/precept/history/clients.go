@@ -206,8 +206,8 @@ func aiderPlaces(e Env) (places []string) {
 	return append(places, filepath.Join(e.Home, aiderFile))
 }
 
-// readAider reads the chats of aider: Markdown with a heading per start, "#### " before the words of the
-// user and "> " before the output of aider. All other lines are the reply of the model.
+// readAider reads the chats of aider. The file is Markdown with a heading for each start, "#### " before the user's
+// words and "> " before aider's own output. All other lines are the model's reply.
 func readAider(path string) ([]Conversation, error, error) {
 	data, err := os.ReadFile(path) //nolint:gosec // the user chose the file or its client
 	if err != nil {

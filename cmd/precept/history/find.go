@@ -180,7 +180,8 @@ func eachLine[T any](path string, fn func(T)) (skipped, err error) {
 	}
 }
 
-// faults are the skipped entries of a file: a message for each of the first maxFaults, and the number of the others.
+// faults describes the skipped entries of a file. It holds the messages of the first maxFaults entries and the number
+// of further entries.
 type faults struct {
 	list []string
 	more int

@@ -25,11 +25,11 @@ type trialGate struct {
 	proxy   *proxy.Proxy
 }
 
-// endTrials ends the planned trials of the automatic gate. A lesson that the planned evaluation proves
-// to help is approved. A lesson without a proof is retired, and its counters are kept. A lesson that the
-// evaluation proves to harm stays in the bank, because the chooser, which selects lessons, rarely picks such a lesson.
-// If the interval that is valid at any time shows harm, the lesson is retired, even before the evaluation, because
-// further sessions would only do harm. Trials that a person started are not changed.
+// endTrials ends the planned trials that the automatic gate has started. A lesson is approved if the planned
+// evaluation proves that the lesson helps. A lesson without a proof is retired, and its counters are kept. A lesson
+// that is proven to harm stays in the bank, because the chooser, which selects lessons, rarely picks it. If the
+// interval that is valid at any time shows harm, the lesson is retired even before the evaluation, because further
+// sessions would only do harm. Trials that a person started are not changed.
 func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -62,7 +62,7 @@ func (g *trialGate) endTrials(ctx context.Context, d *Distiller) (errs error) {
 
 func harms(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
 
-// endTrial approves, retires or keeps the lesson of a trial by the verdict of the trial.
+// endTrial approves, retires or keeps a lesson, depending on the verdict of its trial.
 func (g *trialGate) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
 	a := lesson.Retire
 	switch v {

@@ -17,14 +17,15 @@ import (
 
 // Intervals of the likeness worker.
 const (
-	likeEvery    = time.Hour   // between two reads of the captured sessions
-	likeEveryFew = time.Minute // between two reads while there are too few sessions
-	likePoll     = time.Second // between two checks for a changed book or configuration
+	likeEvery    = time.Hour   // interval between two reads of the captured sessions
+	likeEveryFew = time.Minute // interval between two reads while there are too few sessions
+	likePoll     = time.Second // interval between two checks for a changed book or configuration
 )
 
-// likeness compiles the book for matching by likeness in the background, so that no request waits for the
-// compilation. By likeness, a lesson also matches words that resemble the lesson; the thresholds come from the words
-// of captured sessions (the traffic). Until the first captured sessions are read, lessons match exactly.
+// likeness is the worker that compiles the lessons for matching by likeness. It runs in the background, so that no
+// request waits for a compilation. By likeness, a lesson also matches words that resemble the lesson. The thresholds
+// come from the words in captured sessions, which are called the traffic. Until the traffic is read, lessons match
+// exactly only.
 type likeness struct {
 	lessons *library
 	backend any // an Evidence, or a backend in memory
@@ -38,8 +39,8 @@ type trafficRead struct {
 	traffic *lesson.Traffic
 }
 
-// recent returns the traffic of the captured sessions, at most likeEvery old, or likeEveryFew while there
-// are too few sessions. The worker and the pages share the traffic.
+// recent returns the traffic. recent reads the captured sessions again if the traffic is older than likeEvery or,
+// while there are too few sessions, likeEveryFew. The worker and the admin pages share the traffic.
 func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, error) {
 	now, every := l.lessons.now(), likeEveryFew
 	r := l.read.Load()
@@ -57,8 +58,8 @@ func (l *likeness) recent(ctx context.Context, e Evidence) (*lesson.Traffic, err
 	return traffic, nil
 }
 
-// ReadTraffic reads the newest captured sessions, at most lesson.MaxLikeSessions. each gets each session with the
-// queries that the matcher would get; nil means not called.
+// ReadTraffic reads the newest captured sessions, up to lesson.MaxLikeSessions. If each is not nil, each is called
+// with each session and the queries that the matcher would get.
 func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*backtest.Session, []lesson.Query)) (*lesson.Traffic, error) {
 	traffic := lesson.NewTraffic()
 	err := newestFirst(now, func(since, until time.Time) error {
@@ -84,9 +85,9 @@ func ReadTraffic(ctx context.Context, e Evidence, now time.Time, each func(*back
 	return traffic, nil
 }
 
-// run compiles the book for matching by likeness after each change of the book, the captured sessions or
-// match.like_rate, as long as match.like is on and a lesson of the book has like: true. Otherwise run removes the
-// likeness from the book, and reads no sessions.
+// run compiles the book for matching by likeness after each change of the book, the traffic or match.like_rate. If
+// match.like is off, or if no lesson of the book has like: true, run removes the likeness from the book and reads no
+// sessions.
 func (l *likeness) run(ctx context.Context) error {
 	e, ok := l.backend.(Evidence)
 	if !ok {

@@ -22,7 +22,7 @@ import (
 	"precept/internal/file"
 )
 
-// RunFile is <data_dir>/run.json: the addresses of the precept of this data directory.
+// RunFile is the content of <data_dir>/run.json, which has the addresses of the data directory's running server.
 type RunFile struct {
 	PID   int    `json:"pid"`
 	Data  string `json:"data"`
@@ -30,8 +30,8 @@ type RunFile struct {
 	Close string `json:"close_after,omitempty"` // reward.close_after of the server
 }
 
-// CloseAfter returns the age at which a running server of the data directory closes sessions, else the
-// configured age.
+// CloseAfter returns the age at which sessions close: the setting of the data directory's running server or, without
+// a server, the configured setting.
 func CloseAfter(cfg *configs.Config) time.Duration {
 	if r, err := ReadRunFile(cfg.DataDir); err == nil {
 		if age, err := time.ParseDuration(r.Close); err == nil && age > 0 {
@@ -44,7 +44,7 @@ func CloseAfter(cfg *configs.Config) time.Duration {
 // RunFilePath returns the path of run.json.
 func RunFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// WriteRunFile writes the whole file or nothing, because programs read the file as soon as it exists.
+// WriteRunFile writes run.json atomically, because programs read the file as soon as it exists.
 func WriteRunFile(dataDir string, r RunFile) error {
 	b, err := json.Marshal(r)
 	if err != nil {
@@ -56,9 +56,9 @@ func WriteRunFile(dataDir string, r RunFile) error {
 // removeRunFile removes run.json at a clean stop.
 func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// ReadRunFile returns the run file of a data directory. A data directory may come from a foreign repository.
-// ReadRunFile therefore returns an error unless the file's process is alive and its addresses are of this
-// machine. The process may be another program: the caller must check that a precept answers.
+// ReadRunFile returns the run file of a data directory. The data directory may come from a foreign repository.
+// Therefore ReadRunFile returns an error unless the process is alive and the addresses belong to this machine. The
+// process may still be another program, so the caller must check that a precept answers.
 func ReadRunFile(dataDir string) (RunFile, error) {
 	var r RunFile
 	b, err := os.ReadFile(RunFilePath(dataDir))
@@ -79,7 +79,7 @@ func ReadRunFile(dataDir string) (RunFile, error) {
 	return r, nil
 }
 
-// isLocal reports whether a URL is one that serve writes: http, an IP address of this machine, and a port.
+// isLocal reports whether a URL has the form that serve writes: http, an IP address of this machine, and a port.
 func isLocal(address string) bool {
 	text, isHTTP := strings.CutPrefix(address, "http://")
 	at, err := netip.ParseAddrPort(text)
@@ -93,35 +93,36 @@ func isLocal(address string) bool {
 	})
 }
 
-// UserRun is the content of the run file of a user, which names the newest server of the user.
+// UserRun is the content of a user's run file, which describes the user's newest server.
 type UserRun struct {
 	PID     int    `json:"pid"`
 	Data    string `json:"data"`
 	Admin   string `json:"admin"`
 	DataDir string `json:"data_dir"`          // absolute
-	Lessons string `json:"lessons,omitempty"` // directory of the bank, absolute; for Redis, the URL without a password
+	Lessons string `json:"lessons,omitempty"` // absolute lesson directory, or the Redis URL without a password
 	Config  string `json:"config,omitempty"`  // configuration file, absolute
 }
 
-// UserRunPath returns the path of the run file of the user, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state;
-// "" without a home directory.
+// UserRunPath returns the path of the user's run file, in XDG_RUNTIME_DIR, XDG_STATE_HOME or ~/.local/state; "" if
+// there is no home directory.
 func UserRunPath(env func(string) (string, bool)) string {
 	return userPath(env, "run.json", "state", "XDG_RUNTIME_DIR", "XDG_STATE_HOME")
 }
 
-// UserDataDir returns the data directory of `precept run` without a running server, in XDG_DATA_HOME or ~/.local/share;
-// "" without a home directory.
+// UserDataDir returns the data directory that `precept run` uses if no server runs, in XDG_DATA_HOME or
+// ~/.local/share; "" if there is no home directory.
 func UserDataDir(env func(string) (string, bool)) string {
 	return userPath(env, "data", "share", "XDG_DATA_HOME")
 }
 
-// TrustPath returns the path of the list of accepted configuration files of the user, in XDG_STATE_HOME or
-// ~/.local/state; "" without a home directory.
+// TrustPath returns the path of the user's list of accepted configuration files, in XDG_STATE_HOME or ~/.local/state;
+// "" if there is no home directory.
 func TrustPath(env func(string) (string, bool)) string {
 	return userPath(env, "trusted", "state", "XDG_STATE_HOME")
 }
 
-// HoldsData reports whether a directory holds precept's store or admin token. Another program's ./data has neither.
+// HoldsData reports whether a directory contains precept's store or admin token, and is therefore not the data
+// directory of another program.
 func HoldsData(dir string) bool {
 	return slices.ContainsFunc([]string{"precept.db", admin.TokenFile}, func(name string) bool {
 		info, err := os.Lstat(filepath.Join(dir, name))
@@ -129,8 +130,8 @@ func HoldsData(dir string) bool {
 	})
 }
 
-// MakeDataDir makes a data directory. A new directory, or an empty directory below the working directory, gets a
-// .gitignore, because the directory will hold a token.
+// MakeDataDir creates a data directory. A new directory, and an empty directory below the working directory, gets a
+// .gitignore, because the directory will contain a token.
 func MakeDataDir(dir string) error {
 	entries, err := os.ReadDir(dir)
 	if err == nil && (len(entries) > 0 || !filepath.IsLocal(dir)) {
@@ -145,8 +146,8 @@ func MakeDataDir(dir string) error {
 	return os.WriteFile(filepath.Join(dir, ".gitignore"), []byte("*\n"), 0o600)
 }
 
-// restrictData makes precept's files in a data directory readable by their owner only. A restored copy often has the
-// modes of the tool that made the copy, and the files hold conversations and a token.
+// restrictData removes the access of other users to precept's files in a data directory. The files contain
+// conversations and a token, and a restored backup often has other modes.
 func restrictData(dir string, log *slog.Logger) {
 	if runtime.GOOS == "windows" { // there, the modes say nothing about other users
 		return
@@ -174,7 +175,8 @@ func restrictData(dir string, log *slog.Logger) {
 	}
 }
 
-// userPath returns the path of name below the first variable that is an absolute path, or below ~/.local/kind.
+// userPath returns the path of a file for precept, below the first of the variables that is an absolute path, or else
+// below ~/.local/kind.
 func userPath(env func(string) (string, bool), name, kind string, variables ...string) string {
 	for _, v := range variables {
 		if dir, _ := env(v); filepath.IsAbs(dir) {
@@ -191,7 +193,8 @@ func userPath(env func(string) (string, bool), name, kind string, variables ...s
 	return filepath.Join(home, ".local", kind, "precept", name)
 }
 
-// ReadUserRunFile returns the running server of the user. A run file of a dead process is ignored.
+// ReadUserRunFile returns the content of the user's run file. ok is false if the process is dead or the file is
+// missing.
 func ReadUserRunFile(env func(string) (string, bool)) (r UserRun, ok bool) {
 	b, err := os.ReadFile(UserRunPath(env))
 	if err != nil || json.Unmarshal(b, &r) != nil || r.Data == "" || r.DataDir == "" {

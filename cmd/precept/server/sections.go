@@ -267,8 +267,8 @@ func (s *sections) judge(ctx context.Context) error {
 	})
 }
 
-// endsMeasurement reports whether the verdict of a report row ends the measurement of its section. A planned trial ends only
-// with its evaluation.
+// endsMeasurement reports whether the verdict of a report row ends the measurement of its section. A planned trial
+// ends only with its evaluation.
 func endsMeasurement(r *report.Row) bool {
 	if r.Trial != "" {
 		return r.Trial == "ended"

@@ -288,8 +288,8 @@ const (
 	maxNearby   = 64                     // maximum number of results in the cache
 )
 
-// nearestCache caches the results of the method Nearest. The page of an open session reloads often, and mostly has the same
-// result.
+// nearestCache caches the results of the method Nearest. The page of an open session reloads often, and mostly has
+// the same result.
 type nearestCache struct {
 	mu    sync.Mutex
 	found map[nearKey][]backtest.Reason
