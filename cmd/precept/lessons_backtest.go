@@ -191,8 +191,8 @@ func printBacktest(out io.Writer, r backtest.Result) {
 	}
 }
 
-// printLikeness prints the sessions in which the lesson would have matched by likeness. If l is nil, likeness was not
-// tried and nothing is printed.
+// printLikeness prints the sessions in which the lesson would have matched by likeness. If no captured session was
+// compared, printLikeness prints nothing.
 func printLikeness(out io.Writer, l *backtest.Like) {
 	switch {
 	case l.Captured == 0:

@@ -25,8 +25,8 @@ import (
 
 // draftFlags are the flags of `lessons new`, which set the fields of the new lesson.
 type draftFlags struct {
-	title, advice, when, counter, outcome, category   string
-	keywords, errors, kinds, requests, tags, evidence []string
+	title, advice, situation, counterExample, outcome, category       string
+	keywords, errorPatterns, errorKinds, requestKinds, tags, evidence []string
 }
 
 // lessonsNew returns the command that writes a new lesson.
@@ -83,9 +83,9 @@ func (f *draftFlags) add(c *cobra.Command) {
 	c.Flags().StringVar(
 		&f.advice, "advice", "", "instructions for the model, in Markdown; - reads standard input",
 	)
-	c.Flags().StringVar(&f.when, "when", "", "situation in which the lesson applies")
+	c.Flags().StringVar(&f.situation, "when", "", "situation in which the lesson applies")
 	c.Flags().StringVar(
-		&f.counter, "counter-example", "", "situation in which the lesson does not apply, in Markdown",
+		&f.counterExample, "counter-example", "", "situation in which the lesson does not apply, in Markdown",
 	)
 	c.Flags().StringVar(
 		&f.outcome, "outcome", "success", "success, failure or mixed; failure makes the lesson a warning to the model",
@@ -96,14 +96,14 @@ func (f *draftFlags) add(c *cobra.Command) {
 		"phrase in a user message or a tool error that triggers the lesson; repeatable",
 	)
 	c.Flags().StringSliceVar(
-		&f.errors, "error", nil, "phrase in a tool error that triggers the lesson; repeatable",
+		&f.errorPatterns, "error", nil, "phrase in a tool error that triggers the lesson; repeatable",
 	)
 	c.Flags().StringSliceVar(
-		&f.kinds, "error-kind", nil,
+		&f.errorKinds, "error-kind", nil,
 		"kind of tool error that triggers the lesson, such as command-not-found; repeatable",
 	)
 	c.Flags().StringSliceVar(
-		&f.requests, "request-kind", nil,
+		&f.requestKinds, "request-kind", nil,
 		"kind of user request that triggers the lesson, such as commit; repeatable",
 	)
 	c.Flags().StringSliceVar(&f.tags, "tag", nil, "tag that triggers the lesson; repeatable")
@@ -118,7 +118,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	l := &lesson.Lesson{
 		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
 		Trigger: lesson.Trigger{
-			Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, ErrorKinds: f.kinds, RequestKinds: f.requests, Tags: f.tags,
+			Description: f.situation, Keywords: f.keywords, ErrorPatterns: f.errorPatterns, ErrorKinds: f.errorKinds, RequestKinds: f.requestKinds, Tags: f.tags,
 		},
 	}
 	if l.Title == "" {
@@ -127,7 +127,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 	}
 	if l.Trigger.Description == "" {
 		l.Trigger.Description = "When any of these occurs: " + strings.Join(
-			slices.Concat(f.keywords, f.errors, f.kinds, f.requests, f.tags), ", ",
+			slices.Concat(f.keywords, f.errorPatterns, f.errorKinds, f.requestKinds, f.tags), ", ",
 		) + "."
 	}
 	for _, e := range f.evidence {
@@ -155,7 +155,7 @@ func (inv *invocation) draft(f *draftFlags, slug string) (*lesson.Lesson, error)
 		l.State, advice = lesson.Candidate, ""
 	}
 	l.Body = lesson.Sections(
-		l.Title, l.Trigger.Description, strings.TrimSpace(advice), strings.TrimSpace(f.counter),
+		l.Title, l.Trigger.Description, strings.TrimSpace(advice), strings.TrimSpace(f.counterExample),
 	)
 	return l, nil
 }

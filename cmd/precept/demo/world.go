@@ -119,8 +119,8 @@ func (w *World) installCommand(t ticket, lessons []int) (arguments string, ok bo
 	return pinnedCommand, true
 }
 
-// luck returns a uniformly distributed number from 0 to 1, which depends only on the purpose and the ticket. The luck
-// of a ticket thus does not depend on the lessons.
+// luck returns a uniformly distributed number from 0 to 1. Within a simulation, the number depends only on the
+// purpose and the ticket, and thus not on the lessons.
 func (w *World) luck(purpose string, t ticket) float64 {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d %s %d", w.seed, purpose, t.n)
