@@ -47,8 +47,8 @@ type keyPair struct {
 // keys holds the key pair of a server. If the store is in Redis, all replicas use the pair in Redis.
 type keys struct {
 	pair keyPair
-	// known is false for a new pair that Redis has not confirmed yet. known is true for a copy of the pair in Redis,
-	// and for a store that replicas do not share.
+	// confirmed is false for a new pair that Redis has not confirmed yet. confirmed is true for a copy of the pair in
+	// Redis, and for a store that replicas do not share.
 	confirmed bool
 
 	fleet bool   // replicas share the keys, and the worker of follow checks them
