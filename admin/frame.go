@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"maps"
 	"net/url"
 	"slices"
@@ -117,11 +118,13 @@ func (f frame) lesson(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
 		return f.inReport("/rules") + "#" + sectionAnchor(slug)
 	}
-	return f.inReport(joinPath("/lessons/", slug, action))
+	return f.inReport(joinPath("/lessons/", slug, action), listKey, f.presentList("/lessons"))
 }
 
 // session returns the address of a session's page.
-func (f frame) session(id string) string { return f.Link(joinPath("/sessions/", id, nil)) }
+func (f frame) session(id string) string {
+	return f.Link(joinPath("/sessions/", id, nil), listKey, f.presentList(sessionLists()...))
+}
 
 // rewarded returns the address of the rewarded sessions of a lesson in an arm, such as injected or withheld, in the
 // window of the page's report. An empty slug means any lesson.
@@ -155,7 +158,57 @@ func (f frame) arm(n int64, slug, arm string, more ...string) g.Node {
 }
 
 // run returns the address of a run's page.
-func (f frame) run(name string) string { return f.Link(joinPath("/runs/", name, nil)) }
+func (f frame) run(name string) string {
+	return f.Link(joinPath("/runs/", name, nil), listKey, f.presentList(sessionLists()...))
+}
+
+// sessionLists returns the paths of the lists that lead to the pages of sessions and runs.
+func sessionLists() []string { return []string{"/sessions", "/samples"} }
+
+const (
+	listKey     = "list"  // query key for the address of the list from which a link led to the page
+	maxListSize = 1 << 10 // bytes of an address in the query key list
+)
+
+// presentList returns the address of the list whose filters, order and page of rows the links of this page keep: of this
+// page if its path is one of paths, else the list in the query. presentList returns an empty string for another path, for
+// a list without filters, and for a long address. The tenant and the window are not in the address, because links keep
+// both.
+func (f frame) presentList(paths ...string) string {
+	list := f.query.Get(listKey)
+	if slices.Contains(paths, f.path) {
+		q := maps.Clone(f.query)
+		for _, key := range []string{"tenant", "window", "provisional", listKey} {
+			q.Del(key)
+		}
+		list = address(f.path, q)
+	}
+	path, query, _ := strings.Cut(list, "?")
+	if query == "" || len(list) > maxListSize || !slices.Contains(paths, path) {
+		return ""
+	}
+	return list
+}
+
+// parentList returns the name and the address of the list to which a page belongs: the list from which the reader came if
+// its path is one of paths, else the list at the first path, without filters.
+func (f frame) parentList(paths ...string) (name, target string) {
+	path, query, _ := strings.Cut(cmp.Or(f.presentList(paths...), paths[0]), "?")
+	q, _ := url.ParseQuery(query) // an invalid part of an edited address is dropped
+	var pairs []string
+	for key := range q {
+		if key != "tenant" {
+			pairs = append(pairs, key, q.Get(key))
+		}
+	}
+	return map[string]string{"/sessions": "Sessions", "/samples": "Samples", "/lessons": "Lessons"}[path], f.inReport(path, pairs...)
+}
+
+// crumb returns the link to the list of parentList, for the top of a page.
+func (f frame) crumb(paths ...string) g.Node {
+	name, target := f.parentList(paths...)
+	return h.P(h.Class("crumb"), h.A(h.Href(target), g.Text(name)))
+}
 
 // joinPath returns prefix with the escaped name and the parts of action.
 func joinPath(prefix, name string, action []string) string {

@@ -11,6 +11,8 @@ import (
 
 	"golang.org/x/net/html"
 
+	"precept/internal/sample"
+	sessionpkg "precept/internal/session"
 	"precept/store"
 )
 
@@ -98,10 +100,22 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 		{"/lessons?sort=name&tenant=acme&q=zzz&window=7d&provisional=true", "Show all lessons.", "/lessons?provisional=true&sort=name&tenant=acme&window=7d"},
 		{"/lessons?sort=name&tenant=acme&q=zzz&window=7d", "Clear", "/lessons?sort=name&tenant=acme"},
 		{"/lessons?sort=name&tenant=acme&window=7d&provisional=true", "form Show", "/lessons?provisional=true&q=&sort=name&tenant=acme&window=7d"},
-		{"/lessons?sort=name&tenant=acme&window=7d&provisional=true", "helpful", "/lessons/helpful?provisional=true&tenant=acme&window=7d"},
+		{"/lessons?sort=name&tenant=acme&window=7d&provisional=true", "helpful", "/lessons/helpful?list=%2Flessons%3Fsort%3Dname&provisional=true&tenant=acme&window=7d"},
 		{"/?tenant=acme&window=7d&provisional=true&price=3", "helpful", "/lessons/helpful?provisional=true&tenant=acme&window=7d"},
 		{"/?tenant=acme&window=7d", "All lessons, to sort and filter", "/lessons?tenant=acme&window=7d"},
 		{"/lessons/helpful?tenant=acme&window=7d", "Lessons", "/lessons?tenant=acme&window=7d"},
+		{"/lessons/helpful?tenant=acme&list=%2Flessons%3Fpage%3D2%26sort%3Dname", "Lessons", "/lessons?page=2&sort=name&tenant=acme"},
+		{"/lessons/helpful?list=%2Flessons%3Fsort%3Dname", "post /lessons/helpful/pause?list=%2Flessons%3Fsort%3Dname", "/lessons/helpful/pause?list=%2Flessons%3Fsort%3Dname"},
+		{"/sessions?agent=a&after=p&order=oldest&tenant=acme", "s-1", "/sessions/s-1?list=%2Fsessions%3Fafter%3Dp%26agent%3Da%26order%3Doldest&tenant=acme"},
+		{"/sessions?tenant=acme", "s-1", "/sessions/s-1?tenant=acme"},
+		{"/sessions?agent=a&tenant=acme", "nightly", "/runs/nightly?list=%2Fsessions%3Fagent%3Da&tenant=acme"},
+		{"/sessions?agent=a&tenant=acme", "Rename, delete, authors", "/views?list=%2Fsessions%3Fagent%3Da&tenant=acme"},
+		{"/views?list=%2Fsessions%3Fagent%3Da&tenant=acme", "Sessions", "/sessions?agent=a&tenant=acme"},
+		{"/runs/nightly?list=%2Fsessions%3Fagent%3Da", "Sessions", "/sessions?agent=a"},
+		{"/runs/nightly?list=%2Fsessions%3Fagent%3Da", "s-1", "/sessions/s-1?list=%2Fsessions%3Fagent%3Da"},
+		{"/sessions/s-1?list=%2Fsamples%3Fquality%3Dpoor&tenant=acme", "Samples", "/samples?quality=poor&tenant=acme"},
+		{"/sessions/s-1?list=%2Fsessions%3Ftenant%3Dother%26agent%3Da&tenant=acme", "Sessions", "/sessions?agent=a&tenant=acme"},
+		{"/sessions/s-1?list=%2F%2Fevil.example%2Fsessions%3Fa%3Db", "Sessions", "/sessions"},
 		{"/lessons/helpful?tenant=acme&window=7d", "Count all closed sessions", "/lessons/helpful?tenant=acme"},
 		{"/lessons/helpful?tenant=acme&window=7d", "post /lessons/helpful/pause?tenant=acme&window=7d", "/lessons/helpful/pause?tenant=acme&window=7d"},
 		{"/queue?page=1&tenant=acme", "Try the lesson on captured sessions", "/queue?backtest=newer&page=1&tenant=acme#candidate-newer"},
@@ -127,9 +141,52 @@ func TestLinksAndFormsKeepOtherParameters(t *testing.T) {
 type someSessions struct{ emptyArchive }
 
 func (someSessions) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
-	return store.SessionList{Sessions: []store.SessionItem{{ID: "s-1"}}, Read: 1}, nil
+	return store.SessionList{Sessions: []store.SessionItem{{ID: "s-1", Run: "nightly"}}, Read: 1}, nil
+}
+
+func (someSessions) Run(context.Context, string, string) (store.RunSessions, error) {
+	return store.RunSessions{Name: "nightly", Sessions: []store.SessionItem{{ID: "s-1"}}}, nil
+}
+
+func (someSessions) Transcript(context.Context, string, string, int) (store.Transcript, error) {
+	return store.Transcript{SessionItem: store.SessionItem{ID: "s-1"}}, nil
 }
 
 func (someSessions) Recent(context.Context, string, time.Time, time.Time) (store.Recent, error) {
 	return store.Recent{Sessions: []store.SessionItem{{ID: "s-1", Agent: "a", Tags: []string{"x"}}, {ID: "s-2", Agent: "b", Tags: []string{"x"}}}}, nil
+}
+
+// A filter with a hidden character finds its session by the link of the page, and by the shown name of the character.
+func TestFilterFindsHiddenCharactersByTheirNames(t *testing.T) {
+	k := newSessionStore(t, time.Now())
+	k.addSession(t, "plain", 1, nil)
+	k.addSession(t, "other", 1, func(r *sessionpkg.Record, _ []sample.Exchange) { r.Identity.Agent = "co\u200bder" })
+	f := newStoreFixture(t, k, nil)
+	page := get(t, f, "/sessions", http.StatusOK)
+	if !strings.Contains(page, "/sessions?agent=co%E2%80%8Bder") || !strings.Contains(page, "co‹U+200B›der") {
+		t.Errorf("the list is %s, want a filter with the raw name and the shown name co‹U+200B›der", page)
+	}
+	for _, value := range []string{"co\u200bder", "co‹U+200B›der"} {
+		page := get(t, f, "/sessions?"+url.Values{"agent": {value}}.Encode(), http.StatusOK)
+		links := addressesOf(t, page)
+		if strings.Count(page, `data-label="Begun"`) != 1 || links["csv"].Query().Get("agent") != "co\u200bder" {
+			t.Errorf("the filter %q: got %d sessions and the export %v, want 1 session and an export with the raw name", value, strings.Count(page, `data-label="Begun"`), links["csv"])
+		}
+	}
+}
+
+// The page of an unknown run and the page of an unknown session name the missing object and the next step.
+func TestUnknownRunAndSessionNameTheNextStep(t *testing.T) {
+	f := newFixture(t, nil)
+	for path, what := range map[string]string{"/runs/none": "run", "/sessions/none": "session"} {
+		page := body(t, f.do(t, "GET", path+"?tenant=acme&list=%2Fsessions%3Fagent%3Dcoder", func(r *http.Request) { bearer(token)(r); r.Header.Set("Accept", "text/html") }))
+		for _, want := range []string{"Unknown " + what, "No data of this " + what + " is stored", "the tenant <code>acme</code>", `<a href="/sessions?tenant=acme">all stored sessions</a>`, `<a href="/sessions?agent=coder&amp;tenant=acme">Sessions</a>`} {
+			if !strings.Contains(page, want) {
+				t.Errorf("%s: the page lacks %q, want this text: %s", path, want, page)
+			}
+		}
+	}
+	if text := get(t, f, "/api/runs/none", http.StatusNotFound); !strings.Contains(text, "no data of this run is stored") {
+		t.Errorf("the API answers an unknown run with %s, want an error about the run", text)
+	}
 }

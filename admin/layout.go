@@ -116,6 +116,18 @@ func failedPage(f frame) g.Node {
 	}
 }
 
+// noSessionPage returns the page for the error of a session or a run, such as an unknown name.
+func noSessionPage(f frame) g.Node {
+	return g.Group{
+		f.crumb(sessionLists()...),
+		title(f.page.Title),
+		h.P(
+			g.Text("Check the name and the tenant: the page reads the tenant "), code(f.Tenant), g.Text(". The list of "),
+			h.A(h.Href(f.Link("/sessions")), g.Text("all stored sessions")), g.Text(" of the tenant has their names and their runs."),
+		),
+	}
+}
+
 // refusedPage returns the page for a viewer without permission.
 func refusedPage(frame) g.Node {
 	return g.Group{

@@ -119,7 +119,7 @@ func (v *lessonView) title() string {
 
 func (v *lessonView) html(f frame) g.Node {
 	return g.Group{
-		h.P(h.Class("crumb"), h.A(h.Href(f.inReport("/lessons")), g.Text("Lessons"))),
+		f.crumb("/lessons"),
 		title(v.title(), v.about()),
 		windowNote(f),
 		v.cautionNote(),

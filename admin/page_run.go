@@ -1,7 +1,9 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
+	"net/http"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -20,6 +22,10 @@ type runView struct {
 // readRun returns the run that a request asks for.
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), param(c, "run"))
+	if errors.Is(err, store.ErrNoSession) {
+		return run, echo.NewHTTPError(http.StatusNotFound, "no data of this run is stored: "+
+			"the run is unknown, its sessions are deleted or opted out, or their first turns are not stored yet")
+	}
 	s.setCosts(run.Sessions)
 	return run, storeFault(err)
 }
@@ -34,7 +40,7 @@ func (s *Server) apiRun(c echo.Context) error {
 func (s *Server) runPage(c echo.Context) error {
 	run, err := s.readRun(c)
 	if err != nil {
-		return s.show(c, pageContent{Title: "Unknown run", Main: failedPage, Err: err})
+		return s.show(c, pageContent{Title: "Unknown run", Main: noSessionPage, Err: err})
 	}
 	v := runView{run, s.options.Program.Prices()}
 	return s.show(c, pageContent{Title: "run " + run.Name, Main: v.html, Live: run.Verdict == store.StillOpen})
@@ -75,7 +81,7 @@ func (v *runView) html(f frame) g.Node {
 		spent.note += fmt.Sprintf("; the cost is without %s without a price", countOf(unpriced, "session"))
 	}
 	return g.Group{
-		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions"))),
+		f.crumb(sessionLists()...),
 		title("Run "+v.run.Name, quiet(g.Text("The sessions of a run work on one task, get the same coins, and share the reward."))),
 		figures([]stat{
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),

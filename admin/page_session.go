@@ -26,7 +26,7 @@ type sessionView struct {
 func (s *Server) sessionPage(c echo.Context) error {
 	t, err := s.transcript(c)
 	if err != nil {
-		return s.show(c, pageContent{Title: "Unknown session", Main: failedPage, Err: err})
+		return s.show(c, pageContent{Title: "Unknown session", Main: noSessionPage, Err: err})
 	}
 	v := sessionView{t, s.options.Program.Prices()}
 	return s.show(c, pageContent{
@@ -39,7 +39,7 @@ func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Ex
 
 func (v *sessionView) html(f frame) g.Node {
 	return g.Group{
-		h.P(h.Class("crumb"), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions"))),
+		f.crumb(sessionLists()...),
 		title(cmp.Or(v.session.Task, nameOf(&v.session.SessionItem)), quiet(
 			quoted(short(v.session.SessionItem.Agent)+", "+short(v.session.SessionItem.Model)+", "+v.session.SessionItem.Dialect+"; begun "), timeOf(v.session.SessionItem.Started),
 			g.Text(", last seen "), timeOf(v.session.SessionItem.Seen), g.If(!v.session.SessionItem.Closed, g.Text("; open")),
@@ -109,7 +109,7 @@ func (v *sessionView) turns(f frame) g.Node {
 
 // sameTurns returns the address of a session's page or action, with the turns that the page shows.
 func (f frame) sameTurns(id string, action ...string) string {
-	return f.Link(joinPath("/sessions/", id, action), "from", f.query.Get("from"))
+	return f.Link(joinPath("/sessions/", id, action), "from", f.query.Get("from"), listKey, f.presentList(sessionLists()...))
 }
 
 // rateSession accepts a person's feedback from a session's page.
@@ -148,7 +148,8 @@ func (s *Server) forgetSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return s.seeOther(c, f.Link("/sessions"), ifElse(n == 0, "No data of this session was stored.",
+	_, list := f.parentList(sessionLists()...)
+	return s.seeOther(c, list, ifElse(n == 0, "No data of this session was stored.",
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 

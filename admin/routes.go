@@ -76,7 +76,7 @@ func (s *Server) openRoutes(e *echo.Echo) {
 // tokenRoutes registers the routes that need a token. g has the middleware that checks the token.
 func (s *Server) tokenRoutes(g *echo.Group) {
 	for _, p := range s.pages {
-		g.GET(p.Path, p.Serve)
+		g.GET(p.Path, p.Serve, restoreHidden)
 	}
 	g.POST("/logout", s.logout)
 	g.POST("/lessons/:slug/:action", s.actOnPage)

@@ -2,9 +2,12 @@ package admin
 
 import (
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
+
+	"github.com/labstack/echo/v4"
 
 	"precept/bandit/report"
 )
@@ -127,6 +130,36 @@ func visible(text string) string {
 		}
 	}
 	return b.String()
+}
+
+// shownHidden matches the names that visible writes in place of hidden characters.
+var shownHidden = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
+
+// hiddenIn returns the text of which visible returns shown: the names of hidden characters become these characters.
+func hiddenIn(shown string) string {
+	return shownHidden.ReplaceAllStringFunc(shown, func(name string) string {
+		if name == "‹ESC›" {
+			return "\x1b"
+		}
+		n, err := strconv.ParseUint(strings.Trim(name, "‹U+›"), 16, 32)
+		if r := rune(n); err == nil && hides(r) && visible(string(r)) == name {
+			return string(r)
+		}
+		return name
+	})
+}
+
+// restoreHidden replaces the names of hidden characters in the query of a page by these characters. A field of a form
+// shows, and then sends, the names, and a reader copies the names from the page.
+func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		for _, values := range c.QueryParams() { // echo returns the same map for the whole request
+			for i, value := range values {
+				values[i] = hiddenIn(value)
+			}
+		}
+		return next(c)
+	}
 }
 
 // maxShownText is the maximum length of a shown text in bytes.

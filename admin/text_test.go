@@ -82,3 +82,18 @@ func TestVisibleShowsHiddenCharacters(t *testing.T) {
 		}
 	})
 }
+
+// hiddenIn returns the text from the names that visible writes, and leaves other texts in such brackets unchanged.
+func TestHiddenInReversesVisible(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.ReplaceAll(rapid.String().Draw(t, "text"), "‹", "")
+		if got := hiddenIn(visible(text)); strings.ToValidUTF8(text, "\uFFFD") == text && got != text {
+			t.Fatalf("hiddenIn(visible(%q)) = %q, want the text", text, got)
+		}
+	})
+	for _, text := range []string{"‹U+0041›", "‹U+200b›", "‹U+00200B›", "‹U+FFFFFF›", "‹U+›", "‹esc›"} {
+		if got := hiddenIn(text); got != text {
+			t.Errorf("hiddenIn(%q) = %q, want the text unchanged", text, got)
+		}
+	}
+}
