@@ -58,7 +58,7 @@ func serverWithContent(t *testing.T) (server *httptest.Server, pages []string) {
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	views.reports = f.reports
-	bad := func(v *View) { v.Name, v.Query = "bad sessions", "verdict=poor" }
+	bad := func(v *View) error { v.Name, v.Query = "bad sessions", "verdict=poor"; return nil }
 	if _, err := views.views.change(t.Context(), "default", "", rand.Reader, bad); err != nil {
 		t.Fatal(err)
 	}

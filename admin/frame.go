@@ -170,10 +170,10 @@ const (
 	maxListSize = 1 << 10 // bytes of an address in the query key list
 )
 
-// presentList returns the address of the list whose filters, order and page of rows the links of this page keep: of this
-// page if its path is one of paths, else the list in the query. presentList returns an empty string for another path, for
-// a list without filters, and for a long address. The tenant and the window are not in the address, because links keep
-// both.
+// presentList returns the address of the list whose filters, order and page of rows the links of this page keep: the
+// address of this page if its path is one of paths, else the list in the query. presentList returns an empty string for
+// another path, for a list without filters, and for a long address. The tenant and the window are not in the address,
+// because links keep both.
 func (f frame) presentList(paths ...string) string {
 	list := f.query.Get(listKey)
 	if slices.Contains(paths, f.path) {
@@ -190,8 +190,8 @@ func (f frame) presentList(paths ...string) string {
 	return list
 }
 
-// parentList returns the name and the address of the list to which a page belongs: the list from which the reader came if
-// its path is one of paths, else the list at the first path, without filters.
+// parentList returns the name and the address of the list to which a page belongs: the list from which the reader came
+// if its path is one of paths, else the list at the first path, without filters.
 func (f frame) parentList(paths ...string) (name, target string) {
 	path, query, _ := strings.Cut(cmp.Or(f.presentList(paths...), paths[0]), "?")
 	q, _ := url.ParseQuery(query) // an invalid part of an edited address is dropped

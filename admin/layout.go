@@ -9,6 +9,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
+const refreshHeader = "Precept-Refresh" // header of a request of page.js that refreshes an open page
+
 // show answers with a page inside the frame.
 func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
@@ -19,7 +21,10 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 	f := frameOf(c)
 	f.page, f.Viewer = v, holderOf(c).role == viewer
 	if sess, ok := c.Get(sessionKey).(*session); ok {
-		f.CSRF, f.Notice, f.Acts = sess.csrf, s.sessions.notice(sess), !f.Viewer
+		f.CSRF, f.Acts = sess.csrf, !f.Viewer
+		if c.Request().Header.Get(refreshHeader) == "" { // an open page of another tab must not take the notice of a form
+			f.Notice = s.sessions.notice(sess)
+		}
 	}
 	for _, p := range s.pages {
 		if p.Name == "" || f.Viewer && !viewable(p.Path) {

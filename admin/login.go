@@ -75,10 +75,14 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 }
 
 // login checks a token from the form or from the address /login?token=TOKEN, sets the session cookie and redirects.
+// Without a token, login shows the form, or redirects a browser that is logged in.
 // The redirect removes the token from the address bar of the browser.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
+		if _, _, ok := s.session(c, s.access.Load()); ok { // the button Back after a login
+			return s.redirect(c, c.QueryParam("next"))
+		}
 		return s.render(c, http.StatusOK, loginPage{}.html())
 	}
 	holder, ok := s.access.Load().byToken(token)

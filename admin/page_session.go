@@ -133,6 +133,9 @@ func (s *Server) rateSession(c echo.Context) error {
 	notice := "Your rating is stored; the session's reward follows the rating."
 	if done.Status == store.Ignored {
 		notice = "This session opted out, so your rating was not stored."
+	} else if done.Status == store.Parked { // such as a session that another person has deleted since the page was loaded
+		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received its data. " +
+			"The page Health shows the lag of the store."
 	}
 	return s.seeOther(c, frameOf(c).sameTurns(id), notice)
 }
@@ -148,8 +151,7 @@ func (s *Server) forgetSession(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	_, list := f.parentList(sessionLists()...)
-	return s.seeOther(c, list, ifElse(n == 0, "No data of this session was stored.",
+	return s.seeOther(c, f.Link("/sessions"), ifElse(n == 0, "No data of this session was stored.",
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 

@@ -13,6 +13,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
+const versionField = "version" // field of a form: the version of the view that the page shows
+
 // viewsView is the data of the page of saved views.
 type viewsView struct{ list []View }
 
@@ -69,7 +71,7 @@ func (w *View) row(f frame) g.Node {
 		g.If(f.Acts, cell("Change", h.Class("text"), h.Div(
 			h.Class("view-forms"),
 			h.Form(
-				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/rename")), f.csrfInput(),
+				h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/rename")), f.csrfInput(), hiddenField(versionField, w.version()),
 				h.Label(h.For(id), h.Class("hidden-text"), g.Text("New name of "+visible(w.Name))),
 				h.Input(h.ID(id), h.Name("name"), h.Value(visible(w.Name)), h.MaxLength("80"), h.Required(), g.Attr("size", "18")),
 				h.Button(g.Text("Rename")),
@@ -77,7 +79,7 @@ func (w *View) row(f frame) g.Node {
 			h.Details(
 				h.Class("asks"), h.Summary(h.Class("button danger"), g.Text("Delete …")),
 				h.Form(
-					h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/delete")), f.csrfInput(),
+					h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(w.ID)+"/delete")), f.csrfInput(), hiddenField(versionField, w.version()),
 					h.P(g.Text("The view is deleted for all. No session is deleted.")),
 					h.Button(h.Class("danger"), g.Text("Delete "), quoted(w.Name)),
 				),
@@ -111,7 +113,7 @@ func (v *sessionsView) viewLinks(f frame) g.Node {
 			return g.Group{
 				g.Iff(changed, func() g.Node {
 					return h.Form(
-						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(current.ID)+"/update", "order", f.query.Get("order"))), hidden,
+						h.Method("post"), h.Action(f.Link("/views/"+url.PathEscape(current.ID)+"/update", "order", f.query.Get("order"))), hidden, hiddenField(versionField, current.version()),
 						h.Button(g.Text("Update "), quoted(current.Name)),
 					)
 				}),
@@ -149,7 +151,7 @@ func (s *Server) actOnView(c echo.Context) error {
 			w.Query, w.By, w.Saved = filtersOf(form).Encode(), holderOf(c).String(), s.options.Now().UTC()
 		})
 	case "delete":
-		view, err := s.views.remove(c.Request().Context(), tenantOf(c), id)
+		view, err := s.views.remove(c.Request().Context(), tenantOf(c), id, func(w *View) error { return w.checkVersion(c.FormValue(versionField)) })
 		if err != nil {
 			return s.viewFault(c, err)
 		}
@@ -167,7 +169,15 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, "the form cannot be read").SetInternal(err)
 	}
-	view, err := s.views.change(c.Request().Context(), tenantOf(c), id, s.options.Random, func(w *View) { change(w, form) })
+	view, err := s.views.change(c.Request().Context(), tenantOf(c), id, s.options.Random, func(w *View) error {
+		if id != "" {
+			if err := w.checkVersion(form.Get(versionField)); err != nil {
+				return err
+			}
+		}
+		change(w, form)
+		return nil
+	})
 	if err != nil {
 		return s.viewFault(c, err)
 	}
@@ -191,6 +201,9 @@ func (s *Server) viewFault(c echo.Context, err error) error {
 	form, _ := c.FormParams() // changeView has read the form
 	back := frameOf(c).Link("/views")
 	if q := filtersOf(form); len(q) > 0 {
+		if id := param(c, "view"); id != "" {
+			q.Set("view", id)
+		}
 		back = listOf(frameOf(c), q)
 	}
 	text, _ := refused.Message.(string)

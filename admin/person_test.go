@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
 
 	"precept/inject/lesson"
 )
@@ -156,6 +157,88 @@ func TestBrowserRefreshKeepsControlsInUse(t *testing.T) {
 	server.Close()
 	if got := evalPromise(t, b, staleText); !strings.Contains(got, "precept does not answer") {
 		t.Errorf("without a server the notice is %q, want \"precept does not answer\"", got)
+	}
+}
+
+// A refresh keeps the result of the last action and the focus of the main part. The refresh of an open page does not
+// take the notice of a form of another tab.
+func TestBrowserRefreshKeepsNoticeAndFocus(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
+	keep := func(text string) {
+		f.sessions.mu.Lock()
+		defer f.sessions.mu.Unlock()
+		for _, x := range f.sessions.byID {
+			x.notice = notice{text: text}
+		}
+	}
+	keep("first")
+	b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice")))
+	keep("second")
+	const refreshTwice = `(async () => { document.querySelector("main").focus(); await refresh(); await refresh();
+		return document.activeElement.id + " " + [...document.querySelectorAll(".notice")].map(n => n.textContent + n.role).join() })()`
+	if got := evalPromise(t, b, refreshTwice); got != "main firstnull" {
+		t.Errorf("the focus and the notices after two refreshes are %q, want \"main firstnull\"", got)
+	}
+	b.do(t, chromedp.Navigate(server.URL+"/"), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")))
+	if got := b.js(t, `document.querySelector(".notice").textContent`); got != "second" {
+		t.Errorf("the notice of the next page is %q, want \"second\"", got)
+	}
+}
+
+// Escape folds the part with the focus, and its summary gets the focus.
+func TestBrowserEscapeFoldsThePartWithTheFocus(t *testing.T) {
+	b := newTab(t)
+	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".asks summary")))
+	b.js(t, `document.querySelector(".asks summary").focus()`)
+	b.keys(t, "\r")
+	b.do(t, chromedp.WaitVisible(chromedp.CSS(".asks[open] button")))
+	b.keys(t, "\t")
+	const state = `document.activeElement.tagName + " " + document.querySelectorAll(".asks[open]").length`
+	if got := b.js(t, state); got != "BUTTON 1" {
+		t.Errorf("the focus and the number of open parts after Enter and Tab are %q, want \"BUTTON 1\"", got)
+	}
+	b.keys(t, kb.Escape)
+	if got := b.js(t, state); got != "SUMMARY 0" {
+		t.Errorf("the focus and the number of open parts after Escape are %q, want \"SUMMARY 0\"", got)
+	}
+}
+
+// The button Back shows a page of the dashboard after a login, and the login form after a logout. No step repeats a
+// write.
+func TestBrowserBackAfterLoginActionAndLogout(t *testing.T) {
+	b := newTab(t)
+	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	back := func(want string) {
+		t.Helper()
+		b.js(t, `(document.documentElement.dataset.before = "1", history.back())`)
+		b.do(t, chromedp.WaitVisible(chromedp.CSS("html:not([data-before]) "+want)))
+	}
+	b.do(t,
+		chromedp.Navigate(server.URL+"/login"), chromedp.SendKeys(chromedp.CSS("#token"), token), chromedp.Click(chromedp.CSS("button")),
+		chromedp.WaitVisible(chromedp.CSS("header nav")),
+	)
+	back("header nav")
+	b.do(t,
+		chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")), chromedp.Navigate(server.URL+"/lessons/helpful"),
+		chromedp.Click(chromedp.CSS(".asks summary")), chromedp.Click(chromedp.CSS(".asks form button")), chromedp.WaitVisible(chromedp.CSS(".notice[role=status]")),
+	)
+	back("main h1")
+	if got := b.js(t, "location.pathname"); keeper.count != 1 || !strings.HasPrefix(got, "/lessons") {
+		t.Errorf("after an action and Back the page is %s and the keeper got %d calls, want a page of lessons and 1 call", got, keeper.count)
+	}
+	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
+	back("#token")
+	if keeper.count != 1 {
+		t.Errorf("the keeper got %d calls, want 1: Back repeats no write", keeper.count)
 	}
 }
 

@@ -3,6 +3,7 @@ package admin
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
@@ -67,9 +68,9 @@ func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	return list, err
 }
 
-// change reads the view with an id, applies edit and writes the view. For the id "", change makes a new view,
-// with an id from random.
-func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, edit func(*View)) (view View, err error) {
+// change reads the view with an id, applies edit and writes the view, unless edit returns an error. For the id "",
+// change makes a new view, with an id from random.
+func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, edit func(*View) error) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	list, err := v.list(ctx, tenant)
@@ -91,7 +92,9 @@ func (v *views) change(ctx context.Context, tenant, id string, random io.Reader,
 		}
 		view.ID = hex.EncodeToString(b[:])
 	}
-	edit(&view)
+	if err := edit(&view); err != nil {
+		return view, err
+	}
 	if err := view.check(); err != nil {
 		return view, err
 	}
@@ -105,8 +108,8 @@ func (v *views) change(ctx context.Context, tenant, id string, random io.Reader,
 	return view, v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + view.ID: data})
 }
 
-// remove deletes a view.
-func (v *views) remove(ctx context.Context, tenant, id string) (view View, err error) {
+// remove deletes a view, unless check returns an error for the view.
+func (v *views) remove(ctx context.Context, tenant, id string, check func(*View) error) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	list, err := v.list(ctx, tenant)
@@ -117,11 +120,30 @@ func (v *views) remove(ctx context.Context, tenant, id string) (view View, err e
 	if i < 0 {
 		return view, errNoView
 	}
+	if err := check(&list[i]); err != nil {
+		return view, err
+	}
 	return list[i], v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + id: nil})
 }
 
 // errNoView is the error of an unknown view.
 var errNoView = echo.NewHTTPError(http.StatusNotFound, "the view does not exist any more; another person may have deleted it")
+
+// version returns a text that differs after each change of the name or of the filters of the view.
+func (w *View) version() string {
+	sum := sha256.Sum256([]byte(w.Name + "\n" + w.Query))
+	return hex.EncodeToString(sum[:8])
+}
+
+// checkVersion returns an error if the view has changed since seen, the version that a form showed. The form of an
+// older page and a program have no version, and change any view.
+func (w *View) checkVersion(seen string) error {
+	if seen == "" || seen == w.version() {
+		return nil
+	}
+	return echo.NewHTTPError(http.StatusConflict, "the view was changed since the page was loaded: "+
+		"its name is "+visible(w.Name)+", and its filters are "+visible(w.Query)+"; repeat the action to change this view")
+}
 
 // check returns an error unless name and filters are within their bounds.
 func (w *View) check() error {

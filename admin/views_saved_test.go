@@ -159,3 +159,43 @@ func fill(r *http.Request, form url.Values) {
 	r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
 	r.Body, r.ContentLength = io.NopCloser(strings.NewReader(form.Encode())), -1
 }
+
+// A form of a page that shows an older version of a view changes nothing, and the next page shows the present name and
+// filters. The repeated action changes the view.
+func TestOlderPageDoesNotOverwriteAView(t *testing.T) {
+	f := newFixture(t, nil)
+	get, post := browserOf(t, f)
+	at := post("/views", url.Values{"name": {"bad"}, "verdict": {"poor"}}).Header.Get("Location")
+	id := at[strings.LastIndex(at, "=")+1:]
+	shown := func() string {
+		_, rest, _ := strings.Cut(get("/views"), `name="version" value="`)
+		version, _, _ := strings.Cut(rest, `"`)
+		return version
+	}
+	first := shown()
+	if first == "" || !strings.Contains(get("/sessions?verdict=good&view="+id), `name="version" value="`+first+`"`) {
+		t.Fatalf("the forms have the version %q, want the same version on both pages", first)
+	}
+	post("/views/"+id+"/rename", url.Values{"name": {"worst"}, "version": {first}}) // another tab
+	for _, c := range []struct {
+		action string
+		form   url.Values
+	}{{"rename", url.Values{"name": {"mine"}}}, {"update", url.Values{"verdict": {"good"}}}, {"delete", url.Values{}}} {
+		c.form.Set("version", first)
+		res := post("/views/"+id+"/"+c.action, c.form)
+		page := get(res.Header.Get("Location"))
+		if res.StatusCode != http.StatusSeeOther || !strings.Contains(page, "Nothing was saved: the view was changed since the page was loaded: its name is worst, and its filters are verdict=poor") {
+			t.Errorf("%s from an older page: got status %d and page %s, want 303 and the present name and filters", c.action, res.StatusCode, page)
+		}
+		if c.action == "update" && !strings.Contains(page, "Update worst") {
+			t.Error("the page after a refused update lacks the button of the update, want the button")
+		}
+	}
+	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); !strings.Contains(text, `"name":"worst","query":"verdict=poor"`) {
+		t.Errorf("after refused changes the views are %s, want the view worst with verdict=poor", text)
+	}
+	post("/views/"+id+"/delete", url.Values{"version": {shown()}})
+	if text := body(t, f.do(t, "GET", "/api/views", bearer(token))); text != "{\"views\":[]}\n" {
+		t.Errorf("after the repeated deletion the views are %s, want no view", text)
+	}
+}

@@ -52,13 +52,21 @@ function inUse(main) {
     || document.querySelector(":popover-open, .sample[open]") || [...main.querySelectorAll("input, select")].some(changed);
 }
 
-// Replaces main by next. Unfolded details stay unfolded, and tables keep their horizontal scroll position.
+// Replaces main by next. Unfolded details stay unfolded, tables keep their horizontal scroll position, main keeps the
+// focus, and the result of the last action stays.
 function swap(main, next) {
   const places = (root) => [...root.querySelectorAll(".scroll, details")];
   const name = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.querySelector("summary")?.textContent;
   const before = new Map(places(main).map((e) => [name(e), e]));
   const at = places(main).map((e) => [name(e), e.scrollLeft]);
+  const focused = document.activeElement === main, notice = main.querySelector(":scope > .notice:is([role=status], [data-kept])");
   main.replaceWith(next);
+  if (notice && !next.querySelector(":scope > .notice[role=status]")) {
+    notice.dataset.kept = "";
+    notice.removeAttribute("role"); // a screen reader has read the notice
+    next.prepend(notice);
+  }
+  if (focused) next.focus({ preventScroll: true });
   for (const e of places(next)) {
     if (before.get(name(e))?.open) e.open = true;
     e.scrollLeft = at.find(([n]) => n === name(e))?.[1] || 0;
@@ -79,7 +87,7 @@ async function refresh() {
   if (document.hidden || !box || !box.checked || inUse(main)) return;
   let reply;
   try {
-    reply = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+    reply = await fetch(location.href, { headers: { Accept: "text/html", "Precept-Refresh": "1" }, credentials: "same-origin" });
   } catch {
     return showStale("precept does not answer. The page shows older data and keeps asking.");
   }
@@ -92,6 +100,14 @@ async function refresh() {
   localise(next);
   document.dispatchEvent(new Event("precept:swap"));
 }
+
+// Escape folds the unfolded part of the page that has the focus, and moves the focus to its summary.
+document.addEventListener("keydown", (e) => {
+  const part = document.activeElement.closest("details[open]");
+  if (e.key !== "Escape" || !part || document.querySelector(":popover-open")) return;
+  part.open = false;
+  part.querySelector("summary").focus();
+});
 
 localise(document);
 setZoneCookie();
