@@ -14,15 +14,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// fakeKeeper records its newest call and the number of calls.
-type fakeKeeper struct {
+// fakeLessonService records its newest call and the number of calls.
+type fakeLessonService struct {
 	lastCall string // arguments of the newest call
 	count    int
 	seen     lesson.SeenVersion
 	err      error
 }
 
-func (f *fakeKeeper) Act(_ context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
+func (f *fakeLessonService) Act(_ context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
 	f.lastCall = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
 	f.seen = seen
 	f.count++
@@ -67,7 +67,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 		{"an action that the keeper refuses", "look-twice/approve", "", "look-twice approve 0 0 WHO", 409, errors.New("it expired")},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			keeper := &fakeKeeper{err: c.fail}
+			keeper := &fakeLessonService{err: c.fail}
 			f := newFixture(t, func(o *Options) { o.Write.Keep, o.Read.Report = keeper, noDataReporter{} })
 			res := f.do(t, "POST", "/api/lessons/"+c.path, func(r *http.Request) {
 				bearer(token)(r)
@@ -86,7 +86,7 @@ func TestActRequestsReachTheKeeperOrFail(t *testing.T) {
 func tokenAuthor() string { return fmt.Sprintf("operator %x", sha256.Sum256([]byte(token)))[:17] }
 
 func TestActNeedsTokenAndCSRF(t *testing.T) {
-	keeper := &fakeKeeper{}
+	keeper := &fakeLessonService{}
 	f := newFixture(t, func(o *Options) { o.Write.Keep = keeper })
 	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
 		t.Errorf("without a token: got status %d, want 401", res.StatusCode)

@@ -67,7 +67,7 @@ func optionsOf(reports *fakeReports, now func() time.Time) Options {
 	return Options{
 		Access: Access{Tokens: []string{token}}, Address: Address{Listen: "127.0.0.1:8081"},
 		Read:  Readers{Report: reports, Library: emptyLibrary{}, Survey: emptySource{}, Archive: emptyArchive{}, Export: &fakeExport{}, Rules: emptySource{}},
-		Write: Writers{Keep: &fakeKeeper{}, Rate: emptySource{}, Forget: &fakeForgetter{}, Notes: memoryNotes{}},
+		Write: Writers{Keep: &fakeLessonService{}, Rate: emptySource{}, Forget: &fakeForgetter{}, Notes: memoryNotes{}},
 		Program: Program{
 			Figures: func(context.Context) []Figure { return nil },
 			Health:  func(context.Context) Health { return Health{} },

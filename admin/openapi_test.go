@@ -42,13 +42,14 @@ func TestOpenAPIDescribesEveryAPIRoute(t *testing.T) {
 	slices.Sort(described)
 	slices.Sort(routed)
 	if len(routed) < 8 || !slices.Equal(described, routed) {
-		t.Errorf("the description has the routes\n%s\nwant the routes of the router, at least 8:\n%s", strings.Join(described, "\n"), strings.Join(routed, "\n"))
+		t.Errorf("documented routes:\n%s\nregistered routes (at least 8 expected):\n%s", strings.Join(described, "\n"), strings.Join(routed, "\n"))
 	}
 }
 
-// The API accepts the query keys of the OpenAPI document. All filters of the list of sessions are also accepted where
-// the document leaves out the text search, because a client sends one query to several routes.
-func TestOpenAPIDescribesEveryQueryKey(t *testing.T) {
+// Each API route accepts the query parameters that the OpenAPI document lists for the route. A route may also accept
+// the filters of the session list, which the document need not list, because a client sends one query to several
+// routes.
+func TestOpenAPIDescribesEveryQueryParameter(t *testing.T) {
 	type parameter struct {
 		Name, In string
 		Ref      string `yaml:"$ref"`
@@ -60,7 +61,7 @@ func TestOpenAPIDescribesEveryQueryKey(t *testing.T) {
 	if err := yaml.Unmarshal(description, &doc); err != nil {
 		t.Fatal(err)
 	}
-	extra := map[string]bool{"words": true, "tool": true, "error": true, "limit": true, "after": true}
+	undocumented := map[string]bool{"words": true, "tool": true, "error": true, "limit": true, "after": true}
 	for _, r := range newFixture(t, nil).echo.Routes() {
 		words := strings.Split(r.Path, "/")
 		for i, w := range words {
@@ -72,18 +73,18 @@ func TestOpenAPIDescribesEveryQueryKey(t *testing.T) {
 		if !isAPI || !strings.HasPrefix(r.Path, "/api/") {
 			continue
 		}
-		var list, described []parameter
+		var parsed, described []parameter
 		operation, _ := item[strings.ToLower(r.Method)].(map[string]any)
 		for _, part := range []any{item["parameters"], operation["parameters"]} {
 			text, err := yaml.Marshal(part)
 			if err == nil {
-				list = nil
-				err = yaml.Unmarshal(text, &list)
+				parsed = nil
+				err = yaml.Unmarshal(text, &parsed)
 			}
 			if err != nil {
 				t.Fatal(err)
 			}
-			described = append(described, list...)
+			described = append(described, parsed...)
 		}
 		var names []string
 		for _, p := range described {
@@ -97,19 +98,19 @@ func TestOpenAPIDescribesEveryQueryKey(t *testing.T) {
 		known := queryKeys(r.Method, r.Path)
 		for _, name := range names {
 			if !slices.Contains(known, name) {
-				t.Errorf("%s %s: the described key %s is unknown, want a known key", r.Method, r.Path, name)
+				t.Errorf("%s %s: documented parameter %s is not accepted", r.Method, r.Path, name)
 			}
 		}
 		for _, name := range known {
-			if !slices.Contains(names, name) && !extra[name] {
-				t.Errorf("%s %s: the known key %s is not described, want a description", r.Method, r.Path, name)
+			if !slices.Contains(names, name) && !undocumented[name] {
+				t.Errorf("%s %s: accepted parameter %s is undocumented", r.Method, r.Path, name)
 			}
 		}
 	}
 }
 
 // A misspelt query key is refused by the API, with its name and the known keys, and ignored by a page.
-func TestAPIRefusesUnknownQueryKeys(t *testing.T) {
+func TestAPIRefusesUnknownQueryParameters(t *testing.T) {
 	f := newFixture(t, nil)
 	cookie, _ := f.browser(t)
 	as := func(r *http.Request) { r.AddCookie(cookie) }

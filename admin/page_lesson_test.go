@@ -90,11 +90,11 @@ func newFakeLibrary(t *testing.T) *fakeLibrary {
 }
 
 // withLessons returns a fixture with the lessons of newFakeLibrary.
-func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeKeeper) {
+func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeLessonService) {
 	t.Helper()
-	lib, keeper := newFakeLibrary(t), &fakeKeeper{}
+	lib, lessonService := newFakeLibrary(t), &fakeLessonService{}
 	f := newFixture(t, func(o *Options) {
-		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper
+		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, lessonService
 		if change != nil {
 			change(o)
 		}
@@ -106,7 +106,7 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 		row.Days = append(row.Days, report.Band{Date: time.Date(2026, 3, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly), Effect: 0.06, Lo: 0.06 - h, Hi: 0.06 + h})
 	}
 	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@old", State: "edited", Verdict: report.Unproven, Rewarded: 77})
-	return f, lib, keeper
+	return f, lib, lessonService
 }
 
 // olderTextArchive is an archive with one session, which received an older text of a lesson.
@@ -137,7 +137,7 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 		"The text of <code>helpful@kept</code>", "No stored session contains this text",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the lesson lacks %q, want it", want)
+			t.Errorf("lesson page lacks %q", want)
 		}
 	}
 	if strings.Contains(page, "[another]") {
@@ -145,8 +145,8 @@ func TestLessonPageShowsOlderTextBesideCurrent(t *testing.T) {
 	}
 }
 
-// The page of a lesson shows all known facts and marks missing ones.
-func TestLessonPageMarksMissingFacts(t *testing.T) {
+// The page of a lesson shows the recorded data, escaped, and notes which data is missing.
+func TestLessonPageShowsDataAndNotesGaps(t *testing.T) {
 	f, lib, _ := withLessons(t, nil)
 	cookie, _ := f.browser(t)
 	get := func(path string) string {
@@ -163,7 +163,7 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "Pause helpful", "Resume undoes the pause and returns the state active", "Measured: proven helps, +6.2 points (+3.1 to +9.3), 800 rewarded sessions with the lesson, 200 without.", `data-chart="{"label":"Effect over time"`, "2026-03-30",
 	} {
 		if !strings.Contains(page, want) {
-			t.Errorf("the page of the lesson lacks %q, want it", want)
+			t.Errorf("lesson page lacks %q", want)
 		}
 	}
 	if strings.Contains(page, "nobody-else") {
@@ -173,24 +173,23 @@ func TestLessonPageMarksMissingFacts(t *testing.T) {
 		t.Error("the page of an active lesson has the action Approve, want none")
 	}
 	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
-		t.Error("the page lacks \"41 of the 812\" or the silent word of the backtest, want both")
+		t.Error("the page lacks \"41 of the 812\" or the keyword without a match in the backtest, want both")
 	}
 	lib.survey = nil
 	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No opinion of a judge") {
-		t.Error("the page of a lesson without data lacks the note on the sessions or on the opinion of a judge, want both")
+		t.Error("the page of a lesson without data lacks the note about unreadable sessions or the note about missing judge scores, want both")
 	}
 	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "No lesson has this name") {
 		t.Errorf("a lesson that does not exist: got status %d, want 404 and the reason", res.StatusCode)
 	}
 	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
-		t.Error("a program with a token gets forms, want none: it has no CSRF token")
+		t.Error("a bearer-token client got forms, which need a CSRF token, want none")
 	}
 }
 
-// A button of the page sends one request to the keeper, needs only the CSRF token, and redirects
-// with a message.
+// A button of the page changes the lesson once, requires the CSRF token, and redirects with a message.
 func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
-	f, _, keeper := withLessons(t, nil)
+	f, _, lessonService := withLessons(t, nil)
 	cookie, csrf := f.browser(t)
 	post := func(path, csrf, back string) *http.Response {
 		return f.do(t, "POST", path, func(r *http.Request) {
@@ -199,8 +198,8 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 			r.Body = io.NopCloser(strings.NewReader(url.Values{"csrf_token": {csrf}, "back": {back}}.Encode()))
 		})
 	}
-	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || keeper.lastCall != "" {
-		t.Errorf("without the CSRF token: got status %d, call %q to the keeper, want 403 and no call", res.StatusCode, keeper.lastCall)
+	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || lessonService.lastCall != "" {
+		t.Errorf("without the CSRF token: got status %d, call %q to the lesson service, want 403 and no call", res.StatusCode, lessonService.lastCall)
 	}
 	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
 		t.Errorf("an unknown action: got status %d, want 404", res.StatusCode)
@@ -211,8 +210,8 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 			t.Errorf("a pause with back=%q: got status %d and Location %q, want 303 to %q", back, res.StatusCode, res.Header.Get("Location"), want)
 		}
 	}
-	if keeper.lastCall != "helpful pause 0 0 "+tokenAuthor() || keeper.count != len(backs) {
-		t.Errorf("the keeper got %d calls, newest %q, want a pause of helpful for each of %d posts", keeper.count, keeper.lastCall, len(backs))
+	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != len(backs) {
+		t.Errorf("the lesson service got %d calls, newest %q, want a pause of helpful for each of %d posts", lessonService.count, lessonService.lastCall, len(backs))
 	}
 	reload := func() string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
@@ -223,18 +222,17 @@ func TestLessonButtonActsOnceWithCSRFToken(t *testing.T) {
 	if strings.Contains(reload(), `role="status">`) {
 		t.Error("the notice is shown twice, want once")
 	}
-	keeper.err = errors.New("it expired")
+	lessonService.err = errors.New("it expired")
 	post("/lessons/helpful/approve", csrf, "")
 	if !strings.Contains(reload(), "helpful is unchanged: it expired") {
 		t.Error("the page after a refused action lacks \"helpful is unchanged: it expired\", want this text")
 	}
 }
 
-// The chart renders under the content security policy in both themes, and a person pauses a lesson
-// by its button.
-func TestBrowserLessonChartAndPause(t *testing.T) {
+// The chart renders under the content security policy in both themes, and the Pause button works.
+func TestBrowserLessonChartAndPauseButtonWork(t *testing.T) {
 	b := newTab(t)
-	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
+	f, _, lessonService := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
@@ -245,17 +243,17 @@ func TestBrowserLessonChartAndPause(t *testing.T) {
 	before := b.js(t, `getComputedStyle(document.body).backgroundColor`)
 	b.js(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
 	if after := b.js(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.js(t, painted) != "true" {
-		t.Errorf("after the switch of themes the background is %s, want another colour than %s and a painted chart", after, before)
+		t.Errorf("after switching themes the background is %s, want another colour than %s and a painted chart", after, before)
 	}
 	b.do(t,
-		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // the page states the consequence first
+		chromedp.Click(chromedp.CSS(`details:has(form[action="/lessons/helpful/pause"]) summary`)), // open the confirmation
 		chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)),
 	)
-	if keeper.lastCall != "helpful pause 0 0 "+tokenAuthor() || keeper.count != 1 {
-		t.Errorf("the keeper got call %q, want one pause of helpful", keeper.lastCall)
+	if lessonService.lastCall != "helpful pause 0 0 "+tokenAuthor() || lessonService.count != 1 {
+		t.Errorf("the lesson service got %d calls, newest %q, want one pause of helpful", lessonService.count, lessonService.lastCall)
 	}
 	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
-		t.Error("the next page has the theme from before the selection, want the selected theme")
+		t.Error("the theme selection was lost on the next page")
 	}
 	if got := b.reportedErrors(); len(got) > 0 {
 		t.Errorf("the browser reports errors %q, want none", got)

@@ -15,11 +15,11 @@ const viewerToken = "only-to-look-at-the-numbers"
 
 // withRoles returns a fixture that accepts the token of a viewer and has content on every page. withRoles also returns
 // the keeper that the buttons of lessons call, and the id of the stored session.
-func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
+func withRoles(t *testing.T) (*fixture, *fakeLessonService, string) {
 	t.Helper()
 	k := newSessionStore(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.addSessionWithMarkup(t)
-	lib, keeper := newFakeLibrary(t), &fakeKeeper{}
+	lib, keeper := newFakeLibrary(t), &fakeLessonService{}
 	f := newStoreFixture(t, k, func(o *Options) {
 		o.Read.Library, o.Read.Survey, o.Write.Keep = lib, lib, keeper
 		o.Access.Viewers = []string{viewerToken}

@@ -9,20 +9,20 @@ import (
 	"precept/inject/lesson"
 )
 
-// similarBook returns a book with 200 captured sessions, and a lesson that is similar to
-// "invalidate the stale cache entries" without an exact match.
-func similarBook(declaresLike bool) *lesson.Book {
+// similarBook returns a book with 200 captured sessions and one lesson. The lesson is similar to similarWords, but does
+// not match them exactly. allowsSimilarity says whether the lesson sets like.
+func similarBook(allowsSimilarity bool) *lesson.Book {
 	traffic := lesson.NewTraffic()
 	for i := range lesson.LikeSessions {
 		traffic.Add([]lesson.Query{{Words: []string{fmt.Sprintf("answer question %d about our products", i)}}})
 	}
 	l := activeLesson("caches", "cache entries are stale", "Name who invalidates a cache.")
-	l.Trigger.Like = declaresLike
+	l.Trigger.Like = allowsSimilarity
 	return newBook(l).WithLikeness(traffic, 0.005)
 }
 
-// injectByLikeness returns a configuration that injects matches by likeness as well.
-func injectByLikeness() Config {
+// injectBySimilarity returns a configuration that also injects similarity matches.
+func injectBySimilarity() Config {
 	c := injectAll()
 	c.Like = true
 	return c
@@ -30,12 +30,12 @@ func injectByLikeness() Config {
 
 const similarWords = "why do stale entries stay in the cache?"
 
-func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
-	r := newTestSession(t, plainChat, injectByLikeness(), similarBook(true), "s")
+func TestSimilarityMatchHasSeparateArm(t *testing.T) {
+	r := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
 	r.a.addUser(similarWords, false)
 	p := r.send()
 	if !slices.Equal(p.Injected, []string{"caches~like"}) || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
-		t.Fatalf("injected is %q, want caches~like; the request has %q, want caches", p.Injected, insertedSlugs(&p))
+		t.Fatalf("Injected = %q, want caches~like; inserted slugs = %q, want caches", p.Injected, insertedSlugs(&p))
 	}
 	if arm := p.Picks[0].Arm; arm.Slug() != "caches~like" || trial.LessonSlug(arm.Slug()) != "caches" || p.Lessons[0].Slug != "caches~like" {
 		t.Errorf("the arm is %q and the lessons are %+v, want caches~like", arm, p.Lessons)
@@ -44,24 +44,24 @@ func TestMatchByLikenessIsAnArmOfItsOwn(t *testing.T) {
 	r.a.addAnswer("ok")
 	r.a.addUser("some cache entries are stale", false)
 	if p := r.send(); len(p.Matched) != 0 || !slices.Equal(insertedSlugs(&p), []string{"caches"}) {
-		t.Errorf("after a match by likeness the plan is %+v, want no match and the block of caches", p)
+		t.Errorf("after the lesson was inserted: plan = %+v, want no new match and the block of caches", p)
 	}
 }
 
-func TestExactMatchKeepsItsArm(t *testing.T) {
-	r := newTestSession(t, plainChat, injectByLikeness(), similarBook(true), "s")
+func TestExactMatchUsesExactMatchArm(t *testing.T) {
+	r := newTestSession(t, plainChat, injectBySimilarity(), similarBook(true), "s")
 	r.a.addUser("the cache entries are stale", false)
 	if p := r.send(); !slices.Equal(p.Injected, []string{"caches"}) || p.Picks[0].Arm.Slug() != "caches" {
-		t.Errorf("the plan is %+v, want the lesson caches injected with its plain arm", p)
+		t.Errorf("the plan is %+v, want the lesson caches injected with the exact-match arm", p)
 	}
 }
 
-func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
+func TestSimilarityRequiresSettingAndLessonOptIn(t *testing.T) {
 	for name, c := range map[string]struct {
-		cfg          Config
-		declaresLike bool
-	}{"match.like is not on": {injectAll(), true}, "the lesson does not declare like": {injectByLikeness(), false}} {
-		r := newTestSession(t, plainChat, c.cfg, similarBook(c.declaresLike), "s")
+		cfg              Config
+		allowsSimilarity bool
+	}{"match.like is off": {injectAll(), true}, "the lesson does not set like": {injectBySimilarity(), false}} {
+		r := newTestSession(t, plainChat, c.cfg, similarBook(c.allowsSimilarity), "s")
 		r.a.addUser(similarWords, false)
 		if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 0 {
 			t.Errorf("%s: the plan is %+v, want no match and no edit", name, p)
@@ -69,11 +69,11 @@ func TestLikenessNeedsTheSettingAndTheLesson(t *testing.T) {
 	}
 }
 
-func TestLessonThatMatchedByMeaningIsInsertedAtTheNextTurn(t *testing.T) {
-	r := newTestSession(t, claude, injectByLikeness(), similarBook(true), "s")
+func TestSimilarityMatchDuringATurnIsInsertedAtTheNextTurn(t *testing.T) {
+	r := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
 	r.a.addUser("go", false)
 	if p := r.send(); len(p.Matched) != 0 {
-		t.Fatalf("the first turn has %+v, want no match", p)
+		t.Fatalf("the first turn matched %+v, want no match", p.Matched)
 	}
 	r.endTurn()
 	r.callOnce("list", "3 files", false)
@@ -84,8 +84,8 @@ func TestLessonThatMatchedByMeaningIsInsertedAtTheNextTurn(t *testing.T) {
 	}
 }
 
-func TestLikenessReachesErrorsWithoutAKind(t *testing.T) {
-	r := newTestSession(t, claude, injectByLikeness(), similarBook(true), "s")
+func TestErrorOfUnknownKindMatchesBySimilarity(t *testing.T) {
+	r := newTestSession(t, claude, injectBySimilarity(), similarBook(true), "s")
 	r.a.addUser("go", false)
 	r.send()
 	r.endTurn()

@@ -12,7 +12,7 @@ import (
 )
 
 // calls counts the calls of one operation of the backend since the previous count.
-func (r *rig) calls(op string) (n int) {
+func (r *fixture) calls(op string) (n int) {
 	for _, call := range r.be.takeCalls() {
 		if call == op {
 			n++
@@ -25,7 +25,7 @@ func (r *rig) calls(op string) (n int) {
 func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 	t.Parallel()
 	last := sessionOf("last")
-	r := newRig(t, func(o *options) {
+	r := newFixture(t, func(o *options) {
 		o.Hooks.Before = func(step label.Step, id session.ID, _ string) {
 			if step == "close" && id != last {
 				panic("poison")
@@ -48,7 +48,7 @@ func TestLaterSessionsCloseAfterAFailingBatch(t *testing.T) {
 func TestPanicDuringTheStopIsRecorded(t *testing.T) {
 	t.Parallel()
 	p := &panickingStep{step: "correct", id: sessionOf("s")}
-	r := newRig(t, func(o *options) { o.Hooks.Before = p.before })
+	r := newFixture(t, func(o *options) { o.Hooks.Before = p.before })
 	id := r.addSession("s", picked(true))
 	r.advancePastClose()
 	r.postFeedback(tenantA, id, score("late", 1, 1))
@@ -65,7 +65,7 @@ func TestPanicDuringTheStopIsRecorded(t *testing.T) {
 // close.
 func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.addSession("s", picked(true))
 	for _, want := range []int{1, 0, 1, 0} {
 		r.closeDue(r.ctx())
@@ -78,7 +78,7 @@ func TestUnsampledExchangesAreCountedEveryFewSeconds(t *testing.T) {
 // closes.
 func TestRewardReadAtTheCloseCountsForThePriors(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.Beliefs(tenantA)
 	r.RefitAfter(tenantA, 2)
 	for i, fitted := range []bool{false, true, false} {

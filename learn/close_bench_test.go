@@ -64,7 +64,7 @@ func benchClose(b *testing.B, turns int, judged, memory bool) {
 	if memory {
 		size = 64 << 20
 	}
-	r := newRig(b, withCache(b, size))
+	r := newFixture(b, withCache(b, size))
 	var cpu time.Duration
 	n := 0
 	for b.Loop() {

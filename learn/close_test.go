@@ -22,7 +22,7 @@ import (
 // first.
 func TestSessionClosesAtAFixedAge(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	rewarded := r.addSession("rewarded", picked(true))
 	silent := r.addSession("silent", picked(false))
 	r.postFeedback(tenantA, rewarded, score("f1", 1, 1))
@@ -51,7 +51,7 @@ func TestSessionClosesAtAFixedAge(t *testing.T) {
 // More sessions than one transaction takes are closed in one pass.
 func TestManySessionsCloseInOnePass(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Content.Keep = false })
+	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	const n = learn.CloseBatch + 30
 	for i := range n {
 		r.beginSession(tenantA, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
@@ -64,7 +64,7 @@ func TestManySessionsCloseInOnePass(t *testing.T) {
 
 func TestSamplesComeBeforeCounters(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("a", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.be.takeCalls()
@@ -105,7 +105,7 @@ func TestFailedClosingIsRetriedAfterMoreTraffic(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"samples", "settle"} {
 		for _, restart := range []bool{false, true} {
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			id := r.addSession("s", picked(true))
 			r.be.failNext(step, 1, errDown)
 			r.advancePastClose()
@@ -153,13 +153,13 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 		"a later entry with an old id":  {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			early := newRig(t, nil)
+			early := newFixture(t, nil)
 			id := early.addSession("s", picked(true))
 			for _, e := range c.entries {
 				early.postFeedback(tenantA, id, e)
 			}
 			early.advancePastClose()
-			late := newRig(t, nil)
+			late := newFixture(t, nil)
 			late.addSession("s", picked(true))
 			late.advancePastClose()
 			for _, e := range c.entries {
@@ -171,7 +171,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 			same(t, "late rewards of early feedback", early.counter("look-twice@0123456789ab", "late1@200000"), 0)
 			same(t, "rewards at close, of early feedback", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
 			same(t, "rewards at close, of late feedback", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
-			for _, r := range []*rig{early, late} {
+			for _, r := range []*fixture{early, late} {
 				a := r.applied(id)
 				same(t, "reward", a.Reward, c.reward)
 				same(t, "tier", a.Tier, c.tier)
@@ -185,7 +185,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 
 func TestOnlyConfiguredTiersCount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
+	r := newFixture(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.advancePastClose()
@@ -198,7 +198,7 @@ func TestOnlyConfiguredTiersCount(t *testing.T) {
 // An excluded session counts once, by its reason. Feedback changes nothing.
 func TestExcludedSessionContributesOnlyItsReason(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	a := picked(true)
 	a.Exclude(trial.ExcludedLate)
 	id := r.addSession("s", a)
@@ -215,7 +215,7 @@ func TestExcludedSessionContributesOnlyItsReason(t *testing.T) {
 // assignment do not count.
 func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", trial.Assignment{Day: 1})
 	ses, _ := r.Acquire(r.ctx(), tenantA, id)
 	ses.Record.Mutex.Lock()
@@ -242,7 +242,7 @@ func TestCorrectionsAreRetried(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			id := r.addSession("s", picked(true))
 			r.advancePastClose()
 			r.postFeedback(tenantA, id, score("a", 1, 1))
@@ -263,7 +263,7 @@ func TestClosingIsRetried(t *testing.T) {
 	t.Parallel()
 	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			id := r.addSession("s", picked(true))
 			r.postFeedback(tenantA, id, score("a", 1, 1)) // a session without feedback closes without reading feedback
 			r.record()
@@ -281,7 +281,7 @@ func TestClosingIsRetried(t *testing.T) {
 // An unreadable row closes without a contribution; otherwise the session would be due forever.
 func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := session.KeyOf(tenantA, session.SpaceName, "damaged")
 	row := session.Row{Tenant: tenantA, ID: id, Started: r.clk.now(), Seen: r.clk.now(), Data: []byte("{half")}
 	if err := r.be.Write(r.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
@@ -296,7 +296,7 @@ func TestDamagedRowClosesWithoutCounting(t *testing.T) {
 
 func TestRunClosesDueSessions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Reward.CloseAfter = time.Second })
+	r := newFixture(t, func(o *options) { o.Reward.CloseAfter = time.Second })
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.clk.add(2 * time.Second)
@@ -330,7 +330,7 @@ func TestCloseTickIsBounded(t *testing.T) {
 // settlement; its later correction uses the assignment of the other replica.
 func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	a := picked(false)
@@ -361,7 +361,7 @@ func TestClosingKeepsTheSettlementOfAnotherReplica(t *testing.T) {
 // correction.
 func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("a", 1, 1))
 	r.advancePastClose()
@@ -406,7 +406,7 @@ func TestStoredCorrectionSurvivesARestart(t *testing.T) {
 // the learner makes no second listing at the same time.
 func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.advancePastClose()
 	r.postFeedback(tenantA, id, score("a", 1, 1))
@@ -433,7 +433,7 @@ func TestFailedListingOfUnsettledSessionsIsRepeated(t *testing.T) {
 func TestTallyCountsTheSessionsOfARunWithoutTheRun(t *testing.T) {
 	t.Parallel()
 	for name, late := range map[string]bool{"reward before close": false, "late reward": true} {
-		r := newRig(t, nil)
+		r := newFixture(t, nil)
 		id := session.RunKey(tenantA, "nightly")
 		nightly := session.NewRun(tenantA, session.Claim{Agent: "coder"}, "nightly", id, r.clk.now())
 		nightly.OptOut.HasStorableSession = true // as after the first turn of a session

@@ -62,7 +62,7 @@ func TestADayOfAFleet(t *testing.T) {
 		t: t, clk: &clock{at: time.Date(2032, 4, 5, 0, 0, 0, 0, time.UTC)}, rng: rand.New(rand.NewPCG(1, 2)), //nolint:gosec // a simulation
 		events: map[int][]dayEvent{}, exported: map[string]string{}, began: time.Now(),
 	}
-	d.single = openRig(t, t.TempDir(), d.clk, nil)
+	d.single = openFixture(t, t.TempDir(), d.clk, nil)
 	d.link, d.addrs = newLink(t, server.Addr), slices.Repeat([]string{server.Addr}, dayReplicas)
 	d.addrs[partitioned] = d.link.addr
 	for i := range dayReplicas {
@@ -110,13 +110,13 @@ type day struct {
 	t       *testing.T
 	clk     *clock
 	rng     *rand.Rand
-	single  *rig
-	fleet   []*rig
+	single  *fixture
+	fleet   []*fixture
 	link    *link    // of the partitioned replica
 	addrs   []string // of Redis, as each replica reaches it
 	dirs    []string
 	events  map[int][]dayEvent
-	actions [dayReplicas + 1][]func(r *rig) // of the present step, by replica; the last are of the single process
+	actions [dayReplicas + 1][]func(r *fixture) // of the present step, by replica; the last are of the single process
 
 	lake     *redis.Store
 	cooler   *redis.Cooler
@@ -136,8 +136,8 @@ type dayEvent struct {
 }
 
 // open opens store and learner of replica i, behind the connection that the test can cut.
-func (d *day) open(i int) *rig {
-	return openRig(d.t, d.dirs[i], d.clk, func(o *options) {
+func (d *day) open(i int) *fixture {
+	return openFixture(d.t, d.dirs[i], d.clk, func(o *options) {
 		db, err := redis.Open(redis.Options{URL: "redis://" + d.addrs[i], Now: time.Now})
 		if err != nil {
 			d.t.Fatal(err)
@@ -160,7 +160,7 @@ func isDisconnected(replica, step int) bool {
 }
 
 // do plans an action for this step, at a replica and in the single process.
-func (d *day) do(replica int, action func(r *rig)) {
+func (d *day) do(replica int, action func(r *fixture)) {
 	for _, i := range []int{replica, dayReplicas} {
 		d.actions[i] = append(d.actions[i], action)
 	}
@@ -171,7 +171,7 @@ func (d *day) begin(step int) {
 	i, home := d.begun, d.rng.IntN(dayReplicas)
 	e := dayEvent{session: int32(i), tenant: int8(min(d.rng.IntN(dayTenants), d.rng.IntN(dayTenants))), home: int8(home), y: -1}
 	d.begun++
-	d.do(home, func(r *rig) {
+	d.do(home, func(r *fixture) {
 		tenant, name := e.names()
 		id := session.KeyOf(tenant, session.SpaceName, name)
 		r.Release(r.Add(&session.Record{
@@ -222,7 +222,7 @@ func (d *day) assignment(i int) trial.Assignment {
 }
 
 // turn offers one turn to a replica.
-func (d *day) turn(r *rig, tenant, name string, n int) {
+func (d *day) turn(r *fixture, tenant, name string, n int) {
 	if !r.Offer(store.Turn{Exchange: exchange(tenant, name, n, d.clk.now()), Size: 100}) {
 		d.t.Error("Offer refused a turn, want the turn accepted")
 	}
@@ -240,13 +240,13 @@ func (d *day) happen(step int, e dayEvent) {
 	}
 	if e.y < 0 {
 		d.moved++
-		d.do(at, func(r *rig) { d.continued(r, tenant, name) })
+		d.do(at, func(r *fixture) { d.continued(r, tenant, name) })
 		return
 	}
 	d.rewards++
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	entry := feedback.Entry{ID: fmt.Sprint("f", e.session), At: d.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: float64(e.y), Tier: feedback.TierUser}
-	d.do(at, func(r *rig) {
+	d.do(at, func(r *fixture) {
 		if got, err := r.Post(d.t.Context(), tenant, []session.ID{id}, 0, entry); err != nil || got.Status != store.Joined {
 			d.t.Errorf("Post: got %+v, error %v, want joined", got, err)
 		}
@@ -254,7 +254,7 @@ func (d *day) happen(step int, e dayEvent) {
 }
 
 // continued makes the second exchange of a session at a replica.
-func (d *day) continued(r *rig, tenant, name string) {
+func (d *day) continued(r *fixture, tenant, name string) {
 	ses, late := r.Acquire(d.t.Context(), tenant, session.KeyOf(tenant, session.SpaceName, name))
 	if ses == nil || late {
 		d.t.Errorf("session %s at another replica: found %v, timed out %v, want the session in time", name, ses != nil, late)
@@ -337,7 +337,7 @@ func (d *day) export() {
 }
 
 // reconnect waits until a replica reaches Redis again.
-func (d *day) reconnect(r *rig) {
+func (d *day) reconnect(r *fixture) {
 	ctx, cancel := context.WithTimeout(d.t.Context(), time.Minute)
 	defer cancel()
 	for {

@@ -26,10 +26,10 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
-			open := func(tiers ...int) *rig {
-				return openRig(t, dir, clk, func(o *options) { o.Reward.Tiers = tiers; backend(o, dir) })
+			open := func(tiers ...int) *fixture {
+				return openFixture(t, dir, clk, func(o *options) { o.Reward.Tiers = tiers; backend(o, dir) })
 			}
-			rewardedSessions := func(r *rig) int64 {
+			rewardedSessions := func(r *fixture) int64 {
 				t.Helper()
 				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
@@ -37,7 +37,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 				}
 				return rep.Global.NTreated
 			}
-			checkOtherDefinitions := func(r *rig, want ...report.Counted) {
+			checkOtherDefinitions := func(r *fixture, want ...report.Counted) {
 				t.Helper()
 				rep, err := r.Report(r.ctx(), learn.ReportQuery{Tenant: tenantA})
 				if err != nil {
@@ -92,7 +92,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 func TestUnnamedCountersBelongToTheDefaultDefinition(t *testing.T) {
 	t.Parallel()
 	same(t, "the text of the default definition", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
-	r := newRig(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
+	r := newFixture(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f", 1, 1))
 	r.clk.add(25 * time.Hour)

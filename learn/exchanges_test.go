@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// withCache returns a change of the options of a rig that adds a cache of exchanges of about size bytes.
+// withCache returns a change of the options of a fixture that adds a cache of exchanges of about size bytes.
 func withCache(t testing.TB, size int64) func(o *options) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
@@ -26,7 +26,7 @@ func withCache(t testing.TB, size int64) func(o *options) {
 
 // offerTurns offers turns of three sessions, from turn number from up to turn number to, and writes the turns to the
 // backend.
-func (r *rig) offerTurns(from, to int) {
+func (r *fixture) offerTurns(from, to int) {
 	r.t.Helper()
 	const last = 6
 	for turn := from; turn <= to; turn++ {
@@ -44,7 +44,7 @@ func (r *rig) offerTurns(from, to int) {
 }
 
 // samplesText returns all samples in the database as JSON.
-func (r *rig) samplesText() string {
+func (r *fixture) samplesText() string {
 	r.t.Helper()
 	page, err := r.be.NewestSamples(r.ctx(), tenantA, session.ListRange{Limit: 256})
 	if err != nil {
@@ -59,7 +59,7 @@ func (r *rig) samplesText() string {
 
 func TestClosingTakesExchangesFromMemory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, withCache(t, 1<<20))
+	r := newFixture(t, withCache(t, 1<<20))
 	r.offerTurns(1, 6)
 	r.be.takeCalls()
 	r.advancePastClose()
@@ -75,29 +75,29 @@ func TestClosingTakesExchangesFromMemory(t *testing.T) {
 // The samples do not depend on the place from which closing takes the exchanges.
 func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	t.Parallel()
-	plain := newRig(t, nil)
+	plain := newFixture(t, nil)
 	plain.offerTurns(1, 6)
 	plain.advancePastClose()
 	want := plain.samplesText()
 	for name, k := range map[string]struct {
 		size       int64
-		disturb    func(r *rig) *rig // after half of the turns
+		disturb    func(r *fixture) *fixture // after half of the turns
 		fromMemory int64
 	}{
-		"memory":                          {1 << 20, func(r *rig) *rig { return r }, 3},
-		"memory for some of the sessions": {40 << 10, func(r *rig) *rig { return r }, 1},
-		"no memory":                       {100, func(r *rig) *rig { return r }, 0},
+		"memory":                          {1 << 20, func(r *fixture) *fixture { return r }, 3},
+		"memory for some of the sessions": {40 << 10, func(r *fixture) *fixture { return r }, 1},
+		"no memory":                       {100, func(r *fixture) *fixture { return r }, 0},
 		"a killed program":                {1 << 20, killed, 0},
-		"a write that is repeated": {1 << 20, func(r *rig) *rig {
+		"a write that is repeated": {1 << 20, func(r *fixture) *fixture {
 			r.be.failNext("write", 1, errDown)
 			return r
 		}, 3},
-		"a delivery that is repeated": {1 << 20, func(r *rig) *rig {
+		"a delivery that is repeated": {1 << 20, func(r *fixture) *fixture {
 			r.AddEchoes(session.Echo{Tenant: tenantA, Key: 7, ID: sessionOf("a"), At: r.clk.now()})
 			r.be.failNext("join", 1, errDown) // the join fails after the exchanges are stored
 			return r
 		}, 3},
-		"an exchange that another writer stored": {1 << 20, func(r *rig) *rig {
+		"an exchange that another writer stored": {1 << 20, func(r *fixture) *fixture {
 			x := step("a", 4, 6, r.clk.now(), true)
 			if err := r.be.backend.Write(r.ctx(), session.Batch{Exchanges: []sample.Exchange{*x}}); err != nil {
 				r.t.Fatal(err)
@@ -107,7 +107,7 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, withCache(t, k.size))
+			r := newFixture(t, withCache(t, k.size))
 			r.offerTurns(1, 3)
 			r = k.disturb(r)
 			r.offerTurns(4, 6)
@@ -119,12 +119,12 @@ func TestClosingFromMemoryAndFromTheBackendBuildsEqualSamples(t *testing.T) {
 	}
 }
 
-// killed returns a rig on a copy of the present files, as after a kill of the program.
-func killed(r *rig) *rig {
+// killed returns a fixture on a copy of the present files, as after a kill of the program.
+func killed(r *fixture) *fixture {
 	dir := r.t.TempDir()
 	files, err := filepath.Glob(filepath.Join(r.dir, "*"))
 	if err != nil || len(files) < 2 {
-		r.t.Fatalf("files of the rig: got %q, error %v, want at least two files and no error", files, err)
+		r.t.Fatalf("files of the fixture: got %q, error %v, want at least two files and no error", files, err)
 	}
 	for _, name := range files {
 		data, err := os.ReadFile(name)
@@ -135,5 +135,5 @@ func killed(r *rig) *rig {
 			r.t.Fatal(err)
 		}
 	}
-	return openRig(r.t, dir, r.clk, withCache(r.t, 1<<20))
+	return openFixture(r.t, dir, r.clk, withCache(r.t, 1<<20))
 }

@@ -15,7 +15,7 @@ import (
 )
 
 // playFlow plays nine sessions: five excluded sessions, a member of a run, and three sessions of the experiment.
-func (r *rig) playFlow() {
+func (r *fixture) playFlow() {
 	for name, why := range map[string]trial.ExclusionReason{
 		"late-1": trial.ExcludedLate, "late-2": trial.ExcludedLate, "twin": trial.ExcludedTwin, "keys": trial.ExcludedKeys, "older": "",
 	} {
@@ -49,7 +49,7 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		ExcludedBy: []report.Excluded{{Reason: trial.ExcludedLate, Sessions: 2}, {Reason: trial.ExcludedTwin, Sessions: 1}, {Reason: trial.ExcludedKeys, Sessions: 1}, {Reason: trial.ExcludedUnknown, Sessions: 1}},
 		Treated:    1, Control: 1, Unmatched: 1, Rewarded: 1, Unrewarded: 2, Members: 1,
 	}
-	check := func(t *testing.T, when string, r *rig) {
+	check := func(t *testing.T, when string, r *fixture) {
 		t.Helper()
 		same(t, when, asText(t, r.reported(learn.ReportQuery{}).Flow), asText(t, want))
 		stored := map[string]float64{}
@@ -60,7 +60,7 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 	}
 	t.Run("SQLite", func(t *testing.T) {
 		t.Parallel()
-		r := newRig(t, nil)
+		r := newFixture(t, nil)
 		r.playFlow()
 		r.clk.add(time.Minute)
 		same(t, "before close", r.reported(learn.ReportQuery{}).Flow.Closed, 0)
@@ -78,8 +78,8 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 	t.Run("Redis", func(t *testing.T) {
 		t.Parallel()
 		server := storetest.StartRedis(t)
-		one := newRig(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-		other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+		one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+		other := openFixture(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
 		one.playFlow()
 		one.clk.add(closeAge + time.Minute)
 		one.closeBehind(other)
@@ -91,6 +91,6 @@ func TestReportCountsExcludedSessionsOnce(t *testing.T) {
 		one.recomputeRewards(t.Context())
 		check(t, "after late feedback", one)
 		other.stop()
-		check(t, "after a restart", openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db"))))
+		check(t, "after a restart", openFixture(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db"))))
 	})
 }

@@ -16,7 +16,7 @@ import (
 	"precept/store/storetest"
 )
 
-// remoteBackend is a Redis backend with the faults of a rig.
+// remoteBackend is a Redis backend with the faults of a fixture.
 type remoteBackend struct {
 	*faulty
 	redis *redis.Store
@@ -54,7 +54,7 @@ func (e remoteBackend) Settled(ctx context.Context, tenant string, ids []session
 	return e.redis.Settled(ctx, tenant, ids)
 }
 
-// inRedis returns a change of the options of a rig to a Redis backend.
+// inRedis returns a change of the options of a fixture to a Redis backend.
 func inRedis(t *testing.T, server *storetest.Redis, outbox string) func(o *options) {
 	t.Helper()
 	return func(o *options) {
@@ -101,9 +101,9 @@ func TestPanicWhileFollowingAffectsOneItem(t *testing.T) {
 	bad := sessionOf("bad")
 	p := &panickingStep{step: "follow", id: bad}
 	var m *panickingRedis
-	open := func(change func(o *options)) *rig {
+	open := func(change func(o *options)) *fixture {
 		dir := t.TempDir()
-		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
+		return openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 			inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
 			change(o)
 		})
@@ -171,7 +171,7 @@ func TestPanicAtTheStartIsReported(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
-	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
+	r := openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 		inRedis(t, server, filepath.Join(dir, "outbox.db"))(o)
 		m := &panickingRedis{remoteBackend: o.Backend.(remoteBackend)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)

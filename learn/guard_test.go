@@ -38,7 +38,7 @@ func (p *panickingStep) before(step label.Step, id session.ID, exchange string) 
 }
 
 // startWorkers starts the recorder and the learner. stop ends both.
-func (r *rig) startWorkers() (stop func()) {
+func (r *fixture) startWorkers() (stop func()) {
 	ctx, cancel := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
 	go func() { done <- r.Store.Run(ctx) }()
@@ -64,7 +64,7 @@ func eventually(t *testing.T, what string, ok func() bool) {
 }
 
 // deadLetters returns the sessions and exchanges that are set aside after a panic.
-func (r *rig) deadLetters() []session.DeadLetter {
+func (r *fixture) deadLetters() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.be.backend.(interface {
 		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
@@ -76,7 +76,7 @@ func (r *rig) deadLetters() []session.DeadLetter {
 }
 
 // samplesOf returns the stored samples of a session.
-func (r *rig) samplesOf(id session.ID) (list []sample.Sample) {
+func (r *fixture) samplesOf(id session.ID) (list []sample.Sample) {
 	r.t.Helper()
 	err := r.be.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
@@ -93,7 +93,7 @@ func (r *rig) samplesOf(id session.ID) (list []sample.Sample) {
 }
 
 // unsampled returns the number of stored exchanges without a sample.
-func (r *rig) unsampled() int64 {
+func (r *fixture) unsampled() int64 {
 	r.t.Helper()
 	n, err := r.be.Unsampled(r.ctx())
 	if err != nil {
@@ -125,7 +125,7 @@ func TestPanicOfAWorkerAffectsOneItem(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				p := &panickingStep{step: c.step, id: bad, exchange: c.of}
-				r := newRig(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
+				r := newFixture(t, func(o *options) { o.Hooks.Before = p.before; o.Reward.CloseAfter = time.Second })
 				stop := r.startWorkers()
 				for _, name := range []string{"bad", "good"} {
 					id := r.beginSession(tenantA, name, picked(true))
@@ -169,7 +169,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 	for _, what := range []string{"row", "exchange", "echo", "add feedback", "sample", "settle", "read feedback", "applied"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *options) {
+			r := newFixture(t, func(o *options) {
 				o.Backend.(*faulty).backend = &panickingBackend{backend: o.Backend.(*faulty).backend, what: what, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
@@ -198,7 +198,7 @@ func TestPanicOfTheBackendAffectsOneItem(t *testing.T) {
 }
 
 // panickingBackend returns the backend that panics.
-func (r *rig) panickingBackend() *panickingBackend { return r.be.backend.(*panickingBackend) }
+func (r *fixture) panickingBackend() *panickingBackend { return r.be.backend.(*panickingBackend) }
 
 // panickingBackend is a backend that panics in one operation for the data of one session.
 type panickingBackend struct {
@@ -274,7 +274,7 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 	bad := sessionOf("bad")
 	p := &panickingStep{step: "close", id: bad}
 	hook := func(o *options) { o.Hooks.Before = p.before }
-	r := newRig(t, hook)
+	r := newFixture(t, hook)
 	r.addSession("bad", picked(true))
 	r.clk.add(closeAge + time.Second)
 	for start := 1; start <= 5; start++ {
@@ -305,7 +305,7 @@ func TestSessionThatPanicsIsTriedThreeTimes(t *testing.T) {
 // closing would write samples of a deleted session.
 func TestForgetDuringClosingLeavesNoSamples(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	ctx, cancel := context.WithCancel(r.ctx())
 	recorded, forgotten := make(chan error, 1), make(chan error, 1)

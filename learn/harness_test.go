@@ -34,7 +34,7 @@ const (
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
-// clock is the time of a rig. It changes only when a test moves it.
+// clock is the time of a fixture. It changes only when a test moves it.
 type clock struct {
 	mu sync.Mutex
 	at time.Time
@@ -207,8 +207,8 @@ func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data 
 	return f.backend.PutPriors(ctx, tenant, from, data)
 }
 
-// rig is a learner and a store on a database. A test calls the steps of both one by one.
-type rig struct {
+// fixture is a learner and a store on a database. A test calls the steps of both one by one.
+type fixture struct {
 	*store.Store
 	*learn.Learner
 	t    testing.TB
@@ -227,21 +227,21 @@ type options struct {
 	Reward feedback.Definition
 }
 
-// newRig opens a store and a learner in a new directory. change, if not nil, edits the options of both.
-func newRig(t testing.TB, change func(o *options)) *rig {
+// newFixture opens a store and a learner in a new directory. change, if not nil, edits the options of both.
+func newFixture(t testing.TB, change func(o *options)) *fixture {
 	t.Helper()
 	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
-	return openRig(t, t.TempDir(), clk, change)
+	return openFixture(t, t.TempDir(), clk, change)
 }
 
-// openRig opens a store and a learner in a directory. change, if not nil, edits the options of both.
-func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig {
+// openFixture opens a store and a learner in a directory. change, if not nil, edits the options of both.
+func openFixture(t testing.TB, dir string, clk *clock, change func(o *options)) *fixture {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
+	r := &fixture{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
 	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
 		Now: clk.now, Backend: r.be,
 		Lookup:  5 * time.Second, // long enough for a loaded machine
@@ -274,14 +274,14 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig
 }
 
 // recordFailure keeps the step of a reported failure.
-func (r *rig) recordFailure(step label.Step) {
+func (r *fixture) recordFailure(step label.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, string(step))
 }
 
 // failed returns the reported failures since the previous call of failed.
-func (r *rig) failed() []string {
+func (r *fixture) failed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.failures
@@ -290,7 +290,7 @@ func (r *rig) failed() []string {
 }
 
 // stop closes the store. A second call has no effect.
-func (r *rig) stop() {
+func (r *fixture) stop() {
 	r.t.Helper()
 	if r.Store == nil {
 		return
@@ -302,33 +302,33 @@ func (r *rig) stop() {
 }
 
 // reopen closes the store and opens its directory again.
-func (r *rig) reopen(change func(o *options)) *rig {
+func (r *fixture) reopen(change func(o *options)) *fixture {
 	r.t.Helper()
 	r.stop()
-	return openRig(r.t, r.dir, r.clk, change)
+	return openFixture(r.t, r.dir, r.clk, change)
 }
 
 // record writes the queue and applies corrections: the work of the short tick.
-func (r *rig) record() {
+func (r *fixture) record() {
 	r.Deliver(r.ctx())
 	r.recomputeRewards(r.ctx())
 }
 
-func (r *rig) recomputeRewards(ctx context.Context) { r.Correct(ctx) }
+func (r *fixture) recomputeRewards(ctx context.Context) { r.Correct(ctx) }
 
-func (r *rig) closeDue(ctx context.Context) { r.CloseDue(ctx) }
+func (r *fixture) closeDue(ctx context.Context) { r.CloseDue(ctx) }
 
 // advancePastClose advances the clock until all sessions are due, and closes them: the work of the long tick.
-func (r *rig) advancePastClose() {
+func (r *fixture) advancePastClose() {
 	r.clk.add(closeAge + time.Second)
 	r.record()
 	r.closeDue(r.ctx())
 }
 
-func (r *rig) ctx() context.Context { return r.t.Context() }
+func (r *fixture) ctx() context.Context { return r.t.Context() }
 
 // beginSession makes a session with an assignment, as a first request does.
-func (r *rig) beginSession(tenant, name string, a trial.Assignment) session.ID {
+func (r *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader, Started: r.clk.now(), Seen: r.clk.now()},
@@ -340,7 +340,7 @@ func (r *rig) beginSession(tenant, name string, a trial.Assignment) session.ID {
 }
 
 // addSession makes a session with an assignment and one turn, and writes both to the database.
-func (r *rig) addSession(name string, a trial.Assignment) session.ID {
+func (r *fixture) addSession(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenantA, name, a)
 	if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, 1, r.clk.now()), Size: 100}) {
@@ -351,7 +351,7 @@ func (r *rig) addSession(name string, a trial.Assignment) session.ID {
 }
 
 // offer offers turns of one session to the store without recording them.
-func (r *rig) offer(name string, turns ...int) {
+func (r *fixture) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clk.now()), Size: 100}) {
@@ -361,7 +361,7 @@ func (r *rig) offer(name string, turns ...int) {
 }
 
 // drain stops the recorder and the learner after they have written and corrected everything.
-func (r *rig) drain() error {
+func (r *fixture) drain() error {
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
 	learned := make(chan error, 1)
@@ -370,7 +370,7 @@ func (r *rig) drain() error {
 }
 
 // postFeedback posts feedback on a stored session.
-func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
+func (r *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
@@ -379,7 +379,7 @@ func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 }
 
 // counters returns the tenant's counters of the database, as text.
-func (r *rig) counters(tenant string) string {
+func (r *fixture) counters(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)
 	if err != nil {
@@ -394,7 +394,7 @@ func (r *rig) counters(tenant string) string {
 
 // sums returns the counters as text, without the numbers of rewards at close (heard) and after
 // the closing (late). These two depend on the time at which feedback arrives.
-func (r *rig) sums(tenant string) string {
+func (r *fixture) sums(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)
 	if err != nil {
@@ -410,7 +410,7 @@ func (r *rig) sums(tenant string) string {
 }
 
 // counter returns one counter, summed over its days.
-func (r *rig) counter(scope, field string) float64 {
+func (r *fixture) counter(scope, field string) float64 {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenantA)
 	if err != nil {
@@ -426,7 +426,7 @@ func (r *rig) counter(scope, field string) float64 {
 }
 
 // applied returns the state of a session that its closing and corrections stored.
-func (r *rig) applied(id session.ID) session.Applied {
+func (r *fixture) applied(id session.ID) session.Applied {
 	r.t.Helper()
 	a, err := r.be.Applied(r.ctx(), tenantA, id)
 	if err != nil {
@@ -436,7 +436,7 @@ func (r *rig) applied(id session.ID) session.Applied {
 }
 
 // exchanges returns the number of stored exchanges of a session.
-func (r *rig) exchanges(id session.ID) int {
+func (r *fixture) exchanges(id session.ID) int {
 	r.t.Helper()
 	list, err := r.be.Exchanges(r.ctx(), tenantA, id)
 	if err != nil {

@@ -15,8 +15,8 @@ import (
 	"precept/learn"
 )
 
-// pastHead is a transcript in JSON without its end.
-const pastHead = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
+// unterminatedTranscript is a JSON transcript without the closing brackets.
+const unterminatedTranscript = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
 
 // transcriptOf reads a transcript from its text.
 func transcriptOf(t *testing.T, text string) detect.Transcript {
@@ -28,13 +28,13 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 	return out
 }
 
-// importer returns an importer that writes to the rig.
-func (r *rig) importer() *learn.Importer {
-	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Openings: &learn.Openings{}, Write: r.Imported, Cleanse: r.Cleanse}
+// importer returns an importer that writes to the backend of the fixture.
+func (r *fixture) importer() *learn.Importer {
+	return &learn.Importer{Now: r.clk.now, Learn: r.opts.Content.Keep, Into: r.be, Openings: &learn.Openings{}, Write: r.Import, Cleanse: r.Cleanse}
 }
 
-// onDisk returns the content of all files in a directory.
-func onDisk(t *testing.T, dir string) (all []byte) {
+// readAllFiles returns the content of all files in a directory.
+func readAllFiles(t *testing.T, dir string) (all []byte) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
 		if err != nil || d.IsDir() {
@@ -50,8 +50,7 @@ func onDisk(t *testing.T, dir string) (all []byte) {
 	return all
 }
 
-// allSamples returns all samples of the database.
-func (r *rig) allSamples() map[string]session.StoredSample {
+func (r *fixture) allSamples() map[string]session.StoredSample {
 	r.t.Helper()
 	each := r.be.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
@@ -68,9 +67,9 @@ func (r *rig) allSamples() map[string]session.StoredSample {
 
 func TestRepeatedImportAddsNoSamples(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	at := time.Unix(1_700_000_000, 0)
-	take := func(tenant, text string) learn.Imported {
+	importText := func(tenant, text string) learn.Imported {
 		t.Helper()
 		got, err := r.importer().Import(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
 		if err != nil {
@@ -78,39 +77,48 @@ func TestRepeatedImportAddsNoSamples(t *testing.T) {
 		}
 		return got
 	}
-	same(t, "the first import", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	same(t, "the first import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
 	before := r.allSamples()
 	r.clk.add(time.Hour)
-	same(t, "the repeated import", take(tenantA, pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
+	same(t, "the repeated import", importText(tenantA, unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.allSamples() {
 		if !s.Sample.CreatedAt.Equal(before[id].Sample.CreatedAt) || !s.Sample.CreatedAt.Equal(at) {
 			t.Errorf("sample %s: got time %v after the second import and %v before, want the time of import %v", id, s.Sample.CreatedAt, before[id].Sample.CreatedAt, at)
 		}
 	}
-	same(t, "the import of a longer transcript", take(tenantA, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
-	same(t, "the import for another tenant", take("acme", pastHead+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
-	same(t, "new samples of a transcript without an id", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
-	same(t, "new samples of a transcript without an id and with the same first message", take(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
-	same(t, "samples", len(r.allSamples()), 5)
-	if strings.Contains(string(onDisk(t, r.dir)), "amy@example.com") {
-		t.Error("the files contain the mail address of the transcript, want the address redacted")
+	same(t, "the import of a longer transcript", importText(tenantA, unterminatedTranscript+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), learn.Imported{Exchanges: 2, Samples: 2, New: 1})
+	same(t, "the import for another tenant", importText("acme", unterminatedTranscript+`]}`), learn.Imported{Exchanges: 1, Samples: 1, New: 1})
+	same(t, "new samples of a transcript without an id", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).New, 1)
+	same(t, "new samples of a transcript without an id and with the same first message", importText(tenantA, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).New, 1)
+	same(t, "number of stored samples", len(r.allSamples()), 5)
+	if strings.Contains(string(readAllFiles(t, r.dir)), "amy@example.com") {
+		t.Error("the files contain the email address of the transcript, want it redacted")
 	}
 	r.advancePastClose()
-	same(t, "counters of a session without a coin", r.counters(tenantA), none)
+	same(t, "counters after imports, which have no random assignment", r.counters(tenantA), none)
+}
 
-	r2 := newRig(t, func(o *options) { o.Content.Keep = false })
-	if _, err := r2.importer().Import(r2.ctx(), tenantA, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, learn.ErrNotLearning()) {
-		t.Errorf("an import without learning: got error %v, want learn.ErrNotLearning", err)
+func TestImportWithLearningDisabledFails(t *testing.T) {
+	t.Parallel()
+	r := newFixture(t, func(o *options) { o.Content.Keep = false })
+	_, err := r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
+	if !errors.Is(err, learn.ErrNotLearning()) {
+		t.Errorf("import: got error %v, want learn.ErrNotLearning", err)
 	}
+}
+
+func TestImportSkipsOptedOutTenantsAndAgents(t *testing.T) {
+	t.Parallel()
 	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r3 := newRig(t, func(opts *options) { opts.Content.OptOut = o })
+	r := newFixture(t, func(opts *options) { opts.Content.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {tenantA, "quiet-1"}} {
-		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (learn.Imported{OptedOut: 1}) {
+		got, err := r.importer().Import(r.ctx(), who[0], who[1], transcriptOf(t, unterminatedTranscript+`]}`), time.Unix(1_700_000_000, 0))
+		if err != nil || got != (learn.Imported{OptedOut: 1}) {
 			t.Errorf("import for the tenant and agent %v: got %+v, error %v, want no error and %+v", who, got, err, (learn.Imported{OptedOut: 1}))
 		}
 	}
-	same(t, "samples of the opted-out session", len(r3.allSamples()), 0)
+	same(t, "number of samples of opted-out sessions", len(r.allSamples()), 0)
 }

@@ -27,7 +27,7 @@ func exchangeIDs(list []sample.Sample) (ids []string) {
 // not change what the session added to the counters.
 func TestLateTurnsGetSamples(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.advancePastClose()
@@ -56,7 +56,7 @@ func TestLateTurnsGetSamples(t *testing.T) {
 // Implicit feedback affects the reward only until the session closes.
 func TestImplicitRewardCountsUntilClose(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	offerSignal := func(turn int, f detect.Feeling) {
 		r.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
@@ -80,7 +80,7 @@ func TestImplicitRewardCountsUntilClose(t *testing.T) {
 // rejected by the backend.
 func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.clk.add(closeAge + time.Second)
 	r.offer("s", 2)
@@ -101,7 +101,7 @@ func TestSessionWithPendingExchangesDoesNotClose(t *testing.T) {
 // An exchange gets a sample even if the row of its session is missing, as after a crash between the two writes.
 func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.offer("lost", 1)
 	r.record()
 	r = r.reopen(nil)
@@ -115,7 +115,7 @@ func TestExchangeWithoutSessionRowGetsASample(t *testing.T) {
 // first sample.
 func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.advancePastClose()
 	x := exchange(tenantA, "s", 2, r.clk.now())
@@ -136,7 +136,7 @@ func TestSampleOfTheWholeSessionReplacesTheFirst(t *testing.T) {
 // shutdown.
 func TestStopBuildsMissingSamples(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.advancePastClose()
 	r.offer("s", 2)
@@ -149,7 +149,7 @@ func TestStopBuildsMissingSamples(t *testing.T) {
 // A webhook event that arrives after close gives the session a reward, and a later event replaces the reward.
 func TestLateWebhookEventsCorrectTheSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.advancePastClose()
 	event := func(name string, minute int, y float64) {

@@ -54,7 +54,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 // and after close.
 func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Content.Keep = false })
+	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++
@@ -87,7 +87,7 @@ func TestCountersIgnoreTheOrderOfFeedback(t *testing.T) {
 }
 
 // play creates the sessions, posts the log, and closes all sessions after a number of lines.
-func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
+func play(r *fixture, tenant string, sessions []trial.Assignment, log []feedbackLine, closing int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
 		a := sessions[i]
@@ -112,7 +112,7 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []feedbackLine
 
 // inMemory returns the counters and beliefs of a tenant in memory as text, without the values that depend on the order
 // of feedback.
-func inMemory(r *rig, tenant string) string {
+func inMemory(r *fixture, tenant string) string {
 	believed := r.Beliefs(tenant).Clone()
 	believed.Advance(0, 1000)
 	believed.SetPriors(bandit.DefaultPriors())

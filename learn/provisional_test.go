@@ -17,7 +17,7 @@ var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", C
 // session before its closing.
 func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	mean := func() float64 { return r.Beliefs(tenantA).Posterior(looked).Mean }
 	id := r.addSession("s", picked(true))
 	prior := mean()
@@ -36,7 +36,7 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 	r.advancePastClose()
 	same(t, "open sessions with a reward", r.OpenRewards(), 0)
 	closed := mean()
-	reopened := openRig(t, r.dir, r.clk, nil)
+	reopened := openFixture(t, r.dir, r.clk, nil)
 	if fresh := reopened.Beliefs(tenantA).Posterior(looked).Mean; fresh != closed {
 		t.Errorf("after close the mean is %v, want %v as after a restart", closed, fresh)
 	}
@@ -46,13 +46,13 @@ func TestChooserLearnsFromOpenSessions(t *testing.T) {
 // the sessions.
 func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.recomputeRewards(r.ctx())
 	want := r.Beliefs(tenantA).Posterior(looked)
 	r.clk.add(time.Minute)
-	reopened := openRig(t, r.dir, r.clk, nil)
+	reopened := openFixture(t, r.dir, r.clk, nil)
 	reopened.closeDue(reopened.ctx())
 	sameList(t, "failures", reopened.failed(), nil)
 	if got := reopened.Beliefs(tenantA).Posterior(looked); got != want {
@@ -71,18 +71,18 @@ func TestProvisionalRewardsSurviveARestart(t *testing.T) {
 func TestReplicasShareProvisionalRewards(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	open := func() *rig {
+	open := func() *fixture {
 		dir := t.TempDir()
-		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, inRedis(t, server, filepath.Join(dir, "outbox.db")))
+		return openFixture(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, inRedis(t, server, filepath.Join(dir, "outbox.db")))
 	}
 	a, b := open(), open()
-	follow := func(r *rig) {
+	follow := func(r *fixture) {
 		t.Helper()
 		if err := r.Learner.Refresh(r.ctx()); err != nil {
 			t.Error(err)
 		}
 	}
-	beliefs := func(r *rig) bandit.Posterior { return r.Beliefs(tenantA).Posterior(looked) }
+	beliefs := func(r *fixture) bandit.Posterior { return r.Beliefs(tenantA).Posterior(looked) }
 	checkEqual := func(when string) {
 		t.Helper()
 		if x, y := beliefs(a), beliefs(b); math.Abs(x.Mean-y.Mean) > 1e-6 || math.Abs(x.Match-y.Match) > 1e-6 || x.Var != y.Var {

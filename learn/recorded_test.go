@@ -13,7 +13,7 @@ import (
 
 // recordLive stores the conversation of a transcript as the proxy does: the session has a name in a space, and the
 // random ids of the conversation as echoes if found is session.ByEcho.
-func (r *rig) recordLive(space session.Space, name string, found session.Method, past detect.Transcript) {
+func (r *fixture) recordLive(space session.Space, name string, found session.Method, past detect.Transcript) {
 	r.t.Helper()
 	id := session.KeyOf(tenantA, space, name)
 	ses := r.Add(&session.Record{
@@ -65,7 +65,7 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 		"the opening with another reply":               {session.SpaceName, "x", session.ByNew, `{` + shed + `]}`, `{"source":"app","id":"9","messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"Which one?"}]}`, added},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			r.recordLive(c.space, c.name, c.found, transcriptOf(t, c.live))
 			got, err := r.importer().Import(r.ctx(), tenantA, "coder", transcriptOf(t, c.past), time.Unix(1_700_000_000, 0))
 			if err != nil {
@@ -84,7 +84,7 @@ func TestImportSkipsRecordedConversations(t *testing.T) {
 
 func TestOpeningsFindsSessionsThatBeganAfterTheFirstImport(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	past := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the shed."},{"role":"assistant","content":"The shed is painted."}]}`)
 	other := transcriptOf(t, `{"messages":[{"role":"user","content":"Paint the roof."},{"role":"assistant","content":"The roof is painted."}]}`)
 	m := r.importer()

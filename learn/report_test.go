@@ -15,7 +15,7 @@ import (
 )
 
 // playSessions plays and closes n sessions, each with the reward 0 or 1. Injected sessions have the higher mean reward.
-func (r *rig) playSessions(from, n int) {
+func (r *fixture) playSessions(from, n int) {
 	r.t.Helper()
 	for i := from; i < from+n; i++ {
 		injected := i%5 > 0
@@ -30,7 +30,7 @@ func (r *rig) playSessions(from, n int) {
 }
 
 // refit plays n sessions. The last session makes the learner fit the priors again.
-func (r *rig) refit(from, n int) {
+func (r *fixture) refit(from, n int) {
 	r.t.Helper()
 	r.Beliefs(tenantA)
 	r.RefitAfter(tenantA, n)
@@ -38,7 +38,7 @@ func (r *rig) refit(from, n int) {
 }
 
 // reported returns the report of tenant A.
-func (r *rig) reported(q learn.ReportQuery) report.Report {
+func (r *fixture) reported(q learn.ReportQuery) report.Report {
 	r.t.Helper()
 	q.Tenant = tenantA
 	rep, err := r.Report(r.ctx(), q)
@@ -60,7 +60,7 @@ func asText(t *testing.T, v any) string {
 func TestRestartKeepsTheReport(t *testing.T) {
 	t.Parallel()
 	withoutContent := func(o *options) { o.Content.Keep = false }
-	r := newRig(t, withoutContent)
+	r := newFixture(t, withoutContent)
 	r.refit(0, 60)
 	before, priors := asText(t, r.reported(learn.ReportQuery{Bands: true})), r.Beliefs(tenantA).Priors()
 	if len(before) < 500 || priors.Version == 0 {
@@ -86,7 +86,7 @@ func TestRestartKeepsTheReport(t *testing.T) {
 // The maxima of the evidence (Proof.LogUp, Proof.LogDown) do not fall after corrections and a restart.
 func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Content.Keep = false })
+	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	r.playSessions(0, 100)
 	top := r.Beliefs(tenantA).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
@@ -103,7 +103,7 @@ func TestMaximaSurviveCorrectionAndRestart(t *testing.T) {
 // A replica adopts the priors that another replica has published. The next fit starts from these priors.
 func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Content.Keep = false })
+	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	theirs := bandit.DefaultPriors()
 	theirs.Version, theirs.Mu0 = 7, .0123
 	r.Beliefs(tenantA)
@@ -127,7 +127,7 @@ func TestPriorsOfAnotherReplicaAreAdopted(t *testing.T) {
 // Priors that cannot be published are fitted again.
 func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *options) { o.Content.Keep = false })
+	r := newFixture(t, func(o *options) { o.Content.Keep = false })
 	r.be.failNext("priors", 1, errDown)
 	r.refit(0, 30)
 	sameList(t, "failures", r.failed(), []string{"refit"})
@@ -139,7 +139,7 @@ func TestUnpublishedPriorsAreFittedAgain(t *testing.T) {
 
 func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	open := r.addSession("open", picked(true))
 	r.addSession("silent", picked(false))
 	other := r.beginSession("other", "s", picked(true))
@@ -182,7 +182,7 @@ func TestProvisionalReportCountsOpenSessions(t *testing.T) {
 
 func TestReportListsLessons(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	book := lesson.NewBook([]*lesson.Lesson{
 		{Slug: "candidate", Title: "Newer.", State: lesson.Quarantined, ContentHash: "dddddddddddddddd", Supersedes: []string{"new-way"}},
 		{Slug: "old-way", Title: "Old.", State: lesson.Active, ContentHash: "aaaaaaaaaaaaaaaa"},
@@ -209,7 +209,7 @@ func TestReportListsLessons(t *testing.T) {
 
 func TestNewTenantHasEmptyBeliefs(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	c := r.Beliefs("new")
 	same(t, "beliefs of a second call", r.Beliefs("new"), c)
 	same(t, "rewarded sessions", c.Measured().Global().All.Rewarded, 0)

@@ -11,7 +11,7 @@ import (
 )
 
 // closeBehind closes the due sessions at r. The replica other closes them first, after r has read them.
-func (r *rig) closeBehind(other *rig) {
+func (r *fixture) closeBehind(other *fixture) {
 	r.t.Helper()
 	first := true
 	r.be.hook = func(op string) {
@@ -31,8 +31,8 @@ func (r *rig) closeBehind(other *rig) {
 func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	one := newRig(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-	other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	other := openFixture(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
 	score := func(id string, y float64) feedback.Entry {
 		return feedback.Entry{ID: id, At: one.clk.now(), Source: feedback.SourceUser, Type: feedback.TypeScore, Score: y, Tier: feedback.TierUser}
 	}
@@ -62,8 +62,8 @@ func TestASecondCloserDoesNotSettleAgain(t *testing.T) {
 func TestOneReplicaPreparesADueSession(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	one := newRig(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
-	other := openRig(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	one := newFixture(t, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
+	other := openFixture(t, t.TempDir(), one.clk, inRedis(t, server, filepath.Join(t.TempDir(), "outbox.db")))
 	first := one.addSession("first", trial.Assignment{Decided: true, Day: 22740})
 	one.clk.add(closeAge + time.Second)
 	other.be.takeCalls()

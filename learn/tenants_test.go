@@ -12,7 +12,7 @@ import (
 // evicted tenant are read again from the backend.
 func TestTenantsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.addSession("s", picked(true))
 	r.postFeedback(tenantA, id, score("f1", 1, 1))
 	r.advancePastClose()
@@ -42,7 +42,7 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 // tenant with the same beliefs.
 func TestIdleTenantIsEvicted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	closed := r.addSession("closed", picked(true))
 	r.postFeedback(tenantA, closed, score("f1", 1, 1))
 	r.advancePastClose()
@@ -85,7 +85,7 @@ func TestIdleTenantIsEvicted(t *testing.T) {
 // visits all tenants.
 func TestEachTenantIsCheckedOncePerIdleTime(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	const tenants = learn.MaxTenants
 	for i := range tenants {
 		r.Beliefs(fmt.Sprint("tenant", i))

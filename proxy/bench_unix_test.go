@@ -42,7 +42,7 @@ func BenchmarkTurn(b *testing.B) {
 				_, _ = io.WriteString(w, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}`+"\n\ndata: [DONE]\n\n")
 			}))
 			defer up.Close()
-			r := newRig(b, &upstream{Server: up}, "", newBook(b, "one: alpha"), injectAll())
+			r := newFixture(b, &upstream{Server: up}, "", newBook(b, "one: alpha"), injectAll())
 			h := r.Handler()
 			body := `{"model":"m","messages":[` + c.list + `{"role":"user","content":"alpha"}]}`
 			b.ReportAllocs()

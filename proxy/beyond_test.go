@@ -71,7 +71,7 @@ func TestConversationBeyondALimitKeepsItsBlock(t *testing.T) {
 					all := injectAll()
 					maps.Copy(all, flags)
 					var log lockedBuffer
-					r := newRig(t, up, "", newBook(t, "one: alpha", "two: beta"), all)
+					r := newFixture(t, up, "", newBook(t, "one: alpha", "two: beta"), all)
 					r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 					key := map[string]string{"/v1/responses": "input"}[path]
 					if key == "" {
@@ -114,7 +114,7 @@ func TestLongRequestOfAnUnknownConversationIsForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	sent := `{"messages":[{"role":"user","content":"do alpha"}` + turnItems(chatPath, 1, 20<<10) + `,{"role":"user","content":"alpha again"}]}`
 	res, _ := r.send(t, "POST", chatPath, nil, sent)
 	if got := string(up.last(t).body); got != sent || res.Header.Get("Precept-Session") != "" {
@@ -134,7 +134,7 @@ func TestCompressedConversationBeyondTheLimitKeepsItsBlock(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, replyWithCall(chatPath, n)) })
 	flags := injectAll()
 	flags["limits.inspect_bytes"] = "10KiB"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	list := `{"role":"user","content":"do alpha"}`
 	for ; n < 3; n++ {
 		r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, zipped(`{"messages":[`+list+`]}`))

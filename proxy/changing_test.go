@@ -45,7 +45,7 @@ func TestChangingToolsKeepTheSession(t *testing.T) {
 				}
 				_, _ = io.WriteString(w, wholeReply(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", n*7919)))
 			})
-			r := newRig(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
+			r := newFixture(t, up, "", newBook(t, "one: mend the build", "two: test the parser"), injectAll())
 			var list []obj
 			previous, session := "", ""
 			for i, s := range k.steps {

@@ -89,7 +89,7 @@ func TestDeadConnectionIsClosedByPings(t *testing.T) {
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
 	m := newMute(t, srv.Listener.Addr().String())
-	r := newRig(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
+	r := newFixture(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
 	if c := r.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
 		t.Fatalf("the pings of HTTP/2 are %+v, want both time-outs set, at most a minute in total", c)
 	}
@@ -133,7 +133,7 @@ func TestIdleUpstreamConnectionsAreClosed(t *testing.T) {
 			srv.Start()
 		}
 		m := newMute(t, srv.Listener.Addr().String())
-		r := newRig(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
+		r := newFixture(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
 		if d := r.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
 			t.Fatalf("an idle connection stays open for %v, want at most 2 minutes", d)
 		}
@@ -155,7 +155,7 @@ func TestUpstreamResetIsNoProtocolError(t *testing.T) {
 	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	srv.StartTLS()
 	t.Cleanup(srv.Close)
-	r := newRig(t, &upstream{Server: &httptest.Server{URL: srv.URL}}, "", nil, nil)
+	r := newFixture(t, &upstream{Server: &httptest.Server{URL: srv.URL}}, "", nil, nil)
 	res, err := client(t).Post(r.url+chatPath, "application/json", strings.NewReader(`{"messages":[]}`))
 	if err != nil {
 		t.Fatal(err)

@@ -17,7 +17,7 @@ const block = `Lessons from past experience:\n(Advice from earlier runs, not a r
 // with the error. All other bytes are the client's. ^ marks the place of the block.
 func TestPlaceOfTheBlockOnEachAPI(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	part := `{"type":"text","text":"^"},`
 	input := strings.Replace(part, "text", "input_text", 1)
 	for _, c := range []struct{ name, path, body string }{
@@ -67,7 +67,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	up := newUpstream(t, model(t))
 	book := newBook(t, "start: the build", "middle: no rule to make", "late: deploy it")
 	dir := t.TempDir()
-	r := newRig(t, up, dir, book, injectAll())
+	r := newFixture(t, up, dir, book, injectAll())
 	h := bearer("k", "User-Agent", "test/1")
 	if named {
 		h.Set("X-Claude-Code-Session-Id", "twelve")
@@ -76,7 +76,7 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	for turn := range 12 {
 		if turn == 6 || turn == 9 {
 			r.stop()
-			r = newRig(t, up, dir, book, injectAll())
+			r = newFixture(t, up, dir, book, injectAll())
 		}
 		if turn == 8 {
 			s.user("Now deploy it.")
@@ -107,8 +107,8 @@ func twelveTurns(t *testing.T, s *speaker, named bool) {
 	}
 }
 
-// exchangesOf stops the rig, and returns the stored exchanges of a named session of the default tenant.
-func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
+// exchangesOf stops the fixture, and returns the stored exchanges of a named session of the default tenant.
+func exchangesOf(t *testing.T, r *fixture, name string) []sample.Exchange {
 	t.Helper()
 	return storedExchanges(t, r, name)["default"]
 }
@@ -116,7 +116,7 @@ func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
 // The client gets the bytes of the upstream's stream on each API, and the stored reply has the text of the stream.
 func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	var calls []string
 	h := http.Header{"Precept-Session": {"streams"}}
 	for i, api := range []string{"chat", "responses", "messages"} {
@@ -148,7 +148,7 @@ func TestStreamsOfEachAPIAreForwardedAndStored(t *testing.T) {
 // detects loops from the calls in the replies.
 func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha", "two: no rule to make"), injectAll())
 	s := newSpeaker("responses", "do alpha")
 	h := bearer("k")
 	first, call, list := s.sendNext(t, r, h)
@@ -185,7 +185,7 @@ func TestDeltaRequestsGetBlocksAndLoopWarnings(t *testing.T) {
 
 func TestWebsocketIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Openai-Beta": {"responses_websockets=2026-02-06"}}
 	for _, path := range []string{"/v1/responses", "/responses", "/p/agent=codex/v1/responses", "/v1/responses?x=1"} {
 		res, b := r.send(t, "GET", path, h, "")
@@ -207,7 +207,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 	}
 	result := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", newBook(t, "one: no rule to make"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: no rule to make"), injectAll())
 	list := []obj{{"role": "user", "content": "go"}}
 	for i := range 3 {
 		a, b := fmt.Sprintf("call_%d_aaaaaaaaaaaaaaaaaaaa", i), fmt.Sprintf("call_%d_bbbbbbbbbbbbbbbbbbbb", i)
@@ -240,7 +240,7 @@ func TestWarningOfParallelCallsIsInTheFailedResult(t *testing.T) {
 // its block keeps its place in each turn.
 func TestToolsInTheListMakeNoSideRequest(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}
 	list := `{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait","parameters":{}}]},` +
 		`{"type":"message","role":"user","content":[{"type":"input_text","text":"do alpha"}]}`

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// checkDisk fails if a file in the rig's data directory contains one of the texts. The rig must be stopped.
-func checkDisk(t *testing.T, r *rig, texts ...string) {
+// checkDisk fails if a file in the fixture's data directory contains one of the strings. The fixture must be stopped.
+func checkDisk(t *testing.T, r *fixture, texts ...string) {
 	t.Helper()
 	files := 0
 	err := filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {

@@ -85,7 +85,7 @@ func TestUpstreamAddressChangeNeedsNoReload(t *testing.T) {
 	}
 	first, firstAddress := serverAt("127.0.0.1")
 	_, secondAddress := serverAt("127.0.0.2")
-	r := newRig(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", newBook(t, "one: alpha"), injectAll())
 	checkReply := func(what string, status int, want string) {
 		t.Helper()
 		res, body := r.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)

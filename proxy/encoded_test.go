@@ -71,7 +71,7 @@ func TestCompressedRepliesAreRead(t *testing.T) {
 				w.(http.Flusher).Flush()
 			}
 		})
-		r := newRig(t, up, "", nil, nil)
+		r := newFixture(t, up, "", nil, nil)
 		res, got := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"build it"}]}`)
 		if !bytes.Equal(got, reply) || res.Header.Get("Content-Encoding") != encoding {
 			t.Errorf("%s: the client got %q with Content-Encoding %q, want the upstream's bytes %q with %q", name, got, res.Header.Get("Content-Encoding"), reply, encoding)
@@ -105,7 +105,7 @@ func TestUnreadableRepliesAreCounted(t *testing.T) {
 				w.Header().Set("Content-Encoding", c.encoding)
 				_, _ = io.WriteString(w, c.body)
 			})
-			r := newRig(t, up, "", nil, nil)
+			r := newFixture(t, up, "", nil, nil)
 			_, got := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"s"}}, `{"messages":[{"role":"user","content":"build it"}]}`)
 			if string(got) != c.body {
 				t.Errorf("the client got %.100q, want %.100q", got, c.body)
@@ -133,7 +133,7 @@ func zipped(text string) string {
 // a loop. The warning is the content of the second result, in this turn and in later turns.
 func TestLoopOverResultsWithoutContent(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, injectAll())
+	r := newFixture(t, up, "", nil, injectAll())
 	for name, content := range map[string]string{"null": `,"content":null`, "absent": ``, "empty": `,"content":""`} {
 		list := `{"role":"user","content":"build it"}`
 		for n := range 3 {

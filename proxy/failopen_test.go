@@ -42,7 +42,7 @@ func TestHangingStoreDelaysNoTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	gate := make(chan struct{})
-	r := newRigOn(t, newUpstream(t, nil), blockedBackend{db, gate}, newBook(t, "one: alpha"), injectAll())
+	r := newFixtureOn(t, newUpstream(t, nil), blockedBackend{db, gate}, newBook(t, "one: alpha"), injectAll())
 	for i := range 20 {
 		h := http.Header{"Precept-Session": {fmt.Sprint("hangs-", i/2)}}
 		r.chat(t, h, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
@@ -73,7 +73,7 @@ func (failing) Exchanges(context.Context, string, session.ID) ([]sample.Exchange
 
 func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRigOn(t, up, failing{}, newBook(t, "one: alpha"), injectAll())
+	r := newFixtureOn(t, up, failing{}, newBook(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, nil, alpha)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
@@ -92,7 +92,7 @@ func TestBrokenStoreKeepsLessonsAndRefusesFeedback(t *testing.T) {
 // does not store.
 func TestVolatileStoreWorksFromMemory(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRigOn(t, up, store.Volatile{}, newBook(t, "one: alpha"), injectAll())
+	r := newFixtureOn(t, up, store.Volatile{}, newBook(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
 	if got := string(up.last(t).body); strings.Count(got, "[one]") != 1 {
@@ -104,7 +104,7 @@ func TestVolatileStoreWorksFromMemory(t *testing.T) {
 // A panic in a step of precept is counted, and the client's bytes are forwarded.
 func TestPanickingStepForwardsTheClientsBytes(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	r.BreakDeciding()
 	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
 	if got := string(up.last(t).body); got != alpha {

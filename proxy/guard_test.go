@@ -18,7 +18,7 @@ import (
 
 // A panic of precept is answered with an error, or cuts an answer that has started.
 func TestPanicIsAnsweredOrCutsTheStream(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, nil)
+	r := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	srv := httptest.NewUnstartedServer(r.Front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
 		if q.URL.Path == "/late" {
 			_, _ = io.WriteString(w, "half")
@@ -53,7 +53,7 @@ func TestEveryRequestIsCountedOnce(t *testing.T) {
 		}
 		w.WriteHeader(http.StatusAccepted)
 	})
-	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
+	r := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	for i, k := range []struct {
 		method, path, body string
 		dialect, class     string
@@ -96,7 +96,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("c", "fine"))
 	})
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	var zipped bytes.Buffer
 	z := gzip.NewWriter(&zipped)
 	_, _ = io.WriteString(z, alpha)
@@ -120,7 +120,7 @@ func TestRetryAfterARefusalSendsTheClientsBytes(t *testing.T) {
 // The log of a panic has the id of the request. All production files log through the function that adds the id.
 func TestPanicLogNamesTheRequest(t *testing.T) {
 	var log bytes.Buffer
-	r := newRig(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
 	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	r.BreakDeciding()
 	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)
@@ -146,7 +146,7 @@ func TestPanicLogNamesTheRequest(t *testing.T) {
 // An unknown key of the path form is logged once, and a client cannot fill the log with keys.
 func TestUnknownKeyOfTheBaseURLIsLoggedOnce(t *testing.T) {
 	var log bytes.Buffer
-	r := newRig(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, newUpstream(t, nil), "", newBook(t, "one: alpha"), injectAll())
 	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	for range 3 {
 		res, _ := r.send(t, http.MethodPost, "/p/agent=coder,sesion=one"+chatPath, nil, alpha)

@@ -110,8 +110,8 @@ func chatReply(id, text string) string {
 	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, id, text)
 }
 
-// rig is a proxy in front of an upstream, with a real store.
-type rig struct {
+// fixture is a proxy in front of an upstream, with a real store.
+type fixture struct {
 	*proxy.Proxy
 	url  string
 	dir  string // data directory
@@ -126,8 +126,8 @@ func injectAll() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
-// newRig starts a proxy on a store in dir ("" means a new directory). flags override the default settings.
-func newRig(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
+// newFixture starts a proxy on a store in dir ("" means a new directory). flags override the default settings.
+func newFixture(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map[string]string) *fixture {
 	t.Helper()
 	if dir == "" {
 		dir = t.TempDir()
@@ -136,7 +136,7 @@ func newRig(t testing.TB, up *upstream, dir string, book *lesson.Book, flags map
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := newRigOn(t, up, db, book, flags)
+	r := newFixtureOn(t, up, db, book, flags)
 	r.dir = dir
 	return r
 }
@@ -147,8 +147,8 @@ type backend interface {
 	learn.Backend
 }
 
-// newRigOn starts a proxy on a backend. flags override the default settings.
-func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags map[string]string) *rig {
+// newFixtureOn starts a proxy on a backend. flags override the default settings.
+func newFixtureOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags map[string]string) *fixture {
 	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}
 	maps.Copy(all, flags)
@@ -189,7 +189,7 @@ func newRigOn(t testing.TB, up *upstream, db backend, book *lesson.Book, flags m
 	wg.Go(func() { _ = learner.Run(ctx, st.Done()) })
 	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
-	r := &rig{Proxy: p, url: srv.URL, up: up, learned: &learner.Tally}
+	r := &fixture{Proxy: p, url: srv.URL, up: up, learned: &learner.Tally}
 	r.stop = func() {
 		once.Do(func() {
 			srv.Close()
@@ -222,7 +222,7 @@ func client(t *testing.T) *http.Client {
 }
 
 // send sends one request and reads the whole response.
-func (r *rig) send(t *testing.T, method, path string, header http.Header, body string) (*http.Response, []byte) {
+func (r *fixture) send(t *testing.T, method, path string, header http.Header, body string) (*http.Response, []byte) {
 	t.Helper()
 	req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, strings.NewReader(body))
 	if err != nil {
@@ -244,7 +244,7 @@ func (r *rig) send(t *testing.T, method, path string, header http.Header, body s
 const chatPath = "/v1/chat/completions"
 
 // chat sends a request to the Chat API, and fails the test unless the status is 200.
-func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
+func (r *fixture) chat(t *testing.T, header http.Header, body string) []byte {
 	t.Helper()
 	res, got := r.send(t, http.MethodPost, chatPath, header, body)
 	if res.StatusCode != http.StatusOK {
@@ -271,10 +271,10 @@ func newBook(t testing.TB, lessons ...string) *lesson.Book {
 }
 
 // inFlightCount returns the number of requests in flight.
-func (r *rig) inFlightCount() int64 { n, _, _ := r.InFlight(); return n }
+func (r *fixture) inFlightCount() int64 { n, _, _ := r.InFlight(); return n }
 
 // bodyBytes returns the bytes of request bodies in memory.
-func (r *rig) bodyBytes() int64 { _, n, _ := r.InFlight(); return n }
+func (r *fixture) bodyBytes() int64 { _, n, _ := r.InFlight(); return n }
 
 // copyBytes returns the bytes of captured copies of replies in memory.
-func (r *rig) copyBytes() int64 { _, _, n := r.InFlight(); return n }
+func (r *fixture) copyBytes() int64 { _, _, n := r.InFlight(); return n }

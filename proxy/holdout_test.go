@@ -27,7 +27,7 @@ func TestWithheldShareIsTheHoldout(t *testing.T) {
 		_, _ = io.WriteString(w, chatReply("c", fmt.Sprint("blocks: ", strings.Count(string(b), "- [one]"))))
 	}))}
 	t.Cleanup(up.Close)
-	r := newRig(t, up, "", newBook(t, "one: alpha"), map[string]string{
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), map[string]string{
 		"bandit.objective": "random", "bandit.epsilon": "0.2", "bandit.control": "0",
 	})
 	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}

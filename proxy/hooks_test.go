@@ -12,7 +12,7 @@ import (
 )
 
 // deliver sends a payload as GitHub does, signed with a secret.
-func (r *rig) deliver(t *testing.T, secret, event, id, payload string) (code int, a hookAnswer) {
+func (r *fixture) deliver(t *testing.T, secret, event, id, payload string) (code int, a hookAnswer) {
 	t.Helper()
 	m := hmac.New(sha256.New, []byte(secret))
 	m.Write([]byte(payload))
@@ -50,7 +50,7 @@ func hookPayload(t *testing.T, name string, pairs ...string) string {
 func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.github"] = "s3cret"
-	r := newRig(t, newUpstream(t, nil), "", nil, flags)
+	r := newFixture(t, newUpstream(t, nil), "", nil, flags)
 	r.addWork(t, sessionHeader("a"), "git commit -m x && gh pr create --fill", "[fix/x 3f2a9c1] x\nhttps://github.com/acme/shop/pull/12")
 	merged := hookPayload(t, "github_pull_request_merged.json")
 	for _, k := range []struct {
@@ -81,7 +81,7 @@ func TestWebhookRatesTheSessionsOfAPullRequest(t *testing.T) {
 func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
 	flags := injectAll()
 	flags["hooks.gitlab"] = "s3cret"
-	r := newRig(t, newUpstream(t, nil), "", nil, flags)
+	r := newFixture(t, newUpstream(t, nil), "", nil, flags)
 	r.addWork(t, sessionHeader("a"), "git push", "To gitlab.example.org:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	token := http.Header{"X-Gitlab-Token": {"s3cret"}, "X-Gitlab-Event": {"Pipeline Hook"}}
 	for path, want := range map[string]int{"/v1/hooks/gitlab": 202, "/v1/hooks/github": 404, "/v1/hooks/other": 404, "/v1/hooks": 404, "/v1/hooks/gitlab/x": 404} {
@@ -108,7 +108,7 @@ func TestGitLabTokenIsValidOnItsPathOnly(t *testing.T) {
 
 // A webhook rates sessions of the tenant of its secret only.
 func TestWebhookBelongsToTheTenantOfItsSecret(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{
+	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{
 		"tenancy": "by-credential", "hooks.github": "[{tenant: t-other, secret: s3cret}]",
 	})
 	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")

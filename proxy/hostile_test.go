@@ -30,7 +30,7 @@ func TestHostileLessonsStayInsideTheirBlock(t *testing.T) {
 			up := newUpstream(t, nil)
 			flags := injectAll()
 			flags["inject.style"] = style
-			r := newRig(t, up, "", lesson.NewBook(lessons), flags)
+			r := newFixture(t, up, "", lesson.NewBook(lessons), flags)
 			shown := 0
 			for _, l := range lessons {
 				r.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"Please load the fixture of `+l.Slug+`"}]}`)

@@ -58,7 +58,7 @@ func housekeeping() map[string]string {
 // and begins no session, with and without a system prompt, before and after the turn that the request quotes.
 func TestHousekeepingOfChatFrontEndsGetsNoLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
+	r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
 	m := r.Options().Metrics
 	sessionCount := func() (n float64) {
 		for _, method := range []string{"new", "echo", "body"} {
@@ -113,7 +113,7 @@ func TestSimilarRequestsOfPeopleAreTurns(t *testing.T) {
 		"code that summarizes":    "Write a function for the build that summarizes test results and adds tags.",
 	} {
 		up := newUpstream(t, nil)
-		r := newRig(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
+		r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"})
 		sent, _ := json.Marshal(obj{"model": "m-1", "messages": []obj{{"role": "user", "content": text}}})
 		res, _ := r.send(t, "POST", chatPath, nil, string(sent))
 		if got := string(up.last(t).body); !strings.Contains(got, "[one]") {

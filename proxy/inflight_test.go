@@ -36,7 +36,7 @@ func TestBodiesBeyondTheTotalLimitAreForwardedUnchanged(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_total_bytes"] = "7MiB"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	long := `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`
 	var all sync.WaitGroup
 	sendBody := func(body io.Reader) string {
@@ -84,7 +84,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
 	flags := injectAll()
 	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	packed := func(n int) string {
 		var b strings.Builder
 		z := gzip.NewWriter(&b)
@@ -136,7 +136,7 @@ func TestCompressedBodiesCountUncompressed(t *testing.T) {
 // requests are served.
 func TestTooManyRequestsAreRefused(t *testing.T) {
 	up, arrived, answer := newBlockedUpstream(t)
-	r := newRig(t, up, "", nil, map[string]string{"limits.requests": "3"})
+	r := newFixture(t, up, "", nil, map[string]string{"limits.requests": "3"})
 	const body = `{"messages":[{"role":"user","content":"hi"}]}`
 	var all sync.WaitGroup
 	for range 3 {

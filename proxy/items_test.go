@@ -15,7 +15,7 @@ func TestBodiesWithTooManyItemsAreForwardedUnchanged(t *testing.T) {
 	flags := injectAll()
 	flags["limits.items"] = "50"
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	repeat := func(n int, piece string) string {
 		return strings.TrimSuffix(strings.Repeat(piece+",", n), ",")
 	}

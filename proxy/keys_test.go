@@ -29,7 +29,7 @@ func withKeys(t *testing.T) map[string]string {
 // A request without a listed key gets an error in the shape of its API, and does not reach the upstream.
 func TestUnlistedKeyIsRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, withKeys(t))
+	r := newFixture(t, up, "", nil, withKeys(t))
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/models", "/v1/feedback"} {
 		for name, h := range map[string]http.Header{
 			"none": {}, "unlisted": bearer("pk-x"), "empty": bearer(""), "the upstream's": bearer("sk-up-a"),
@@ -66,7 +66,7 @@ func checkShape(t *testing.T, path string, body []byte) {
 // The key of a client sets the tenant and the agent. The upstream gets the upstream_key of the client's key instead.
 func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, withKeys(t))
+	r := newFixture(t, up, "", nil, withKeys(t))
 	body := `{"messages":[{"role":"user","content":"hi"}]}`
 	for _, c := range []struct {
 		name string
@@ -107,7 +107,7 @@ func TestKeySetsTenantAgentAndUpstreamKey(t *testing.T) {
 // With learn: off, a key's requests get lessons, and nothing is stored.
 func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", newBook(t, "one: alpha"), withKeys(t))
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), withKeys(t))
 	r.chat(t, bearer("pk-q", "Precept-Session", "quiet-name"), `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !strings.Contains(string(up.last(t).body), "[one]") {
 		t.Errorf("the upstream got %s, want lesson one", up.last(t).body)
@@ -123,7 +123,7 @@ func TestKeyWithoutLearningStillGetsLessons(t *testing.T) {
 // Only the key determines the tenant. Other headers, the path and the body do not change the tenant.
 func TestTenantComesFromTheKeyOnly(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, withKeys(t))
+	r := newFixture(t, up, "", nil, withKeys(t))
 	h := bearer("pk-a", "Precept-Session", "s")
 	for _, name := range []string{"Precept-Tenant", "X-Tenant", "X-Tenant-Id", "Openai-Organization", "Openai-Project", "X-Organization", "X-Precept-Tenant", "X-Forwarded-User", "X-Forwarded-For"} {
 		h.Set(name, "team-b")
@@ -144,7 +144,7 @@ func TestTenantComesFromTheKeyOnly(t *testing.T) {
 // A key with roles accepts these roles only: another role is ignored.
 func TestKeyWithRolesIgnoresOtherRoles(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, withKeys(t))
+	r := newFixture(t, up, "", nil, withKeys(t))
 	for key, want := range map[string]map[string]string{
 		"pk-a": {"reviewer": "reviewer", "admin": "admin"},
 		"pk-b": {"reviewer": "reviewer", "Reviewer": "Reviewer", "admin": ""},

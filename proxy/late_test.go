@@ -35,7 +35,7 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	flags := map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 	book, dir := newBook(t, "one: build"), t.TempDir()
 	up := newUpstream(t, callingModel())
-	r := newRig(t, up, dir, book, flags)
+	r := newFixture(t, up, dir, book, flags)
 	a := newAgent("Fix the build.")
 	res, reply := r.send(t, "POST", chatPath, nil, a.body())
 	first := res.Header.Get("Precept-Session")
@@ -51,7 +51,7 @@ func TestLateStoreAnswerExcludesTheRequest(t *testing.T) {
 	}
 	late := &lateIndex{backend: db}
 	late.away.Store(true)
-	r = newRigOn(t, up, late, book, flags)
+	r = newFixtureOn(t, up, late, book, flags)
 	res, reply = r.send(t, "POST", chatPath, nil, a.body())
 	if got := res.Header.Get("Precept-Session"); got == first || bytes.Contains(up.last(t).body, []byte("[one]")) {
 		t.Errorf("the request got session %s, want another session than %s, and no lesson: %s", got, first, up.last(t).body)

@@ -101,7 +101,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 			up := newUpstream(t, callingModel())
 			book := newBook(t, "start: the build", "middle: no rule to make", "late: deploy it")
 			dir := t.TempDir()
-			r := newRig(t, up, dir, book, injectAll())
+			r := newFixture(t, up, dir, book, injectAll())
 			header := http.Header{"Authorization": {"Bearer k"}, "User-Agent": {"test/1"}}
 			if named {
 				header.Set("Precept-Session", "twenty")
@@ -111,7 +111,7 @@ func TestUpstreamMessagesExtendThePreviousTurn(t *testing.T) {
 			for turn := range 20 {
 				if turn == 9 || turn == 15 {
 					r.stop()
-					r = newRig(t, up, dir, book, injectAll())
+					r = newFixture(t, up, dir, book, injectAll())
 				}
 				if turn == 12 {
 					a.addUser("Now deploy it.")
@@ -153,7 +153,7 @@ func TestIdenticalFirstRequestsStartTwoSessions(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("chatcmpl-same", "the same"))
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	sendMessage := func(text string) string {
 		res, _ := r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{"messages":[{"role":"user","content":%q}]}`, text))
 		return res.Header.Get("Precept-Session")
@@ -188,7 +188,7 @@ func TestRejectedInjectionIsRetriedWithoutChanges(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("c", "ok"))
 	})
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	header := http.Header{"Precept-Session": {"s"}}
 	r.chat(t, header, body)
@@ -205,7 +205,7 @@ func TestInjectOffHeaderSkipsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
 	if string(up.last(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
@@ -227,7 +227,7 @@ func TestFeedbackByEachNameIsJoined(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["reward.close_after"] = "300ms"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	post := func(body string) (int, map[string]any) {
 		res, b := r.send(t, "POST", "/v1/feedback", nil, body)
 		var m map[string]any
@@ -275,7 +275,7 @@ func eventually(t *testing.T, ok func() bool) {
 func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	dir := t.TempDir()
-	r := newRig(t, up, dir, newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
 	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
 		t.Error("a request that opted out of learning has no lesson, want the lesson one")
@@ -288,7 +288,7 @@ func TestLearnOffLeavesNothingOnDisk(t *testing.T) {
 func TestUnknownValueOfPreceptLearnOptsOut(t *testing.T) {
 	var log bytes.Buffer
 	dir := t.TempDir()
-	r := newRig(t, newUpstream(t, callingModel()), dir, newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, newUpstream(t, callingModel()), dir, newBook(t, "one: alpha"), injectAll())
 	r.Options().Log = slog.New(slog.NewTextHandler(&log, nil))
 	for range 2 {
 		r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"disabled"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
@@ -305,7 +305,7 @@ func TestSystemPlacementKeepsItsPlace(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := injectAll()
 	flags["inject.placement"] = "system"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	header := http.Header{"Precept-Session": {"s"}}
 	for _, body := range []string{
 		`{"messages":[{"role":"system","content":"Be good."},{"role":"user","content":"alpha"}]}`,
@@ -323,7 +323,7 @@ func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
 	up := newUpstream(t, callingModel())
 	flags := injectAll()
 	flags["detect.loops"] = "false"
-	r := newRig(t, up, "", nil, flags)
+	r := newFixture(t, up, "", nil, flags)
 	a := newAgent("Fix it.")
 	for range 4 {
 		a.addCall(firstCallID(t, r.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")

@@ -28,7 +28,7 @@ func TestCapturedTextIsBoundedInTotal(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
 	})
-	r := newRig(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
+	r := newFixture(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
 	ends := make(chan string, streams) // for each stream: whether [DONE] is at the end, and the read error
 	began := make(chan struct{}, streams)
 	for i := range streams {
@@ -85,7 +85,7 @@ func TestRequestBodyIsReleasedWhenTheAnswerBegins(t *testing.T) {
 		}
 	}))}
 	t.Cleanup(up.Close)
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	const streams, size = 16, 4 << 20
 	body := `{"stream":true,"messages":[{"role":"user","content":"alpha"}],"metadata":{"x":"` + strings.Repeat("x", size) + `"}}`
 	heap := func() uint64 {

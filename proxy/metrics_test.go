@@ -69,7 +69,7 @@ func total(c prometheus.Collector) (sum float64) {
 func TestDebugHeaderNamesTheSkipReason(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"
-	r := newRig(t, newUpstream(t, model(t)), "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, newUpstream(t, model(t)), "", newBook(t, "one: alpha"), flags)
 	for body, want := range map[string]string{
 		`{"messages":[` + strings.Repeat(" ", 100) + `]}`: "size",
 		`{"messages":"alpha"}`:                            "list_type",

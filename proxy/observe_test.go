@@ -29,9 +29,9 @@ type spans struct {
 	raw string // bodies of all requests to the collector
 }
 
-// addTracer adds a tracer and a collector to a rig. The returned function stops the rig and returns the spans of its
-// turns.
-func addTracer(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
+// addTracer adds a tracer and a collector to a fixture. The returned function stops the fixture and returns the spans
+// of its turns.
+func addTracer(t *testing.T, r *fixture, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
 	c := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
@@ -99,7 +99,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
 	})
-	r := newRig(t, up, "", newBook(t, "try-again: flaky", "read-first: flaky"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "try-again: flaky", "read-first: flaky"), injectAll())
 	spans := addTracer(t, r, 0)
 	header := http.Header{
 		"Traceparent": {tracedParent}, "Tracestate": {"vendor=x"}, "Precept-Session": {"canary-session"}, "User-Agent": {"coder/1"},
@@ -139,7 +139,7 @@ func TestSpanOfATurnHasNoContent(t *testing.T) {
 // trace is forwarded.
 func TestSpanOfAnOptedOutTurnIsMinimal(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, injectAll())
+	r := newFixture(t, up, "", nil, injectAll())
 	spans := addTracer(t, r, 1)
 	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
 	if h := up.last(t).header; h.Get("Traceparent") != "" {
@@ -177,7 +177,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 		{"the request is no JSON", `canary`, "", nil},
 	} {
 		t.Run(tc.name, func(t *testing.T) {
-			r := newRig(t, newUpstream(t, tc.reply), "", nil, nil)
+			r := newFixture(t, newUpstream(t, tc.reply), "", nil, nil)
 			spans := addTracer(t, r, 1)
 			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(tc.body))
 			if err != nil {
@@ -197,7 +197,7 @@ func TestSpanOfAFailureHasItsErrorType(t *testing.T) {
 
 // The usage that the upstream reports is counted. The id of a sampled trace is an exemplar of precept_overhead_seconds.
 func TestOperationMetricsWithExemplars(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
+	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	reg := prometheus.NewRegistry()
 	r.Options().Metrics = proxy.NewMetrics(reg)
 	spans := addTracer(t, r, 0)

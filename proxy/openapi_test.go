@@ -33,7 +33,7 @@ func TestOpenAPIDescribesEveryRoute(t *testing.T) {
 			}
 		}
 	}
-	r := newRig(t, newUpstream(t, nil), "", nil, nil)
+	r := newFixture(t, newUpstream(t, nil), "", nil, nil)
 	r.Options().Bank = struct{ proxy.Bank }{} // no request reads the bank
 	for _, route := range r.Routes() {
 		path := strings.TrimPrefix(route.Path, "/p/:names") // each route also exists after the path form

@@ -85,7 +85,7 @@ func agentForms(path string) map[string]string {
 // precept answers each of its endpoints under every form of base URL, and forwards none of these requests.
 func TestOwnEndpointsUnderEveryBaseURL(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
+	r := newFixture(t, up, "", nil, map[string]string{"upstream": up.URL + "/gateway/openai"})
 	r.Options().Bank = newOneLesson()
 	listener := httptest.NewServer(r.Handler())
 	t.Cleanup(listener.Close)
@@ -135,7 +135,7 @@ func (b oneLesson) Withdraw(context.Context, string, lesson.Scope, string) error
 
 // The path form may name the agent of feedback. The feedback of an opted-out agent is ignored.
 func TestFeedbackOfAnOptedOutAgentIsIgnored(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
+	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"learning.opt_out_agents": "[coder]"})
 	for path, want := range map[string]string{"/p/agent=coder/v1/feedback": "ignored", "/p/agent=other/v1/feedback": "parked", "/v1/feedback": "parked"} {
 		if _, body := r.send(t, "POST", path, nil, rating); !strings.Contains(string(body), `"status":"`+want+`"`) {
 			t.Errorf("feedback to %s is answered with %s, want status %s", path, body, want)
@@ -146,7 +146,7 @@ func TestFeedbackOfAnOptedOutAgentIsIgnored(t *testing.T) {
 // A path without an endpoint of precept goes to the upstream.
 func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	for requested, want := range map[string]string{
 		"/v1//chat/completions":                    "/v1/chat/completions",
 		"//v1/chat/completions":                    "/v1/chat/completions",
@@ -165,7 +165,7 @@ func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 		"/v1/files/feedback":                       "/v1/files/feedback",
 		"/v1/feedbacks":                            "/v1/feedbacks",
 		"/v1/messages/m/feedback":                  "/v1/messages/m/feedback",
-		"/v1/lessons":                              "/v1/lessons", // the rig has no bank
+		"/v1/lessons":                              "/v1/lessons", // the fixture has no bank
 		"/lessons":                                 "/v1/lessons",
 		"/v1/healthz/x":                            "/v1/healthz/x",
 	} {
@@ -179,7 +179,7 @@ func TestUnknownPathsGoToTheUpstream(t *testing.T) {
 // A request to an inspected path with doubled slashes gets lessons.
 func TestDoubledSlashPathGetsLessons(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", newBook(t, "one: mend the build"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 	for _, path := range []string{"/v1//chat/completions", "/v1/chat/completions/", "//v1/chat/completions", "/p/agent=x//v1/chat/completions/"} {
 		r.send(t, "POST", path, nil, `{"messages":[{"role":"user","content":"Please mend the build"}]}`)
 		if body := string(up.last(t).body); !strings.Contains(body, "[one]") {

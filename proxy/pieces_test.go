@@ -18,7 +18,7 @@ func TestReplyOfKnownLengthIsForwardedInPieces(t *testing.T) {
 		<-rest
 		_, _ = io.WriteString(w, `: 1}`)
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	for _, path := range []string{chatPath, "/v1/models"} {
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
 		if err != nil {

@@ -74,7 +74,7 @@ func TestProviderPathsReachTheirUpstreams(t *testing.T) {
 			})
 			flags := injectAll()
 			flags["upstream"] = up.URL + p.upstream
-			r := newRig(t, up, t.TempDir(), newBook(t, "one: mend the build"), flags)
+			r := newFixture(t, up, t.TempDir(), newBook(t, "one: mend the build"), flags)
 			for requested, want := range p.requests {
 				method, sent := "POST", `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}]}`
 				inspected := !strings.Contains(requested, "models") && !strings.Contains(requested, "count_tokens")

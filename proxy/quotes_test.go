@@ -53,7 +53,7 @@ func sideRequests() map[string][]obj {
 }
 
 // playConversation sends the two turns of the quoted conversation, and returns the session name of the first turn.
-func playConversation(t *testing.T, r *rig, key http.Header, tools bool) (name string) {
+func playConversation(t *testing.T, r *fixture, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
 	sendList := func() string {
@@ -99,7 +99,7 @@ func TestSideRequestsOfFrameworksAreForwardedUnchanged(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
-			r := newRig(t, answering(t), "", newBook(t, "one: parser test"), flags)
+			r := newFixture(t, answering(t), "", newBook(t, "one: parser test"), flags)
 			playConversation(t, r, bearer("k"), true)
 			b, _ := json.Marshal(obj{"messages": call})
 			for range 2 { // a framework repeats the request after each turn
@@ -144,7 +144,7 @@ func TestSideRequestsForJSONOrAToolAreForwardedUnchanged(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
 			up := answering(t)
-			r := newRig(t, up, "", newBook(t, "one: parser test"), flags)
+			r := newFixture(t, up, "", newBook(t, "one: parser test"), flags)
 			playConversation(t, r, bearer("k"), true)
 			up.reply = func(w http.ResponseWriter, _ *http.Request) {
 				w.Header().Set("Content-Type", "application/json")
@@ -165,7 +165,7 @@ func TestSideRequestsForJSONOrAToolAreForwardedUnchanged(t *testing.T) {
 func TestSideRequestOfAMemoryLibraryIsFound(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, answering(t), "", newBook(t, "one: parser test"), flags)
+	r := newFixture(t, answering(t), "", newBook(t, "one: parser test"), flags)
 	playConversation(t, r, bearer("k"), false)
 	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
 	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
@@ -177,7 +177,7 @@ func TestSideRequestOfAMemoryLibraryIsFound(t *testing.T) {
 // A session continues when its messages are replaced by the summary that a side request made of the session.
 func TestSessionContinuesFromAFrameworkSummary(t *testing.T) {
 	up := answering(t)
-	r := newRig(t, up, "", newBook(t, "one: parser test"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: parser test"), injectAll())
 	first := playConversation(t, r, bearer("k"), true)
 	session := func(body obj) string {
 		b, _ := json.Marshal(body)
@@ -208,10 +208,10 @@ func TestSideRequestIsFoundAfterARestart(t *testing.T) {
 	flags := injectAll()
 	flags["debug_headers"] = "true"
 	up, dir, book := answering(t), t.TempDir(), newBook(t, "one: parser test")
-	r := newRig(t, up, dir, book, flags)
+	r := newFixture(t, up, dir, book, flags)
 	playConversation(t, r, bearer("k"), true)
 	r.stop()
-	r = newRig(t, up, dir, book, flags)
+	r = newFixture(t, up, dir, book, flags)
 	b, _ := json.Marshal(obj{"tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}, "messages": []obj{
 		{"role": "system", "content": "You build things."},
 		{"role": "user", "content": quotedTask},
@@ -255,7 +255,7 @@ func TestAgentsSimilarToSideRequestsGetLessons(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			flags := injectAll()
 			flags["debug_headers"] = "true"
-			r := newRig(t, answering(t), "", newBook(t, "one: parser test"), flags)
+			r := newFixture(t, answering(t), "", newBook(t, "one: parser test"), flags)
 			playConversation(t, r, bearer("k"), !c.chat)
 			body := obj{"messages": c.list}
 			if c.tools {

@@ -104,11 +104,11 @@ func (p *player) play(t *testing.T, all []recorded) {
 	})
 	book, dir := newBook(t, "build: repair the build"), t.TempDir()
 	p.dir = dir
-	r := newRig(t, up, dir, book, injectAll())
+	r := newFixture(t, up, dir, book, injectAll())
 	for i := range all {
 		if i == p.restartAt {
 			r.stop()
-			r = newRig(t, up, dir, book, injectAll())
+			r = newFixture(t, up, dir, book, injectAll())
 		}
 		rec := &all[i]
 		h := bearer("k")

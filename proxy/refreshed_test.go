@@ -55,7 +55,7 @@ func TestRefreshedTokenKeepsTheSession(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			up := newUpstream(t, c.answer)
-			r := newRig(t, up, "", newBook(t, "one: build", "two: build"), map[string]string{
+			r := newFixture(t, up, "", newBook(t, "one: build", "two: build"), map[string]string{
 				"tenancy": c.tenancy, "bandit.objective": "all", "bandit.epsilon": "0.5", "bandit.control": "0",
 			})
 			agents, sessions, sent := make([]*agent, conversations), make([]string, conversations), make([][]byte, conversations)
@@ -115,7 +115,7 @@ func TestEqualAnswerOfAnotherCredentialLinksNoSession(t *testing.T) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = fmt.Fprint(w, chatReply("chatcmpl-1", answerText))
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	sessionOf := func(token string, list ...string) string {
 		res, _ := r.send(t, "POST", chatPath, bearer(token), bodyOf(list...))
 		return res.Header.Get("Precept-Session")
@@ -150,7 +150,7 @@ func TestRetryWithANewTokenContinuesTheSession(t *testing.T) {
 		}
 		answer(w, r)
 	}
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	a := newAgent("Fix it.")
 	first, _ := r.send(t, "POST", chatPath, bearer("expired"), a.body())
 	second, reply := r.send(t, "POST", chatPath, bearer("fresh"), a.body())
@@ -199,7 +199,7 @@ func TestIDsOfRepliesLinkAcrossCredentials(t *testing.T) {
 				w.Header().Set("Content-Type", "application/json")
 				_, _ = fmt.Fprint(w, c.reply)
 			})
-			r := newRig(t, up, "", nil, nil)
+			r := newFixture(t, up, "", nil, nil)
 			one, _ := r.send(t, "POST", c.path, http.Header{"X-Api-Key": {"sk-one"}}, c.first)
 			two, _ := r.send(t, "POST", c.path, bearer("another"), c.second)
 			if got, want := two.Header.Get("Precept-Session"), one.Header.Get("Precept-Session"); got != want || got == "" {
@@ -212,7 +212,7 @@ func TestIDsOfRepliesLinkAcrossCredentials(t *testing.T) {
 // The issuer and the subject of a signed token determine its tenant. The bytes of an opaque key determine its tenant.
 func TestTenantOfATokenIsIssuerAndSubject(t *testing.T) {
 	up := newUpstream(t, callingModel())
-	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
+	r := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential"})
 	for _, token := range []string{
 		jwt("https://a.example", "one", 1), jwt("https://a.example", "one", 2), // one tenant
 		jwt("https://a.example", "two", 1), jwt("https://b.example", "one", 1),

@@ -20,8 +20,8 @@ import (
 // hi is a request body for every API.
 const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
 
-// newRoutedRig starts a proxy in front of named upstreams.
-func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]string) *rig {
+// newRoutedFixture starts a proxy in front of named upstreams.
+func newRoutedFixture(t *testing.T, ups map[string]*upstream, flags map[string]string) *fixture {
 	t.Helper()
 	all := map[string]string{"upstream": ""}
 	var list []string
@@ -32,7 +32,7 @@ func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]strin
 	}
 	all["upstreams"] = "{" + strings.Join(list, ", ") + "}"
 	maps.Copy(all, flags)
-	return newRig(t, last, "", nil, all)
+	return newFixture(t, last, "", nil, all)
 }
 
 // newlyUsedUpstreams returns the names of the upstreams that got requests since the previous call, joined with a plus.
@@ -52,7 +52,7 @@ func newlyUsedUpstreams(ups map[string]*upstream, before map[string]int) string 
 // to openai.
 func TestDefaultRoutesByDialect(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
-	r := newRoutedRig(t, ups, nil)
+	r := newRoutedFixture(t, ups, nil)
 	before := map[string]int{}
 	anthropic := http.Header{"Anthropic-Version": {"2023-06-01"}, "X-Api-Key": {"k"}}
 	for _, path := range []string{"/v1/models", "/v1/models/claude-x?beta=true", "/v1/files", "/v1/messages", "/models"} {
@@ -90,7 +90,7 @@ func TestDefaultRoutesByDialect(t *testing.T) {
 
 func TestRequestsFollowTheConfiguredRoutes(t *testing.T) {
 	ups := map[string]*upstream{"a": newUpstream(t, nil), "b": newUpstream(t, nil), "c": newUpstream(t, nil), "d-1": newUpstream(t, nil)}
-	r := newRoutedRig(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
+	r := newRoutedFixture(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
 	before := map[string]int{}
 	for _, c := range []struct {
 		path, want, uri string
@@ -150,7 +150,7 @@ func TestClientCannotNameAnUpstream(t *testing.T) {
 		w.Header().Set("Location", inside.URL+"/latest/meta-data")
 		w.WriteHeader(http.StatusTemporaryRedirect)
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	upstreamHost := strings.TrimPrefix(up.URL, "http://")
 	_, port, _ := net.SplitHostPort(strings.TrimPrefix(inside.URL, "http://"))
 	for _, host := range spellings(port) {
@@ -202,9 +202,9 @@ func rawRequest(t *testing.T, base, line, host string) {
 // form.
 func TestErrorsHaveTheShapeOfTheirAPI(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	silent := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
+	silent := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
 	closed := newUpstream(t, nil)
-	down := newRig(t, closed, "", nil, nil)
+	down := newFixture(t, closed, "", nil, nil)
 	closed.Close()
 	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
 		for _, prefix := range []string{"", "/p/agent=x"} {

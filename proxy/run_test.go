@@ -46,7 +46,7 @@ func (k *agentConversation) addCall(n int, args, output string) {
 
 // waitForUnit waits until the unit of randomisation with the given id has that number of member sessions, and returns a
 // copy of the unit's record. A unit is a run, or a named session with its sub-agents.
-func waitForUnit(t *testing.T, r *rig, id session.ID, members int) *session.Record {
+func waitForUnit(t *testing.T, r *fixture, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
 	eventually(t, func() bool {
@@ -70,7 +70,7 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 	up := newUpstream(t, counting(&n))
 	dir, book, flags := t.TempDir(), newBook(t, "one: mend the build", "two: find the parser"), injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, dir, book, flags)
+	r := newFixture(t, up, dir, book, flags)
 	h := http.Header{"X-Claude-Code-Session-Id": {"uuid-1"}, "Authorization": {"Bearer k"}}
 	send := func(body string) (skip, sent string) {
 		t.Helper()
@@ -109,7 +109,7 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 		sub.addCall(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
 		if i == 1 {
 			r.stop()
-			r = newRig(t, up, dir, book, flags)
+			r = newFixture(t, up, dir, book, flags)
 		}
 	}
 	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
@@ -128,7 +128,7 @@ func TestSubAgentsUnderANameShareItsUnit(t *testing.T) {
 // header of the reply.
 func TestHostileRunNamesAreOneRunEach(t *testing.T) {
 	up := newUpstream(t, model(t))
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	long := strings.Repeat("a", 10<<10)
 	for i, c := range []struct{ header, path, name string }{
 		{long, "", long},
@@ -192,7 +192,7 @@ func TestRunsAreSeparate(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", n)))
 	})
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	send := func(run, name, body string) string {
 		t.Helper()
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
@@ -233,7 +233,7 @@ func TestRunsAreSeparate(t *testing.T) {
 func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir := t.TempDir()
-	r := newRig(t, up, dir, newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	send := func(run, learn, text string) {
 		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
 		if learn != "" {
@@ -249,7 +249,7 @@ func TestRunIsStoredUnlessAllMembersOptOut(t *testing.T) {
 	send("mixed", "", "open")
 	send("silent-canary-1", "off", "y")
 	r.stop()
-	r = newRig(t, up, dir, newBook(t, "one: alpha"), injectAll())
+	r = newFixture(t, up, dir, newBook(t, "one: alpha"), injectAll())
 	row := func(run string) *session.Record {
 		ses, _ := r.Options().Store.Acquire(t.Context(), "default", session.RunKey("default", run))
 		if ses == nil {
@@ -278,7 +278,7 @@ func TestRefusedMemberMarksItsRun(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
 	})
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {"ci-1"}}
 	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the first"}]}`)
 	strict = false
@@ -303,7 +303,7 @@ func TestConcurrentRunIsOneUnit(t *testing.T) {
 	for i := range lessons {
 		lessons[i] = fmt.Sprintf("l%02d: topic%02d", i, i)
 	}
-	r := newRig(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
+	r := newFixture(t, up, "", newBook(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
 	var all sync.WaitGroup
 	var mu sync.Mutex
 	outcomes := map[string]map[string]bool{} // "given" or "withheld", by run and lesson

@@ -12,7 +12,7 @@ import (
 
 // scene plays an agent's requests against a scripted model, and records the requests that reach the upstream.
 type scene struct {
-	*rig
+	*fixture
 	t       *testing.T
 	path    string
 	reply   string            // body of the next response of the model
@@ -29,7 +29,7 @@ func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
 	})
 	flags := injectAll()
 	maps.Copy(flags, more)
-	p.rig = newRig(t, up, "", newBook(t, lessons...), flags)
+	p.fixture = newFixture(t, up, "", newBook(t, lessons...), flags)
 	return p
 }
 

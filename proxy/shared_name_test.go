@@ -12,7 +12,7 @@ import (
 func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 	up := newUpstream(t, model(t))
 	dir, book := t.TempDir(), newBook(t, "one: mend the build")
-	r := newRig(t, up, dir, book, injectAll())
+	r := newFixture(t, up, dir, book, injectAll())
 	names := func(from int) map[string]bool {
 		var mu sync.Mutex
 		var wg sync.WaitGroup
@@ -33,7 +33,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 		t.Fatalf("20 conversations under one key have the %d sessions %v, want 20 with one named my-app", len(got), got)
 	}
 	r.stop()
-	r = newRig(t, up, dir, book, injectAll())
+	r = newFixture(t, up, dir, book, injectAll())
 	if got := names(100); len(got) != 20 || got["my-app"] {
 		t.Errorf("after a restart 20 conversations have the %d sessions %v, want 20 without my-app", len(got), got)
 	}
@@ -45,7 +45,7 @@ func TestSharedCacheKeyGivesEachConversationALesson(t *testing.T) {
 		t.Errorf("two conversations with equal words have sessions %s and %s, want \"another\" and a new session", first, second)
 	}
 	r.stop()
-	r = newRig(t, up, dir, book, injectAll())
+	r = newFixture(t, up, dir, book, injectAll())
 	if again := one(); again == "another" {
 		t.Errorf("after a restart the same words have session %q, want a new session", again)
 	}

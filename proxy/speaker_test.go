@@ -117,7 +117,7 @@ func asClaude(list []obj) {
 }
 
 // sendNext sends the next request and returns the id of the call in the reply, and the list that the upstream received.
-func (s *speaker) sendNext(t *testing.T, r *rig, h http.Header) (res *http.Response, call, list string) {
+func (s *speaker) sendNext(t *testing.T, r *fixture, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
 	if res.StatusCode != http.StatusOK {

@@ -25,14 +25,14 @@ func bearer(key string, more ...string) http.Header {
 	return h
 }
 
-// storedExchanges stops the rig, and returns the stored exchanges of a named session by tenant.
-func storedExchanges(t *testing.T, r *rig, name string) map[string][]sample.Exchange {
+// storedExchanges stops the fixture, and returns the stored exchanges of a named session by tenant.
+func storedExchanges(t *testing.T, r *fixture, name string) map[string][]sample.Exchange {
 	t.Helper()
 	return storedExchangesIn(t, r, session.SpaceName, name)
 }
 
 // storedExchangesIn is like storedExchanges, for a session name from the source space, such as the header of an agent.
-func storedExchangesIn(t *testing.T, r *rig, space session.Space, name string) map[string][]sample.Exchange {
+func storedExchangesIn(t *testing.T, r *fixture, space session.Space, name string) map[string][]sample.Exchange {
 	t.Helper()
 	r.stop()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), Now: time.Now})
@@ -68,7 +68,7 @@ func sameCalls(w http.ResponseWriter, r *http.Request) {
 // only counts calls.
 func TestSingleTenancySharesOneTenant(t *testing.T) {
 	up := newUpstream(t, sameCalls)
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	for _, key := range []string{"k-one", "k-two"} {
 		r.chat(t, bearer(key, "Precept-Session", "shared"), newAgent("Fix it.").body())
 	}
@@ -92,7 +92,7 @@ func TestSingleTenancySharesOneTenant(t *testing.T) {
 // With tenancy by-credential, the same session name under two keys is two sessions with separate loops and feedback.
 func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 	up := newUpstream(t, sameCalls)
-	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
+	r := newFixture(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
 	one, two := bearer("k-one", "Precept-Session", "build"), bearer("k-two", "Precept-Session", "build")
 	fails := "make: *** No rule to make target 'x'.  Stop.\nExit code 2"
 	a := newAgent("Fix the build.")
@@ -145,7 +145,7 @@ func TestCredentialTenancySeparatesEqualNames(t *testing.T) {
 
 // postAs posts an approval with the JSON member by, such as "session_id":"build", and returns the status of the
 // feedback.
-func postAs(t *testing.T, r *rig, h http.Header, by string) string {
+func postAs(t *testing.T, r *fixture, h http.Header, by string) string {
 	t.Helper()
 	res, b := r.send(t, "POST", "/v1/feedback", h, `{`+by+`,"source":"user","type":"approval"}`)
 	var a struct{ Status string }
@@ -160,7 +160,7 @@ func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 // tenant only.
 func TestConcurrentTenantsAreSeparate(t *testing.T) {
 	up := newUpstream(t, sameCalls)
-	r := newRig(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
+	r := newFixture(t, up, "", newBook(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
 	const tenants, turns = 50, 5
 	c := client(t)
 	var wg sync.WaitGroup
@@ -213,7 +213,7 @@ func TestConcurrentTenantsAreSeparate(t *testing.T) {
 }
 
 // converse sends the turns of one agent. converse returns its error, because goroutines call it.
-func converse(t *testing.T, r *rig, c *http.Client, h http.Header, a *agent, turns int) error {
+func converse(t *testing.T, r *fixture, c *http.Client, h http.Header, a *agent, turns int) error {
 	t.Helper()
 	session := ""
 	for turn := range turns {

@@ -35,7 +35,7 @@ func TestUnchangedBodiesAreForwardedByteForByte(t *testing.T) {
 		"not json":      "hello",
 	}
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	for name, body := range bodies {
 		t.Run(name, func(t *testing.T) {
 			r.chat(t, http.Header{"Content-Type": {"application/json"}}, body)
@@ -66,7 +66,7 @@ func TestPathsAndMethodsAreForwarded(t *testing.T) {
 		w.WriteHeader(http.StatusTeapot)
 		_, _ = io.WriteString(w, "tea")
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	for _, c := range []struct{ method, path, want string }{
 		{"GET", "/v1/models", "/v1/models"},
 		{"GET", "/v1/models?a=1;b&c=%zz&&d", "/v1/models?a=1;b&c=%zz&&d"},
@@ -117,7 +117,7 @@ func TestHeadersPassWithoutPreceptAndHopHeaders(t *testing.T) {
 		w.Header().Set("X-Ratelimit-Remaining", "7")
 		_, _ = io.WriteString(w, chatReply("c1", "x"))
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	res, _ := r.send(t, "POST", chatPath+"?beta=true", http.Header{
 		"X-Foo": {"bar"}, "Openai-Organization": {"org"}, "Anthropic-Beta": {"a,b"}, "Cookie": {"a=1", "b=2"},
 		"Connection": {"X-Hop"}, "X-Hop": {"1"}, "X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1.2.3.4"},
@@ -166,7 +166,7 @@ func TestStatusCodesPassUnchanged(t *testing.T) {
 			w.WriteHeader(c.code)
 			_, _ = io.WriteString(w, c.body)
 		})
-		r := newRig(t, up, "", nil, nil)
+		r := newFixture(t, up, "", nil, nil)
 		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
 		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
 			t.Errorf("upstream status %d: the client got status %d, body %q, header %v, want the status, body %q, Retry-After 7 and the Content-Type %q of the upstream", c.code, res.StatusCode, body, res.Header, c.body, c.kind)
@@ -188,7 +188,7 @@ func TestGzipBodiesAreForwarded(t *testing.T) {
 		w.Header().Set("Content-Encoding", "gzip")
 		_, _ = w.Write(zipped.Bytes())
 	})
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
 	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
 		t.Errorf("the client got %q with Content-Encoding %q, want the upstream's bytes %q with gzip", body, res.Header.Get("Content-Encoding"), zipped.Bytes())
@@ -225,7 +225,7 @@ func TestStreamKeepsTheUpstreamsBytes(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != text {
 		t.Errorf("the client got %q, want %q", got, text)
 	}
@@ -240,7 +240,7 @@ func TestEachChunkIsFlushed(t *testing.T) {
 			w.(http.Flusher).Flush()
 		}
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	done := make(chan struct{})
 	go func() {
@@ -274,7 +274,7 @@ func TestStreamLineOfFiveMegabytesPasses(t *testing.T) {
 		w.Header().Set("Content-Type", "text/event-stream")
 		_, _ = io.WriteString(w, line+"data: [DONE]\n\n")
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
 		t.Errorf("the client got %d bytes that end with %.20q, want the line of %d bytes and [DONE]", len(got), got[max(0, len(got)-20):], len(line))
 	}
@@ -288,7 +288,7 @@ func TestStreamCutByTheUpstreamIsCut(t *testing.T) {
 		w.(http.Flusher).Flush()
 		panic(http.ErrAbortHandler)
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	res, err := client(t).Do(req)
 	if err != nil {
@@ -320,7 +320,7 @@ func TestClientDisconnectReachesTheUpstream(t *testing.T) {
 			<-r.Context().Done()
 			close(cancelled)
 		})
-		r := newRig(t, up, "", nil, nil)
+		r := newFixture(t, up, "", nil, nil)
 		ctx, cancel := context.WithCancel(t.Context())
 		req, _ := http.NewRequestWithContext(ctx, "POST", r.url+chatPath, strings.NewReader(`{"messages":[{"role":"user","content":"hi"}]}`))
 		go func() {
@@ -344,7 +344,7 @@ func TestIdleStreamIsCutForTheClient(t *testing.T) {
 		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
-	r := newRig(t, up, "", nil, map[string]string{"limits.stream_idle_timeout": "300ms"})
+	r := newFixture(t, up, "", nil, map[string]string{"limits.stream_idle_timeout": "300ms"})
 	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
 	res, err := client(t).Do(req)
 	if err != nil {
@@ -358,7 +358,7 @@ func TestIdleStreamIsCutForTheClient(t *testing.T) {
 
 func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
@@ -384,7 +384,7 @@ func TestExpectChunkedBodyAndTrailersPass(t *testing.T) {
 // Unannounced trailers are forwarded, except trailers that net/http refuses to send and those of precept.
 func TestUnsendableTrailersAreDropped(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 	body := `{"messages":[{"role":"user","content":"alpha"}]}`
 	for _, trailer := range []string{"Transfer-Encoding: chunked", "Content-Length: 3", "Trailer: X-Sum", "Precept-Session: evil"} {
 		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
@@ -410,7 +410,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 		b, _ := io.ReadAll(r.Body)
 		_, _ = w.Write(b)
 	})
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
 	if err != nil {
 		t.Fatal(err)
@@ -440,7 +440,7 @@ func TestPipelinedRequestsAreAnsweredInOrder(t *testing.T) {
 // the shape of the Messages API.
 func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
+	r := newFixture(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
 	res, body := r.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
 	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
 		t.Errorf("a body beyond limits.body_bytes: got status %d, body %s, want 413 with precept_error", res.StatusCode, body)
@@ -471,7 +471,7 @@ func TestTooLargeWebsocketAndConnectAreRefused(t *testing.T) {
 
 func TestSilentUpstreamIsAGatewayTimeout(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
-	r := newRig(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
+	r := newFixture(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
 	res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
 		t.Errorf("with an upstream that does not answer the client got status %d, body %s, want 504 with precept_error", res.StatusCode, body)

@@ -83,9 +83,9 @@ func TestReloadClosesUnneededConnections(t *testing.T) {
 	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
 		t.Run(name, func(t *testing.T) {
 			old, next := newCountingUpstream(t, http2), newCountingUpstream(t, http2)
-			r := newRig(t, &upstream{Server: old.Server}, "", nil, nil)
+			r := newFixture(t, &upstream{Server: old.Server}, "", nil, nil)
 			body := `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
-			use := func(r *rig) {
+			use := func(r *fixture) {
 				t.Helper()
 				if got := string(r.chat(t, nil, body)); got != "first, last" {
 					t.Fatalf("the answer is %q, want \"first, last\"", got)
@@ -144,7 +144,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 		}
 	})
 	t.Cleanup(func() { close(never) })
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	if err := r.Configure(settingsFor(t, up.URL, "limits.upstream_header_timeout", "50ms")); err != nil {
 		t.Fatal(err)
 	}
@@ -157,7 +157,7 @@ func TestReloadAppliesHeaderTimeout(t *testing.T) {
 // because the URL may have the scheme https for an HTTP server.
 func TestSilentTLSHandshakeIsNamed(t *testing.T) {
 	up := newUpstream(t, nil)
-	r := newRig(t, up, "", nil, nil)
+	r := newFixture(t, up, "", nil, nil)
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -173,6 +173,6 @@ func TestSilentTLSHandshakeIsNamed(t *testing.T) {
 	}
 }
 
-// transport returns the transport of the rig's only configured upstream; the default upstreams of
+// transport returns the transport of the fixture's only configured upstream; the default upstreams of
 // the vendors have other transports.
-func (r *rig) transport() *http.Transport { return r.Transport("127.0.0.1:") }
+func (r *fixture) transport() *http.Transport { return r.Transport("127.0.0.1:") }

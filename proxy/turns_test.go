@@ -22,7 +22,7 @@ func TestCompactionInsertsTheLessonAgain(t *testing.T) {
 		t.Run(api, func(t *testing.T) {
 			t.Parallel()
 			up := newUpstream(t, model(t))
-			r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+			r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 			h := http.Header{"X-Session-Id": {"ses_" + api}, "User-Agent": {"test/1"}}
 			s := newSpeaker(api, "do alpha")
 			for i := range 3 {
@@ -67,7 +67,7 @@ func TestSideRequestsAreForwardedUnchanged(t *testing.T) {
 	up := newUpstream(t, model(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	h := http.Header{"X-Session-Id": {"ses_side"}, "User-Agent": {"opencode/1.18.33 ai-sdk/x"}}
 	send := func(body obj) string {
 		b, _ := json.Marshal(body)
@@ -109,7 +109,7 @@ func TestSideRequestWithoutANameBeginsNoSession(t *testing.T) {
 	up := newUpstream(t, model(t))
 	flags := injectAll()
 	flags["debug_headers"] = "true"
-	r := newRig(t, up, "", newBook(t, "one: alpha"), flags)
+	r := newFixture(t, up, "", newBook(t, "one: alpha"), flags)
 	for _, system := range []string{"You are a title generator.", "You are an expert at writing Git commits. Write a short commit message."} {
 		b, _ := json.Marshal(obj{"messages": []obj{{"role": "system", "content": system}, {"role": "user", "content": "do alpha"}}})
 		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
@@ -167,7 +167,7 @@ func sendWithRetries(t *testing.T, fault http.HandlerFunc, named bool) {
 		}
 		good(w, r)
 	})
-	r := newRig(t, up, "", newBook(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
+	r := newFixture(t, up, "", newBook(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
 	h := bearer("k", "User-Agent", "test/1")
 	if named {
 		h.Set("Precept-Session", "retry")
@@ -238,7 +238,7 @@ func TestRefusedChangeIsRetriedUnchanged(t *testing.T) {
 					r.Body = io.NopCloser(bytes.NewReader(b))
 					good(w, r)
 				})
-				r := newRig(t, up, "", newBook(t, "one: alpha"), injectAll())
+				r := newFixture(t, up, "", newBook(t, "one: alpha"), injectAll())
 				h := http.Header{"Precept-Session": {"refused"}}
 				s := newSpeaker(api, "do alpha")
 				_, call, _ := s.sendNext(t, r, h)

@@ -36,7 +36,7 @@ func twins(n int, id func(turn int, client string) string) http.HandlerFunc {
 
 // playIdenticalAgents runs n identical agents at once, three turns each, and returns the session names
 // of each agent by turn.
-func (r *rig) playIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
+func (r *fixture) playIdenticalAgents(t *testing.T, n int, result func(client int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
 	var wg, answered sync.WaitGroup
@@ -78,7 +78,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			up := newUpstream(t, twins(n, c.id))
-			r := newRig(t, up, "", newBook(t, "one: mend the build"), injectAll())
+			r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 			distinct := map[string]bool{}
 			for i, turns := range r.playIdenticalAgents(t, n, c.result) {
 				for _, name := range turns {
@@ -119,7 +119,7 @@ func TestConcurrentIdenticalAgentsGetSeparateSessions(t *testing.T) {
 func TestBranchesOfOnePrefixAreOneSession(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, callingModel())
-	r := newRig(t, up, "", newBook(t, "one: mend the build"), injectAll())
+	r := newFixture(t, up, "", newBook(t, "one: mend the build"), injectAll())
 	root := newAgent("Please mend the build")
 	res, body := r.send(t, http.MethodPost, chatPath, nil, root.body())
 	name, call := res.Header.Get("Precept-Session"), firstCallID(t, body)

@@ -111,7 +111,7 @@ func TestErrorsNameTheServerAndTheRemedy(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, &upstream{Server: &httptest.Server{URL: c.url}}, "", nil, nil)
+			r := newFixture(t, &upstream{Server: &httptest.Server{URL: c.url}}, "", nil, nil)
 			if c.proxy != "" {
 				u, err := url.Parse(strings.Replace(c.proxy, "//", "//user:canary@", 1))
 				if err != nil {

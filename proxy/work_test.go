@@ -11,7 +11,7 @@ import (
 // A work item, in these tests, is a commit, a branch or a pull request that occurs in a tool result of a session.
 
 // addWork sends two turns of a session, the second with a command and its result.
-func (r *rig) addWork(t *testing.T, header http.Header, command, result string) {
+func (r *fixture) addWork(t *testing.T, header http.Header, command, result string) {
 	t.Helper()
 	a := newAgent("Please fix the build of " + header.Get("Precept-Session"))
 	r.chat(t, header, a.body())
@@ -39,7 +39,7 @@ type feedbackAnswer struct {
 }
 
 // rate posts a score for a subject, a member of the JSON body.
-func (r *rig) rate(t *testing.T, header http.Header, subject string) (p feedbackAnswer) {
+func (r *fixture) rate(t *testing.T, header http.Header, subject string) (p feedbackAnswer) {
 	t.Helper()
 	res, body := r.send(t, "POST", "/v1/feedback", header, `{`+subject+`,"source":"system","type":"score","score":1}`)
 	if err := json.Unmarshal(body, &p); err != nil {
@@ -53,7 +53,7 @@ const commitHash = "3f2a9c1d5e6f708192a3b4c5d6e7f8091a2b3c4d"
 
 // Feedback reaches a session by each spelling of its commit, branch and pull request.
 func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
+	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, sessionHeader("a"), "git commit -am x && git push && gh pr create --fill",
 		"[fix/x 3f2a9c1] x\nTo github.com:acme/shop.git\n * [new branch]      fix/x -> fix/x\nhttps://github.com/acme/shop/pull/12")
 	for _, subject := range []string{
@@ -79,7 +79,7 @@ func TestFeedbackFindsTheSessionOfAWorkItem(t *testing.T) {
 
 // Feedback on a short hash that two commits share is refused. A longer hash finds its commit.
 func TestAmbiguousCommitIsRefused(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
+	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, sessionHeader("a"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1a11111111111111111111111111111111")
 	r.addWork(t, sessionHeader("b"), "git commit -qm x && git rev-parse HEAD", "3f2a9c1b22222222222222222222222222222222")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 409 {
@@ -96,7 +96,7 @@ func TestAmbiguousCommitIsRefused(t *testing.T) {
 
 // Feedback on a work item reaches the newest twenty sessions of the item, and a run once.
 func TestFeedbackOnAWorkItemReachesTheNewestSessionsAndRuns(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
+	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	for i := range 24 {
 		r.addWork(t, sessionHeader(fmt.Sprintf("s%02d", i)), "git commit -m x", "[fix/x 3f2a9c1] x")
 	}
@@ -114,7 +114,7 @@ func TestFeedbackOnAWorkItemReachesTheNewestSessionsAndRuns(t *testing.T) {
 
 // Feedback finds a work item only with a credential of the tenant of its session.
 func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
+	r := newFixture(t, newUpstream(t, nil), "", nil, map[string]string{"tenancy": "by-credential"})
 	r.addWork(t, sessionHeader("a", "Authorization", "Bearer one"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, http.Header{"Authorization": {"Bearer two"}}, `"commit":"3f2a9c1"`); p.code != 404 {
 		t.Errorf("feedback of another tenant got answer %+v, want status 404", p)
@@ -126,7 +126,7 @@ func TestWorkOfAnotherTenantIsUnknown(t *testing.T) {
 
 // Feedback on a work item of an opted-out session finds no session.
 func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
-	r := newRig(t, newUpstream(t, nil), "", nil, injectAll())
+	r := newFixture(t, newUpstream(t, nil), "", nil, injectAll())
 	r.addWork(t, sessionHeader("a", "Precept-Learn", "off"), "git commit -m x", "[fix/x 3f2a9c1] x")
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 404 {
 		t.Errorf("feedback on the commit of an opted-out session got answer %+v, want status 404", p)
@@ -137,10 +137,10 @@ func TestWorkOfAnOptedOutSessionIsUnknown(t *testing.T) {
 func TestWorkSurvivesARestart(t *testing.T) {
 	dir := t.TempDir()
 	up := newUpstream(t, nil)
-	r := newRig(t, up, dir, nil, injectAll())
+	r := newFixture(t, up, dir, nil, injectAll())
 	r.addWork(t, sessionHeader("a"), "git push", "To github.com:acme/shop.git\n   1a2b3c4..3f2a9c1  fix/x -> fix/x")
 	r.stop()
-	r = newRig(t, up, dir, nil, injectAll())
+	r = newFixture(t, up, dir, nil, injectAll())
 	if p := r.rate(t, nil, `"commit":"3f2a9c1"`); p.code != 202 || p.Session != "a" {
 		t.Errorf("after a restart, feedback got answer %+v, want session a", p)
 	}

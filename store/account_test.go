@@ -20,7 +20,7 @@ import (
 // A turn in progress at a crash is stored once after the crash, as a stub: an incomplete exchange without content.
 func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.beginSession(tenantA, "s", picked(true))
 	x1, b1 := r.startTurn("s", 1)
 	r.startTurn("s", 2)
@@ -59,37 +59,37 @@ func TestCrashStoresTurnsInProgressAsStubsOnce(t *testing.T) {
 func TestEveryEndIsCountedOnce(t *testing.T) {
 	t.Parallel()
 	cases := map[string]struct {
-		end  func(r *rig, x *sample.Exchange, b *store.TurnStart)
+		end  func(r *fixture, x *sample.Exchange, b *store.TurnStart)
 		want string
 	}{
-		"offered":         {func(r *rig, x *sample.Exchange, b *store.TurnStart) { r.endTurn(x, b) }, "1 = 1 + 0 + 0"},
-		"abandoned twice": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
-		"offered, then abandoned": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+		"offered":         {func(r *fixture, x *sample.Exchange, b *store.TurnStart) { r.endTurn(x, b) }, "1 = 1 + 0 + 0"},
+		"abandoned twice": {func(r *fixture, _ *sample.Exchange, b *store.TurnStart) { r.store.Abandon(b); r.store.Abandon(b) }, "1 = 0 + 0 + 0 + 1 bad"},
+		"offered, then abandoned": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
 			r.endTurn(x, b)
 			r.store.Abandon(b)
 		}, "1 = 1 + 0 + 0"},
-		"larger than the memory": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+		"larger than the memory": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
 			r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 2 << 20})
 			r.store.Abandon(b)
 		}, "1 = 0 + 0 + 0 + 1 full"},
-		"without an exchange": {func(r *rig, _ *sample.Exchange, b *store.TurnStart) {
+		"without an exchange": {func(r *fixture, _ *sample.Exchange, b *store.TurnStart) {
 			r.store.Offer(store.Turn{Exchange: nil, Start: b, Size: 1})
 		}, "1 = 0 + 0 + 0 + 1 bad"},
-		"opted out": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+		"opted out": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
 			readEnvFile(x)
 			r.endTurn(x, b)
 		}, "1 = 0 + 0 + 0 + 1 opted_out"},
-		"invalid session id": {func(r *rig, x *sample.Exchange, b *store.TurnStart) {
+		"invalid session id": {func(r *fixture, x *sample.Exchange, b *store.TurnStart) {
 			x.Session = "not an id"
 			r.endTurn(x, b)
 		}, "1 = 0 + 0 + 0 + 1 bad"},
-		"not ended": {func(*rig, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
+		"not ended": {func(*fixture, *sample.Exchange, *store.TurnStart) {}, "1 = 0 + 1 + 0"},
 	}
 	for name, tc := range cases {
 		for _, deliverBefore := range []bool{false, true} {
 			t.Run(fmt.Sprint(name, ", delivery before the end ", deliverBefore), func(t *testing.T) {
 				t.Parallel()
-				r := newRig(t, optOutEnvFiles(t))
+				r := newFixture(t, optOutEnvFiles(t))
 				x, b := r.startTurn("s", 1)
 				if deliverBefore {
 					r.deliver()
@@ -110,7 +110,7 @@ func TestEveryEndIsCountedOnce(t *testing.T) {
 // The stub of a turn that opts out is erased from the outbox files.
 func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, optOutEnvFiles(t))
+	r := newFixture(t, optOutEnvFiles(t))
 	x, start := r.startTurn(markerWord, 1)
 	otherX, otherStart := r.startTurn("madagascar", 1)
 	r.deliver()
@@ -133,7 +133,7 @@ func TestStubOfAnOptedOutTurnIsErased(t *testing.T) {
 // If precept is killed after the end of an opted-out turn, the next start erases the stub of the turn.
 func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, optOutEnvFiles(t))
+	r := newFixture(t, optOutEnvFiles(t))
 	x, start := r.startTurn(markerWord, 1)
 	r.deliver()
 	atLeast(t, "outbox files with the stub", len(r.outboxFilesWith(markerWord)), 1)
@@ -154,7 +154,7 @@ func TestStubOfAnOptedOutTurnIsErasedAfterACrash(t *testing.T) {
 func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+		r := runFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 		const workers, turns = 16, 150
 		var kept, bad atomic.Int64
 		var all sync.WaitGroup
@@ -198,7 +198,7 @@ func TestConcurrentTurnsAreCountedOnce(t *testing.T) {
 // The account can be read while the store writes, and while the store removes delivered rows.
 func TestAccountIsReadWhileTheStoreWrites(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox continuously deletes delivered rows
+	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 }) // the outbox continuously deletes delivered rows
 	stop := make(chan struct{})
 	var reading sync.WaitGroup
 	reading.Go(func() {
@@ -239,7 +239,7 @@ func TestSpoolOfAnEarlierReleaseIsDelivered(t *testing.T) {
 	if _, err := store.ReadAccount(outboxIn(dir), false); err == nil {
 		t.Error("ReadAccount beside a spool of an earlier release: got no error, want an error")
 	}
-	r := openRig(t, dir, &clock{at: startTime}, nil)
+	r := openFixture(t, dir, &clock{at: startTime}, nil)
 	r.deliver()
 	sameAccount(t, "account", r.account(true), "6 = 4 + 0 + 1 + 1 bad")
 	sameList(t, "stored turns of the session first", r.storedTurns("first"), []string{"1 complete", "2 complete", "3 complete", "5 incomplete"})

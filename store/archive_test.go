@@ -16,9 +16,9 @@ import (
 	"precept/store"
 )
 
-// writeSessions writes the sessions s0, s1 and so on into the backend of a rig. change alters a record; nil keeps
+// writeSessions writes the sessions s0, s1 and so on into the backend of a fixture. change alters a record; nil keeps
 // all records.
-func (r *rig) writeSessions(n int, change func(i int, rec *session.Record)) {
+func (r *fixture) writeSessions(n int, change func(i int, rec *session.Record)) {
 	r.t.Helper()
 	var b session.Batch
 	for i := range n {
@@ -43,7 +43,7 @@ func (r *rig) writeSessions(n int, change func(i int, rec *session.Record)) {
 }
 
 // browse lists sessions of tenantA.
-func (r *rig) browse(q store.SessionQuery) store.SessionList {
+func (r *fixture) browse(q store.SessionQuery) store.SessionList {
 	r.t.Helper()
 	q.Tenant = tenantA
 	list, err := r.archive.Browse(r.t.Context(), q)
@@ -65,7 +65,7 @@ func sessionNames(list store.SessionList) []string {
 // Each session that passes the filters is on exactly one page of the list.
 func TestBrowseByPages(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.writeSessions(1000, func(i int, rec *session.Record) {
 		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
 		rec.Lessons.Loops.Count = i % 3
@@ -110,7 +110,7 @@ func TestBrowseByPages(t *testing.T) {
 func TestBrowseIsBounded(t *testing.T) {
 	t.Parallel()
 	const scan, read = 5000, 1000
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.writeSessions(scan+500, nil)
 	list := r.browse(store.SessionQuery{Agent: "nobody"})
 	if len(list.Sessions) != 0 || list.Next == "" || list.Read < scan || list.Read > scan+store.MaxRows || list.OldestStart == nil {
@@ -131,7 +131,7 @@ func TestBrowseIsBounded(t *testing.T) {
 // Browse finds sessions by verdict, by reward, by name and by id.
 func TestBrowseByVerdictRewardAndName(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for name, reward := range map[string]float64{"best": 1, "fair": 0.5, "worst": 0} {
 		r.postFeedback(tenantA, r.playOneTurn(name, picked(true)), score("f-"+name, 1, reward))
 	}
@@ -156,7 +156,7 @@ func TestBrowseByVerdictRewardAndName(t *testing.T) {
 }
 
 // playMixedSession plays a session with a failed call, a block, a loop warning and a withheld lesson.
-func (r *rig) playMixedSession(name string) *conversation {
+func (r *fixture) playMixedSession(name string) *conversation {
 	c := r.newConversation(name)
 	c.turn(1, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"system","content":"You are a coder."}`), json.RawMessage(`{"role":"user","content":"Fix the <b>Flaky</b> build"}`)}
@@ -204,7 +204,7 @@ func (c *conversation) removeHarnessBlocks() {
 func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 	t.Parallel()
 	const maxTextBytes = 32 << 10 // bytes of one text
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	c := r.playMixedSession("story")
 	c.turn(3, func(x *sample.Exchange) {
 		x.New = []json.RawMessage{json.RawMessage(`{"role":"assistant","content":"It fails."}`), json.RawMessage(`{"role":"user","content":"thanks"}`)}
@@ -274,7 +274,7 @@ func TestTranscriptShowsTextsBlocksAndWithheldLessons(t *testing.T) {
 // A search finds sessions by words, by tool and by the text of an error.
 func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.playMixedSession("story")
 	r.newConversation("other").turn(1, nil)
 	for _, c := range []struct {
@@ -303,7 +303,7 @@ func TestSearchFindsWordsToolsAndErrors(t *testing.T) {
 // hides the stored turns that name the path.
 func TestBrowseHidesOptedOutSessions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.playMixedSession("story")
 	hide := func(paths, agents, tenants []string) {
 		o, err := sample.NewOptOut(paths, agents, tenants)
@@ -332,7 +332,7 @@ func TestBrowseHidesOptedOutSessions(t *testing.T) {
 // the first exchange. A list reads no calls, and hides each task that was stored under other opt-out patterns.
 func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	c := r.newConversation("story")
 	c.turn(1, func(x *sample.Exchange) {
 		x.Facts.Task = "Fix the build"
@@ -364,7 +364,7 @@ func TestTaskIsHiddenWithTheFirstExchange(t *testing.T) {
 // EachPart passes each exchange to its callback once, with uncut texts.
 func TestEachPartHasWholeTexts(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	c := r.newConversation("story")
 	const turns, long = store.TurnsShown + 20, 40 << 10
 	for n := range turns {
@@ -397,7 +397,7 @@ func TestEachPartHasWholeTexts(t *testing.T) {
 // Samples are listed by filters, newest first.
 func TestSamplesAreListedByFiltersNewestFirst(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for i := range 5 {
 		r.postFeedback(tenantA, r.playOneTurn(fmt.Sprint("s", i), picked(i > 2)), score(fmt.Sprint("f", i), 1, float64(i)/4))
 		r.clock.add(time.Minute)

@@ -17,7 +17,7 @@ import (
 const batchOf = 500
 
 // offerBatch offers the n-th batch: batchOf turns of about size bytes in 50 sessions.
-func (r *rig) offerBatch(n, size int) {
+func (r *fixture) offerBatch(n, size int) {
 	r.t.Helper()
 	text := strings.Repeat("The shed is painted. ", size/20)
 	for i := range batchOf {
@@ -39,7 +39,7 @@ func (r *rig) offerBatch(n, size int) {
 func BenchmarkDeliver(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+			r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 			b.ReportAllocs()
 			for n := 0; b.Loop(); n++ {
 				r.offerBatch(n, size)
@@ -55,7 +55,7 @@ func BenchmarkDeliver(b *testing.B) {
 func BenchmarkRecord(b *testing.B) {
 	for _, size := range []int{1 << 10, 6 << 10, 32 << 10} {
 		b.Run(fmt.Sprint(size>>10, "KiB"), func(b *testing.B) {
-			r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Bytes = 1<<30, 1<<40 })
+			r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Bytes = 1<<30, 1<<40 })
 			r.backend.failWrites()
 			b.ReportAllocs()
 			n := 0
@@ -70,7 +70,7 @@ func BenchmarkRecord(b *testing.B) {
 
 // BenchmarkRecover measures a start with a backlog of 10,000 turns of 6 KiB, and the delivery of the backlog.
 func BenchmarkRecover(b *testing.B) {
-	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+	r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	r.backend.failWrites()
 	for n := range 20 {
 		r.offerBatch(n, 6<<10)
@@ -80,7 +80,7 @@ func BenchmarkRecover(b *testing.B) {
 		b.StopTimer()
 		dir := copyDir(b, r.dir)
 		b.StartTimer()
-		next := openRig(b, dir, r.clock, nil)
+		next := openFixture(b, dir, r.clock, nil)
 		for next.balancedAccount(true).Spooled > 0 {
 			next.wait(1)
 		}
@@ -92,7 +92,7 @@ func BenchmarkRecover(b *testing.B) {
 
 // BenchmarkAcquireAndRelease measures Acquire and Release of a session in memory.
 func BenchmarkAcquireAndRelease(b *testing.B) {
-	r := newRig(b, nil)
+	r := newFixture(b, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	b.ReportAllocs()
 	for b.Loop() {
@@ -104,7 +104,7 @@ func BenchmarkAcquireAndRelease(b *testing.B) {
 // BenchmarkNewText measures the recording and the delivery of a turn with half a megabyte of new source code.
 func BenchmarkNewText(b *testing.B) {
 	items, size := sources(b, 537<<10)
-	r := newRig(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
+	r := newFixture(b, func(o *store.Options) { o.Queue.MemoryBytes = 1 << 30 })
 	for n := 0; b.Loop(); n++ {
 		x := exchange(tenantA, fmt.Sprint("s", n), 1, startTime)
 		x.New = append([]json.RawMessage(nil), items...)
@@ -141,9 +141,9 @@ func sources(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 func BenchmarkReadSession(b *testing.B) {
 	for name, size := range map[string]int64{"database": 0, "cache": 1 << 22} {
 		b.Run(name, func(b *testing.B) {
-			r := newRig(b, nil)
+			r := newFixture(b, nil)
 			if size > 0 {
-				r, _ = cachedRig(b, size)
+				r, _ = cachedFixture(b, size)
 			}
 			id := r.beginSession(tenantA, "s", trial.Assignment{})
 			for turn := range 20 {

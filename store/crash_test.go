@@ -20,7 +20,7 @@ import (
 // account had counted, and stores no turn twice.
 func TestCrashAtEachStep(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	var copies []string // directories in the state of each crash
 	crash := func() { copies = append(copies, copyDir(t, r.dir)) }
 	r.backend.onCall(func(string) { crash() })
@@ -55,7 +55,7 @@ func TestCrashAtEachStep(t *testing.T) {
 			t.Errorf("crash %d: got %d admitted exchanges, want at least %d: %+v", i, before.Admitted, last, before)
 		}
 		last = before.Admitted
-		next := openRig(t, dir, r.clock, nil)
+		next := openFixture(t, dir, r.clock, nil)
 		next.deliver()
 		after := accountOf(t, outboxIn(dir), true)
 		if after.Admitted != before.Admitted || after.Stored != before.Stored+before.Spooled || after.Incomplete != before.Incomplete || after.Spooled != 0 {
@@ -70,7 +70,7 @@ func TestCrashAtEachStep(t *testing.T) {
 }
 
 // outcomes counts the stored exchanges of sessions, and fails the test if an exchange is stored twice.
-func (r *rig) outcomes(names ...string) (complete, incomplete int64) {
+func (r *fixture) outcomes(names ...string) (complete, incomplete int64) {
 	r.t.Helper()
 	for _, name := range names {
 		turns := map[int]bool{}
@@ -125,7 +125,7 @@ type modelTurn struct {
 func TestAccountMatchesTheStore(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {
-		r := newRig(t, optOutEnvFiles(t))
+		r := newFixture(t, optOutEnvFiles(t))
 		var turns []*modelTurn
 		noteCrash := func() {
 			for _, m := range turns {
@@ -247,7 +247,7 @@ func TestAccountMatchesTheStore(t *testing.T) {
 func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 	t.Parallel()
 	const turns = 12
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.backend.failWrites()
 	for turn := 1; turn <= turns; turn++ {
 		r.beginSession(tenantA, "s", picked(true))
@@ -285,7 +285,7 @@ func TestDamagedOutboxKeepsTheAccountBalanced(t *testing.T) {
 		if err := os.WriteFile(path, b, 0o600); err != nil {
 			rt.Fatal(err)
 		}
-		next := openRig(t, dir, r.clock, nil)
+		next := openFixture(t, dir, r.clock, nil)
 		defer next.kill()
 		next.deliverAll()
 		next.offer("s", turns+1)

@@ -12,19 +12,19 @@ import (
 	"precept/store"
 )
 
-// cachedRig returns a rig with a cache of exchanges.
-func cachedRig(t testing.TB, size int64) (*rig, *store.ExchangeCache) {
+// cachedFixture returns a fixture with a cache of exchanges.
+func cachedFixture(t testing.TB, size int64) (*fixture, *store.ExchangeCache) {
 	t.Helper()
 	cache, err := store.NewExchangeCache(size, false)
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(cache.Close)
-	return newRig(t, func(o *store.Options) { o.Exchanges = cache }), cache
+	return newFixture(t, func(o *store.Options) { o.Exchanges = cache }), cache
 }
 
 // readExchanges returns the number of exchanges that Exchanges returns, and changes the returned list.
-func (r *rig) readExchanges(id session.ID) int {
+func (r *fixture) readExchanges(id session.ID) int {
 	r.t.Helper()
 	list, err := r.store.Exchanges(r.t.Context(), tenantA, id)
 	if err != nil {
@@ -37,7 +37,7 @@ func (r *rig) readExchanges(id session.ID) int {
 }
 
 // readUntilCached reads a session until a read hits the cache. The cache stores entries in the background.
-func (r *rig) readUntilCached(c *store.ExchangeCache, id session.ID) {
+func (r *fixture) readUntilCached(c *store.ExchangeCache, id session.ID) {
 	r.t.Helper()
 	for hits := c.Hits(); c.Hits() == hits; time.Sleep(time.Millisecond) {
 		r.readExchanges(id)
@@ -46,7 +46,7 @@ func (r *rig) readUntilCached(c *store.ExchangeCache, id session.ID) {
 
 func TestExchangesAreReadOnce(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedRig(t, 1<<20)
+	r, cache := cachedFixture(t, 1<<20)
 	id := r.playOneTurn("s", trial.Assignment{})
 	r.readUntilCached(cache, id)
 	misses := cache.Misses()
@@ -71,7 +71,7 @@ func must[T any](v T, err error) T {
 // A reader sees each exchange that was delivered before the read began.
 func TestCachedExchangesAreCurrent(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedRig(t, 1<<20)
+	r, cache := cachedFixture(t, 1<<20)
 	id := r.playOneTurn("s", trial.Assignment{})
 	var readers sync.WaitGroup
 	done := make(chan struct{})
@@ -101,11 +101,11 @@ func TestCachedExchangesAreCurrent(t *testing.T) {
 
 func TestForgottenExchangesLeaveTheCache(t *testing.T) {
 	t.Parallel()
-	for name, forget := range map[string]func(r *rig) error{
-		"a session": func(r *rig) error { _, err := r.store.ForgetSession(r.t.Context(), tenantA, "s"); return err },
-		"a tenant":  func(r *rig) error { _, err := r.store.ForgetTenant(r.t.Context(), tenantA); return err },
+	for name, forget := range map[string]func(r *fixture) error{
+		"a session": func(r *fixture) error { _, err := r.store.ForgetSession(r.t.Context(), tenantA, "s"); return err },
+		"a tenant":  func(r *fixture) error { _, err := r.store.ForgetTenant(r.t.Context(), tenantA); return err },
 	} {
-		r, cache := cachedRig(t, 1<<20)
+		r, cache := cachedFixture(t, 1<<20)
 		id := r.playOneTurn("s", trial.Assignment{})
 		r.readUntilCached(cache, id)
 		r.run()
@@ -118,7 +118,7 @@ func TestForgottenExchangesLeaveTheCache(t *testing.T) {
 
 func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedRig(t, 1<<20)
+	r, cache := cachedFixture(t, 1<<20)
 	id := r.playOneTurn("s", trial.Assignment{})
 	r.readUntilCached(cache, id)
 	r.store.SetRetention(time.Hour)
@@ -134,7 +134,7 @@ func TestRetentionEmptiesTheExchangeCache(t *testing.T) {
 
 func TestExchangeCacheIsBounded(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedRig(t, 16<<10)
+	r, cache := cachedFixture(t, 16<<10)
 	for i := range 50 {
 		r.playOneTurn(fmt.Sprint("s", i), trial.Assignment{})
 	}
@@ -151,7 +151,7 @@ func TestExchangeCacheIsBounded(t *testing.T) {
 // Exchanges returns imported exchanges of a cached session right after the import.
 func TestImportedExchangesAreReadAtOnce(t *testing.T) {
 	t.Parallel()
-	r, cache := cachedRig(t, 1<<20)
+	r, cache := cachedFixture(t, 1<<20)
 	id := r.playOneTurn("s", trial.Assignment{})
 	r.readUntilCached(cache, id)
 	second := exchange(tenantA, "s", 2, r.clock.now())

@@ -16,7 +16,7 @@ import (
 // other filters of the query.
 func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.writeSessions(90, func(i int, rec *session.Record) {
 		rec.Identity.Agent = []string{"coder", "writer"}[i%2]
 		rec.Thread.Turns, rec.Facts.Turns = 1, 1
@@ -59,7 +59,7 @@ func TestFacetCountIsTheLengthOfTheFilteredList(t *testing.T) {
 // The loop warning and the sections of rules files are in the assignment of a session only, and count as matched.
 func TestLoopWarningAndRulesCountAsMatched(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	const section = "rule:AGENTS.md#Search"
 	r.writeSessions(3, func(i int, rec *session.Record) {
 		if rec.Assignment.Control = i == 2; rec.Assignment.Control {
@@ -87,7 +87,7 @@ func TestLoopWarningAndRulesCountAsMatched(t *testing.T) {
 // A row of an older release has no facts. The list shows its session without a task and without a count of errors.
 func TestRowWithoutFactsIsListed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.writeSessions(3, func(i int, rec *session.Record) {
 		if i == 1 {
 			rec.Facts = session.Facts{Turns: 1, Task: "fix it", Tools: []string{"bash"}, Errors: 2}
@@ -107,7 +107,7 @@ func TestRowWithoutFactsIsListed(t *testing.T) {
 // decisions to inject or to withhold a lesson, the reward of the run, and its exclusion from the experiment.
 func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	run := session.RunKey(tenantA, "nightly")
 	r.writeSessions(4, func(i int, rec *session.Record) {
 		if i == 0 {
@@ -136,7 +136,7 @@ func TestSessionOfARunHasTheCoinsAndTheRewardOfTheRun(t *testing.T) {
 // run. Measured sections of rules files are marked as shared: the run does not store which session sent them.
 func TestTranscriptOfARunsSessionHasNoPicksOfOtherSessions(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	run := session.RunKey(tenantA, "nightly")
 	r.writeSessions(3, func(i int, rec *session.Record) {
 		if i == 0 {

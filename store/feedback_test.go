@@ -16,7 +16,7 @@ import (
 // feedback to the session when the key arrives.
 func TestEarlyFeedbackIsParked(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	same(t, "answer to early feedback", r.postByKey(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
 	same(t, "answer to repeated early feedback", r.postByKey(tenantA, replyKey, score("a", 1, .7)), store.Posted{Status: store.Parked})
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -30,7 +30,7 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 // touched.
 func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.addKey(replyKey, id)
 	r.deliver()
@@ -51,7 +51,7 @@ func TestRefusedFeedbackDoesNotTouchTheSession(t *testing.T) {
 // whether the turn opted out. Then the key waits for the recorder, is in the outbox, and is in the backend.
 func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	joined := store.Posted{Session: "s", Status: store.Joined}
 	r.store.HoldKeys("req", session.Echo{Tenant: tenantA, Key: replyKey, ID: id, At: r.clock.now()})
@@ -76,7 +76,7 @@ func TestFeedbackFindsAKeyAtEachStage(t *testing.T) {
 // Parked feedback joins the sessions of keys that are added after a restart.
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for i := range 5 {
 		r.postByKey(tenantA, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
 	}
@@ -98,7 +98,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 // Feedback that another replica has parked also joins the session of its key.
 func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	first := r.beginSession(tenantA, "first", picked(true))
 	if err := r.backend.Park(r.t.Context(), tenantA, replyKey+1, score("a", 1, 1)); err != nil {
 		t.Fatal(err)
@@ -116,7 +116,7 @@ func TestFeedbackParkedByAnotherReplicaJoins(t *testing.T) {
 
 func TestJoinOfFeedbackIsRetried(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.postByKey(tenantA, replyKey, score("a", 1, .7))
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.addKey(replyKey, id)
@@ -133,7 +133,7 @@ func TestJoinOfFeedbackIsRetried(t *testing.T) {
 // Feedback joins its session if the key is added between the look-up of the key and the parking of the feedback.
 func TestKeyAddedDuringParkingIsFound(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	lookups := 0
 	r.backend.onCall(func(op string) {
@@ -154,7 +154,7 @@ func TestKeyAddedDuringParkingIsFound(t *testing.T) {
 // Feedback finds its session before the turn ends and before the key is in the database.
 func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	ses := r.store.Add(&session.Record{
 		Identity:   session.Identity{ID: session.KeyOf(tenantA, session.SpaceName, "s"), Tenant: tenantA, Name: "s", Started: r.clock.now(), Seen: r.clock.now()},
 		Assignment: picked(true),
@@ -169,7 +169,7 @@ func TestFeedbackDuringTheTurnFindsItsSession(t *testing.T) {
 
 func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.playOneTurn("s", picked(true))
 	list := session.Candidates(tenantA, "s")
 	got, err := r.store.Post(r.t.Context(), tenantA, list, replyKey, score("a", 1, 1))
@@ -190,7 +190,7 @@ func TestPostFindsOnlySessionsOfItsTenant(t *testing.T) {
 // restart. A post of another tenant finds no session.
 func TestRatingBySessionRequestResponseAndSample(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.playOneTurn("s", picked(true))
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.closeSessions()
@@ -248,7 +248,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 		"thanks are approval":                {2, []detect.Signal{thanks}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *store.Options) { o.Sentiment = c.sentiment })
+			r := newFixture(t, func(o *store.Options) { o.Sentiment = c.sentiment })
 			id := r.beginSession(tenantA, "s", picked(true))
 			r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", c.turn, r.clock.now()), Size: 10, Signals: c.signals})
 			r.deliver()
@@ -260,7 +260,7 @@ func TestSignalsBecomeFeedback(t *testing.T) {
 // Signals of the traffic are stored after an outage of the backend.
 func TestSignalsSurviveAnOutage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", 2, r.clock.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})
 	r.backend.failNext("feedback", 2, errDown)
@@ -281,7 +281,7 @@ func TestKeysInMemoryAreBounded(t *testing.T) {
 	for name, held := range map[string]bool{"held": true, "waiting": false} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			id := r.beginSession(tenantA, "s", picked(true))
 			r.deliver()
 			for i := range lists {

@@ -58,18 +58,18 @@ func (f *fleet) OptOutOf(_ context.Context, id session.ID) (m session.OptOutMark
 }
 
 // openReplicas opens two running stores with one database. The caller is in a synctest bubble.
-func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *rig) {
+func openReplicas(t *testing.T, change func(o *store.Options)) (a, b *fixture) {
 	t.Helper()
 	shared := &fleet{marks: map[session.ID]session.OptOutMark{}}
-	a = openRig(t, t.TempDir(), &clock{}, func(o *store.Options) {
+	a = openFixture(t, t.TempDir(), &clock{}, func(o *store.Options) {
 		o.Fleet = shared
 		if change != nil {
 			change(o)
 		}
 	})
-	b = openRig(t, t.TempDir(), a.clock, func(o *store.Options) {
+	b = openFixture(t, t.TempDir(), a.clock, func(o *store.Options) {
 		o.Fleet = shared
-		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openRig
+		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openFixture
 		if err := f.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -240,7 +240,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 		sameList(t, "stored turns after the deletion", a.storedTurns(markerWord), nil)
 		_, ok := a.row(id)
 		same(t, "the session has a row after the deletion", ok, false)
-		for _, r := range []*rig{a, b} {
+		for _, r := range []*fixture{a, b} {
 			sameList(t, "files of a replica that hold the word", filesWith(t, r.dir, markerWord), nil)
 		}
 	})
@@ -251,7 +251,7 @@ func TestForgottenSessionIsForgottenByAnotherReplica(t *testing.T) {
 func TestNewestReturnsTheNewerRecord(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, withFleet(&be, "one"))
+	r := newFixture(t, withFleet(&be, "one"))
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
 	row, _ := r.row(id)
@@ -269,7 +269,7 @@ func TestNewestReturnsTheNewerRecord(t *testing.T) {
 // Undelivered returns the sessions with exchanges that the backend does not have.
 func TestUndeliveredSessionsAreListed(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
+	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = 1000 })
 	undelivered := func() (n int, ok bool) {
 		r.store.WithDeliveryPaused(func() {
 			var refs map[session.Ref]bool
@@ -295,7 +295,7 @@ func TestUndeliveredSessionsAreListed(t *testing.T) {
 // Imported exchanges are redacted, and opted-out exchanges are omitted.
 func TestCleanseRedactsAndDropsImports(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, optOutEnvFiles(t))
+	r := newFixture(t, optOutEnvFiles(t))
 	kept, out, answers := exchange(tenantA, "kept", 1, startTime), exchange(tenantA, "out", 1, startTime), exchange(tenantA, "answers", 1, startTime)
 	kept.Reply.Text = "ask amy@example.com"
 	readEnvFile(out)

@@ -17,7 +17,7 @@ import (
 )
 
 // sessionWithWord creates a session whose texts all contain markerWord.
-func (r *rig) sessionWithWord(tenant, name string) session.ID {
+func (r *fixture) sessionWithWord(tenant, name string) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenant, name, picked(true))
 	x := exchange(tenant, name, 1, r.clock.now())
@@ -32,7 +32,7 @@ func (r *rig) sessionWithWord(tenant, name string) session.ID {
 }
 
 // forget forgets the sessions of tenantA with a name, and fails the test unless there is exactly one.
-func (r *rig) forget(name string) {
+func (r *fixture) forget(name string) {
 	r.t.Helper()
 	if n, err := r.store.ForgetSession(r.t.Context(), tenantA, name); n != 1 || err != nil {
 		r.t.Fatalf("ForgetSession(%s): got %d sessions, error %v, want 1 and no error", name, n, err)
@@ -42,7 +42,7 @@ func (r *rig) forget(name string) {
 func TestForgettingKeepsTheCounters(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		id, other := r.sessionWithWord(tenantA, markerWord+"-1"), r.sessionWithWord(tenantA, "quiet")
 		r.closeSessions()
 		before := r.counters(tenantA)
@@ -56,7 +56,7 @@ func TestForgettingKeepsTheCounters(t *testing.T) {
 func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		var first session.ID
 		for _, name := range []string{"a", "b", "c"} {
 			first = r.sessionWithWord("acme", name)
@@ -83,7 +83,7 @@ func TestForgettingATenantLeavesOtherTenants(t *testing.T) {
 func TestRequestInFlightRestoresNoForgottenSession(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		id := r.sessionWithWord(tenantA, "busy")
 		held := r.store.AcquireInMemory(id)
 		start := r.clock.now()
@@ -115,7 +115,7 @@ func TestRowWithALaterTimeIsForgotten(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
 				var be *lossyBackend
-				r := runRig(t, withFleet(&be, "one"))
+				r := runFixture(t, withFleet(&be, "one"))
 				id := r.sessionWithWord(tenantA, "busy")
 				held := r.store.AcquireInMemory(id)
 				be.announced = func() { // all earlier rows are delivered before the announcement
@@ -152,7 +152,7 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var be *lossyBackend
-		r := runRig(t, func(o *store.Options) {
+		r := runFixture(t, func(o *store.Options) {
 			withFleet(&be, "one")(o)
 			o.Queue.DeliverEvery = time.Hour
 		})
@@ -179,7 +179,7 @@ func TestWaitingRowIsForgottenByAnotherReplica(t *testing.T) {
 func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, withFleet(&be, "one"))
+	r := newFixture(t, withFleet(&be, "one"))
 	r.backend.failWrites()
 	forgotten, kept := r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))
 	for _, name := range []string{"forgotten", "kept"} {
@@ -216,7 +216,7 @@ func TestBacklogOfAForgottenSessionIsDropped(t *testing.T) {
 func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		r.sessionWithWord(tenantA, markerWord)
 		r.offer("s", 1, 2)
 		var turn atomic.Int64
@@ -249,7 +249,7 @@ func TestForgettingDoesNotBlockTheRecorder(t *testing.T) {
 func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		r.beginSession(tenantA, "s", picked(true))
 		r.backend.failNext("write", 1, session.ErrDiskFull)
 		if n, err := r.store.ForgetSession(t.Context(), tenantA, "s"); n != 0 || !errors.Is(err, session.ErrDiskFull) {
@@ -263,7 +263,7 @@ func TestForgettingUndeliveredSessionIsRefused(t *testing.T) {
 func TestForgettingFromVolatileStore(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
+		r := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
 		r.beginSession(tenantA, "s", picked(true))
 		r.forget("s")
 	})
@@ -277,7 +277,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 		t.Run(fmt.Sprint("whole tenant ", wholeTenant), func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := openRig(t, t.TempDir(), &clock{}, nil)
+				r := openFixture(t, t.TempDir(), &clock{}, nil)
 				r.backend.failWrites()
 				r.beginSession(tenantA, markerWord, picked(true))
 				for turn := 1; turn <= 5; turn++ {
@@ -286,7 +286,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 				}
 				r.kill()
 				r.damage(markerWord)
-				r = openRig(t, r.dir, r.clock, nil)
+				r = openFixture(t, r.dir, r.clock, nil)
 				r.deliver()
 				atMost(t, "stored turns of the damaged file", len(r.storedTurns(markerWord)), 4)
 				atLeast(t, "outbox files with the word after damage", len(r.outboxFilesWith(markerWord)), 1)
@@ -320,7 +320,7 @@ func TestForgottenSessionLeavesTheDisk(t *testing.T) {
 }
 
 // damage changes the byte before the last occurrence of a text in each outbox file that contains the text.
-func (r *rig) damage(text string) {
+func (r *fixture) damage(text string) {
 	r.t.Helper()
 	names := r.outboxFilesWith(text)
 	if len(names) == 0 {
@@ -345,7 +345,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		const day = 24 * time.Hour
-		r := runRig(t, func(o *store.Options) { o.Retention = 30 * day })
+		r := runFixture(t, func(o *store.Options) { o.Retention = 30 * day })
 		later := func(d time.Duration) {
 			r.clock.add(d)
 			time.Sleep(3 * time.Second)
@@ -382,7 +382,7 @@ func TestRetentionDeletesOldSessions(t *testing.T) {
 func TestForgottenSessionIsNotTouched(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		ids := []session.ID{r.beginSession(tenantA, "forgotten", picked(true)), r.beginSession(tenantA, "kept", picked(true))}
 		r.deliver()
 		for _, id := range ids {

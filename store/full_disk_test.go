@@ -24,7 +24,7 @@ func outboxOnDisk(disk *storetest.Disk) func(o *store.Options) {
 type offering struct{ offered, refused int }
 
 // play offers n turns, delivers them and advances the clock.
-func (o *offering) play(r *rig, n int) {
+func (o *offering) play(r *fixture, n int) {
 	for range n {
 		o.offered++
 		if !r.offerLarge("s", o.offered, 4<<10) {
@@ -49,7 +49,7 @@ func (o *offering) account() string {
 func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	r := openRig(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
+	r := openFixture(t, disk.Dir, &clock{at: startTime}, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.DeliverEvery = 200<<10, time.Second })
 	var o offering
 	o.play(r, 5)
 	disk.Fill(t, 16<<10)
@@ -83,7 +83,7 @@ func TestFullDiskDropsTurnsBeyondMemory(t *testing.T) {
 func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
-	r := newRig(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
+	r := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 100 << 10 })
 	r.backend.failWrites()
 	var o offering
 	for o.refused == 0 { // until neither the disk nor memory has room
@@ -106,7 +106,7 @@ func TestDeliveredBacklogFreesTheDisk(t *testing.T) {
 func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
-	r := newRig(t, outboxOnDisk(disk))
+	r := newFixture(t, outboxOnDisk(disk))
 	var o offering
 	for range 10 {
 		o.play(r, 5)
@@ -130,7 +130,7 @@ func TestBackendOnAFullDiskGetsRoom(t *testing.T) {
 	r.checkMemoryIsFree()
 }
 
-// remoteBackend is a Redis backend with the faults of a rig.
+// remoteBackend is a Redis backend with the faults of a fixture.
 type remoteBackend struct {
 	*faulty
 	redis *redis.Store
@@ -162,7 +162,7 @@ func inRedis(t *testing.T, server *storetest.Redis) func(o *store.Options) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openRig
+		f := o.Backend.(*faulty) //nolint:forcetypeassert // of openFixture
 		if err := f.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
@@ -183,7 +183,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 		outboxOnDisk(disk)(o)
 		o.Queue.MemoryBytes = 200 << 10
 	}
-	r := newRig(t, open)
+	r := newFixture(t, open)
 	var o offering
 	o.play(r, 5)
 	x, begun := r.startTurn("s", 9000)
@@ -235,7 +235,7 @@ func TestRemoteBackendWorksOnAFullDisk(t *testing.T) {
 func TestStopDeliversOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newRig(t, outboxOnDisk(disk))
+	r := newFixture(t, outboxOnDisk(disk))
 	var o offering
 	o.play(r, 5)
 	disk.Fill(t, 0)
@@ -254,7 +254,7 @@ func TestStopDeliversOnAFullDisk(t *testing.T) {
 func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newRig(t, outboxOnDisk(disk))
+	r := newFixture(t, outboxOnDisk(disk))
 	var o offering
 	o.play(r, 1)
 	disk.Fill(t, 0)
@@ -277,7 +277,7 @@ func TestTurnsOfAFullDiskAreStoredLater(t *testing.T) {
 // Not parallel: the test reads the size of the heap.
 func TestFullDiskDoesNotGrowMemory(t *testing.T) {
 	disk := storetest.SmallDisk(t, 6<<20)
-	r := newRig(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
+	r := newFixture(t, func(o *store.Options) { outboxOnDisk(disk)(o); o.Queue.MemoryBytes = 1000 })
 	r.offer("s", 1)
 	r.deliver()
 	disk.Fill(t, 0)

@@ -42,7 +42,7 @@ var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an 
 // startTime is the start of a manual clock.
 var startTime = time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC) //nolint:gochecknoglobals // a constant but for its type
 
-// clock is the time of a rig: manual, or time.Now plus the time that the test added.
+// clock is the time of a fixture: manual, or time.Now plus the time that the test added.
 type clock struct {
 	mu    sync.Mutex
 	at    time.Time // zero means time.Now
@@ -198,9 +198,9 @@ func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.Ech
 	return f.backend.Join(ctx, tenant, owners)
 }
 
-// rig is a store over a real SQLite database. If the test does not call run, the goroutines of the store do not run,
-// and deliver does their work.
-type rig struct {
+// fixture is a store over a real SQLite database. If the test does not call run, the goroutines of the store do not
+// run, and deliver does their work.
+type fixture struct {
 	t       testing.TB
 	dir     string
 	options store.Options
@@ -216,28 +216,28 @@ type rig struct {
 	failures []string
 }
 
-// newRig opens a store with a manual clock in a new directory.
-func newRig(t testing.TB, change func(o *store.Options)) *rig {
+// newFixture opens a store with a manual clock in a new directory.
+func newFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	t.Helper()
-	return openRig(t, t.TempDir(), &clock{at: startTime}, change)
+	return openFixture(t, t.TempDir(), &clock{at: startTime}, change)
 }
 
-// runRig opens a store in a new directory and runs the store. The test is in a synctest bubble.
-func runRig(t testing.TB, change func(o *store.Options)) *rig {
+// runFixture opens a store in a new directory and runs the store. The test is in a synctest bubble.
+func runFixture(t testing.TB, change func(o *store.Options)) *fixture {
 	t.Helper()
-	r := openRig(t, t.TempDir(), &clock{}, change)
+	r := openFixture(t, t.TempDir(), &clock{}, change)
 	r.run()
 	return r
 }
 
-// openRig opens a store in a directory. change alters the options of the store; nil keeps the options.
-func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *rig {
+// openFixture opens a store in a directory. change alters the options of the store; nil keeps the options.
+func openFixture(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *fixture {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, clock: clk, backend: &faulty{backend: db, fail: map[string]int{}}}
+	r := &fixture{t: t, dir: dir, clock: clk, backend: &faulty{backend: db, fail: map[string]int{}}}
 	o := store.Options{
 		Now: clk.now, Backend: r.backend,
 		Lookup:  5 * time.Second, // a loaded machine is not a fault
@@ -261,14 +261,14 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)
 }
 
 // fail records the step of a reported failure.
-func (r *rig) fail(step string) {
+func (r *fixture) fail(step string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failures = append(r.failures, step)
 }
 
 // failed returns the steps of the failures that were reported since the last call of failed.
-func (r *rig) failed() []string {
+func (r *fixture) failed() []string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	out := r.failures
@@ -277,7 +277,7 @@ func (r *rig) failed() []string {
 }
 
 // run starts the store's goroutines.
-func (r *rig) run() {
+func (r *fixture) run() {
 	ctx, cancel := context.WithCancel(r.t.Context())
 	r.cancel, r.ran = cancel, make(chan error, 1)
 	go func() { r.ran <- r.store.Run(ctx) }()
@@ -285,7 +285,7 @@ func (r *rig) run() {
 
 // drain ends Run as a stop of the program does, and returns the error of Run. If Run does not run, drain calls Run
 // with an ended context: Run then writes everything in memory and returns.
-func (r *rig) drain() error {
+func (r *fixture) drain() error {
 	if r.cancel == nil {
 		ctx, cancel := context.WithCancel(r.t.Context())
 		cancel()
@@ -297,7 +297,7 @@ func (r *rig) drain() error {
 }
 
 // stop ends the store as a stop of the program does.
-func (r *rig) stop() {
+func (r *fixture) stop() {
 	r.t.Helper()
 	if err := r.drain(); err != nil {
 		r.t.Error(err)
@@ -306,7 +306,7 @@ func (r *rig) stop() {
 }
 
 // kill closes the store without writing the rows in memory.
-func (r *rig) kill() {
+func (r *fixture) kill() {
 	r.t.Helper()
 	if err := r.store.Close(); err != nil {
 		r.t.Error(err)
@@ -315,7 +315,7 @@ func (r *rig) kill() {
 }
 
 // end ends the store at the end of a test.
-func (r *rig) end() {
+func (r *fixture) end() {
 	switch {
 	case r.store == nil:
 	case r.cancel != nil:
@@ -326,16 +326,16 @@ func (r *rig) end() {
 }
 
 // restart kills the store and opens its directory again.
-func (r *rig) restart(change func(o *store.Options)) *rig {
+func (r *fixture) restart(change func(o *store.Options)) *fixture {
 	r.t.Helper()
 	r.kill()
-	return openRig(r.t, r.dir, r.clock, change)
+	return openFixture(r.t, r.dir, r.clock, change)
 }
 
 // crash opens a copy of the store's directory in its present state. The store itself ends with the test.
-func (r *rig) crash(change func(o *store.Options)) *rig {
+func (r *fixture) crash(change func(o *store.Options)) *fixture {
 	r.t.Helper()
-	return openRig(r.t, copyDir(r.t, r.dir), r.clock, change)
+	return openFixture(r.t, copyDir(r.t, r.dir), r.clock, change)
 }
 
 // copyDir returns a copy of a directory in its present state, as after a crash.
@@ -364,13 +364,13 @@ func copyDir(t testing.TB, dir string) string {
 	return to
 }
 
-// outboxIn returns the path of the outbox in a rig's directory. The outbox has a directory of its own,
+// outboxIn returns the path of the outbox in a fixture's directory. The outbox has a directory of its own,
 // so that a test can list the files of the outbox.
 func outboxIn(dir string) string { return filepath.Join(dir, "queue", "outbox.db") }
 
 // sessionsOf returns the sessions with an echo key, the hash of an id or a text by which requests and feedback find
 // their session.
-func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
+func (r *fixture) sessionsOf(key session.EchoKey) []session.ID {
 	r.t.Helper()
 	found, late := r.store.Echoes(r.t.Context(), tenantA, []session.EchoKey{key})
 	if late {
@@ -380,18 +380,18 @@ func (r *rig) sessionsOf(key session.EchoKey) []session.ID {
 }
 
 // deliver writes everything queued to the backend.
-func (r *rig) deliver() { r.store.Deliver(r.t.Context()) }
+func (r *fixture) deliver() { r.store.Deliver(r.t.Context()) }
 
 // deliverAll advances the clock, with a delivery every second, until the outbox is empty, for at most five minutes of
 // the clock. Each delivery has a time limit, so a busy machine needs several deliveries of a large queue.
-func (r *rig) deliverAll() {
+func (r *fixture) deliverAll() {
 	for n := 0; n == 0 || n < 300 && r.balancedAccount(true).Spooled+r.store.Tally.Pending.Load() > 0; n++ {
 		r.wait(time.Second)
 	}
 }
 
 // wait advances the clock, with a delivery every second.
-func (r *rig) wait(d time.Duration) {
+func (r *fixture) wait(d time.Duration) {
 	for ; d > 0; d -= time.Second {
 		r.clock.add(time.Second)
 		r.deliver()
@@ -399,7 +399,7 @@ func (r *rig) wait(d time.Duration) {
 }
 
 // balancedAccount reads the account of the outbox, and fails the test unless the account balances.
-func (r *rig) balancedAccount(running bool) store.Account {
+func (r *fixture) balancedAccount(running bool) store.Account {
 	r.t.Helper()
 	return accountOf(r.t, r.options.Queue.Path, running)
 }
@@ -423,7 +423,7 @@ func accountOf(t testing.TB, path string, running bool) store.Account {
 }
 
 // account returns the account after a delivery, in the form of equation.
-func (r *rig) account(running bool) string {
+func (r *fixture) account(running bool) string {
 	r.t.Helper()
 	if r.store != nil && r.cancel == nil {
 		r.wait(time.Second)
@@ -442,7 +442,7 @@ func accountText(b store.Account) string {
 
 // checkMemoryIsFree fails the test if exchanges are in memory or some memory for exchanges is in use. Call
 // checkMemoryIsFree at the end, or before restart, because the turn that checkMemoryIsFree offers is never recorded.
-func (r *rig) checkMemoryIsFree() {
+func (r *fixture) checkMemoryIsFree() {
 	r.t.Helper()
 	same(r.t, "Tally.Pending", r.store.Tally.Pending.Load(), 0)
 	offer := func(size int64) bool {
@@ -476,13 +476,13 @@ func filesWith(t testing.TB, dir, text string) (names []string) {
 }
 
 // outboxFilesWith returns the names of the outbox files that contain a string.
-func (r *rig) outboxFilesWith(text string) []string {
+func (r *fixture) outboxFilesWith(text string) []string {
 	r.t.Helper()
 	return filesWith(r.t, filepath.Dir(r.options.Queue.Path), text)
 }
 
 // closeSessions moves the clock past closeAge and closes all due sessions as the learner does.
-func (r *rig) closeSessions() {
+func (r *fixture) closeSessions() {
 	r.t.Helper()
 	r.clock.add(closeAge + time.Second)
 	r.deliver()
@@ -498,7 +498,7 @@ func (r *rig) closeSessions() {
 }
 
 // settleRow closes one session as the learner does: samples, reward, and the counters "closed" and "rewarded".
-func (r *rig) settleRow(row *session.Row) error {
+func (r *fixture) settleRow(row *session.Row) error {
 	ctx := r.t.Context()
 	entries, feedbackState, err := r.backend.SessionFeedback(ctx, row.Tenant, row.ID)
 	if err != nil {
@@ -545,7 +545,7 @@ func samplesOf(tenant string, id session.ID, ex []sample.Exchange, entries []fee
 }
 
 // beginSession makes a session with an assignment, as a first request does.
-func (r *rig) beginSession(tenant, name string, a trial.Assignment) session.ID {
+func (r *fixture) beginSession(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
 		Identity: session.Identity{
@@ -559,7 +559,7 @@ func (r *rig) beginSession(tenant, name string, a trial.Assignment) session.ID {
 }
 
 // change alters the record of a session in memory.
-func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Record)) {
+func (r *fixture) change(id session.ID, c store.Change, change func(rec *session.Record)) {
 	r.t.Helper()
 	ses := r.store.AcquireInMemory(id)
 	if ses == nil {
@@ -572,12 +572,12 @@ func (r *rig) change(id session.ID, c store.Change, change func(rec *session.Rec
 }
 
 // inMemory reports whether a session is in memory, without counting as a use of the session.
-func (r *rig) inMemory(tenant string, id session.ID) bool {
+func (r *fixture) inMemory(tenant string, id session.ID) bool {
 	return r.store.Snapshot(session.Ref{Tenant: tenant, ID: id}) != nil
 }
 
 // offer offers turns of one session.
-func (r *rig) offer(name string, turns ...int) {
+func (r *fixture) offer(name string, turns ...int) {
 	r.t.Helper()
 	for _, n := range turns {
 		if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, name, n, r.clock.now()), Size: 100}) {
@@ -588,20 +588,20 @@ func (r *rig) offer(name string, turns ...int) {
 
 // offerLarge offers a turn of about the given size that does not compress, and reports whether the store
 // accepted the turn.
-func (r *rig) offerLarge(name string, turn, size int) bool {
+func (r *fixture) offerLarge(name string, turn, size int) bool {
 	x := exchange(tenantA, name, turn, r.clock.now())
 	x.Reply.Text = noise(turn, size)
 	return r.store.Offer(store.Turn{Exchange: x, Size: int64(size)})
 }
 
 // startTurn begins a turn. The turn is in progress until endTurn.
-func (r *rig) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
+func (r *fixture) startTurn(name string, turn int) (*sample.Exchange, *store.TurnStart) {
 	x := exchange(tenantA, name, turn, r.clock.now())
 	return x, r.store.Begin(x)
 }
 
 // endTurn ends a turn of startTurn.
-func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
+func (r *fixture) endTurn(x *sample.Exchange, b *store.TurnStart) {
 	r.t.Helper()
 	if !r.store.Offer(store.Turn{Exchange: x, Start: b, Size: 100}) {
 		r.t.Fatalf("Offer refused turn %d of session %s, want it accepted", x.Turn, x.SessionName)
@@ -609,7 +609,7 @@ func (r *rig) endTurn(x *sample.Exchange, b *store.TurnStart) {
 }
 
 // playOneTurn begins a session with one turn, and delivers the session and the turn.
-func (r *rig) playOneTurn(name string, a trial.Assignment) session.ID {
+func (r *fixture) playOneTurn(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.beginSession(tenantA, name, a)
 	r.offer(name, 1)
@@ -618,12 +618,12 @@ func (r *rig) playOneTurn(name string, a trial.Assignment) session.ID {
 }
 
 // addKey adds an echo key of a session.
-func (r *rig) addKey(key session.EchoKey, id session.ID) {
+func (r *fixture) addKey(key session.EchoKey, id session.ID) {
 	r.store.AddEchoes(session.Echo{Tenant: tenantA, Key: key, ID: id, At: r.clock.now()})
 }
 
 // postFeedback posts feedback on a known session.
-func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
+func (r *fixture) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, []session.ID{id}, 0, e)
 	if err != nil || got.Status != store.Joined {
@@ -632,7 +632,7 @@ func (r *rig) postFeedback(tenant string, id session.ID, e feedback.Entry) {
 }
 
 // postByKey posts feedback with a key and without a session, as a client does that knows only the id of a reply.
-func (r *rig) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
+func (r *fixture) postByKey(tenant string, key session.EchoKey, e feedback.Entry) store.Posted {
 	r.t.Helper()
 	got, err := r.store.Post(r.t.Context(), tenant, nil, key, e)
 	if err != nil {
@@ -642,7 +642,7 @@ func (r *rig) postByKey(tenant string, key session.EchoKey, e feedback.Entry) st
 }
 
 // counters returns the tenant's counters in the database as text; "null" without counters.
-func (r *rig) counters(tenant string) string {
+func (r *fixture) counters(tenant string) string {
 	r.t.Helper()
 	list, err := r.backend.Counters(r.t.Context(), tenant)
 	if err != nil {
@@ -656,7 +656,7 @@ func (r *rig) counters(tenant string) string {
 }
 
 // counter returns one counter, summed over its days.
-func (r *rig) counter(scope, field string) (sum float64) {
+func (r *fixture) counter(scope, field string) (sum float64) {
 	r.t.Helper()
 	list, err := r.backend.Counters(r.t.Context(), tenantA)
 	if err != nil {
@@ -671,7 +671,7 @@ func (r *rig) counter(scope, field string) (sum float64) {
 }
 
 // applied returns the settled state of a session: the reward that the last settlement counted.
-func (r *rig) applied(id session.ID) session.Applied {
+func (r *fixture) applied(id session.ID) session.Applied {
 	r.t.Helper()
 	a, err := r.backend.Applied(r.t.Context(), tenantA, id)
 	if err != nil {
@@ -681,7 +681,7 @@ func (r *rig) applied(id session.ID) session.Applied {
 }
 
 // reward closes all sessions, and returns the reward of a session; -1 means the session has no reward.
-func (r *rig) reward(id session.ID) float64 {
+func (r *fixture) reward(id session.ID) float64 {
 	r.t.Helper()
 	r.closeSessions()
 	a := r.applied(id)
@@ -692,7 +692,7 @@ func (r *rig) reward(id session.ID) float64 {
 }
 
 // row returns the stored row of a session.
-func (r *rig) row(id session.ID) (session.Row, bool) {
+func (r *fixture) row(id session.ID) (session.Row, bool) {
 	r.t.Helper()
 	row, ok, err := r.backend.backend.Session(r.t.Context(), tenantA, id)
 	if err != nil {
@@ -702,7 +702,7 @@ func (r *rig) row(id session.ID) (session.Row, bool) {
 }
 
 // storedTurnCount returns the number of turns in the stored row of a session; 0 without a row.
-func (r *rig) storedTurnCount(id session.ID) int {
+func (r *fixture) storedTurnCount(id session.ID) int {
 	r.t.Helper()
 	row, ok := r.row(id)
 	if !ok {
@@ -717,7 +717,7 @@ func (r *rig) storedTurnCount(id session.ID) int {
 
 // turnCount returns the number of turns in the record of a session. Acquire reads the record from the backend
 // if the session is not in memory.
-func (r *rig) turnCount(id session.ID) int {
+func (r *fixture) turnCount(id session.ID) int {
 	r.t.Helper()
 	ses, late := r.store.Acquire(r.t.Context(), tenantA, id)
 	if ses == nil || late {
@@ -730,7 +730,7 @@ func (r *rig) turnCount(id session.ID) int {
 }
 
 // exchanges returns the number of a session's stored exchanges.
-func (r *rig) exchanges(id session.ID) int {
+func (r *fixture) exchanges(id session.ID) int {
 	r.t.Helper()
 	list, err := r.backend.Exchanges(r.t.Context(), tenantA, id)
 	if err != nil {
@@ -740,7 +740,7 @@ func (r *rig) exchanges(id session.ID) int {
 }
 
 // storedTurns returns the number and the outcome of each stored turn of a session, such as "1 complete".
-func (r *rig) storedTurns(name string) (turns []string) {
+func (r *fixture) storedTurns(name string) (turns []string) {
 	r.t.Helper()
 	list, err := r.backend.Exchanges(r.t.Context(), tenantA, idOf(name))
 	if err != nil {

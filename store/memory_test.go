@@ -18,14 +18,14 @@ import (
 const idleTime = 11 * time.Minute
 
 // idleFor advances the clock by d, and waits until the running store has evicted idle sessions.
-func (r *rig) idleFor(d time.Duration) {
+func (r *fixture) idleFor(d time.Duration) {
 	r.clock.add(d)
 	time.Sleep(time.Second)
 }
 
 func TestAcquireReadsASessionOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := idOf("s")
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || late {
 		t.Errorf("Acquire of an unknown session: got session %v, late %v, want nil, false", ses, late)
@@ -50,7 +50,7 @@ func TestAcquireReadsASessionOnce(t *testing.T) {
 // session.
 func TestAcquireReportsALateBackend(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := idOf("s")
 	r.backend.failNext("session", 1, errDown)
 	if ses, late := r.store.Acquire(t.Context(), tenantA, id); ses != nil || !late {
@@ -79,7 +79,7 @@ func TestAcquireReportsALateBackend(t *testing.T) {
 
 func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := idOf("s")
 	const n = 32
 	var wg sync.WaitGroup
@@ -107,7 +107,7 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 func TestIdleSessionsLeaveMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		idle, held, used := r.beginSession(tenantA, "idle", picked(true)), r.beginSession(tenantA, "held", picked(true)), r.beginSession(tenantA, "used", picked(true))
 		r.store.Release(r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("unchanged"), Tenant: tenantA}}), store.Unchanged)
 		time.Sleep(time.Second)
@@ -137,7 +137,7 @@ func TestIdleSessionsLeaveMemory(t *testing.T) {
 func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		r.backend.failWrites()
 		id := r.beginSession(tenantA, "s", picked(true))
 		r.idleFor(idleTime)
@@ -154,7 +154,7 @@ func TestUnwrittenSessionStaysInMemory(t *testing.T) {
 func TestSessionsInMemoryAreBounded(t *testing.T) {
 	t.Parallel()
 	const limit = 50
-	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	first := r.beginSession(tenantA, "first", picked(true))
 	for i := range 10 * limit {
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
@@ -177,7 +177,7 @@ func TestSessionsInMemoryAreBounded(t *testing.T) {
 func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50
-	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	r.backend.failWrites()
 	for i := range 10 * limit {
 		r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
@@ -202,7 +202,7 @@ func TestSessionsInMemoryAreBoundedDuringAnOutage(t *testing.T) {
 func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 	t.Parallel()
 	const limit = 64
-	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	mine := r.beginSession(tenantA, "mine", picked(true))
 	began := 1
 	for i := range 10 * limit {
@@ -233,7 +233,7 @@ func TestFloodOfSessionsFindsNoPlaceInMemory(t *testing.T) {
 func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 	t.Parallel()
 	const limit = 32
-	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	ses := r.store.Add(&session.Record{Identity: session.Identity{ID: idOf("s"), Tenant: tenantA}, Thread: session.Thread{Turns: 1}})
 	if !r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", 1, r.clock.now()), Size: 100, Session: ses}) {
 		t.Fatal("Offer refused the turn")
@@ -257,7 +257,7 @@ func TestSessionStaysInMemoryUntilItsTurnIsJudged(t *testing.T) {
 func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 	t.Parallel()
 	const limit, long = 64, 40
-	r := newRig(t, func(o *store.Options) { o.Sessions = limit })
+	r := newFixture(t, func(o *store.Options) { o.Sessions = limit })
 	for i := range limit - limit/16 {
 		id := r.beginSession(tenantA, fmt.Sprint("s", i), picked(true))
 		if i < long {
@@ -278,7 +278,7 @@ func TestLongRequestsDoNotBlockEviction(t *testing.T) {
 // Goroutines that use and release the same sessions while they are written lose no change.
 func TestConcurrentUseLosesNoChange(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	const workers, rounds, sessions = 6, 60, 5
 	name := func(i int) string { return string(rune('a' + i%sessions)) }
 	r.run()
@@ -331,7 +331,7 @@ func (s *hangingBackend) Session(ctx context.Context, tenant string, id session.
 
 // playTurnOn plays one turn of a session on a replica, as the proxy does. A session that is not in memory is
 // read from the backend. If the backend does not answer in time, the session gets a stand-in: a temporary record.
-func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
+func (r *fixture) playTurnOn(id session.ID, name string) *session.Record {
 	r.t.Helper()
 	r.clock.add(time.Second)
 	ses, late := r.store.AcquireInMemory(id), false
@@ -363,10 +363,10 @@ func (r *rig) playTurnOn(id session.ID, name string) *session.Record {
 func TestStandInYieldsToTheRecord(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		home := newRig(t, nil)
+		home := newFixture(t, nil)
 		var be *hangingBackend
-		other := openRig(t, t.TempDir(), home.clock, func(o *store.Options) {
-			f := o.Backend.(*faulty) //nolint:forcetypeassert // of openRig
+		other := openFixture(t, t.TempDir(), home.clock, func(o *store.Options) {
+			f := o.Backend.(*faulty) //nolint:forcetypeassert // of openFixture
 			if err := f.backend.Close(); err != nil {
 				t.Fatal(err)
 			}
@@ -418,7 +418,7 @@ func TestStandInYieldsToTheRecord(t *testing.T) {
 // look-up was late.
 func TestStandInOfARunYieldsToTheRun(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := session.RunKey(tenantA, "nightly")
 	run := func(standIn bool) *session.Record {
 		rec := session.NewRun(tenantA, session.Claim{}, "nightly", id, r.clock.now())
@@ -440,7 +440,7 @@ func TestStandInOfARunYieldsToTheRun(t *testing.T) {
 	same(t, "stand-in, picks, excluded and reason of the run", fmt.Sprint(got.State.Provisional, len(got.Assignment.Picks), got.Assignment.Excluded, " ", got.Assignment.ExcludedFor), "false 1 true late")
 }
 
-// unclosed is the backend of another rig, which closes the backend.
+// unclosed is the backend of another fixture, which closes the backend.
 type unclosed struct{ backend }
 
 func (unclosed) Close() error { return nil }
@@ -448,7 +448,7 @@ func (unclosed) Close() error { return nil }
 // Refresh takes counts and times that another replica wrote if they are newer than the counts and times in memory.
 func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", trial.Assignment{})
 	r.deliver()
 	rec := &session.Record{
@@ -479,7 +479,7 @@ func TestRefreshReadsCountsOfAnotherReplica(t *testing.T) {
 func TestFloodingTenantLeavesRoomForOthers(t *testing.T) {
 	t.Parallel()
 	const limit, share = 64, 32
-	r := newRig(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
+	r := newFixture(t, func(o *store.Options) { o.Sessions, o.Tenant = limit, share })
 	began := 0
 	for i := range 10 * limit {
 		if why := r.store.FullReason(tenantA); why != "" {

@@ -25,7 +25,7 @@ func TestSessionPageHidesWordsOfFeedbackOnHiddenTurns(t *testing.T) {
 		"a path of turn 2":  {optOutOf(t, "*.env"), "on 1"},
 		"a path of no call": {optOutOf(t, "*.vault"), "on 1|on 2|on the session"},
 	} {
-		r := newRig(t, nil)
+		r := newFixture(t, nil)
 		v := r.newConversation("s")
 		v.turn(1, nil)
 		v.turn(2, readEnvFile)

@@ -16,13 +16,13 @@ import (
 
 // conversation plays the turns of one session as the proxy does.
 type conversation struct {
-	r    *rig
+	r    *fixture
 	id   session.ID
 	name string
 }
 
 // newConversation begins a conversation.
-func (r *rig) newConversation(name string) *conversation {
+func (r *fixture) newConversation(name string) *conversation {
 	id := session.KeyOf(tenantA, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
 		Identity:   session.Identity{ID: id, Tenant: tenantA, Agent: "coder", Name: name, Started: r.clock.now(), Seen: r.clock.now()},
@@ -90,7 +90,7 @@ func (c *conversation) record() *session.Record {
 // turn, nor a hash, nor a key. The other turns are kept.
 func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, optOutEnvFiles(t))
+	r := newFixture(t, optOutEnvFiles(t))
 	c := r.newConversation("s")
 	c.turn(1, nil)
 	same(t, "hash of the list", c.record().Thread.ListHash, 1001)
@@ -137,7 +137,7 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 // The row of a session waits until the recorder has judged whether the newest turn opted out.
 func TestRowWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, optOutEnvFiles(t))
+	r := newFixture(t, optOutEnvFiles(t))
 	c := r.newConversation("s")
 	r.change(c.id, store.Decided, func(rec *session.Record) {
 		rec.Thread.Turns, rec.Thread.ListHash = 1, 1001
@@ -159,7 +159,7 @@ func TestRowWaitsForTheJudgement(t *testing.T) {
 func TestOptedOutSessionIsNotStored(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, optOutEnvFiles(t))
+		r := runFixture(t, optOutEnvFiles(t))
 		c := r.newConversation("s")
 		c.turn(1, readEnvFile)
 		c.turn(2, readEnvFile)
@@ -196,7 +196,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 			o.Content.Secret = []byte(secret)
 		}
 	}
-	r := newRig(t, withSecret("a"))
+	r := newFixture(t, withSecret("a"))
 	c := r.newConversation(markerWord)
 	r.change(c.id, store.Unchanged, func(rec *session.Record) { rec.Identity.Method, rec.OptOut.ByRequest = session.ByHeader, true })
 	for turn := 1; turn <= 3; turn++ {
@@ -210,7 +210,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 		sameList(t, "files that contain a trace of the session", filesWith(t, r.dir, trace), nil)
 	}
 	for _, secret := range []string{"b", "a", "a"} {
-		r = openRig(t, r.dir, r.clock, withSecret(secret))
+		r = openFixture(t, r.dir, r.clock, withSecret(secret))
 		ses := r.store.Add(&session.Record{Identity: session.Identity{ID: c.id, Tenant: tenantA, Name: markerWord, Started: r.clock.now()}})
 		want := map[string]string{"a": "3 6 true", "b": "0 0 false"}[secret]
 		same(t, "turns, items and Silent with secret "+secret, fmt.Sprint(ses.Record.Thread.Turns, ses.Record.Thread.Items, ses.Record.Silent()), want)
@@ -223,7 +223,7 @@ func TestOptedOutSessionIsRememberedAfterARestart(t *testing.T) {
 func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := newRig(t, optOutEnvFiles(t))
+		r := newFixture(t, optOutEnvFiles(t))
 		c := r.newConversation("s")
 		r.change(c.id, store.Unchanged, func(rec *session.Record) {
 			rec.Thread.Turns = 1
@@ -244,7 +244,7 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 
 func TestOptOutChangesWhileTheStoreRuns(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	c := r.newConversation("s")
 	c.turn(1, readEnvFile)
 	same(t, "stored exchanges before the pattern is set", r.exchanges(c.id), 1)

@@ -21,7 +21,7 @@ import (
 func TestSlowBackendDoesNotBlockTheRecorder(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		release, writing := make(chan struct{}), make(chan struct{}, 1)
 		r.backend.onCall(func(op string) {
 			if op == "write" {
@@ -55,7 +55,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 		t.Run(fmt.Sprint("crash ", crash), func(t *testing.T) {
 			t.Parallel()
 			smallMemory := func(o *store.Options) { o.Queue.MemoryBytes = 1000 }
-			r := newRig(t, smallMemory)
+			r := newFixture(t, smallMemory)
 			r.backend.failWrites()
 			for i := range 50 {
 				name := fmt.Sprint("s", i)
@@ -95,7 +95,7 @@ func TestBacklogOfALongOutageIsStored(t *testing.T) {
 // The newest row of a session wins, even if older rows are delivered after a crash.
 func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.backend.failWrites()
 	id := r.beginSession(tenantA, "s", picked(true))
 	for turns := 1; turns <= 5; turns++ {
@@ -110,7 +110,7 @@ func TestNewestRowWinsAfterAnOutage(t *testing.T) {
 // After a restart, Acquire reports a session with an undelivered row as late (it may exist), not as unknown.
 func TestUndeliveredSessionIsKnownAfterARestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.backend.failWrites()
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
@@ -165,17 +165,17 @@ func (l *lossyBackend) OptOutOf(context.Context, session.ID) (session.OptOutMark
 }
 func (l *lossyBackend) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
 
-// withFleet makes the backend of a rig a lossyBackend with an epoch, as if several replicas (a fleet) shared it, and
-// stores the lossyBackend in be.
+// withFleet makes the backend of a fixture a lossyBackend with an epoch, as if several replicas (a fleet) shared it,
+// and stores the lossyBackend in be.
 func withFleet(be **lossyBackend, epoch string) func(o *store.Options) {
 	return func(o *store.Options) {
-		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // openRig sets a *faulty
+		*be = &lossyBackend{faulty: o.Backend.(*faulty), epoch: epoch} //nolint:forcetypeassert // openFixture sets a *faulty
 		o.Backend, o.Fleet = *be, *be
 	}
 }
 
 // deleteSession deletes a session from the backend.
-func (r *rig) deleteSession(name string) {
+func (r *fixture) deleteSession(name string) {
 	r.t.Helper()
 	if ok, err := r.backend.Forget(r.t.Context(), tenantA, idOf(name)); !ok || err != nil {
 		r.t.Fatalf("Forget of session %s: got found %v, error %v, want true and no error", name, ok, err)
@@ -186,7 +186,7 @@ func (r *rig) deleteSession(name string) {
 func TestLostWritesAreDeliveredAgain(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, withFleet(&be, "one"))
+	r := newFixture(t, withFleet(&be, "one"))
 	for _, name := range []string{"old", "between", "young"} {
 		r.beginSession(tenantA, name, picked(true))
 		r.offer(name, 1)
@@ -225,7 +225,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 		t.Run(fmt.Sprint("shared ", shared), func(t *testing.T) {
 			t.Parallel()
 			var be *lossyBackend
-			r := newRig(t, func(o *store.Options) {
+			r := newFixture(t, func(o *store.Options) {
 				o.Queue.Bytes = 256 << 10 // small, so that a few kilobytes are worth a compaction
 				if shared {
 					withFleet(&be, "one")(o)
@@ -256,7 +256,7 @@ func TestDiskIsFreedWhenTheBackendIsSafe(t *testing.T) {
 // exchanges when the backend is back.
 func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
+	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
 	r.backend.failWrites()
 	x, b := r.startTurn("slow", 1)
 	const turns = 40
@@ -286,7 +286,7 @@ func TestOutboxAtItsLimitDropsTheNewest(t *testing.T) {
 // If the outbox cannot be created, the store reports a failure and keeps undelivered exchanges in memory.
 func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) {
+	r := newFixture(t, func(o *store.Options) {
 		if err := os.WriteFile(filepath.Dir(o.Queue.Path), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -308,7 +308,7 @@ func TestMissingOutboxKeepsExchangesInMemory(t *testing.T) {
 // A failure is reported with the step at which it happened.
 func TestFailuresNameTheirStep(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	checkFailures := func(event string, want ...string) {
 		t.Helper()
 		r.clock.add(5 * time.Second)
@@ -332,7 +332,7 @@ func TestFailuresNameTheirStep(t *testing.T) {
 // Lag is the age of the oldest exchange that the backend does not have.
 func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.deliver()
 	same(t, "lag before the first turn", r.store.Lag(), 0)
 	r.backend.failWrites()
@@ -354,7 +354,7 @@ func TestLagIsTheAgeOfTheOldestExchange(t *testing.T) {
 // A stop reports exchanges that neither the disk nor the backend has stored.
 func TestStopReportsALoss(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Queue.Path = "" })
+	r := newFixture(t, func(o *store.Options) { o.Queue.Path = "" })
 	r.offer("s", 1)
 	r.deliver()
 	r.backend.failWrites()
@@ -378,7 +378,7 @@ func TestFullOutboxDropsTheLargestTenantFirst(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; limit.set(o) })
+			r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 1 << 20; limit.set(o) })
 			r.backend.failWrites()
 			const turns = 100
 			for i := range turns {
@@ -436,7 +436,7 @@ func TestSlowBackendGetsSmallerDeliveries(t *testing.T) {
 	for name, timeout := range map[string]error{"deadline": context.DeadlineExceeded, "connection": os.ErrDeadlineExceeded} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *store.Options) {
+			r := newFixture(t, func(o *store.Options) {
 				o.Queue.MemoryBytes = 16 << 20
 				o.Backend = &slowBackend{o.Backend.(*faulty), 1200 << 10, fmt.Errorf("write: %w", timeout)}
 			})

@@ -13,7 +13,7 @@ import (
 func TestExchangesOfOtherTenantsOvertakeALargeBacklog(t *testing.T) {
 	t.Parallel()
 	const turns, size = 600, 64 << 10
-	r := newRig(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
+	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes, o.Queue.Tenants = 1<<30, true })
 	r.backend.failWrites()
 	for i := range turns {
 		x := exchange(tenantA, "s", i+1, r.clock.now())

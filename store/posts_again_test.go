@@ -10,7 +10,7 @@ import (
 )
 
 // repostFeedback posts feedback on the session "s" whose id the sender gave, so that the sender may repeat the post.
-func (r *rig) repostFeedback(e feedback.Entry) store.Posted {
+func (r *fixture) repostFeedback(e feedback.Entry) store.Posted {
 	r.t.Helper()
 	done, err := r.store.Rate(r.t.Context(), tenantA, feedback.Post{SessionID: "s", Keyed: true, Entry: e})
 	if err != nil {
@@ -26,8 +26,8 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	t.Parallel()
 	first, better, again := score("a", 1, 0), score("b", 2, 1), score("a", 3, 0)
 	key := session.EchoKeyOf(tenantA, "s:s")
-	for name, play := range map[string]func(r *rig){
-		"known session": func(r *rig) {
+	for name, play := range map[string]func(r *fixture){
+		"known session": func(r *fixture) {
 			r.playOneTurn("s", picked(true))
 			r.repostFeedback(first)
 			r.repostFeedback(better)
@@ -35,28 +35,28 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 			same(r.t, "answer to the repetition", r.repostFeedback(again), store.Posted{ID: "a", Session: "s", Status: store.Joined})
 			same(r.t, "sessions touched by the repetition", len(r.store.Touched()), 0)
 		},
-		"parked": func(r *rig) {
+		"parked": func(r *fixture) {
 			for _, e := range []feedback.Entry{first, better, again} {
 				same(r.t, "answer", r.repostFeedback(e), store.Posted{ID: e.ID, Status: store.Parked})
 			}
 			r.addKey(key, r.playOneTurn("s", picked(true)))
 			r.deliver()
 		},
-		"parked, then repeated after the session has arrived": func(r *rig) {
+		"parked, then repeated after the session has arrived": func(r *fixture) {
 			r.repostFeedback(first)
 			r.repostFeedback(better)
 			r.addKey(key, r.playOneTurn("s", picked(true)))
 			r.deliver()
 			r.repostFeedback(again)
 		},
-		"parked, then repeated while the session arrives": func(r *rig) {
+		"parked, then repeated while the session arrives": func(r *fixture) {
 			r.repostFeedback(first)
 			r.repostFeedback(better)
 			r.addKey(key, r.playOneTurn("s", picked(true)))
 			same(r.t, "status of the repetition", r.repostFeedback(again).Status, store.Joined)
 			r.deliver()
 		},
-		"outage": func(r *rig) {
+		"outage": func(r *fixture) {
 			r.playOneTurn("s", picked(true))
 			r.backend.failPosts()
 			for _, e := range []feedback.Entry{first, better, again} {
@@ -69,7 +69,7 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			play(r)
 			list, err := r.backend.Feedback(t.Context(), tenantA, idOf("s"))
 			if err != nil || len(list) != 2 || !list[0].At.Equal(first.At) || list[0].ID != "a" {
@@ -84,7 +84,7 @@ func TestRepeatedPostKeepsItsTime(t *testing.T) {
 // the time of the first post.
 func TestRepeatedPostCompletesTheUnit(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	unit, id := r.playOneTurn("parent", picked(true)), r.playOneTurn("s", picked(true))
 	r.repostFeedback(score("a", 1, 0))
 	r.change(id, store.Decided, func(rec *session.Record) { rec.Unit.ID = unit.String() })
@@ -98,7 +98,7 @@ func TestRepeatedPostCompletesTheUnit(t *testing.T) {
 // The same id with another content is a correction, and gets the time of its own post.
 func TestSameIDWithAnotherContentIsACorrection(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.playOneTurn("s", picked(true))
 	for _, e := range []feedback.Entry{score("a", 1, 0), score("b", 2, 1), score("a", 3, .25)} {
 		r.repostFeedback(e)

@@ -32,7 +32,7 @@ func (f *faulty) allowPosts() {
 }
 
 // deliverPost posts feedback while the backend is down, and fails the test unless the outbox keeps the post.
-func (r *rig) deliverPost(p feedback.Post) {
+func (r *fixture) deliverPost(p feedback.Post) {
 	r.t.Helper()
 	got, err := r.store.Rate(r.t.Context(), tenantA, p)
 	if err != nil || got.Status != store.Parked || got.ID != p.Entry.ID {
@@ -44,7 +44,7 @@ func (r *rig) deliverPost(p feedback.Post) {
 func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 	t.Parallel()
 	const clients = 64
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.playOneTurn("s", picked(true))
 	r.backend.failPosts()
 	var all sync.WaitGroup
@@ -69,7 +69,7 @@ func TestLateFeedbackOfManyClientsIsKept(t *testing.T) {
 // three times counts once.
 func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.playOneTurn("s", picked(true))
 	r.backend.failPosts()
 	e := score("a", 1, .25)
@@ -99,7 +99,7 @@ func TestLateFeedbackCountsOnceAfterARestart(t *testing.T) {
 // Late feedback on a reply joins the session of the reply, although the row of the session also waits in the outbox.
 func TestLateFeedbackFollowsItsSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.backend.failPosts()
 	r.backend.failWrites()
 	id := r.beginSession(tenantA, "s", picked(true))
@@ -115,7 +115,7 @@ func TestLateFeedbackFollowsItsSession(t *testing.T) {
 // A post that the backend never takes does not delay the later posts, and is dropped after a week.
 func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	first, second := r.playOneTurn("first", picked(true)), r.playOneTurn("second", picked(true))
 	r.backend.failPosts()
 	r.deliverPost(feedback.Post{SessionID: first.String(), Entry: score("a", 1, .1)})
@@ -134,7 +134,7 @@ func TestFailingLatePostDoesNotBlockTheOthers(t *testing.T) {
 // Late posts that the store refuses, or whose delivery panics, are dropped and counted.
 func TestRefusedLatePostsAreCounted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.playOneTurn("s", picked(true))
 	full := make([]feedback.Entry, session.MaxFeedback)
 	for i := range full {
@@ -160,7 +160,7 @@ func TestRefusedLatePostsAreCounted(t *testing.T) {
 // An invalid post is refused at once while the backend is down, because no later attempt would take the post.
 func TestInvalidFeedbackIsNeverKept(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.backend.failPosts()
 	_, err := r.store.Rate(t.Context(), tenantA, feedback.Post{Commit: "not a hash", Entry: score("a", 1, 1)})
 	if _, ok := errors.AsType[*store.WorkError](err); !ok {
@@ -172,7 +172,7 @@ func TestInvalidFeedbackIsNeverKept(t *testing.T) {
 // Rate returns an error if the outbox has no room for a late post.
 func TestLateFeedbackIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
+	r := newFixture(t, func(o *store.Options) { o.Queue.Bytes = 256 << 10 })
 	r.playOneTurn("s", picked(true))
 	r.backend.failPosts()
 	n := 0
@@ -197,7 +197,7 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 	for _, ofTenant := range []bool{false, true} {
 		t.Run(fmt.Sprint("tenant ", ofTenant), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			id := r.playOneTurn("s", picked(true))
 			r.backend.failPosts()
 			e := score("a", 1, .7)
@@ -224,7 +224,7 @@ func TestForgettingDeletesLateFeedback(t *testing.T) {
 // Feedback on an opted-out session is ignored, and does not wait in the outbox while the backend is down.
 func TestLateFeedbackOfAnOptedOutSessionIsIgnored(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, optOutEnvFiles(t))
+	r := newFixture(t, optOutEnvFiles(t))
 	id := r.beginSession(tenantA, "s", picked(true))
 	x := exchange(tenantA, "s", 1, r.clock.now())
 	readEnvFile(x)
@@ -243,7 +243,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 	for _, keyStored := range []bool{false, true} {
 		t.Run(fmt.Sprint("key stored ", keyStored), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			id := r.playOneTurn("s", picked(true))
 			r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 			if keyStored {
@@ -281,7 +281,7 @@ func TestForgettingDeletesLateFeedbackOnAReply(t *testing.T) {
 // After the canceled post of one client, the posts of other clients still go to the backend.
 func TestCanceledPostDoesNotDivertOthers(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.playOneTurn("s", picked(true))
 	r.deliver()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -297,7 +297,7 @@ func TestCanceledPostDoesNotDivertOthers(t *testing.T) {
 func TestForgettingCallsErased(t *testing.T) {
 	t.Parallel()
 	var erased atomic.Int64
-	r := newRig(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
+	r := newFixture(t, func(o *store.Options) { o.Hooks.Erased = func() { erased.Add(1) } })
 	r.playOneTurn("s", picked(true))
 	r.run()
 	if _, err := r.store.ForgetSession(t.Context(), tenantA, "s"); err != nil || erased.Load() == 0 {
@@ -310,7 +310,7 @@ func TestForgettingCallsErased(t *testing.T) {
 func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, withFleet(&be, "one"))
+	r := newFixture(t, withFleet(&be, "one"))
 	for _, name := range []string{"s", "other"} {
 		r.addKey(session.EchoKeyOf(tenantA, "r:"+name), r.playOneTurn(name, picked(true)))
 	}
@@ -339,7 +339,7 @@ func TestFeedbackDuringAnErasureIsDeleted(t *testing.T) {
 func TestErasureElsewhereDeletesLateFeedbackOnAReply(t *testing.T) {
 	t.Parallel()
 	var be *lossyBackend
-	r := newRig(t, withFleet(&be, "one"))
+	r := newFixture(t, withFleet(&be, "one"))
 	id := r.playOneTurn("s", picked(true))
 	r.addKey(session.EchoKeyOf(tenantA, "r:resp_1"), id)
 	r.deliver()

@@ -16,7 +16,7 @@ import (
 
 // checkStored fails the test unless the backend has exactly these turns of a session, and a row of the session if
 // there are turns.
-func (r *rig) checkStored(name string, want ...string) {
+func (r *fixture) checkStored(name string, want ...string) {
 	r.t.Helper()
 	sameList(r.t, fmt.Sprintf("turns of %q", name), r.storedTurns(name), want)
 	_, ok := r.row(idOf(name))
@@ -24,7 +24,7 @@ func (r *rig) checkStored(name string, want ...string) {
 }
 
 // playTurn plays one whole turn with markerWord in its text.
-func (r *rig) playTurn(name string, turn int) {
+func (r *fixture) playTurn(name string, turn int) {
 	r.beginSession(tenantA, name, picked(true))
 	x, b := r.startTurn(name, turn)
 	x.Reply.Text = "In " + markerWord + "."
@@ -34,7 +34,7 @@ func (r *rig) playTurn(name string, turn int) {
 func TestTurnIsStoredAndShown(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		r.playTurn("s", 1)
 		r.addKey(replyKey, idOf("s"))
 		time.Sleep(durableAfter)
@@ -59,7 +59,7 @@ func TestTurnIsStoredAndShown(t *testing.T) {
 func TestStopWritesEverything(t *testing.T) {
 	t.Parallel()
 	const n = 700
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.run()
 	for i := range n {
 		r.playTurn(fmt.Sprint("s", i), 1)
@@ -86,7 +86,7 @@ func TestStopWritesEverything(t *testing.T) {
 func TestKillLeavesStubs(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		r.playTurn("s", 1)
 		x, b := r.startTurn("s", 2)
 		time.Sleep(durableAfter)
@@ -109,15 +109,17 @@ func TestKillLeavesStubs(t *testing.T) {
 // the session. The account still counts the exchanges of the session.
 func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 	t.Parallel()
-	for by, forget := range map[string]func(r *rig) (int, error){
-		"name":   func(r *rig) (int, error) { return r.store.ForgetSession(r.t.Context(), tenantA, "s") },
-		"id":     func(r *rig) (int, error) { return r.store.ForgetSession(r.t.Context(), tenantA, idOf("s").String()) },
-		"tenant": func(r *rig) (int, error) { return r.store.ForgetTenant(r.t.Context(), tenantA) },
+	for by, forget := range map[string]func(r *fixture) (int, error){
+		"name": func(r *fixture) (int, error) { return r.store.ForgetSession(r.t.Context(), tenantA, "s") },
+		"id": func(r *fixture) (int, error) {
+			return r.store.ForgetSession(r.t.Context(), tenantA, idOf("s").String())
+		},
+		"tenant": func(r *fixture) (int, error) { return r.store.ForgetTenant(r.t.Context(), tenantA) },
 	} {
 		t.Run(by, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := runRig(t, nil)
+				r := runFixture(t, nil)
 				r.playTurn("s", 1)
 				x, b := r.startTurn("s", 2)
 				x.Reply.Text = markerWord
@@ -161,7 +163,7 @@ func TestForgettingRemovesASessionEverywhere(t *testing.T) {
 func TestTurnsOfAnOutageAreStoredOnce(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, nil)
+		r := runFixture(t, nil)
 		r.backend.failWrites()
 		for turn := 1; turn <= 3; turn++ {
 			r.playTurn("s", turn)

@@ -19,7 +19,7 @@ import (
 
 func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", trial.Assignment{})
 	r.backend.onCall(func(op string) {
 		if op == "write" {
@@ -35,7 +35,7 @@ func TestChangeDuringAWriteIsWrittenAgain(t *testing.T) {
 // A change of the kind Counted is written with the next decision, a second later, or at the stop.
 func TestCountsWaitASecondAtMost(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	nextTurn := func(rec *session.Record) { rec.Thread.Turns++ }
 	id := r.beginSession(tenantA, "s", trial.Assignment{})
 	r.deliver()
@@ -61,7 +61,7 @@ func TestCountsWaitASecondAtMost(t *testing.T) {
 
 func TestMemoryForExchangesIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
+	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes, o.Queue.Path = 250, "" })
 	offer := func(turn int, size int64) bool {
 		return r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", turn, r.clock.now()), Size: size})
 	}
@@ -80,7 +80,7 @@ func TestMemoryForExchangesIsBounded(t *testing.T) {
 // The queue holds at least 5000 and less than 20,000 turns, however small the turns are.
 func TestQueueIsBounded(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	const maxTurns = 20_000
 	n := 0
 	for ; n < maxTurns && r.store.Offer(store.Turn{Exchange: exchange(tenantA, "s", n+1, r.clock.now()), Size: 1}); n++ {
@@ -100,7 +100,7 @@ func TestQueueIsBounded(t *testing.T) {
 func TestBurstIsStoredOnce(t *testing.T) {
 	t.Parallel()
 	const n, each = 10, 3 << 20
-	r := newRig(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
+	r := newFixture(t, func(o *store.Options) { o.Queue.MemoryBytes = n * each })
 	for turn := 1; turn <= n; turn++ {
 		x, b := r.startTurn("s", turn)
 		r.store.Offer(store.Turn{Exchange: x, Start: b, Size: each})
@@ -126,7 +126,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			synctest.Test(t, func(t *testing.T) {
-				r := runRig(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
+				r := runFixture(t, func(o *store.Options) { o.Queue.DeliverEvery, o.Queue.MemoryBytes = time.Hour, 16<<20 })
 				r.offer("first", 1) // delivered at once; the next regular delivery is DeliverEvery later
 				time.Sleep(time.Second)
 				for turn := 1; turn <= size.turns; turn++ {
@@ -148,7 +148,7 @@ func TestManyTurnsAreDeliveredEarly(t *testing.T) {
 
 func TestIncompleteExchangesAreCounted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for i, outcome := range []string{sample.Complete, sample.Incomplete, sample.Aborted, sample.Failed} {
 		x := exchange(tenantA, "s", i+1, r.clock.now())
 		x.Outcome = outcome
@@ -162,7 +162,7 @@ func TestIncompleteExchangesAreCounted(t *testing.T) {
 // Done is closed once, even when Run is called again.
 func TestDrainedIsClosedOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	for range 2 {
 		_ = r.drain() // at the second call the outbox is already closed
 	}
@@ -172,7 +172,7 @@ func TestDrainedIsClosedOnce(t *testing.T) {
 // A stop while the backend is down returns the error, and counts the undelivered turns as spooled.
 func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.offer("s", 1)
 	r.backend.failNext("write", 2, errDown)
 	r.deliver()
@@ -186,7 +186,7 @@ func TestStopDuringAnOutageReturnsTheError(t *testing.T) {
 
 func TestPanicLosesOneTurn(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	r.offer("s", 1)
 	r.store.Offer(store.Turn{Size: 10}) // a turn without an exchange
 	r.offer("s", 2)
@@ -220,9 +220,9 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 			t.Parallel()
 			p := &panickingExchange{exchange: exchange(tenantA, "s", 3, time.Time{}).ID}
 			withPanic := func(o *store.Options) { o.Hooks.Before = p.before }
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			if !crash {
-				r = newRig(t, withPanic)
+				r = newFixture(t, withPanic)
 			}
 			r.backend.failNext("write", 1000, errDown)
 			for turn := 1; turn <= 5; turn++ {
@@ -251,7 +251,7 @@ func TestPanickingExchangeIsSetAsideAlone(t *testing.T) {
 }
 
 // deadLetters returns the sessions and exchanges at which a step panicked.
-func (r *rig) deadLetters() []session.DeadLetter {
+func (r *fixture) deadLetters() []session.DeadLetter {
 	r.t.Helper()
 	list, _, err := r.backend.backend.(interface {
 		DeadLetters(ctx context.Context, limit int) ([]session.DeadLetter, int, error)
@@ -285,7 +285,7 @@ func TestPanickingRetentionBlocksNothing(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
 		var be *panickingExpiry
-		r := runRig(t, func(o *store.Options) {
+		r := runFixture(t, func(o *store.Options) {
 			be = &panickingExpiry{Backend: o.Backend}
 			o.Backend, o.Retention = be, 10*time.Hour
 		})

@@ -16,7 +16,7 @@ import (
 	"precept/store"
 )
 
-// secret returns a secret that names its place. The parts are joined at run time, so that scanners
+// secret returns a secret that contains place. The parts are joined at run time, so that scanners
 // find no secret in this file.
 func secret(place string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
@@ -42,8 +42,8 @@ func contents(t *testing.T, dir string) []byte {
 
 func TestNoSecretReachesTheDisk(t *testing.T) {
 	t.Parallel()
-	places := []string{"item", "args", "text", "fail", "name", "call", "comm", "corr", "deta", "rate", "park"}
-	r := newRig(t, nil)
+	places := []string{"item", "replyargs", "reply", "error", "name", "call", "comment", "correction", "details", "rater", "parked"}
+	r := newFixture(t, nil)
 	name := "run " + secret("name") + " of amy@example.com"
 	id := session.KeyOf(tenantA, session.SpaceName, name)
 	ses := r.store.Add(&session.Record{
@@ -54,14 +54,14 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	r.store.Release(ses, store.Decided)
 	x := exchange(tenantA, name, 1, r.clock.now())
 	x.New = []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed with ` + secret("item") + `, amy@example.com"}`)}
-	x.Reply = sample.Reply{ID: "chatcmpl-1", Text: "It is " + secret("text"), Error: "refused: " + secret("fail"), Calls: []sample.Call{{ID: "c2", Name: "sh", Args: `{"key":"` + secret("args") + `"}`}}}
+	x.Reply = sample.Reply{ID: "chatcmpl-1", Text: "It is " + secret("reply"), Error: "refused: " + secret("error"), Calls: []sample.Call{{ID: "c2", Name: "sh", Args: `{"key":"` + secret("replyargs") + `"}`}}}
 	r.store.Offer(store.Turn{Exchange: x, Size: 100})
 	e := score("a", 1, 1)
-	e.Comment, e.Rater = "mine is "+secret("comm"), secret("rate")
-	e.Correction, e.Details = json.RawMessage(`{"use":"`+secret("corr")+`"}`), json.RawMessage(`["amy@example.com","`+secret("deta")+`"]`)
+	e.Comment, e.Rater = "mine is "+secret("comment"), secret("rater")
+	e.Correction, e.Details = json.RawMessage(`{"use":"`+secret("correction")+`"}`), json.RawMessage(`["amy@example.com","`+secret("details")+`"]`)
 	r.postFeedback(tenantA, id, e)
 	e = score("b", 2, 1)
-	e.Comment = secret("park")
+	e.Comment = secret("parked")
 	r.postByKey(tenantA, replyKey, e)
 	r.closeSessions()
 	if err := r.drain(); err != nil {
@@ -72,27 +72,27 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 		t.Helper()
 		for _, p := range places {
 			if i := bytes.Index(text, []byte(secret(p)[:12])); i >= 0 {
-				t.Errorf("%s: the text holds the secret of place %s, want no secret: %q", moment, p, text[max(i-40, 0):min(i+60, len(text))])
+				t.Errorf("%s: found the secret planted in %s: %q", moment, p, text[max(i-40, 0):min(i+60, len(text))])
 			}
 		}
 		if bytes.Contains(text, []byte("amy@example.com")) {
-			t.Errorf("%s: the text holds the address amy@example.com, want no address", moment)
+			t.Errorf("%s: found the address amy@example.com", moment)
 		}
 	}
 	check("while the session is open", contents(t, r.dir))
 	check("read from the backend", r.readBack(id))
 	if !bytes.Contains(r.readBack(id), []byte("Paint the shed")) {
-		t.Error("the stored text lacks the words Paint the shed, which are no secret")
+		t.Error(`the stored text lacks "Paint the shed", which is not secret`)
 	}
 	if r.store.Tally.Redactions.Load() == 0 {
-		t.Error("Tally.Redactions: got 0, want more")
+		t.Error("Tally.Redactions: got 0, want > 0")
 	}
 	r.kill()
-	check("after the stop", contents(t, r.dir))
+	check("after the kill", contents(t, r.dir))
 }
 
-// readBack returns everything that the backend has of a session.
-func (r *rig) readBack(id session.ID) []byte {
+// readBack returns everything that the backend stores about a session.
+func (r *fixture) readBack(id session.ID) []byte {
 	r.t.Helper()
 	var all []any
 	row, _, err := r.backend.Session(r.t.Context(), tenantA, id)
@@ -113,10 +113,11 @@ func (r *rig) readBack(id session.ID) []byte {
 	return text
 }
 
-// Each e-mail address has one number in all turns of its session. After a restart a new address gets a new number.
+// An email address gets the same placeholder number in all turns of a session. After a restart a new address gets a
+// number that the session has not used.
 func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	offerReply := func(turn int, text string) {
 		x := exchange(tenantA, "s", turn, r.clock.now())
@@ -150,7 +151,7 @@ func TestPlaceholdersAreNumberedPerSession(t *testing.T) {
 // Feedback is redacted before it is stored, and two equal posts remain equal.
 func TestFeedbackIsRedacted(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.playOneTurn("s", picked(true))
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
@@ -173,7 +174,7 @@ func TestFeedbackIsRedacted(t *testing.T) {
 	r.store.SetPersonal(false)
 	e.ID, e.At = "b", e.At.Add(time.Hour)
 	r.postFeedback(tenantA, id, e)
-	same(t, "stored comment without redaction of personal data", storedFeedback().Comment, "ask amy@example.com")
+	same(t, "stored comment with redaction of personal data disabled", storedFeedback().Comment, "ask amy@example.com")
 }
 
 // A turn is not kept if a call of the reply, or a call that the request answers, names an opted-out path.
@@ -191,7 +192,7 @@ func TestOptOutByPath(t *testing.T) {
 		"the call that is answered": {nil, []string{read("main.go"), read("./prod.env")}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, optOutEnvFiles(t))
+			r := newFixture(t, optOutEnvFiles(t))
 			id := r.beginSession(tenantA, "s", picked(true))
 			r.change(id, store.Decided, func(rec *session.Record) {
 				rec.Thread.Calls = map[string]wire.Call{}
@@ -226,7 +227,7 @@ func TestOptOutByPath(t *testing.T) {
 // If ContentOptions.Keep is false, sessions are counted, and no sample is made.
 func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Content.Keep = false })
+	r := newFixture(t, func(o *store.Options) { o.Content.Keep = false })
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.deliver()
 	r.postFeedback(tenantA, id, score("a", 1, 1))
@@ -234,7 +235,7 @@ func TestLearnOffCountsWithoutSamples(t *testing.T) {
 	r.closeSessions()
 	for _, op := range r.backend.takeCalls() {
 		if op == "samples" {
-			t.Error("got a write of samples without learning, want none")
+			t.Error("got a write of samples with learning disabled, want none")
 		}
 	}
 	same(t, "counter rewarded", r.counter("", "rewarded"), 1)

@@ -22,7 +22,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 	for _, n := range []int{1, 2, 5} {
 		t.Run(fmt.Sprint(n, " times"), func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, nil)
+			r := newFixture(t, nil)
 			r.backend.failNext("write", n, errDown)
 			want := 0
 			for i := range n {
@@ -53,7 +53,7 @@ func TestFailedWriteIsRepeated(t *testing.T) {
 }
 
 // offerInvalid offers an exchange that no backend can store.
-func (r *rig) offerInvalid(turn int) {
+func (r *fixture) offerInvalid(turn int) {
 	x := exchange(tenantA, "s", turn, r.clock.now())
 	x.Session = "no session"
 	r.store.Offer(store.Turn{Exchange: x, Size: 10})
@@ -62,7 +62,7 @@ func (r *rig) offerInvalid(turn int) {
 // An invalid exchange is dropped, and the other content of its batch is stored.
 func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.addKey(replyKey, id)
 	r.offer("s", 1)
@@ -83,7 +83,7 @@ func TestInvalidExchangeIsDroppedAlone(t *testing.T) {
 // is stored once.
 func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	r := newFixture(t, nil)
 	id := r.beginSession(tenantA, "s", picked(true))
 	r.offerInvalid(1)
 	r.offer("s", 2, 3)
@@ -108,7 +108,7 @@ func TestFailureDuringTheSearchForAnInvalidExchange(t *testing.T) {
 func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 	t.Parallel()
 	var backend *lossyBackend
-	r := newRig(t, withFleet(&backend, "one"))
+	r := newFixture(t, withFleet(&backend, "one"))
 	deleted := r.beginSession(tenantA, "deleted", picked(true))
 	r.backend.failNext("write", 1, errDown)
 	r.offer("deleted", 1)
@@ -128,7 +128,7 @@ func TestInvalidAndDeletedExchangesAreNotCountedAsStored(t *testing.T) {
 func TestVolatileKeepsSessionsInMemory(t *testing.T) {
 	t.Parallel()
 	synctest.Test(t, func(t *testing.T) {
-		r := runRig(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
+		r := runFixture(t, func(o *store.Options) { o.Backend, o.Queue.Path = store.Volatile{}, "" })
 		id := r.beginSession(tenantA, "s", picked(true))
 		r.addKey(replyKey, id)
 		r.offer("s", 1, 2)

@@ -60,7 +60,7 @@ func (w *narrowWorld) play(seed string, into *found) {
 	missed, missedAll := make([]bool, w.lessons), make([]bool, w.lessons)
 	type open struct {
 		a         trial.Assignment
-		y         float64
+		outcome   float64
 		hasReward bool
 	}
 	var waiting []open
@@ -74,32 +74,32 @@ func (w *narrowWorld) play(seed string, into *found) {
 		bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), actions, 1)
 		treated := 0
 		for j := range a.Picks {
-			p := &a.Picks[j]
-			p.Watch = c.Watch(p.Arm, p.Eps, trial.SetOf(trial.Errors, trial.Corrections), trial.Tally{})
-			if p.Injected {
+			successRate := &a.Picks[j]
+			successRate.Watch = c.Watch(successRate.Arm, successRate.Eps, trial.SetOf(trial.Errors, trial.Corrections), trial.Tally{})
+			if successRate.Injected {
 				treated++
 			}
 		}
 		o := open{hasReward: r.Float64() < w.rewarded}
 		if r.Float64() < 0.5+scale*(agents[agent]+hours[hour]+tools[band]) {
-			o.y = 1
+			o.outcome = 1
 		}
-		a.Observe(trial.Tally{Errors: errorsOf(r, o.y, math.Pow(1-w.prevents, float64(treated)))})
+		a.Observe(trial.Tally{Errors: errorsOf(r, o.outcome, math.Pow(1-w.prevents, float64(treated)))})
 		if o.hasReward {
-			a.First = &trial.AtClosing{Y: o.y, Tier: 2}
+			a.First = &trial.AtClosing{Y: o.outcome, Tier: 2}
 		}
 		o.a = a
 		if waiting = append(waiting, o); len(waiting) > openSessions {
 			o, waiting = waiting[0], waiting[1:]
 			c.Add(o.a.Closing())
 			if o.hasReward {
-				c.Add(bandit.Contribution(&o.a, o.y, 2))
+				c.Add(bandit.Contribution(&o.a, o.outcome, 2))
 				if rewards++; rewards%bandit.RefitEvery == 0 {
-					p := c.Refit()
+					successRate := c.Refit()
 					if !w.learns {
-						p.Regression = nil
+						successRate.Regression = nil
 					}
-					c.SetPriors(p)
+					c.SetPriors(successRate)
 				}
 			}
 		}

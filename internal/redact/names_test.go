@@ -9,7 +9,7 @@ import (
 	"precept/internal/redact"
 )
 
-// namedSecrets returns names of secrets. Each name has a value and the expected kind of the placeholder.
+// namedSecrets returns secret names, each with a value and the expected kind of the placeholder for the value.
 func namedSecrets() []struct{ name, value, kind string } {
 	const (
 		word = "hunter22xyz"
@@ -53,8 +53,8 @@ func namedSecrets() []struct{ name, value, kind string } {
 	}
 }
 
-// A value after the name of a secret is redacted in each settings format.
-func TestNamesOfSecretsInEveryFormat(t *testing.T) {
+// A value after the name of a secret is redacted in every configuration syntax.
+func TestNamedSecretIsRedactedInEveryFormat(t *testing.T) {
 	forms := []string{
 		"%s=%s", "%s = %s", "%s: %s", `%s="%s"`, `%s: '%s'`, "export %s=%s", "%s := \"%s\"", `{"%s":"%s"}`, `{"%s": "%s", "n": 1}`,
 		"a: 1\n%s: %s\nb: 2", "--%s=%s", `%s => "%s"`, "%s=%s&page=2", "%s=%s; path=/",
@@ -78,8 +78,8 @@ func TestNamesOfSecretsInEveryFormat(t *testing.T) {
 	}
 }
 
-// A name that only begins or ends like the name of a secret does not identify its value.
-func TestSimilarNamesAreNoNamesOfSecrets(t *testing.T) {
+// A name that only begins or ends like the name of a secret does not mark its value as secret.
+func TestSimilarNamesAreNotRedacted(t *testing.T) {
 	for _, name := range []string{
 		"bypass", "compass", "passd", "passenger", "password_hash_rounds_n", "secretary", "tokenizer", "keyword", "monkey", "primarykey",
 		"key", "pwdx", "credit", "ser", "one", "aig", "signal", "ces1", "words", "passage", "author",
@@ -134,7 +134,7 @@ func TestJSONNamesIdentifyPersonalNumbers(t *testing.T) {
 				t.Errorf("%s becomes %s, want %s", in, got, want)
 			}
 			if got := string(redact.New(false).JSON(nil, []byte(in))); got != in {
-				t.Errorf("without personal data %s becomes %s, want it unchanged", in, got)
+				t.Errorf("with redaction of personal data disabled, %s becomes %s, want it unchanged", in, got)
 			}
 		}
 	}

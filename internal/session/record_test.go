@@ -346,11 +346,11 @@ func TestFullListReplacesKeptCalls(t *testing.T) {
 }
 
 func TestBranchOfASharedHistoryIsANewSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
 	past := []obj{userMessage("go"), callMessage(id(1), "{}"), resultMessage(id(1), "x")}
 	named := func(name string, req *wire.Request) Resolved {
-		return w.th.Resolve(w.sc, Claim{Session: name, Space: SpaceName, Method: ByHeader}, req, w.now, nil)
+		return w.threads.Resolve(w.scope, Claim{Session: name, Space: SpaceName, Method: ByHeader}, req, w.now, nil)
 	}
 	for _, name := range []string{"A", "B"} {
 		r := named(name, chat(t, past...))

@@ -13,15 +13,15 @@ const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"next: run them\n</recap>"
 
 // summarise sends a side request for a summary of the history, and replies with text.
-func (w *world) summarise(history []obj, text string) {
+func (w *fixture) summarise(history []obj, text string) {
 	r := w.open(chat(w.t, extend(history, userMessage("Sum up what has happened so far."))...))
 	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
-	w.th.RecordReply(r, &rep, false)
-	w.th.RecordEnd(r, true, w.now)
+	w.threads.RecordReply(r, &rep, false)
+	w.threads.RecordEnd(r, true, w.now)
 }
 
 func TestThreadSummaryTiesToItsSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	history := []obj{userMessage("upgrade the parser")}
 	a := w.request(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
 	history = extend(history, callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no"))
@@ -37,13 +37,13 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	w.checkSame("the next turn", a, w.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
 	w.checkDifferent("a list that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
-	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
+	other := w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
 	w.checkDifferent("the same words of another credential", a, other)
 }
 
 // The reply to a main request is not a summary: a person may paste the reply into another conversation.
 func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.request(chat(t, userMessage("sum up")), textReply(recap))
 	w.checkDifferent("an answer in a new conversation", a, w.open(chat(t, userMessage(recap))))
 }
@@ -51,7 +51,7 @@ func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
 // A heading that all summaries of an agent share ties a list to no session.
 func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
 	w.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
 	w.checkDifferent("another summary", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
@@ -59,7 +59,7 @@ func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
 
 // A summary that two sessions share ties a list to neither.
 func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
 		history := []obj{userMessage("upgrade the parser")}
@@ -77,7 +77,7 @@ func truncatedMessage(text string) obj {
 }
 
 func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	w.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
 	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
@@ -85,13 +85,13 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	w.checkSame("the next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
 	w.checkDifferent("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
 	w.checkDifferent("other words with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
-	w.checkDifferent("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
+	w.checkDifferent("another credential", a, w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
 }
 
 // Of two sessions with equal first words, a truncated history belongs to the session whose newest request failed, or to
 // neither.
 func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	history := func(id string) []obj {
 		return []obj{userMessage("upgrade the parser"), callMessage(id, "{}"), resultMessage(id, "no")}
 	}
@@ -104,7 +104,7 @@ func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
 
 	fail := func(id string) {
 		r := w.open(chat(t, history(id)...))
-		w.th.RecordEnd(r, false, w.now)
+		w.threads.RecordEnd(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
 	w.checkSame("the session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))

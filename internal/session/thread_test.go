@@ -14,26 +14,26 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
-// world holds a threader, its clock, and the number of session names so far.
-type world struct {
-	t   *testing.T
-	th  *Threader
-	sc  Scope
-	now time.Time
-	n   uint64
+// fixture holds a threader, its clock, and the number of session names so far.
+type fixture struct {
+	t       *testing.T
+	threads *Threader
+	scope   Scope
+	now     time.Time
+	names   uint64
 }
 
-// newWorld returns a threader with a clock and a sequence of session names.
-func newWorld(t *testing.T) *world {
+// newFixture returns a threader with a clock and a sequence of session names.
+func newFixture(t *testing.T) *fixture {
 	t.Helper()
-	w := &world{t: t, sc: Scope{Tenant: "default", Credential: 1}, now: noon}
-	w.th = NewThreader(w.entropy)
+	w := &fixture{t: t, scope: Scope{Tenant: "default", Credential: 1}, now: noon}
+	w.threads = NewThreader(w.entropy)
 	return w
 }
 
-func (w *world) entropy() (e [16]byte) {
-	w.n++
-	binary.BigEndian.PutUint64(e[8:], w.n)
+func (w *fixture) entropy() (e [16]byte) {
+	w.names++
+	binary.BigEndian.PutUint64(e[8:], w.names)
 	return e
 }
 
@@ -85,26 +85,26 @@ func resultMessage(id, text string) obj {
 func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
 // request resolves a request without a name, and ends the request with a complete reply.
-func (w *world) request(req *wire.Request, rep wire.Reply) Resolved {
+func (w *fixture) request(req *wire.Request, rep wire.Reply) Resolved {
 	r := w.open(req)
 	w.answer(r, rep)
 	return r
 }
 
 // open resolves a request without a name.
-func (w *world) open(req *wire.Request) Resolved {
-	return w.th.Resolve(w.sc, Claim{}, req, w.now, nil)
+func (w *fixture) open(req *wire.Request) Resolved {
+	return w.threads.Resolve(w.scope, Claim{}, req, w.now, nil)
 }
 
 // answer ends a request with a complete reply.
-func (w *world) answer(r Resolved, rep wire.Reply) {
+func (w *fixture) answer(r Resolved, rep wire.Reply) {
 	rep.Complete = true
-	w.th.RecordReply(r, &rep, true)
-	w.th.RecordEnd(r, true, w.now)
+	w.threads.RecordReply(r, &rep, true)
+	w.threads.RecordEnd(r, true, w.now)
 }
 
 // fail ends a request without a reply.
-func (w *world) fail(r Resolved) { w.th.RecordEnd(r, false, w.now) }
+func (w *fixture) fail(r Resolved) { w.threads.RecordEnd(r, false, w.now) }
 
 // callReply returns a reply with one call.
 func callReply(id string) wire.Reply {
@@ -115,7 +115,7 @@ func callReply(id string) wire.Reply {
 func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: s} }
 
 // checkSame fails the test if two requests belong to different sessions.
-func (w *world) checkSame(what string, a, b Resolved) {
+func (w *fixture) checkSame(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID != b.ID {
 		w.t.Errorf("%s: got sessions %s by %s and %s by %s, want one session", what, a.ID, a.Method, b.ID, b.Method)
@@ -123,7 +123,7 @@ func (w *world) checkSame(what string, a, b Resolved) {
 }
 
 // checkDifferent fails the test if two requests belong to one session.
-func (w *world) checkDifferent(what string, a, b Resolved) {
+func (w *fixture) checkDifferent(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID == b.ID {
 		w.t.Errorf("%s: got one session %s (by %s and by %s), want two sessions", what, a.ID, a.Method, b.Method)
@@ -132,7 +132,7 @@ func (w *world) checkDifferent(what string, a, b Resolved) {
 
 func TestThreadToolLoopIsOneSession(t *testing.T) {
 	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // counted ids, random ids
-		w := newWorld(t)
+		w := newFixture(t)
 		history := []obj{userMessage("build it")}
 		first := w.request(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
 		if !first.New || first.Method != ByNew || len(first.Name) != 34 {
@@ -150,7 +150,7 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 }
 
 func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.request(chat(t, userMessage("task A")), textReply("Done."))
 	b := w.request(chat(t, userMessage("task B")), textReply("Done."))
 	w.checkDifferent("two tasks", a, b)
@@ -159,7 +159,7 @@ func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
 }
 
 func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	req := chat(t, userMessage("build it"))
 	a, b := w.open(req), w.open(req) // in parallel
 	w.checkDifferent("two agents started at once", a, b)
@@ -181,7 +181,7 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 }
 
 func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
-	w := newWorld(t) // the same task repeatedly, with counted ids
+	w := newFixture(t) // the same task repeatedly, with counted ids
 	var runs []Resolved
 	for range 40 {
 		history := []obj{userMessage("build it")}
@@ -199,7 +199,7 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 }
 
 func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	req := chat(t, userMessage("hello"))
 	a := w.open(req)
 	w.fail(a)
@@ -219,13 +219,13 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	// A client library may declare a retry while precept still treats the first request as in progress.
 	repeated := chat(t, userMessage("again"))
 	d := w.open(repeated)
-	w.checkSame("a declared retry", d, w.th.Resolve(w.sc, Claim{Retry: true}, repeated, w.now, nil))
+	w.checkSame("a declared retry", d, w.threads.Resolve(w.scope, Claim{Retry: true}, repeated, w.now, nil))
 	w.checkDifferent("an equal request that is not declared a retry", d, w.open(repeated))
 	w.checkDifferent("a request with other words", d, w.open(chat(t, userMessage("other"))))
 }
 
 func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	req := chat(t, userMessage("go"))
 	a, b := w.open(req), w.open(req)
 	w.answer(a, callReply("call_1"))
@@ -238,7 +238,7 @@ func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.request(chat(t, userMessage("go")), callReply("toolu_01A09q90qw90lq917835"))
 	next := chat(t, userMessage("go"), callMessage("toolu_01A09q90qw90lq917835", "{}"), resultMessage("toolu_01A09q90qw90lq917835", "x"))
 	w.checkDifferent("another tenant", a, w.openIn(Scope{Tenant: "other", Credential: 1}, next))
@@ -246,14 +246,14 @@ func TestThreadTenantsAreSeparate(t *testing.T) {
 }
 
 // openIn resolves a request without a name in another scope.
-func (w *world) openIn(sc Scope, req *wire.Request) Resolved {
-	return w.th.Resolve(sc, Claim{}, req, w.now, nil)
+func (w *fixture) openIn(scope Scope, req *wire.Request) Resolved {
+	return w.threads.Resolve(scope, Claim{}, req, w.now, nil)
 }
 
 // Two agents with equal first words and equal counted call ids keep their sessions when both tokens are refreshed,
 // because the results of their calls differ.
 func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	list := func(output string, turns int) *wire.Request {
 		history := []obj{userMessage("go")}
 		for n := range turns {
@@ -279,7 +279,7 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 
 // Under another credential, a request with an earlier state of a conversation with counted ids begins a new session.
 func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
 	past := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
 	w.checkSame("the next turn", a, w.request(past, callReply("call_1")))
@@ -287,17 +287,17 @@ func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
 }
 
 func TestThreadRetryWithANewCredential(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	first := chat(t, userMessage("go"))
 	fresh := Scope{Tenant: "default", Credential: 2}
 	failed := w.open(first)
 	w.fail(failed)
 	w.checkDifferent("an equal request of another credential after a failure", failed, w.openIn(fresh, first))
 
-	w = newWorld(t)
+	w = newFixture(t)
 	one, two := w.open(first), w.open(first)
 	for _, r := range []Resolved{one, two} {
-		w.th.RecordRefusal(r)
+		w.threads.RecordRefusal(r)
 		w.fail(r)
 	}
 	a, b := w.openIn(fresh, first), w.openIn(fresh, first)
@@ -309,7 +309,7 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 }
 
 func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
 	history := []obj{userMessage("go")}
 	a := w.request(chat(t, history...), callReply(ids[0]))
@@ -322,7 +322,7 @@ func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4"), userMessage("look"), callMessage("toolu_01EXAMPLEw90lq917835", "{}"), resultMessage("toolu_01EXAMPLEw90lq917835", "ok")}
 	a := w.request(chat(t, extend(examples, userMessage("3+3?"))...), textReply("6"))
 	b := w.request(chat(t, extend(examples, userMessage("4+4?"))...), textReply("8"))
@@ -331,7 +331,7 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 }
 
 func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
 	for i := range 20 { // no question is answered before the last is asked
@@ -343,7 +343,7 @@ func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 }
 
 func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
-	w := newWorld(t) // an agent that shortens earlier messages in its next request
+	w := newFixture(t) // an agent that shortens earlier messages in its next request
 	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
 	first := w.request(chat(t, history...), textReply("Once upon a time."))
 	for i := range 5 {
@@ -354,7 +354,7 @@ func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 }
 
 func TestThreadIDInARequestFindsItsSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	history := []obj{userMessage("go"), callMessage(id, "{}"), resultMessage(id, "no")}
 	a := w.open(chat(t, history...))
@@ -368,47 +368,47 @@ func TestThreadIDInARequestFindsItsSession(t *testing.T) {
 
 // A session name decides before an echo, an id of an earlier reply that the agent sends back.
 func TestThreadNameTakesPrecedenceOverTheEcho(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
-	a := w.th.Resolve(w.sc, claim, chat(t, userMessage("go")), w.now, nil)
+	a := w.threads.Resolve(w.scope, claim, chat(t, userMessage("go")), w.now, nil)
 	w.answer(a, callReply(id))
 	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
 		t.Errorf("the request with the name ci-42 got %+v, want the session ci-42 by its header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
 	w.checkSame("by echo, without the name", a, w.open(next))
-	named := w.th.Resolve(w.sc, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
+	named := w.threads.Resolve(w.scope, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
 	w.checkDifferent("another name, with a call id of the first session", a, named)
 	ours := w.request(chat(t, userMessage("new")), textReply("x"))
-	byName := w.th.Resolve(w.sc, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
+	byName := w.threads.Resolve(w.scope, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
 	w.checkSame("the name that precept gave, as Precept-Session", ours, byName)
 }
 
 func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.open(parse(t, wire.Responses, "input", "go"))
 	w.answer(a, wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "call_1", Name: "f"}}})
 	out := []obj{{"type": "function_call_output", "call_id": "call_1", "output": "x"}}
 	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
 	claim := Identify(nil, "/v1/responses", req)
-	b := w.th.Resolve(w.sc, claim, req, w.now, nil)
+	b := w.threads.Resolve(w.scope, claim, req, w.now, nil)
 	w.checkSame("the session of the previous response", a, b)
 	if b.Method != ByBody {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByBody)
 	}
 	claim.Session, claim.Space, claim.Method = "conv", SpaceConversation, ByBody
-	w.checkSame("previous_response_id takes precedence over conversation", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.checkSame("previous_response_id takes precedence over conversation", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 	claim.Previous = "resp_unknown"
-	c := w.th.Resolve(w.sc, claim, req, w.now, nil)
+	c := w.threads.Resolve(w.scope, claim, req, w.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
 		t.Errorf("a request with an unknown previous_response_id got %+v, want the session conv by its body", c)
 	}
 	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
 	claim.Previous = "resp_1"
-	w.checkSame("previous_response_id takes precedence over prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.checkSame("previous_response_id takes precedence over prompt_cache_key", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 	claim.Product = "codex_exec"
-	w.checkDifferent("prompt_cache_key of codex takes precedence over previous_response_id", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.checkDifferent("prompt_cache_key of codex takes precedence over previous_response_id", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 }
 
 // Conversations under a name that a whole application shares are separate sessions in each turn.
@@ -424,14 +424,14 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 				return textReply(text), []obj{assistantMessage(text), userMessage(fmt.Sprint("and then? ", n))}
 			},
 		} {
-			w := newWorld(t)
+			w := newFixture(t)
 			claim := Claim{Session: "my-app", Space: space, Method: ByBody}
 			lists := make([][]obj, 20)
 			newest := make([]Resolved, 20) // newest request of each conversation
 			seen := map[ID]bool{}
 			for i := range lists { // all requests are in progress at once
 				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // in pairs of equal words
-				newest[i] = w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+				newest[i] = w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
 				seen[newest[i].ID] = true
 			}
 			if len(seen) != 20 {
@@ -444,7 +444,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 					lists[i] = append(lists[i], more...)
 				}
 				for i := range lists {
-					r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+					r := w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
 					if r.ID != newest[i].ID {
 						t.Errorf("%s, %s: turn %d of conversation %d got session %s by %s, want %s", space, name, turn, i, r.ID, r.Method, newest[i].ID)
 					}
@@ -457,7 +457,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 
 // Conversations under a shared name with equal first words are separate sessions in any order of turns.
 func TestThreadSharedNameWithEqualWords(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	claim := Claim{Session: "my-app", Space: SpaceCacheKey, Method: ByBody}
 	lists, newest := make([][]obj, 6), make([]Resolved, 6)
 	for turn := range 3 {
@@ -466,7 +466,7 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 			if turn == 0 {
 				lists[i] = []obj{userMessage("the same task")}
 			}
-			r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+			r := w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
 			if turn > 0 {
 				w.checkSame(fmt.Sprintf("conversation %d in turn %d", i, turn), newest[i], r)
 			}
@@ -484,11 +484,11 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 // Several conversations may share a name from the metadata. If only one conversation has the name, the conversation
 // keeps its session when its list is retried, rewritten or truncated at the front.
 func TestThreadOwnNameKeepsOneSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
-	request := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
+	request := func(list ...obj) Resolved { return w.threads.Resolve(w.scope, claim, chat(t, list...), w.now, nil) }
 	a := request(userMessage("with context 1: hello"))
-	w.th.RecordEnd(a, false, w.now)
+	w.threads.RecordEnd(a, false, w.now)
 	w.checkSame("retried", a, request(userMessage("with context 1: hello")))
 	w.answer(a, textReply("hi"))
 	list := []obj{userMessage("with context 1: hello"), assistantMessage("hi"), userMessage("more")}
@@ -503,10 +503,10 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 }
 
 func TestThreadAsksTheStoreOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	a := w.request(chat(t, userMessage("go")), callReply(id))
-	elsewhere := newWorld(t) // another replica
+	elsewhere := newFixture(t) // another replica
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"), assistantMessage("done"), userMessage("more"))
 	asked := 0
 	findKeys := func(keys []EchoKey) map[EchoKey][]ID {
@@ -516,31 +516,31 @@ func TestThreadAsksTheStoreOnce(t *testing.T) {
 		}
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
-	b := elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys)
+	b := elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys)
 	w.checkSame("found in the store", a, b)
 	if asked != 1 || b.Method != ByEcho || b.New || b.Name != "" {
 		t.Errorf("the store was asked %d times and the request got %+v, want once and the stored session by echo", asked, b)
 	}
-	w.checkSame("in memory from now on", a, elsewhere.th.Resolve(w.sc, Claim{}, next, w.now, findKeys))
+	w.checkSame("in memory from now on", a, elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys))
 	if asked != 1 {
 		t.Errorf("the store was asked %d times, want once", asked)
 	}
-	elsewhere.th.Resolve(w.sc, Claim{}, chat(t, userMessage("fresh")), w.now, findKeys)
+	elsewhere.threads.Resolve(w.scope, Claim{}, chat(t, userMessage("fresh")), w.now, findKeys)
 	if asked != 1 {
 		t.Errorf("the store was asked %d times, want once: a request without a history needs no look-up", asked)
 	}
 }
 
 func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	r := w.open(chat(t, userMessage("go")))
 	rep := callReply(id)
 	rep.Complete = true
-	if got := w.th.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
+	if got := w.threads.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
 		t.Errorf("got %d new keys of a reply, want 2", len(got))
 	}
-	if got := w.th.RecordReply(r, &rep, true); len(got) != 0 {
+	if got := w.threads.RecordReply(r, &rep, true); len(got) != 0 {
 		t.Errorf("got %d new keys of a known reply, want none", len(got))
 	}
 	if next := w.open(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
@@ -549,7 +549,7 @@ func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 }
 
 func TestThreadItemReferenceFindsItsSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	a := w.open(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
 	w.answer(a, wire.Reply{ID: "resp_1", Text: "ok", ItemIDs: []string{"msg_bc068d65db054a6d1a349360"}})
 	next := parse(t, wire.Responses, "input", []obj{
@@ -559,44 +559,44 @@ func TestThreadItemReferenceFindsItsSession(t *testing.T) {
 }
 
 func TestThreadRequestsWithoutBodyAreSeparate(t *testing.T) {
-	w := newWorld(t)
-	a := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
-	b := w.th.Resolve(w.sc, Claim{}, nil, w.now, nil)
+	w := newFixture(t)
+	a := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
+	b := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
 	w.checkDifferent("two requests without a body", a, b)
-	w.th.RecordEnd(a, false, w.now)
+	w.threads.RecordEnd(a, false, w.now)
 }
 
 func TestThreadIsBounded(t *testing.T) {
-	w := &world{t: t, sc: Scope{Tenant: "x"}, now: noon}
-	w.th = newThreader(w.entropy, 640, 100)
+	w := &fixture{t: t, scope: Scope{Tenant: "x"}, now: noon}
+	w.threads = newThreader(w.entropy, 640, 100)
 	for i := range 2000 {
 		w.request(chat(t, userMessage(fmt.Sprint("task ", i))), callReply(fmt.Sprintf("toolu_01A09q90qw90lq9178%04d", i)))
 	}
-	if n := len(w.th.heads.sessions.values); n > 100 {
+	if n := len(w.threads.heads.sessions.values); n > 100 {
 		t.Errorf("got %d sessions in memory, want at most 100", n)
 	}
-	if n := len(w.th.heads.starts.values); n > 100 {
+	if n := len(w.threads.heads.starts.values); n > 100 {
 		t.Errorf("got %d different first requests in memory, want at most 100", n)
 	}
-	if n := len(w.th.index.last); n > 640 {
+	if n := len(w.threads.index.last); n > 640 {
 		t.Errorf("got %d echo keys in memory, want at most 640", n)
 	}
 }
 
 // The race detector finds state that several goroutines use without a lock. The test checks nothing else.
 func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
-	th := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
+	threads := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)
 	for g := range 8 {
 		go func() {
 			defer func() { done <- true }()
 			for i := range 200 {
 				req := chat(t, userMessage("go"), callMessage(fmt.Sprintf("call_%d", i%7), "{}"), resultMessage(fmt.Sprintf("call_%d", i%7), "x"))
-				r := th.Resolve(Scope{Tenant: "t", Credential: uint64(g % 2)}, Claim{}, req, noon, nil)
+				r := threads.Resolve(Scope{Tenant: "t", Credential: uint64(g % 2)}, Claim{}, req, noon, nil)
 				rep := callReply(fmt.Sprintf("call_%d", i%7))
 				rep.Complete = i%3 > 0
-				th.RecordReply(r, &rep, i%5 > 0)
-				th.RecordEnd(r, rep.Complete, noon)
+				threads.RecordReply(r, &rep, i%5 > 0)
+				threads.RecordEnd(r, rep.Complete, noon)
 			}
 		}()
 	}
@@ -607,20 +607,20 @@ func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 
 func BenchmarkResolve(b *testing.B) {
 	var n uint64
-	th := NewThreader(func() (e [16]byte) {
+	threads := NewThreader(func() (e [16]byte) {
 		n++
 		binary.BigEndian.PutUint64(e[:], n)
 		return e
 	})
-	sc := Scope{Tenant: "default", Credential: 1}
+	scope := Scope{Tenant: "default", Credential: 1}
 	history := []obj{{"role": "system", "content": "You build."}, userMessage("build it")}
 	req := chat(b, history...)
-	r := th.Resolve(sc, Claim{}, req, noon, nil)
+	r := threads.Resolve(scope, Claim{}, req, noon, nil)
 	for i := range 200 {
 		id := fmt.Sprintf("call_%08x%04d", uint32(i)*2654435761, i)
 		rep := callReply(id)
 		rep.Complete = true
-		th.RecordReply(r, &rep, true)
+		threads.RecordReply(r, &rep, true)
 		history = extend(history, callMessage(id, `{"command":"make"}`), resultMessage(id, strings.Repeat("one more line of output\n", 10)))
 		req = chat(b, history...)
 	}
@@ -640,7 +640,7 @@ func BenchmarkResolve(b *testing.B) {
 			if err != nil {
 				b.Fatal(err)
 			}
-			if got := th.Resolve(sc, Claim{}, req, noon, nil); got.ID != r.ID {
+			if got := threads.Resolve(scope, Claim{}, req, noon, nil); got.ID != r.ID {
 				b.Fatalf("the turn got session %s by %s, want %s", got.ID, got.Method, r.ID)
 			}
 		}

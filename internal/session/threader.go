@@ -25,7 +25,7 @@ func newThreader(entropy func() [16]byte, echoes, sessions int) *Threader {
 		index:       newIndex(echoes),
 		entropy:     entropy,
 		heads:       newHeads(sessions),
-		transcripts: &transcripts{known: newRecent[transcriptKey, []*transcript](transcriptKeys)},
+		transcripts: &transcripts{known: newRecent[transcriptKey, []*transcript](maxTranscriptKeys)},
 	}
 }
 

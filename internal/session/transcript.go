@@ -36,7 +36,7 @@ type seam struct {
 
 // Bounds of the stored transcripts.
 const (
-	transcriptKeys       = 1024 // maximum number of keys: a key covers the texts with the same first line
+	maxTranscriptKeys    = 1024 // maximum number of keys: a key covers the texts with the same first line
 	maxTranscriptsPerKey = 64   // conversations per key
 	transcriptSeams      = 4
 	transcriptHead       = 128     // bytes of the first line that enter the key

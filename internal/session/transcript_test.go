@@ -33,9 +33,9 @@ func templates() map[string]template {
 	}
 }
 
-// playGrowing plays four steps of each conversation, in turn, with one growing message per request. The result counts
-// the requests of each conversation by session.
-func (w *world) playGrowing(write template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
+// sendInterleaved sends four requests of each conversation, interleaved. Each request is one message that has grown by
+// a step. The result counts the requests of each conversation by session.
+func (w *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
 	for step := range 4 {
@@ -43,7 +43,7 @@ func (w *world) playGrowing(write template, tasks []string, answer func(task, st
 			if step == 0 {
 				requests[i] = map[ID]int{}
 			}
-			r := w.request(chat(w.t, userMessage(write(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
+			r := w.request(chat(w.t, userMessage(render(task, steps[i]))), wire.Reply{Text: answer(i, step), Complete: true})
 			requests[i][r.ID]++
 			steps[i] = append(steps[i], answer(i, step)+"\nObservation: Error: no such target")
 		}
@@ -54,11 +54,11 @@ func (w *world) playGrowing(write template, tasks []string, answer func(task, st
 // An agent may send its whole conversation as one message that grows. Such a conversation is one session, even if other
 // conversations have the same template.
 func TestGrowingMessageIsOneSession(t *testing.T) {
-	for name, write := range templates() {
+	for name, render := range templates() {
 		t.Run(name, func(t *testing.T) {
-			w := newWorld(t)
+			w := newFixture(t)
 			tasks := []string{"build the shop", "build the mill", "build the shop"}
-			got := w.playGrowing(write, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
+			got := w.sendInterleaved(render, tasks, func(task, step int) string { return fmt.Sprintf("I run it as %d.\nAction: make %d", task, step) })
 			seen := map[ID]bool{}
 			for i, requests := range got {
 				for id := range requests {
@@ -74,70 +74,70 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 
 // A failed request with a growing message, its retry and the next turn belong to the session of the first turn.
 func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
-	w, write := newWorld(t), templates()["thoughts"]
-	first := w.request(chat(t, userMessage(write("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
-	second := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
+	w, render := newFixture(t), templates()["thoughts"]
+	first := w.request(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
+	second := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
 	failed := w.open(second)
-	w.th.RecordEnd(failed, false, w.now)
+	w.threads.RecordEnd(failed, false, w.now)
 	repeated := w.request(second, wire.Reply{Text: "I build it once more", Complete: true})
-	third := w.request(chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
+	third := w.request(chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no", "I build it once more\nObservation: no"}))), wire.Reply{})
 	for i, r := range []Resolved{failed, repeated, third} {
 		if r.ID != first.ID {
-			t.Errorf("request %d got session %s by %s, want %s", i+2, r.ID, r.Method, first.ID)
+			t.Errorf("request %d was assigned session %s (method %s), want %s", i+2, r.ID, r.Method, first.ID)
 		}
 	}
 }
 
-// Growing messages with an equal beginning are distinguished by any different line of an answer.
+// Growing messages that start alike are told apart by the first line that differs in an answer.
 func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
-	w, write := newWorld(t), templates()["thoughts"]
-	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))
+	w, render := newFixture(t), templates()["thoughts"]
+	a, b := w.open(chat(t, userMessage(render("build", nil)))), w.open(chat(t, userMessage(render("build", nil))))
 	const answer = "I build what was asked\nAction: make %s"
 	w.answer(a, wire.Reply{Text: fmt.Sprintf(answer, "the shop")})
 	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
-	for what, want := range map[string]Resolved{"the mill": b, "the shop": a} {
-		r := w.open(chat(t, userMessage(write("build", []string{fmt.Sprintf(answer, what) + "\nObservation: no"}))))
-		if w.checkSame(what, want, r); len(r.Doubt) > 0 {
-			t.Errorf("%s: got Doubt = %v, want none", what, r.Doubt)
+	for built, want := range map[string]Resolved{"the mill": b, "the shop": a} {
+		r := w.open(chat(t, userMessage(render("build", []string{fmt.Sprintf(answer, built) + "\nObservation: no"}))))
+		if w.checkSame(built, want, r); len(r.Doubt) > 0 {
+			t.Errorf("%s: got Doubt = %v, want none", built, r.Doubt)
 		}
 	}
 }
 
-// Two sessions have equal growing messages. Each of two equal requests continues one of the sessions, and the match is
-// ambiguous.
+// If two sessions have identical growing messages, two identical requests continue one session each, and the match of
+// the first request is marked ambiguous.
 func TestEqualGrowingMessagesAreAmbiguous(t *testing.T) {
-	w, write := newWorld(t), templates()["thoughts"]
-	a, b := w.open(chat(t, userMessage(write("build", nil)))), w.open(chat(t, userMessage(write("build", nil))))
+	w, render := newFixture(t), templates()["thoughts"]
+	a, b := w.open(chat(t, userMessage(render("build", nil)))), w.open(chat(t, userMessage(render("build", nil))))
 	for _, r := range []Resolved{a, b} {
-		w.th.RecordReply(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
-		w.th.RecordEnd(r, true, w.now)
+		w.threads.RecordReply(r, &wire.Reply{Text: "I build the shop now", Complete: true}, true)
+		w.threads.RecordEnd(r, true, w.now)
 	}
-	list := chat(t, userMessage(write("build", []string{"I build the shop now\nObservation: no"})))
+	list := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("got sessions %v and %v, the first ambiguous between %v, want %v and %v in any order, ambiguous between both", c.ID, d.ID, c.Doubt, a.ID, b.ID)
+		t.Errorf("got sessions %v and %v, Doubt = %v; want sessions %v and %v in any order, Doubt with both", c.ID, d.ID, c.Doubt, a.ID, b.ID)
 	}
 }
 
 // Prompts with a common template are separate sessions, even if a prompt quotes the answer to an earlier prompt.
-func TestTemplatedPromptsAreNoConversation(t *testing.T) {
+func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 	const answer = "Der Laden ist heute leider geschlossen."
 	for name, next := range map[string]string{
-		"another text":                        "Translate the text.\n\nText: The mill is open, and that for longer than the shop.",
-		"the answer, checked":                 "Check the translation.\n\nText: The shop is closed.\n" + answer + "\nIs it right?",
-		"the text and a word":                 "Translate the text.\n\nText: The shop is closed. Now.",
-		"the same text again":                 "Translate the text.\n\nText: The shop is closed.",
-		"the answer alone":                    answer,
-		"the answer before another text":      "Translate the text.\n\n" + answer + "\nText: The mill is open.",
-		"another instruction, and the answer": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
+		"asks to translate another text":                "Translate the text.\n\nText: The mill is open, and that for longer than the shop.",
+		"asks to check the answer":                      "Check the translation.\n\nText: The shop is closed.\n" + answer + "\nIs it right?",
+		"asks to translate the text plus one word":      "Translate the text.\n\nText: The shop is closed. Now.",
+		"repeats the first prompt":                      "Translate the text.\n\nText: The shop is closed.",
+		"only quotes the answer":                        answer,
+		"quotes the answer before another text":         "Translate the text.\n\n" + answer + "\nText: The mill is open.",
+		"changes the instruction and quotes the answer": "Translate the text well.\n\nText: The shop is closed.\n" + answer,
 	} {
-		w := newWorld(t)
+		w := newFixture(t)
 		first := w.request(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
 		if r := w.open(chat(t, userMessage(next))); r.ID == first.ID {
 			t.Errorf("%s: the prompt joined the session of the first prompt, want a new session", name)
 		}
 	}
-	w := newWorld(t)
+	w := newFixture(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
 	first := w.request(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
 	if r := w.open(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
@@ -145,20 +145,20 @@ func TestTemplatedPromptsAreNoConversation(t *testing.T) {
 	}
 }
 
-// The memory for growing messages is bounded.
+// The number of remembered transcripts is limited, and so is the number per key.
 func TestTranscriptsAreBounded(t *testing.T) {
-	w := newWorld(t)
-	for i := range transcriptKeys + 10 {
+	w := newFixture(t)
+	for i := range maxTranscriptKeys + 10 {
 		w.open(chat(t, userMessage(fmt.Sprintf("Task %d", i))))
 	}
 	for i := range maxTranscriptsPerKey + 10 {
 		w.open(chat(t, userMessage(fmt.Sprintf("Task\nnumber %d", i))))
 	}
 	most := 0
-	for _, list := range w.th.transcripts.known.values {
+	for _, list := range w.threads.transcripts.known.values {
 		most = max(most, len(list))
 	}
-	if len(w.th.transcripts.known.values) != transcriptKeys || most != maxTranscriptsPerKey {
-		t.Errorf("got %d keys, and %d transcripts of one key, want %d and %d", len(w.th.transcripts.known.values), most, transcriptKeys, maxTranscriptsPerKey)
+	if len(w.threads.transcripts.known.values) != maxTranscriptKeys || most != maxTranscriptsPerKey {
+		t.Errorf("got %d keys, and %d transcripts of one key, want %d and %d", len(w.threads.transcripts.known.values), most, maxTranscriptKeys, maxTranscriptsPerKey)
 	}
 }

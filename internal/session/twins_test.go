@@ -10,7 +10,7 @@ import (
 )
 
 // startIdentical starts n conversations at once, with the same first message, and answers each with one call.
-func (w *world) startIdentical(n int, reply func(i int) (id, args string)) []Resolved {
+func (w *fixture) startIdentical(n int, reply func(i int) (id, args string)) []Resolved {
 	w.t.Helper()
 	first := chat(w.t, userMessage("build it"))
 	all := make([]Resolved, n)
@@ -32,7 +32,7 @@ func (w *world) startIdentical(n int, reply func(i int) (id, args string)) []Res
 // Conversations whose histories stay byte-for-byte identical cannot be distinguished. One request continues each
 // session, and the match is ambiguous between all sessions.
 func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := w.startIdentical(100, func(int) (string, string) { return "call_1", "{}" })
 	history := []obj{userMessage("build it")}
 	for turn := 1; turn <= 3; turn++ {
@@ -61,7 +61,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 
 // The arguments of calls distinguish conversations with equal call ids.
 func TestThreadArgumentsDistinguishConversations(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
 	all := w.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
@@ -75,7 +75,7 @@ func TestThreadArgumentsDistinguishConversations(t *testing.T) {
 // Different results distinguish conversations with equal call ids, but only after the first request with the result,
 // because the result comes from the client.
 func TestThreadResultsDistinguishConversations(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	all := w.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
 	past := func(i int) []obj {
 		return []obj{userMessage("build it"), callMessage("functions.bash:0", "{}"), resultMessage("functions.bash:0", fmt.Sprint("found ", i))}
@@ -102,7 +102,7 @@ func TestThreadResultsDistinguishConversations(t *testing.T) {
 
 // Random call ids make the match unambiguous, because each id occurs in one conversation only.
 func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	id := func(i int) string { return fmt.Sprintf("call_A09q90qw90lq9178%03d", i) }
 	all := w.startIdentical(100, func(i int) (string, string) { return id(i), "{}" })
 	for i := range slices.Backward(all) {
@@ -116,26 +116,26 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 // When two histories match, a retry belongs to the session whose request failed, not to the one with a request in
 // progress.
 func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	retry := Claim{Retry: true}
 	first := chat(t, userMessage("build it"))
 	a, b, c := w.open(first), w.open(first), w.open(first)
 	w.fail(b)
-	w.checkSame("the failed first request", b, w.th.Resolve(w.sc, retry, first, w.now, nil))
+	w.checkSame("the failed first request", b, w.threads.Resolve(w.scope, retry, first, w.now, nil))
 	for _, r := range []Resolved{a, b, c} {
 		w.answer(r, callReply("call_1"))
 	}
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	waiting, failed := w.open(next), w.open(next)
 	w.fail(failed)
-	r := w.th.Resolve(w.sc, retry, next, w.now, nil)
+	r := w.threads.Resolve(w.scope, retry, next, w.now, nil)
 	w.checkSame("the failed turn", failed, r)
 	w.checkDifferent("the request in progress", waiting, r)
 }
 
 // When two histories match, prefer the recently used session over one idle for an hour.
 func TestThreadPrefersTheRecentSession(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
 	for range 5 {
 		idle := w.request(first, textReply("Hello!"))
@@ -153,7 +153,7 @@ func TestThreadPrefersTheRecentSession(t *testing.T) {
 // Conversations 0 to 10 have identical histories, and each of the conversations 11 to 19 has a history of its own.
 // Fifteen requests with the shared history do not join conversations 11 to 19.
 func TestThreadBranchJoinsNoOtherHistory(t *testing.T) {
-	w := newWorld(t)
+	w := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
 	all := w.startIdentical(20, func(i int) (string, string) { return "call_1", args(i) })
 	nextTurn := func(i int) *wire.Request {

@@ -18,14 +18,14 @@ import (
 // fake is a store in memory. fake counts the pins of each session (AcquireInMemory, Acquire and Add pin, Release
 // unpins), so that a test finds a pin that is never released.
 type fake struct {
-	live   map[session.ID]*store.Session
-	pins   map[*store.Session]int
-	away   bool // the backend does not answer in time
-	shared bool // other replicas use the backend
-	broken bool // AddMember panics
-	full   bool // memory has no room for a new session
-	read   int  // calls of Refresh and Rejoin
-	echoes map[session.EchoKey][]session.ID
+	live        map[session.ID]*store.Session
+	pins        map[*store.Session]int
+	unreachable bool // the backend does not answer in time
+	shared      bool // other replicas use the backend
+	broken      bool // AddMember panics
+	full        bool // memory has no room for a new session
+	read        int  // calls of Refresh and Rejoin
+	echoes      map[session.EchoKey][]session.ID
 }
 
 func newFake() *fake {
@@ -41,7 +41,7 @@ func (f *fake) AcquireInMemory(id session.ID) *store.Session {
 }
 
 func (f *fake) Acquire(_ context.Context, _ string, id session.ID) (*store.Session, bool) {
-	return f.AcquireInMemory(id), f.away
+	return f.AcquireInMemory(id), f.unreachable
 }
 
 func (f *fake) Release(ses *store.Session, _ store.Change) { f.pins[ses]-- }
@@ -75,11 +75,11 @@ func (f *fake) Rejoin(context.Context, *store.Session)                  { f.read
 func (f *fake) Echoes(_ context.Context, _ string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, bool) {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
-		if ids := f.echoes[k]; len(ids) > 0 && !f.away {
+		if ids := f.echoes[k]; len(ids) > 0 && !f.unreachable {
 			found[k] = slices.Clone(ids)
 		}
 	}
-	return found, f.away
+	return found, f.unreachable
 }
 
 // pinned returns the number of pins that are not released.
@@ -92,11 +92,11 @@ func (f *fake) pinned() (n int) {
 
 // client sends requests to a resolver.
 type client struct {
-	t        *testing.T
-	store    *fake
-	resolver *resolve.Resolver
-	drawn    byte // number of random ids
-	unsure   bool // the salt of the next requests may differ from the salt of other replicas
+	t             *testing.T
+	store         *fake
+	resolver      *resolve.Resolver
+	drawn         byte // number of random ids
+	saltMayDiffer bool // the salt may have changed: it may differ from the salt of other replicas
 }
 
 func newClient(t *testing.T) *client {
@@ -119,11 +119,11 @@ func (c *client) resolveChat(body string, headers ...string) (*resolve.Query, re
 		h.Set(pair[0], pair[1])
 	}
 	claim := session.Identify(h, "/v1/chat/completions", req)
-	q := &resolve.Query{Scope: session.Scope{Tenant: "default"}, Claim: claim, Request: req, Learn: true, Unsure: c.unsure}
+	q := &resolve.Query{Scope: session.Scope{Tenant: "default"}, Claim: claim, Request: req, Learn: true, Unsure: c.saltMayDiffer}
 	return q, c.resolver.Resolve(c.t.Context(), q)
 }
 
-// turn resolves a request that must have a session, and ends the request with a reply.
+// turn resolves a request, fails the test if the request gets no session, and records the reply.
 func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 	c.t.Helper()
 	q, res := c.resolveChat(body, headers...)
@@ -139,84 +139,90 @@ func (c *client) turn(body, reply string, headers ...string) resolve.Result {
 }
 
 const (
-	first       = `{"messages":[{"role":"user","content":"Please fix the build of the parser."}]}`
-	second      = `{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"The build of the parser is fixed."},{"role":"user","content":"Now test it."}]}`
-	firstAnswer = "The build of the parser is fixed."
+	firstRequest  = `{"messages":[{"role":"user","content":"Please fix the build of the parser."}]}`
+	secondRequest = `{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"The build of the parser is fixed."},{"role":"user","content":"Now test it."}]}`
+	firstAnswer   = "The build of the parser is fixed."
 )
 
 func TestEqualFirstRequestsAreTwoSessions(t *testing.T) {
 	c := newClient(t)
-	one, two := c.turn(first, firstAnswer), c.turn(first, "another")
+	one, two := c.turn(firstRequest, firstAnswer), c.turn(firstRequest, "another")
 	if one.Session == two.Session || !one.New || !two.New || one.Thread.Method != session.ByNew {
 		t.Errorf("the sessions of equal first requests are %s (new: %v, found by %s) and %s (new: %v), want two new sessions", one.Name, one.New, one.Thread.Method, two.Name, two.New)
 	}
 }
 
-func TestNameFindsItsSession(t *testing.T) {
+func TestSessionNameSelectsSession(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, firstAnswer, "Precept-Session", "mine")
-	two := c.turn(second, "done", "Precept-Session", "mine")
+	one := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine")
+	two := c.turn(secondRequest, "done", "Precept-Session", "mine")
 	if one.Session != two.Session || two.New || two.Name != "mine" || two.Thread.Method != session.ByHeader {
-		t.Errorf("the second request with a name has session %p, name %q, new: %v, method %v; want session %p of the first request with the name \"mine\", found by its header", two.Session, two.Name, two.New, two.Thread.Method, one.Session)
+		t.Errorf("second request: got session %p, name %q, new %v, method %v; want session %p, name \"mine\", new false, method %v", two.Session, two.Name, two.New, two.Thread.Method, one.Session, session.ByHeader)
 	}
 }
 
-// A request without a name finds its session by an echo, an id or a text of an earlier reply that the agent sends back.
-func TestEchoFindsItsSession(t *testing.T) {
+// A request without a session name is assigned to the session whose earlier reply (an id or text) the agent sends back.
+func TestReplayedReplySelectsSession(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, firstAnswer)
-	two := c.turn(second, "done")
+	one := c.turn(firstRequest, firstAnswer)
+	two := c.turn(secondRequest, "done")
 	if one.Session != two.Session || two.Thread.Method != session.ByEcho {
 		t.Errorf("the second turn has session %s, found by %s; want %s, found by %s", two.Name, two.Thread.Method, one.Name, session.ByEcho)
 	}
 }
 
-func TestSessionsOfARunShareAUnit(t *testing.T) {
+func TestSessionsOfARunShareARandomizationUnit(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
+	one := c.turn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	two := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Run", "ci-1")
 	if one.Session == two.Session || one.Unit == nil || one.Unit != two.Unit {
-		t.Fatalf("the requests of a run have sessions %p and %p with units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
+		t.Fatalf("the requests of a run have sessions %p and %p with randomization units %p and %p, want two sessions with one unit", one.Session, two.Session, one.Unit, two.Unit)
 	}
 	if unit := one.Unit.Record.Unit; !unit.IsRun || unit.Members != 2 {
-		t.Errorf("the unit is %+v, want a run with 2 members", unit)
+		t.Errorf("randomization unit: got %+v, want a run with 2 members", unit)
 	}
 	if !slices.ContainsFunc(two.Noted, func(e session.Echo) bool { return e.Key == session.RunEcho("default", "ci-1") }) {
-		t.Errorf("the echo keys of the second session are %v, want the key of the run among them", two.Noted)
+		t.Errorf("second session: Noted = %v, want the key of the run among them", two.Noted)
 	}
 }
 
-// A sub-agent that sends the session name of its parent, with other tools, is a session of its own in the unit of its
-// parent. The client gets the name of the parent.
-func TestSubAgentSharesTheUnitOfItsParent(t *testing.T) {
+// A sub-agent that sends the session name of its parent, but other tools, gets a separate session in the randomization
+// unit of its parent. The result carries the name of the parent.
+func TestSubAgentSharesRandomizationUnitOfParent(t *testing.T) {
 	c := newClient(t)
 	parent := c.turn(`{"messages":[{"role":"system","content":"You build."},{"role":"user","content":"Fix it."}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, firstAnswer, "Precept-Session", "mine")
 	sub := c.turn(`{"messages":[{"role":"system","content":"You search."},{"role":"user","content":"Find the parser."}],"tools":[{"type":"function","function":{"name":"grep"}}]}`, "found", "Precept-Session", "mine")
-	if sub.Session == parent.Session || sub.Unit != parent.Session || sub.Name != "mine" {
-		t.Errorf("the sub-agent has session %p, name %q and unit %p, want a session other than %p, the name mine, and its parent %[4]p as unit", sub.Session, sub.Name, sub.Unit, parent.Session)
+	if sub.Session == parent.Session {
+		t.Error("the sub-agent got the session of its parent, want a separate session")
+	}
+	if sub.Unit != parent.Session {
+		t.Errorf("the randomization unit of the sub-agent is %p, want the parent session %p", sub.Unit, parent.Session)
+	}
+	if sub.Name != "mine" {
+		t.Errorf("the sub-agent got session name %q, want \"mine\"", sub.Name)
 	}
 }
 
 func TestTitleRequestHasNoSession(t *testing.T) {
 	c := newClient(t)
-	c.turn(first, firstAnswer)
+	c.turn(firstRequest, firstAnswer)
 	_, res := c.resolveChat(`{"messages":[{"role":"system","content":"Generate a title for this conversation."},{"role":"user","content":"` + "User: Please fix the build of the parser.\\nAssistant: " + firstAnswer + `"}]}`)
 	if res.Session != nil || res.Side == "" || res.Name == "" {
 		t.Errorf("the side request has session %v, reason %q and name %q, want no session, a reason and a name", res.Session, res.Side, res.Name)
 	}
 }
 
-func TestLateBackendExcludesTheSession(t *testing.T) {
+func TestUnreachableStoreExcludesSession(t *testing.T) {
 	c := newClient(t)
-	c.store.away = true
-	res := c.turn(first, firstAnswer, "Precept-Session", "mine")
+	c.store.unreachable = true
+	res := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	if !res.Session.Record.Assignment.Excluded || !res.Session.Record.State.Provisional || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("a session with a late backend is excluded: %v, stand-in: %v, want true for both; the reasons are %v, want %v", res.Session.Record.Assignment.Excluded, res.Session.Record.State.Provisional, res.Excluded, label.ExcludedLate)
+		t.Errorf("with an unreachable store: Excluded = %v, Provisional = %v, reasons = %v; want true, true, [%v]", res.Session.Record.Assignment.Excluded, res.Session.Record.State.Provisional, res.Excluded, label.ExcludedLate)
 	}
 }
 
-// The record of an excluded session has the reason, and the record of an excluded run also has the reason.
-func TestExcludedRecordHasItsReason(t *testing.T) {
+// The records of an excluded session and its run name the reason.
+func TestExcludedRecordNamesReason(t *testing.T) {
 	check := func(name string, rec *session.Record, want label.Reason) {
 		t.Helper()
 		if counted := trial.ExclusionReasons(); !slices.Contains(counted[:], trial.ExclusionReason(want)) {
@@ -227,54 +233,54 @@ func TestExcludedRecordHasItsReason(t *testing.T) {
 		}
 	}
 	c := newClient(t)
-	c.store.away = true
-	late := c.turn(first, firstAnswer, "Precept-Session", "mine", "Precept-Run", "nightly")
-	check("a late backend", late.Session.Record, label.ExcludedLate)
-	check("the run at a late backend", late.Unit.Record, label.ExcludedLate)
+	c.store.unreachable = true
+	late := c.turn(firstRequest, firstAnswer, "Precept-Session", "mine", "Precept-Run", "nightly")
+	check("the session with an unreachable store", late.Session.Record, label.ExcludedLate)
+	check("its run with an unreachable store", late.Unit.Record, label.ExcludedLate)
 	c = newClient(t)
-	c.unsure = true
-	unsure := c.turn(first, firstAnswer, "Precept-Run", "nightly")
-	check("an unsure salt", unsure.Session.Record, label.ExcludedKeys)
-	check("the run at an unsure salt", unsure.Unit.Record, label.ExcludedKeys)
+	c.saltMayDiffer = true
+	saltMayDiffer := c.turn(firstRequest, firstAnswer, "Precept-Run", "nightly")
+	check("the session with a salt that may have changed", saltMayDiffer.Session.Record, label.ExcludedKeys)
+	check("its run with a salt that may have changed", saltMayDiffer.Unit.Record, label.ExcludedKeys)
 	c = newClient(t)
-	one, other := c.turn(first, firstAnswer), c.turn(first, firstAnswer)
-	if c.turn(second, "done"); one.Session == other.Session {
-		t.Fatal("two conversations with equal words have one session, want two")
+	one, other := c.turn(firstRequest, firstAnswer), c.turn(firstRequest, firstAnswer)
+	if c.turn(secondRequest, "done"); one.Session == other.Session {
+		t.Fatal("identical conversations share a session, want two sessions")
 	}
 	check("the first of two equal histories", one.Session.Record, label.ExcludedTwin)
 	check("the second of two equal histories", other.Session.Record, label.ExcludedTwin)
 }
 
 // A conversation without a name continues at a replica whose store does not answer in time.
-func TestLateEchoLookupExcludesTheSession(t *testing.T) {
+func TestFailedEchoLookupExcludesSession(t *testing.T) {
 	c := newClient(t)
-	c.store.away = true
-	res := c.turn(second, "done")
+	c.store.unreachable = true
+	res := c.turn(secondRequest, "done")
 	if !res.New || !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedLate}) {
-		t.Errorf("a session with a late echo lookup is new: %v, excluded: %v, want true for both; the reasons are %v, want %v", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
+		t.Errorf("with an unreachable store: New = %v, Excluded = %v, reasons = %v; want true, true, [%v]", res.New, res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedLate)
 	}
-	if next := c.turn(first, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
+	if next := c.turn(firstRequest, firstAnswer); next.Session.Record.Assignment.Excluded || len(next.Excluded) > 0 {
 		t.Errorf("the session of a first request, which needs no lookup, is excluded: %v, for %v, want no exclusion", next.Session.Record.Assignment.Excluded, next.Excluded)
 	}
 }
 
 func TestSessionInMemoryIsNeverLate(t *testing.T) {
 	c := newClient(t)
-	one := c.turn(first, firstAnswer)
-	c.store.away = true
-	if two := c.turn(second, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
-		t.Errorf("with a late backend the second turn has session %p, want %p of memory; the session is excluded for %v, want no exclusion", two.Session, one.Session, two.Excluded)
+	one := c.turn(firstRequest, firstAnswer)
+	c.store.unreachable = true
+	if two := c.turn(secondRequest, "done"); two.Session != one.Session || two.Session.Record.Assignment.Excluded || len(two.Excluded) > 0 {
+		t.Errorf("second turn with an unreachable store: got session %p, want session %p from memory; excluded for %v, want no exclusion", two.Session, one.Session, two.Excluded)
 	}
 }
 
-// A replica whose salt may differ from the salt of the other replicas flips other coins, the random decisions to inject
-// or to withhold a lesson. Its new sessions are excluded from the experiment.
-func TestUnsureSaltExcludesTheSession(t *testing.T) {
+// A replica whose salt may differ from the salt of the other replicas may make other random assignments than they do.
+// Its new sessions are excluded from the experiment.
+func TestUncertainSaltExcludesSession(t *testing.T) {
 	c := newClient(t)
-	c.unsure = true
-	res := c.turn(first, firstAnswer)
+	c.saltMayDiffer = true
+	res := c.turn(firstRequest, firstAnswer)
 	if !res.Session.Record.Assignment.Excluded || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedKeys}) {
-		t.Errorf("a session with an unsure salt is excluded: %t, want true; the reasons are %v, want %v", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
+		t.Errorf("with a salt that may have changed: Excluded = %t, reasons = %v; want true, [%v]", res.Session.Record.Assignment.Excluded, res.Excluded, label.ExcludedKeys)
 	}
 }
 
@@ -282,7 +288,7 @@ func TestUnsureSaltExcludesTheSession(t *testing.T) {
 func TestSessionContinuedElsewhereIsReadAgain(t *testing.T) {
 	c := newClient(t)
 	c.store.shared = true
-	c.turn(first, firstAnswer, "Precept-Session", "mine")
+	c.turn(firstRequest, firstAnswer, "Precept-Session", "mine")
 	before := c.store.read
 	res := c.turn(`{"messages":[{"role":"user","content":"Please fix the build of the parser."},{"role":"assistant","content":"`+firstAnswer+`"},{"role":"user","content":"Now test it."},{"role":"assistant","content":"Tested."},{"role":"user","content":"Ship it."}]}`, "shipped", "Precept-Session", "mine")
 	if c.store.read == before || !res.Moved {
@@ -300,7 +306,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 		old := c.turn(`{"messages":[{"role":"user","content":"Something else."}]}`, "yes", "Precept-Session", "old", "Precept-Run", "ci-1")
 		pins, members := c.store.pinned(), old.Unit.Record.Unit.Members
 		c.store.full = true
-		_, res := c.resolveChat(first, headers...)
+		_, res := c.resolveChat(firstRequest, headers...)
 		if res.Session != nil || res.Unit != nil || res.New || res.Side != "" || res.Name == "" || !slices.Equal(res.Excluded, []label.Reason{label.ExcludedBusy}) {
 			t.Errorf("%s: got session %v, unit %v, new %v, side %q, name %q, excluded for %v; want a name only, excluded for %v", name, res.Session, res.Unit, res.New, res.Side, res.Name, res.Excluded, label.ExcludedBusy)
 		}
@@ -312,7 +318,7 @@ func TestFullMemoryExcludesNewSessions(t *testing.T) {
 			t.Errorf("%s: the old conversation has session %v, want %v; excluded for %v, want no exclusion", name, continued.Session, old.Session, continued.Excluded)
 		}
 		c.store.full = false
-		if res = c.turn(first, firstAnswer, headers...); res.Session == nil || !res.New {
+		if res = c.turn(firstRequest, firstAnswer, headers...); res.Session == nil || !res.New {
 			t.Errorf("%s: with room in memory the request has session %v, new: %v, want a new session", name, res.Session, res.New)
 		}
 	}
@@ -327,7 +333,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 				t.Error("Resolve returns after a panic of the store, want the panic")
 			}
 		}()
-		c.resolveChat(first, "Precept-Run", "ci-1")
+		c.resolveChat(firstRequest, "Precept-Run", "ci-1")
 	}()
 	if n := c.store.pinned(); n != 0 {
 		t.Errorf("%d pins are not released after the panic, want 0", n)
@@ -337,7 +343,7 @@ func TestPanicLeavesNoPin(t *testing.T) {
 // A result pins its session and its unit, and no other session.
 func TestResultHoldsTwoPins(t *testing.T) {
 	c := newClient(t)
-	res := c.turn(first, firstAnswer, "Precept-Run", "ci-1")
+	res := c.turn(firstRequest, firstAnswer, "Precept-Run", "ci-1")
 	if n := c.store.pinned(); n != 2 || c.store.pins[res.Session] != 1 || c.store.pins[res.Unit] != 1 {
 		t.Errorf("a result holds %d pins, %d of its session and %d of its unit, want one of each only", n, c.store.pins[res.Session], c.store.pins[res.Unit])
 	}

@@ -17,8 +17,8 @@ import (
 	"precept/store/storetest"
 )
 
-// openBank opens a bank whose calls may take longTimeout.
-func openBank(t *testing.T, url string) *redis.Bank {
+// openLessonStore opens a lesson store whose calls time out after longTimeout.
+func openLessonStore(t *testing.T, url string) *redis.Bank {
 	t.Helper()
 	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Timeout: longTimeout})
 	if err != nil {
@@ -28,10 +28,10 @@ func openBank(t *testing.T, url string) *redis.Bank {
 	return b
 }
 
-// remoteWriter writes to a bank as another process does.
+// remoteWriter writes to a lesson store as another process does.
 type remoteWriter struct{ *redis.Bank }
 
-// setText sets one text of the bank unconditionally; nil deletes the text.
+// setText writes the text of the lesson name, whatever the lesson store holds under this name; nil deletes the lesson.
 func setText(ctx context.Context, b *redis.Bank, name string, text []byte) error {
 	r, err := b.Read(ctx)
 	if err != nil {
@@ -54,28 +54,27 @@ func (p remoteWriter) Delete(t *testing.T, name string) {
 	}
 }
 
-// watch returns a function that opens two clients of one bank: one client writes, the other watches. poll is the
-// interval at which the watcher reads without a notification.
-func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
+// openerWithWatcher returns a function that opens two clients of one lesson store: one client writes, the other
+// watches. poll is the interval at which the watcher polls.
+func openerWithWatcher(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
 		t.Helper()
-		own := url(fmt.Sprint("b", poll.Milliseconds(), "-", n.Add(1)))
-		w := openBank(t, own).Watch(nil, onBook)
+		bankURL := url(fmt.Sprint("b", poll.Milliseconds(), "-", n.Add(1)))
+		w := openLessonStore(t, bankURL).Watch(nil, onBook)
 		w.Poll = poll
-		return remoteWriter{openBank(t, own)}, w.Run
+		return remoteWriter{openLessonStore(t, bankURL)}, w.Run
 	}
 }
 
-func TestBankConformsByPolling(t *testing.T) {
+func TestPollingWatcherMeetsBankContract(t *testing.T) {
 	server := storetest.StartRedis(t)
-	url := func(prefix string) string { return server.URL() + "?prefix=" + prefix }
-	t.Run("by polling", func(t *testing.T) { storetest.RunBank(t, watch(url, 50*time.Millisecond)) })
+	storetest.RunBank(t, openerWithWatcher(func(prefix string) string { return server.URL() + "?prefix=" + prefix }, 50*time.Millisecond))
 }
 
-func TestBankConformsInACluster(t *testing.T) {
+func TestBankInAClusterMeetsBankContract(t *testing.T) {
 	cluster := storetest.StartCluster(t)
-	storetest.RunBank(t, watch(func(prefix string) string { return cluster.URL("prefix=" + prefix) }, 50*time.Millisecond))
+	storetest.RunBank(t, openerWithWatcher(func(prefix string) string { return cluster.URL("prefix=" + prefix) }, 50*time.Millisecond))
 }
 
 const lessonText = `---
@@ -101,7 +100,7 @@ Look first.
 func TestBankChangeIsPublished(t *testing.T) {
 	server := storetest.StartRedis(t)
 	books := make(chan *lesson.Book, 16)
-	w := openBank(t, server.URL()).Watch(nil, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
+	w := openLessonStore(t, server.URL()).Watch(nil, func(b *lesson.Book, _ []lesson.Problem) { books <- b })
 	w.Poll = time.Hour
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -115,7 +114,7 @@ func TestBankChangeIsPublished(t *testing.T) {
 		}
 		return nil
 	})
-	if err := setText(t.Context(), openBank(t, server.URL()), "a.md", []byte(lessonText)); err != nil {
+	if err := setText(t.Context(), openLessonStore(t, server.URL()), "a.md", []byte(lessonText)); err != nil {
 		t.Fatal(err)
 	}
 	select {
@@ -135,27 +134,27 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 		book     *lesson.Book
 		problems []lesson.Problem
 	}
-	var last atomic.Pointer[loadedBook]
-	b := openBank(t, server.URL())
+	var lastLoaded atomic.Pointer[loadedBook]
+	b := openLessonStore(t, server.URL())
 	if err := setText(t.Context(), b, "a.md", []byte(lessonText)); err != nil {
 		t.Fatal(err)
 	}
-	w := b.Watch(nil, func(b *lesson.Book, p []lesson.Problem) { last.Store(&loadedBook{b, p}) })
+	w := b.Watch(nil, func(b *lesson.Book, p []lesson.Problem) { lastLoaded.Store(&loadedBook{b, p}) })
 	w.Poll = 20 * time.Millisecond
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
 	go func() { done <- w.Run(ctx) }()
 	defer func() { cancel(); <-done }()
-	await := func(what string, lessons int, fault string) {
+	await := func(what string, lessons int, problem string) {
 		t.Helper()
 		eventually(t, what, func() error {
-			current := last.Load()
+			current := lastLoaded.Load()
 			if current == nil {
 				return errors.New("the watcher reported nothing")
 			}
 			text := fmt.Sprint(current.problems)
-			if current.book.Len() != lessons || (fault == "") != (len(current.problems) == 0) || !strings.Contains(text, fault) {
-				return fmt.Errorf("got %d lessons and problems %s, want %d and %q", current.book.Len(), text, lessons, fault)
+			if current.book.Len() != lessons || (problem == "") != (len(current.problems) == 0) || !strings.Contains(text, problem) {
+				return fmt.Errorf("got %d lessons and problems %s, want %d lessons and a problem with %q (none if empty)", current.book.Len(), text, lessons, problem)
 			}
 			return nil
 		})
@@ -167,10 +166,10 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 		t.Fatal(err)
 	}
 	await("after Redis lost its data", 1, "lost the lessons")
-	eventually(t, "push", func() error {
+	eventually(t, "writing after the restart", func() error {
 		return errors.Join(setText(t.Context(), b, "a.md", []byte(lessonText)), setText(t.Context(), b, "b.md", []byte(strings.ReplaceAll(lessonText, "look-first", "look-second"))))
 	})
-	await("the lessons pushed again", 2, "")
+	await("after the lessons were written again", 2, "")
 	if err := errors.Join(setText(t.Context(), b, "a.md", nil), setText(t.Context(), b, "b.md", nil)); err != nil {
 		t.Fatal(err)
 	}
@@ -178,7 +177,7 @@ func TestBankKeepsLessonsDuringAnOutage(t *testing.T) {
 }
 
 func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
-	b := openBank(t, storetest.StartRedis(t).URL())
+	b := openLessonStore(t, storetest.StartRedis(t).URL())
 	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
 		if err := setText(t.Context(), b, name, []byte(lessonText)); !errors.Is(err, session.ErrInvalid) {
 			t.Errorf("a lesson with name %q: got error %v, want session.ErrInvalid", name, err)
@@ -189,16 +188,16 @@ func TestBankRefusesInvalidNamesAndTexts(t *testing.T) {
 	}
 	texts, version, err := b.Texts(t.Context())
 	if len(texts) != 0 || version != "" || err != nil {
-		t.Errorf("bank after refused lessons: got %d texts, version %q, error %v, want an empty bank", len(texts), version, err)
+		t.Errorf("after refused lessons: got %d lessons, version %q, error %v, want none, no version and no error", len(texts), version, err)
 	}
 }
 
-func TestBankConformsToPlace(t *testing.T) {
+func TestBankMeetsPlaceContract(t *testing.T) {
 	server := storetest.StartRedis(t)
 	var n atomic.Int64
 	banktest.Run(t, func(t *testing.T) bank.Place {
 		t.Helper()
-		return openBank(t, server.URL()+fmt.Sprintf("?prefix=place%d", n.Add(1)))
+		return openLessonStore(t, server.URL()+fmt.Sprintf("?prefix=place%d", n.Add(1)))
 	})
 }
 
@@ -206,7 +205,7 @@ func TestBankConformsToPlace(t *testing.T) {
 // and passes the next set to the receiver.
 func TestWatcherSurvivesAPanicOfItsReceiver(t *testing.T) {
 	server := storetest.StartRedis(t)
-	b := openBank(t, server.URL())
+	b := openLessonStore(t, server.URL())
 	var panics, taken atomic.Int64
 	w := b.Watch(nil, func(b *lesson.Book, _ []lesson.Problem) {
 		if b.Len() == 1 {

@@ -215,7 +215,7 @@ func TestClaimExpiresByTheServersClock(t *testing.T) {
 // Bank versions never repeat, even after Redis loses the version counter.
 func TestBankVersionsNeverRepeat(t *testing.T) {
 	server := storetest.StartRedis(t)
-	b := openBank(t, server.URL())
+	b := openLessonStore(t, server.URL())
 	seen := map[string]bool{}
 	for range 3 {
 		for _, text := range []string{lessonText, strings.Replace(lessonText, "Look first.", "Look twice.", 1)} {

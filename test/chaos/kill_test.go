@@ -98,7 +98,7 @@ func TestChaosKillLeavesStubs(t *testing.T) {
 			t.Errorf("the export has line %q, want JSON", line)
 		}
 	}
-	if code != harness.ExitDone {
+	if code != harness.ExitOK {
 		t.Errorf("export: got exit code %d, want 0", code)
 	}
 }

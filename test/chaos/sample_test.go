@@ -17,7 +17,7 @@ import (
 func sampled(t *testing.T, flags ...string) map[string][]string {
 	t.Helper()
 	out, complaints, code := harness.Verb(t, "", append([]string{"export"}, flags...)...)
-	if code != harness.ExitDone {
+	if code != harness.ExitOK {
 		t.Fatalf("export: got exit code %d, want 0\n%s", code, complaints)
 	}
 	samples := map[string][]string{}

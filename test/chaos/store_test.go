@@ -265,7 +265,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 			t.Errorf("a stream: got error %v, want a complete stream", err)
 		}
 	}
-	if code := p.Exit(); code != harness.ExitDone {
+	if code := p.Exit(); code != harness.ExitOK {
 		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	d := harness.Doctor(t, dir)
@@ -287,7 +287,7 @@ func TestChaosStopWaitsForStreams(t *testing.T) {
 	stop()
 	p.Signal(syscall.SIGTERM)
 	wait()
-	if code := p.Exit(); code != harness.ExitDone {
+	if code := p.Exit(); code != harness.ExitOK {
 		t.Errorf("precept after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	got := harness.ExchangesInFile(t, dir)
@@ -305,8 +305,8 @@ func TestChaosStopStoresCutStreams(t *testing.T) {
 	p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").Ready(dir)
 	ended := harness.Stream(t, p.Data)
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != harness.ExitCut {
-		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
+	if code := p.Exit(); code != harness.ExitForced {
+		t.Errorf("precept after SIGTERM: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 	}
 	if <-ended == nil {
 		t.Error("the client of the cut stream got no error, want an error")

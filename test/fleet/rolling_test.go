@@ -135,7 +135,7 @@ func TestRollingRestartFailsNoRequest(t *testing.T) {
 		harness.Eventually(t, "20 more answered requests", func() bool { return l.Answered() > before+20 })
 		old := fleet[i]
 		old.Signal(syscall.SIGTERM)
-		if code := old.Exit(); code != harness.ExitDone {
+		if code := old.Exit(); code != harness.ExitOK {
 			t.Errorf("replica %d: got exit code %d, want 0\n%s", i, code, old.Log.String())
 		}
 		b.set(old.Data, false)

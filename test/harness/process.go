@@ -99,7 +99,7 @@ func Start(t *testing.T, dir string, flags ...string) *Process {
 		default:
 			p.Signal(syscall.SIGTERM)
 		}
-		if code := p.Exit(); code != ExitDone && !p.killed {
+		if code := p.Exit(); code != ExitOK && !p.killed {
 			t.Errorf("precept serve: got exit code %d at the end of the test, want 0\n%s", code, p.Log.String())
 		}
 	})
@@ -156,7 +156,7 @@ func (p *Process) Exit() int {
 	if p.err != nil {
 		p.T.Fatal(p.err)
 	}
-	return ExitDone
+	return ExitOK
 }
 
 // Signal sends a signal to the process.
@@ -171,7 +171,7 @@ func (p *Process) Signal(s os.Signal) {
 func (p *Process) Stop() {
 	p.T.Helper()
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != ExitDone {
+	if code := p.Exit(); code != ExitOK {
 		p.T.Errorf("precept serve after SIGTERM: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }

@@ -11,10 +11,10 @@ import (
 
 // The exit codes of precept, see the documentation of command precept.
 const (
-	ExitDone   = 0
+	ExitOK     = 0
 	ExitFailed = 1
 	ExitMisuse = 2
-	ExitCut    = 3
+	ExitForced = 3
 )
 
 // Verb runs a precept command in an empty directory and returns its output and exit code.
@@ -80,7 +80,7 @@ func Doctor(t *testing.T, dir string, flags ...string) Diagnosis {
 	t.Helper()
 	out, stderr, code := Verb(t, "", append([]string{"doctor", "--json", "--data-dir", dir}, flags...)...)
 	var d Diagnosis
-	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitDone && code != ExitFailed || d.OK != (code == ExitDone) {
+	if err := json.Unmarshal([]byte(out), &d); err != nil || code != ExitOK && code != ExitFailed || d.OK != (code == ExitOK) {
 		t.Fatalf("precept doctor: got exit code %d, error %v, want JSON, 0 if ok is true, else 1\n%s%s", code, err, out, stderr)
 	}
 	sum := d.Stored + d.Spooled + d.Incomplete

@@ -107,7 +107,7 @@ func TestDamagedExchangeHidesItsSessionAlone(t *testing.T) {
 	})
 	for _, format := range []string{"mplp", "openai"} {
 		out, stderr, code := harness.Verb(t, "", append([]string{"export", "--format", format}, store...)...)
-		if code != harness.ExitDone || !strings.Contains(out, intactText) || strings.Contains(out, damagedText) {
+		if code != harness.ExitOK || !strings.Contains(out, intactText) || strings.Contains(out, damagedText) {
 			t.Errorf("export --format %s: got exit code %d and %s, want 0, text %q and not %q", format, code, out, intactText, damagedText)
 		}
 		if n := strings.Count(stderr, "has a damaged exchange"); n != 1 || !strings.Contains(stderr, "precept forget --session") {

@@ -73,7 +73,7 @@ func outputs(t *testing.T, store []string) map[string]string {
 	verb := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", append(args, store...)...)
-		if code != harness.ExitDone {
+		if code != harness.ExitOK {
 			t.Fatalf("%v: got exit code %d, want 0; standard error %s", args, code, stderr)
 		}
 		return out

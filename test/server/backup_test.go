@@ -45,7 +45,7 @@ func TestBackupAndRestore(t *testing.T) {
 	runVerb := func(args ...string) string {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", append(args, "--data-dir", dir, "--lessons", lessons)...)
-		if code != harness.ExitDone {
+		if code != harness.ExitOK {
 			t.Fatalf("precept %v: got exit code %d, want 0; standard error %s", args, code, stderr)
 		}
 		return out

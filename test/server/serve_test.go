@@ -57,7 +57,7 @@ func TestServeFirstStartAndStop(t *testing.T) {
 		t.Errorf("go_gc_gogc_percent in /metrics: got %v, want a value other than Go's default 100", percent) // 250, or less for a large heap
 	}
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != harness.ExitDone {
+	if code := p.Exit(); code != harness.ExitOK {
 		t.Errorf("a stop without streams: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 	if _, err := os.Stat(server.RunFilePath(dir)); !os.IsNotExist(err) {
@@ -98,7 +98,7 @@ func TestSecretsWithALineFeedAreTrimmed(t *testing.T) {
 	}
 }
 
-func TestServeMistakesEndWithAnExplanation(t *testing.T) {
+func TestServeExplainsStartErrors(t *testing.T) {
 	taken := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(taken.Close)
 	dir := t.TempDir()
@@ -123,7 +123,6 @@ func TestServeMistakesEndWithAnExplanation(t *testing.T) {
 	}
 }
 
-// A second server on one data directory is refused.
 func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	dir := t.TempDir()
 	harness.Launch(t, dir, nil).Ready(dir)
@@ -136,7 +135,7 @@ func TestSecondServerOnADataDirectoryIsRefused(t *testing.T) {
 	}
 }
 
-// Streams may end during the drain, while precept accepts no new connection.
+// During the drain precept lets open streams finish and refuses new connections.
 func TestServeDrainsStreams(t *testing.T) {
 	model, stop := harness.SlowModel(t)
 	dir := t.TempDir()
@@ -158,7 +157,7 @@ func TestServeDrainsStreams(t *testing.T) {
 	if err := <-ended; err != nil {
 		t.Errorf("the stream during the drain: got error %v, want a complete stream", err)
 	}
-	if code := p.Exit(); code != harness.ExitDone {
+	if code := p.Exit(); code != harness.ExitOK {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
 }
@@ -166,23 +165,23 @@ func TestServeDrainsStreams(t *testing.T) {
 // A second signal, or the end of limits.drain_timeout, cuts the streams, and the exit code is 3.
 func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	model, _ := harness.SlowModel(t)
-	for name, second := range map[string]bool{"drain timeout": false, "second signal": true} {
+	for name, secondSignal := range map[string]bool{"drain timeout": false, "second signal": true} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			drain := "500ms"
-			if second {
+			if secondSignal {
 				drain = "1h"
 			}
 			dir := t.TempDir()
 			p := harness.Launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", drain).Ready(dir)
 			ended := harness.Stream(t, p.Data)
 			p.Signal(syscall.SIGTERM)
-			if second {
+			if secondSignal {
 				p.Eventually("the drain", func() bool { return strings.Contains(p.Log.String(), "msg=stopping") })
 				p.Signal(syscall.SIGINT)
 			}
-			if code := p.Exit(); code != harness.ExitCut {
-				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitCut, p.Log.String())
+			if code := p.Exit(); code != harness.ExitForced {
+				t.Errorf("precept serve with a cut stream: got exit code %d, want %d\n%s", code, harness.ExitForced, p.Log.String())
 			}
 			if err := <-ended; err == nil {
 				t.Error("the cut stream ended without an error at the client, want an error")
@@ -194,8 +193,8 @@ func TestServeCutsStreamsAfterTheDrain(t *testing.T) {
 	}
 }
 
-// A changed file is applied; a file with faults is refused, and the log and the dashboard report the faults.
-func TestServeReloadsAndRefusesFaults(t *testing.T) {
+// A changed configuration file is applied. An invalid one is refused, and the log and the dashboard report why.
+func TestServeReloadsConfig(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
 	write := func(text string) {
 		t.Helper()
@@ -212,13 +211,16 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 	if !accepted("first") {
 		t.Fatal("the first token is refused, want it accepted")
 	}
-	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // found by polling
+	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // no signal: the server must notice the change by polling
 	p.Eventually("the second token", func() bool { return accepted("second") })
 	if accepted("first") {
 		t.Error("the removed first token is accepted, want it refused")
 	}
-	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); !accepted("looker") || status != 403 || !strings.Contains(body, "viewer") {
-		t.Errorf("the export with the new viewer token: got status %d, want 403 and the report accepted; body %s", status, body)
+	if !accepted("looker") {
+		t.Error("the report with the new viewer token is refused, want it accepted")
+	}
+	if status, body := harness.Get(t, p.Admin+"/api/export", "looker"); status != 403 || !strings.Contains(body, "viewer") {
+		t.Errorf("the export with the new viewer token: got status %d, body %s, want 403 and a body with \"viewer\"", status, body)
 	}
 	if status, _ := harness.Get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics without a token: got status %d, want 200", status)
@@ -226,21 +228,21 @@ func TestServeReloadsAndRefusesFaults(t *testing.T) {
 
 	write("admin: {tokens: [third]}\nbandit: {epsilon: 7}\n")
 	p.Signal(syscall.SIGHUP)
-	p.Eventually("the fault in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
+	p.Eventually("the invalid bandit.epsilon in the log", func() bool { return strings.Contains(p.Log.String(), "bandit.epsilon") })
 	if accepted("third") || !accepted("second") {
-		t.Errorf("after a faulty file: got token third accepted = %v, token second accepted = %v, want false and true",
+		t.Errorf("after an invalid file: got token third accepted = %v, token second accepted = %v, want false and true",
 			accepted("third"), accepted("second"))
 	}
 	_, page := harness.Get(t, p.Admin+"/", "second")
 	if !strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard lacks bandit.epsilon, want the fault of the refused file")
+		t.Error("the dashboard does not report the invalid bandit.epsilon")
 	}
 
 	write("admin: {tokens: [fourth], listen: '127.0.0.1:1'}\n")
 	p.Signal(syscall.SIGHUP)
 	p.Eventually("the fourth token", func() bool { return accepted("fourth") })
 	if _, page := harness.Get(t, p.Admin+"/", "fourth"); strings.Contains(page, "bandit.epsilon") {
-		t.Error("the dashboard has bandit.epsilon after a reload without faults, want no fault")
+		t.Error("the dashboard still reports bandit.epsilon after a valid reload")
 	}
 	if strings.Contains(p.Log.String(), "fourth") {
 		t.Error("the log has the fourth token, want no token")
@@ -340,12 +342,12 @@ func TestVerbsReadTheStoreDuringAndAfterServe(t *testing.T) {
 			t.Errorf(`report %s: got %s, want "all lessons together" and "not enough data"`, when, text)
 		}
 	}
-	check("during the run of the server", true)
+	check("while the server runs", true)
 	p.Signal(syscall.SIGTERM)
-	if code := p.Exit(); code != harness.ExitDone {
+	if code := p.Exit(); code != harness.ExitOK {
 		t.Errorf("precept serve: got exit code %d, want 0\n%s", code, p.Log.String())
 	}
-	check("after the stop of the server", false)
+	check("after the server stopped", false)
 	secrets := []string{canary, "verbs-token"} // the client's key and the admin token
 	for _, secret := range secrets {
 		if strings.Contains(p.Log.String(), secret) {
@@ -369,8 +371,8 @@ func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 		args string
 		want int
 	}{
-		{"version", harness.ExitDone},
-		{"check --data-dir x", harness.ExitDone},
+		{"version", harness.ExitOK},
+		{"check --data-dir x", harness.ExitOK},
 		{"check --bandit-epsilon 2", harness.ExitMisuse},
 		{"check --nonsense", harness.ExitMisuse},
 		{"check --config /no/such/file", harness.ExitFailed},
@@ -387,7 +389,7 @@ func TestExitCodesDistinguishMisuseAndFailure(t *testing.T) {
 			if got != tc.want {
 				t.Errorf("precept %s: got exit code %d, want %d\n%s", tc.args, got, tc.want, stderr)
 			}
-			if failed := tc.want != harness.ExitDone; failed != strings.HasPrefix(stderr, "precept: ") {
+			if failed := tc.want != harness.ExitOK; failed != strings.HasPrefix(stderr, "precept: ") {
 				t.Errorf("standard error: got %q, want the prefix \"precept: \" = %v", stderr, failed)
 			}
 		})

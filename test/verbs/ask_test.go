@@ -22,8 +22,8 @@ func reportWith(t *testing.T, dir, token string) (code int, out, stderr string) 
 func TestReportNamesARefusedToken(t *testing.T) {
 	dir := t.TempDir()
 	p := harness.Launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).Ready(dir)
-	if code, _, stderr := reportWith(t, dir, "right-token-0123456789"); code != harness.ExitDone {
-		t.Fatalf("report with the right token: got exit code %d, want %d\n%s", code, harness.ExitDone, stderr)
+	if code, _, stderr := reportWith(t, dir, "right-token-0123456789"); code != harness.ExitOK {
+		t.Fatalf("report with the right token: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 	code, out, stderr := reportWith(t, dir, "wrong-token-0123456789")
 	if code != harness.ExitFailed || out != "" || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(stderr, p.Admin) {
@@ -31,7 +31,7 @@ func TestReportNamesARefusedToken(t *testing.T) {
 			code, out, stderr, harness.ExitFailed, p.Admin)
 	}
 	code, out, stderr = reportWith(t, dir, "")
-	if code != harness.ExitDone || out == "" || !strings.Contains(stderr, "read from the store") || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") {
+	if code != harness.ExitOK || out == "" || !strings.Contains(stderr, "read from the store") || !strings.Contains(stderr, "PRECEPT_ADMIN_TOKEN") {
 		t.Errorf("report without a token: got exit code %d, output %q, standard error %q, want 0, a report, and a note about the store and PRECEPT_ADMIN_TOKEN",
 			code, out, stderr)
 	}
@@ -39,13 +39,13 @@ func TestReportNamesARefusedToken(t *testing.T) {
 	if code := p.Exit(); code != 0 {
 		t.Fatalf("precept serve after an interrupt: got exit code %d, want 0", code)
 	}
-	if code, _, stderr := reportWith(t, dir, ""); code != harness.ExitDone {
-		t.Errorf("report without a server: got exit code %d, want %d\n%s", code, harness.ExitDone, stderr)
+	if code, _, stderr := reportWith(t, dir, ""); code != harness.ExitOK {
+		t.Errorf("report without a server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 	if err := server.WriteRunFile(dir, server.RunFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
-	if code, _, stderr := reportWith(t, dir, ""); code != harness.ExitDone {
-		t.Errorf("report beside the run.json of a crashed server: got exit code %d, want %d\n%s", code, harness.ExitDone, stderr)
+	if code, _, stderr := reportWith(t, dir, ""); code != harness.ExitOK {
+		t.Errorf("report beside the run.json of a crashed server: got exit code %d, want %d\n%s", code, harness.ExitOK, stderr)
 	}
 }

@@ -39,7 +39,7 @@ func TestDoctorReportsMissingExchanges(t *testing.T) {
 	checkMissingReported := func(want bool) {
 		t.Helper()
 		out, stderr, code := harness.Verb(t, "", "doctor", "--data-dir", dir, "--store-url", server.URL())
-		if code != harness.ExitDone || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
+		if code != harness.ExitOK || strings.Contains(strings.Join(strings.Fields(out), " "), "stored exchanges are missing in the store and in the outbox") != want {
 			t.Errorf("doctor: got exit code %d, want 0 and missing exchanges in the output = %v\n%s%s", code, want, out, stderr)
 		}
 	}
@@ -90,12 +90,12 @@ func TestDoctorAgreesWithReady(t *testing.T) {
 			}
 			var d answer
 			out, stderr, code := harness.Verb(t, "", append([]string{"doctor", "--json", "--data-dir", p.Dir}, flags...)...)
-			if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == harness.ExitDone) {
+			if err := json.Unmarshal([]byte(out), &d); err != nil || d.OK != (code == harness.ExitOK) {
 				t.Fatalf("doctor --json: got exit code %d, error %v, want JSON, and 0 exactly if ok is true; output %s, standard error %s", code, err, out, stderr)
 			}
 			wantCode := harness.ExitFailed
 			if want == "ok" {
-				wantCode = harness.ExitDone
+				wantCode = harness.ExitOK
 			}
 			return code == wantCode && d.Ready.Says == want && d.Ready.Ready && d.Ready.URL == p.Data+"/readyz" && (d.DataDir != "") == strings.Contains(want, "data directory")
 		})
@@ -185,9 +185,9 @@ func TestDoctorNamesTheFaultsOfTheConfiguration(t *testing.T) {
 		want       []string
 		account    bool
 	}{
-		{"without faults", "{}\n", []string{"--data-dir", p.Dir}, harness.ExitDone, nil, true},
+		{"without faults", "{}\n", []string{"--data-dir", p.Dir}, harness.ExitOK, nil, true},
 		{"value out of range", "bandit: {epsilon: 3}\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"precept.yaml:1: bandit.epsilon", "/readyz: ok", "1 check failed: configuration"}, true},
-		{"key of a server", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitDone, []string{"warning: ", "precept.yaml:1: upstream"}, true},
+		{"key of a server", "upstream: nonsense\n", []string{"--data-dir", p.Dir}, harness.ExitOK, []string{"warning: ", "precept.yaml:1: upstream"}, true},
 		{"no YAML", "bandit: [\n", []string{"--data-dir", p.Dir}, harness.ExitFailed, []string{"is not YAML", "/readyz: ok"}, true},
 		{"no YAML and no directory", "bandit: [\n", nil, harness.ExitFailed, []string{"is not YAML", "set --data-dir"}, false},
 		{"faulty store", "store: {url: 'redis://h:x'}\n", nil, harness.ExitFailed, []string{"precept.yaml:1: store.url", "set --data-dir"}, false},

@@ -52,7 +52,7 @@ func TestRecordFollowsItsSchema(t *testing.T) {
 			t.Errorf("the schema on %.60s: got error %v, want valid = %v", c.in, err, c.ok)
 		}
 		out, stderr, code := harness.Verb(t, c.in, "record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md"))
-		if (code == harness.ExitDone) != c.ok || !c.ok && code != harness.ExitMisuse {
+		if (code == harness.ExitOK) != c.ok || !c.ok && code != harness.ExitMisuse {
 			t.Errorf("record on %.60s: got exit code %d, want accepted (exit code 0) = %v, otherwise %d; standard error %s", c.in, code, c.ok, harness.ExitMisuse, stderr)
 		}
 		if !c.ok {

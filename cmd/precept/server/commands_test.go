@@ -92,20 +92,20 @@ func lessonText(t *testing.T, dir string) string {
 	return string(r.Texts["look-first.md"])
 }
 
-// The export of the experiment contains each random assignment (coin) of an open session with its propensity, even if
-// no lesson was injected. A session without a matching lesson has no coin.
-func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
-	for _, c := range []struct{ control, epsilon, holdoutArm, controlArm string }{
-		{"0", "0", "injected", "treated"}, {"0", "1", "withheld", "treated"}, {"1", "0", "", "control"},
+// The export of the experiment contains each random assignment of an open session with its propensity, even if no
+// lesson was injected. A session without a matching lesson is not randomized and not exported.
+func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
+	for _, c := range []struct{ name, control, epsilon, holdoutArm, controlArm string }{
+		{"no holdout", "0", "0", "injected", "treated"}, {"every lesson withheld", "0", "1", "withheld", "treated"}, {"every session a control", "1", "0", "", "control"},
 	} {
-		t.Run(c.controlArm+" "+c.holdoutArm, func(t *testing.T) {
+		t.Run(c.name, func(t *testing.T) {
 			lessons := t.TempDir()
 			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			source := flagSource(t, injectAll(map[string]string{
 				"upstream": startModel(t), "lessons": lessons, "bandit.control": c.control, "bandit.epsilon": c.epsilon, "reward.close_after": "1h",
 			}))
 			l := startServer(t, source)
-			for name, text := range map[string]string{"matches": "build the targets", "silent": "hello"} {
+			for name, text := range map[string]string{"matches": "build the targets", "no-match": "hello"} {
 				header := map[string]string{"Precept-Session": name, "Precept-Run": "nightly-" + name}
 				if status, answer := send(t, http.MethodPost, l.data+"/v1/chat/completions", header, fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":%q}]}`, text)); status != http.StatusOK {
 					t.Fatalf("the chat request of %s: got status %d, answer %q, want status 200", name, status, answer)
@@ -131,29 +131,30 @@ func TestCoinsOfOpenSessionsAreExported(t *testing.T) {
 					t.Fatal(err)
 				}
 				if d.Run != "nightly-matches" || d.Closed || d.Outcome != nil || d.Propensity != 1 {
-					t.Errorf("exported coin: got %s, want a coin with propensity 1 of an open session of the run nightly-matches", line)
+					t.Errorf("exported assignment: got %s, want run nightly-matches, propensity 1, not closed, no outcome", line)
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// The keys are coin and lesson. The coin control decides for the whole session and has no lesson.
+			// A key is the kind of assignment and a lesson. The assignment "control" applies to the whole session, so its
+			// lesson is empty.
 			want := map[string]string{"control ": c.controlArm, "holdout look-first": c.holdoutArm}
 			if c.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
 			}
 			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("arms by coin and lesson: got %v, want %v", got, want)
+				t.Errorf("arm by assignment and lesson: got %v, want %v", got, want)
 			}
 		})
 	}
 }
 
-// OpenStored opens the configured store read-only and does not create a missing store. OpenStore creates a missing
-// store.
-func TestOnlyOpenStoreCreatesAMissingStore(t *testing.T) {
+// OpenStored opens the configured store read-only, and fails if the store does not exist. OpenStore creates the store
+// if it does not exist.
+func TestOnlyOpenStoreCreatesTheStore(t *testing.T) {
 	cfg := configOf(t, flagSource(t, nil))
 	tools := testTools()
 	if _, err := tools.OpenStored(t.Context(), cfg); !errors.Is(err, sqlite.ErrMissing) {
-		t.Errorf("OpenStored of a missing file: got error %v, want %v", err, sqlite.ErrMissing)
+		t.Errorf("OpenStored before the store exists: got error %v, want %v", err, sqlite.ErrMissing)
 	}
 	db, err := tools.OpenStore(t.Context(), cfg, sqlite.Options{})
 	if err != nil {
