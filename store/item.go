@@ -40,7 +40,7 @@ type SessionItem struct {
 	Cached   int64     `json:"cached_tokens"`
 	Found    *Found    `json:"found,omitempty"` // first hit of a search
 
-	Task    string   `json:"task,omitempty"` // first words of the user; empty: they opted out, or an older release stored the row
+	Task    string   `json:"task,omitempty"` // first words of the user; empty: the session opted out, or an older release stored the row
 	Seconds float64  `json:"seconds"`        // from the start to the end of the newest reply
 	Errors  *int     `json:"errors"`         // failed tool results; null: some turns are unknown, such as turns of an older release
 	Output  *int64   `json:"output_tokens"`  // null: some turns are unknown

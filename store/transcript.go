@@ -27,8 +27,8 @@ type Transcript struct {
 	Picks     []PickItem `json:"picks"`      // picked lessons; if the session belongs to a unit, the picks of all its sessions
 	Fates     []Fate     `json:"lessons"`    // state of each lesson that matched or nearly matched, and of each measured section of a rules file
 	TurnItems []TurnItem `json:"transcript"` // exchanges, oldest first
-	From      int        `json:"from"`       // number of exchanges before the first exchange of TurnItems
-	Next      int        `json:"next"`       // From of the next part; equal to Exchanges at the end
+	From      int        `json:"from"`       // number of exchanges before the first exchange of transcript
+	Next      int        `json:"next"`       // from of the next query; equal to exchanges at the end
 	Exchanges int        `json:"exchanges"`  // number of exchanges of the session
 	OptedOut  []int      `json:"opted_out"`  // turns that opted out
 }
