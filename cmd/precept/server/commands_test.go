@@ -135,8 +135,8 @@ func TestAssignmentsOfOpenSessionsAreExported(t *testing.T) {
 				}
 				got[d.Coin+" "+d.Slug] = d.Assigned
 			}
-			// A key is the kind of assignment and a lesson. The assignment "control" applies to the whole session, so its
-			// lesson is empty.
+			// A key is the kind of assignment and a lesson. The assignment "control" is one of the whole session, so
+			// its lesson is empty.
 			want := map[string]string{"control ": c.controlArm, "holdout look-first": c.holdoutArm}
 			if c.controlArm == "control" {
 				want = map[string]string{"control ": "control", "control look-first": "control"}
