@@ -112,7 +112,7 @@ func returnsValue(words string) bool {
 }
 
 // hasHarnessHeader reports whether a text begins with the name of its author or of a step in brackets: "[auto] Turn 3".
-// A pasted image, file or text of a person is also in brackets, but does not count.
+// Images, files and text that a user pasted are also in brackets, but do not count.
 func hasHarnessHeader(words string) bool {
 	const maxHeader = 60
 	header, _, ok := strings.Cut(cutText(words, maxHeader), "]")

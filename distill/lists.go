@@ -43,10 +43,10 @@ var lists = sync.OnceValue(func() map[string]wordSet {
 	return all
 })
 
-// wordList returns the word list with the name, nil for an unknown name.
+// wordList returns the word list with the given name, nil for an unknown name.
 func wordList(name string) wordSet { return lists()[name] }
 
-// containedIn reports whether a text contains an entry of the list, even inside of a word.
+// containedIn reports whether a text contains an entry of the list, even inside a word.
 func (w wordSet) containedIn(text string) bool {
 	for part := range w {
 		if strings.Contains(text, part) {
@@ -83,7 +83,7 @@ const (
 	digits  = "0123456789"
 )
 
-// consistsOf reports whether a text consists of the given characters.
+// consistsOf reports whether a text has only characters of chars.
 func consistsOf(text, chars string) bool { return strings.Trim(text, chars) == "" }
 
 // countCommon returns the number of entries of a that b contains.
@@ -96,7 +96,7 @@ func countCommon(a, b []string) (n int) {
 	return n
 }
 
-// appendMissing appends the missing entries to a list.
+// appendMissing appends the entries of more that list lacks.
 func appendMissing(list []string, more ...string) []string {
 	for _, s := range more {
 		if !slices.Contains(list, s) {

@@ -96,7 +96,7 @@ func (c *circle) show(ctx context.Context, srv *server.Server, data, adminURL st
 		"   The bank also holds an older, harmful lesson on the same subject: [%s].\n",
 		demo.CircleHarm,
 	)
-	if err := server.Pause(ctx, 2500*time.Millisecond); err != nil { // until then, the lesson has taken effect
+	if err := server.Pause(ctx, 2500*time.Millisecond); err != nil { // by then, the lesson has taken effect
 		return err
 	}
 	if err := c.world.Play(ctx, base, client, c.flags.agents, circleAfter); err != nil {

@@ -67,7 +67,7 @@ func TestEditsByHandHaveTheTimeOfTheFile(t *testing.T) {
 		}
 		events := pass()
 		if len(events) != 1 || events[0].Action != want || events[0].Slug != "one" || events[0].By != "" || want != "remove" && !events[0].Time.Equal(at) {
-			t.Fatalf("the log has the new events %+v, want one event %s of the lesson one at %v without author", events, want, at)
+			t.Fatalf("the log has the new events %+v, want one event %s of the lesson \"one\" at %v without an author", events, want, at)
 		}
 		if second := pass(); len(second) != 0 {
 			t.Fatalf("the second pass logged %+v, want no event", second)

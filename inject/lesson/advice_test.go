@@ -17,7 +17,7 @@ func textOf(l *Lesson) *Text {
 	return &t
 }
 
-// block returns the text with which precept inserts one lesson into a request.
+// block returns the text that precept inserts into a request for one lesson.
 func block(l *Lesson) string {
 	shown := l.Text()
 	var b strings.Builder

@@ -267,7 +267,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkTemplate reads a stream with and without the template of the last event.
+// BenchmarkTemplate reads a stream with and without reuse of the structure of the last event.
 func BenchmarkTemplate(b *testing.B) {
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
 	stream := bytes.Repeat(event, 200)
@@ -283,7 +283,7 @@ func BenchmarkTemplate(b *testing.B) {
 						r.readEvent(name, data, lost)
 					}
 				}
-				for n := range 200 { // each event comes in a separate read
+				for n := range 200 { // each event arrives in its own Write
 					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
 				}
 				if n := len(r.Reply().Text); n != 1000 {

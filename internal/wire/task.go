@@ -170,7 +170,7 @@ func (r *Request) taskIn(i int) string {
 	switch {
 	case len(words) > maxTemplated:
 		return words
-	case len(parts) == 1: // the usual case: the words are those of the only text
+	case len(parts) == 1: // the usual case: a single text
 		return withoutTemplates(words)
 	}
 	var tasks []string

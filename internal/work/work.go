@@ -29,7 +29,7 @@ const (
 	MaxName = 256 // longest name of a branch, and longest path of a repository
 )
 
-// Ref is a reference to a commit, a branch or a pull request. Two Refs to the same one are equal, unless a
+// Ref is a reference to a commit, a branch or a pull request. Two Refs to the same object are equal, unless a
 // commit hash is shortened or a repository is unknown.
 type Ref struct {
 	Kind       Kind
@@ -37,7 +37,7 @@ type Ref struct {
 	Name       string // hash in lower case, name of the branch, or number of the pull request
 }
 
-// OfCommit returns the reference of a hash of at least 7 hex digits. ok is false for any other string.
+// OfCommit returns the Ref of a commit hash, which has at least 7 hex digits. ok is false for any other string.
 func OfCommit(hash, repository string) (ref Ref, ok bool) {
 	if len(hash) < minHash || len(hash) > maxHash || strings.Trim(hash, "0123456789abcdefABCDEF") != "" || strings.Trim(hash, "0") == "" {
 		return Ref{}, false
@@ -121,7 +121,7 @@ func RepositoryOf(remote string) string {
 		return CleanPath(u.Path)
 	}
 	host, path, ok := strings.Cut(remote, ":")
-	if !ok || host == "" || strings.ContainsAny(host, `/\`) || len(host) == 1 { // a directory, for instance on a drive of Windows
+	if !ok || host == "" || strings.ContainsAny(host, `/\`) || len(host) == 1 { // a local path, possibly with a Windows drive letter
 		return ""
 	}
 	return CleanPath(path)

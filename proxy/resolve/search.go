@@ -66,11 +66,11 @@ func (s *search) catchUp() {
 	}
 }
 
-// findLost replaces a provisional session by the stored session of the conversation. A provisional session began
+// findLost replaces a provisional session with the stored session of the conversation. A provisional session began
 // because the backend did not answer in time. As soon as the backend returns the session that owns the items of the
 // request, the stored session continues. The stored session leaves the experiment, because the turns of the
-// provisional session had none of its lessons. findLost returns true if the session was replaced or if the backend has
-// not answered yet.
+// provisional session had none of the lessons of the stored session. findLost returns true if the session was
+// replaced or if the backend has not answered yet.
 func (s *search) findLost() bool {
 	provisional := s.res.Session
 	provisional.Record.Mutex.Lock()

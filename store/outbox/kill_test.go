@@ -104,7 +104,7 @@ func TestKillLosesNoAcknowledgedRow(t *testing.T) {
 	}
 }
 
-// balanced fails the test unless the account balances.
+// balanced fails the test unless Admitted is the sum of the other counts, and no count is negative.
 func balanced(t *testing.T, a outbox.Account) {
 	t.Helper()
 	sum := a.Stored + a.Spooled + a.Incomplete

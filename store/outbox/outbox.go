@@ -31,7 +31,7 @@ type Kind int64
 
 // The kinds of rows.
 const (
-	// KindTurns is a row with the data of one session in one flush. The store defines the document.
+	// KindTurns is a row with the data of one session in one flush. The store defines the format of Document.
 	KindTurns Kind = 1
 	// KindStub is a row for a turn that was in progress when the program died, with the document of its Stub.
 	KindStub Kind = 2
@@ -86,7 +86,7 @@ func (f *Flush) Empty() bool {
 // Options configure an Outbox.
 type Options struct {
 	Path       string
-	QuotaBytes int64 // largest size of all rows in bytes (limits.outbox_bytes)
+	QuotaBytes int64 // maximum total size of the rows in bytes (limits.outbox_bytes)
 	// TenantQuotaBytes is the largest size of the rows of one tenant (limits.tenant_bytes); 0 means no limit.
 	TenantQuotaBytes int64
 	// Tenants reports that several tenants may share the queue. Refuses then protects tenants with few bytes.

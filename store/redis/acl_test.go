@@ -39,7 +39,7 @@ func documentedRules(t *testing.T, begin string) string {
 	return strings.Join(strings.Fields(rules), " ")
 }
 
-// permissions returns the commands of precept's Redis user, without keys and channels.
+// permissions returns the command rules of precept's Redis user, without the key and channel patterns.
 func permissions(t *testing.T) []string {
 	t.Helper()
 	rules := strings.Fields(documentedRules(t, storeRules))
@@ -60,7 +60,7 @@ func createUser(t *testing.T, server *storetest.Redis) {
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret"}, strings.Fields(documentedRules(t, storeRules))...)...)
 }
 
-// makeEachCall makes each call of a store, of its lessons and of a continuous export of samples.
+// makeEachCall calls each method that a store, a lesson bank and a continuous export of samples use.
 func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int) {
 	t.Helper()
 	check := func(name string, err error) {
@@ -121,8 +121,8 @@ func makeEachCall(t *testing.T, server *storetest.Redis, url string, shards int)
 	<-done
 }
 
-// While the server refuses the login, no call succeeds: a write without an error and without an effect would be lost.
-// Calls succeed again with the user.
+// While the server refuses the login, no call succeeds: otherwise, a write that silently had no effect would be lost.
+// Calls succeed again as soon as the user exists again.
 func TestNoCallSucceedsWithoutALogin(t *testing.T) {
 	t.Parallel()
 	server, url := startRestricted(t)
@@ -138,7 +138,7 @@ func TestNoCallSucceedsWithoutALogin(t *testing.T) {
 			}
 		}
 		createUser(t, server)
-		eventually(t, "a write with the user again", func() error { // a failed server is asked again after a pause
+		eventually(t, "a write with the user again", func() error { // a failed server is retried after a pause
 			_, err := changes()[0].do(t.Context(), s)
 			return err
 		})

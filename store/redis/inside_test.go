@@ -118,9 +118,8 @@ func TestUnpackRefusesGarbage(t *testing.T) {
 	}
 }
 
-// A walk over 30,000 keyspaces of different lengths returns each reference once, in the order of their places, and
-// reads many keyspaces with one call. A cost that grows with the square of the number of parts makes this test take
-// minutes.
+// A walk over 30,000 keyspaces of different lengths returns each reference once, sorted by position, and
+// reads many keyspaces with one call. With a quadratic cost, this test takes minutes.
 func TestWalkMergesManyParts(t *testing.T) {
 	const parts = 30_000
 	s, err := Open(Options{URL: "redis://127.0.0.1:1", Now: time.Now})

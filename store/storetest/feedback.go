@@ -13,7 +13,7 @@ import (
 	"precept/internal/session"
 )
 
-// feedbackCases returns the cases of feedback on stored sessions.
+// feedbackCases returns the conformance tests of a store for feedback on stored sessions.
 func feedbackCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"entry is returned as written": func(t tester, s Store) {
