@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // parser proves that a body is JSON. In the same pass, it records the positions of the top-level members and of the
 // items of the list, the roles of the items, and the ids of tool results. A second pass over 256 KB would cost as much
 // as the first.
@@ -31,6 +33,8 @@ type listPrelude struct {
 // memberSpans holds the top-level members that precept reads; the span of an absent member is empty.
 type memberSpans struct {
 	list, model, generate, metadata, cacheKey, previous, conversation, system, tools, format, choice span
+	// misspelt is a member system or instructions in another case.
+	misspelt span
 }
 
 // body scans the whole body. It returns the end offset, or invalid.
@@ -108,6 +112,10 @@ func (p *parser) recordMember(name []byte, v span) {
 		p.at.format = v
 	case "tool_choice":
 		p.at.choice = v
+	default:
+		if bytes.EqualFold(name, []byte("system")) || bytes.EqualFold(name, []byte("instructions")) {
+			p.at.misspelt = v
+		}
 	}
 }
 

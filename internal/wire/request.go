@@ -46,9 +46,11 @@ type Request struct {
 type requestMembers struct {
 	top    int  // offset of the first member
 	system span // system or instructions
-	tools  span // tools or functions
-	format span // response_format, text or output_format
-	choice span // tool_choice
+	// misspelt is a member system or instructions in another case, such as System. Some upstreams ignore the case.
+	misspelt span
+	tools    span // tools or functions
+	format   span // response_format, text or output_format
+	choice   span // tool_choice
 }
 
 // requestScan holds the positions of the list items and tool results.
@@ -141,7 +143,7 @@ func (p *parser) request(end int, known *checkpoint) (*Request, error) {
 		return nil, &Uninspected{label.UninspectedListType}
 	}
 	r := &Request{Dialect: p.dialect, Body: body, scan: requestScan{list: p.list, results: p.results, base: p.base}}
-	r.members = requestMembers{top: p.scan.skipSpace(p.scan.skipSpace(0) + 1), system: p.at.system, tools: p.at.tools, format: p.at.format, choice: p.at.choice}
+	r.members = requestMembers{top: p.scan.skipSpace(p.scan.skipSpace(0) + 1), system: p.at.system, misspelt: p.at.misspelt, tools: p.at.tools, format: p.at.format, choice: p.at.choice}
 	r.fill(&p.at, p.tools, known)
 	return r, nil
 }

@@ -281,6 +281,31 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 	})
 }
 
+// A body with a system prompt under a name in another case has no place for a block in a new member: an upstream that
+// ignores the case would read two system prompts.
+func TestMisspeltSystemPromptGetsNoSecondOne(t *testing.T) {
+	for body, d := range map[string]Dialect{
+		`{"input":"hi","Instructions":"be brief"}`:                              Responses,
+		`{"System":"be brief","messages":[{"role":"user","content":"hi"}]}`:     Messages,
+		`{"\u017fYSTEM":"be brief","messages":[{"role":"user","content":"a"}]}`: Messages,
+	} {
+		r, err := Parse(d, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok {
+			t.Errorf("%s: Find returns a place for a system prompt, want none", body)
+		}
+	}
+	r, err := Parse(Responses, []byte(`{"input":"hi","model":"m"}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, _, ok := r.Find(Anchor{Role: RoleSystem}); !ok {
+		t.Error("Find returns no place in a body without a system prompt, want a place for a new member")
+	}
+}
+
 func FuzzSplice(f *testing.F) {
 	for _, s := range seeds() {
 		f.Add(uint8(s.dialect), []byte(s.body), "text\n", block)

@@ -47,7 +47,9 @@ func (r *Request) Prompt() (system, tools []byte) {
 	return system, tools
 }
 
-// systemPlace returns the place at the end of the system prompt.
+// systemPlace returns the place at the end of the system prompt. A body without a system prompt gets a new member or
+// message. There is no place beside a member with the name of the new member in another case, because an upstream that
+// ignores the case would read two system prompts.
 func (r *Request) systemPlace() (place, bool) {
 	if !r.members.system.empty() {
 		return r.endPlace(r.members.system)
@@ -57,6 +59,9 @@ func (r *Request) systemPlace() (place, bool) {
 			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, false
 		}
 		return r.endPlace(member(r.Body, r.at(0), "content"))
+	}
+	if r.Dialect != Chat && !r.members.misspelt.empty() {
+		return place{}, false
 	}
 	switch r.Dialect {
 	case Chat:
