@@ -6,7 +6,7 @@ import (
 	"precept/bandit/trial"
 )
 
-// arm is the chooser's knowledge of one arm. mu guards all fields but key and next, and is a leaf lock.
+// arm is the chooser's state of one arm. mu guards all fields but key and next, and is a leaf lock.
 // local and cached are pointers, because most arms have no open session and no snapshot, and are not
 // read on most days.
 type arm struct {
@@ -27,7 +27,7 @@ type localState struct {
 
 // discounted is the evidence as of a clock.
 type discounted struct {
-	stamp uint64 // of the clock
+	stamp uint64 // stamp of the clock
 	evidence
 }
 

@@ -59,8 +59,8 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 }
 
 // Admit bounds the number of models with counters. If the tenant has too many models, Admit replaces
-// the model of a closing session by trial.OtherModels, also in the category: the name of a model comes
-// from a request, and each name adds counters.
+// the model of a closing session by trial.OtherModels, also in the category. Without a bound, requests could add
+// counters without end, because a request names its model.
 func (c *Chooser) Admit(a *trial.Assignment) {
 	if a.Model = c.measured.AdmitModel(a.Model); a.Model != trial.OtherModels {
 		return
@@ -127,8 +127,9 @@ func (c *Chooser) prior(k Action, evidenceOfArm evidenceFunc) float64 {
 	return math.Max(floor, c.priors.update(c.read(parent, evidenceOfArm), own).m/2)
 }
 
-// previousArm returns the previous text of a lesson: the arm of the same slug with the latest first use
-// before the first use of this arm. The caller holds mu.
+// previousArm returns the arm of the previous text of a lesson: of the arms with the same slug that were first
+// used before this arm, the arm with the latest first use. For arms of the same day, the names decide. The caller
+// holds mu.
 func (c *Chooser) previousArm(k Action) trial.Arm {
 	texts := c.arms[k.Slug]
 	if texts == nil || (texts.next == nil && texts.key == k.Arm) {

@@ -12,7 +12,7 @@ import (
 // any two parts of an arm's history, and gives the part before a change point almost no weight. The
 // report is unaffected: a report keeps every session, and shows windows.
 const (
-	changeSpread   = 3.5  // standard errors; all arms are tested all the time
+	changeSpread   = 3.5  // standard errors; large, because each arm is tested many times
 	changeShift    = 0.04 // in units of reward; a smaller change may come from offsets that have not converged
 	changeSessions = 30   // on each side
 	changeKeep     = 0.05 // weight of the evidence before the change point

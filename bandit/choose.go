@@ -15,7 +15,7 @@ import (
 // would never be tried.
 const temper = 0.25
 
-// rankingTemper is the temper of the order among eligible lessons. A session has few slots: where many
+// rankingTemper is the temper of the order among eligible lessons. A session has few slots. If many
 // lessons match, noise in the order costs more than exploration gains. Eligibility itself needs
 // more noise.
 const rankingTemper = 0.15
@@ -80,8 +80,8 @@ func choose(cfg Config, b Beliefs, session string, fresh []candidate, slots int)
 	return out[:min(len(out), slots)]
 }
 
-// eligible scores an action and reports whether the action may be picked. "No lesson" is always a
-// possible answer of Uplift.
+// eligible scores an action and reports whether the action may be picked. Under Uplift, a lesson outside of a trial
+// must be worth more than its cost, so a session may get no lesson.
 func (c Config) eligible(b Beliefs, session string, k *candidate) bool {
 	switch c.Objective {
 	case All:

@@ -23,7 +23,7 @@ type Chooser struct {
 	arms       map[string]*arm                   // by slug: the arms of all texts of a lesson, linked by next
 	categories map[string]*baseline              // by scope of a category
 	cells      map[string]*[baselineFields]int64 // sums of the sessions with the same facts, by cellOf
-	all        baseline                          // all categories
+	all        baseline                          // sums over all categories
 	open       map[string]int64                  // rewarded picks of open sessions, by the scope of their planned trial
 	tenant     [globalFields]int64
 	clock      *clock
@@ -73,8 +73,8 @@ func (c *Chooser) Maxima(now time.Time) []trial.Delta {
 	return c.measured.Maxima(now)
 }
 
-// addScope adds deltas of one scope to the sums of the arm, the category or the tenant that the scope
-// names. Deltas of unknown fields are ignored.
+// addScope adds the deltas of one scope to the sums of its arm, its category or the tenant. Deltas of unknown
+// fields are ignored.
 func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	known := func(d trial.Delta) bool {
 		_, ok := find(&d)
@@ -103,7 +103,7 @@ func (c *Chooser) addScope(scope string, ds []trial.Delta) {
 	}
 }
 
-// arm returns the knowledge of an arm; with create, a missing arm is added.
+// arm returns the state of an arm. If the arm is missing, the result is nil, or a new arm if create is true.
 func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	c.mu.RLock()
 	a := c.find(k)
@@ -120,7 +120,7 @@ func (c *Chooser) arm(k trial.Arm, create bool) *arm {
 	return a
 }
 
-// find returns the knowledge of an arm, or nil. The caller holds mu.
+// find returns the state of an arm, nil for an unknown arm. The caller holds mu.
 func (c *Chooser) find(k trial.Arm) *arm {
 	a := c.arms[k.Slug()]
 	for a != nil && a.key != k {

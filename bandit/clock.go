@@ -21,9 +21,9 @@ type clock struct {
 	weights  []float64 // by age
 }
 
-// horizon is the number of half-lives after which a bucket has no weight (a thousandth). The table
-// of weights is short: every tenant has a table, and a quiet tenant has few buckets in a long
-// half-life.
+// horizon is the number of half-lives after which a bucket that is too old for the table has no weight; the exact
+// weight would be below a thousandth. The table of weights ends after maxTable days, because every tenant has a
+// table, and a quiet tenant has few buckets in a long half-life.
 const (
 	horizon  = 10
 	maxTable = 128

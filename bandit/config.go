@@ -10,7 +10,7 @@ const (
 	Uplift Objective = "uplift" // Thompson sampling on the effect that the holdout measures
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
 	Random Objective = "random" // K random matches
-	All    Objective = "all"    // every match, by confidence and slug; no draw, no bench
+	All    Objective = "all"    // every match may be picked, ordered by confidence and slug; no draw, no bench
 )
 
 // Holdout is the rule for how long a lesson keeps the full share of withheld picks.

@@ -26,8 +26,8 @@ func Decide(
 	return flip(a, cfg, b, session, append(chosen, forced...), turn)
 }
 
-// recordPassed records for each fresh action that is not chosen why the action was not picked. best are the
-// actions before the check of the room.
+// recordPassed records, for each fresh action outside of chosen, the reason for which the action was not picked.
+// best holds the picks before fitRoom, chosen the picks that fitRoom kept.
 func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fresh, best, chosen []candidate) {
 	in := func(list []candidate, slug string) bool {
 		return slices.ContainsFunc(list, func(k candidate) bool { return k.action.Slug == slug })
@@ -47,8 +47,8 @@ func recordPassed(a *trial.Assignment, cfg Config, b Beliefs, session string, fr
 	}
 }
 
-// fitRoom drops, by rank, each pick that exceeds the remaining room, before any coin is flipped: a
-// withheld pick takes its room, too.
+// fitRoom takes the picks by rank and drops each pick that exceeds the remaining room. The coins are flipped
+// later, because a withheld pick takes its room, too.
 func (c Config) fitRoom(chosen []candidate) []candidate {
 	if c.Room == 0 {
 		return chosen
@@ -63,8 +63,8 @@ func (c Config) fitRoom(chosen []candidate) []candidate {
 	})
 }
 
-// openAssignment flips the control coin and freezes the baseline, once: the prediction of the regression, or
-// without a regression the mean of the category.
+// openAssignment flips the control coin and freezes the baseline at the first call for a session. The baseline is
+// the prediction of the regression or, without a regression, the mean of the category.
 func openAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) {
 	if !a.Open(cfg.Salt, session, cfg.Control) {
 		return
@@ -80,7 +80,7 @@ func openAssignment(a *trial.Assignment, cfg Config, b Beliefs, session string) 
 	a.Base = trial.Round(clip(y, 0, 1))
 }
 
-// startBase and baseWeight are the start of a new category: ten sessions of which half succeeded.
+// startBase and baseWeight define the mean that a new category starts from: ten sessions of which half succeeded.
 const startBase, baseWeight = 0.5, 10
 
 // damping is the part of a match effect that enters the expected reward of a session. Lessons that
@@ -90,8 +90,8 @@ const startBase, baseWeight = 0.5, 10
 // report is unaffected, because any centre that is fixed before the coin is valid.
 const damping = 0.65
 
-// recordMatches records the actions that are new to the session. The result has the forced actions apart
-// from the other new actions.
+// recordMatches records the actions that are new to the session as matches, and returns these actions. A forced
+// action is no match, and is returned in forced.
 func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []candidate) {
 	first := !a.Considered()
 	for _, c := range actions {
@@ -133,7 +133,8 @@ func usedPicks(a *trial.Assignment) int {
 	return n
 }
 
-// flip flips the holdout coin of each chosen lesson and freezes its offset.
+// flip flips the holdout coin of each chosen lesson, freezes the offset and the centre of each pick, and returns
+// the new picks.
 func flip(
 	a *trial.Assignment, cfg Config, b Beliefs, session string, chosen []candidate, turn int,
 ) []trial.Pick {
@@ -168,7 +169,7 @@ func flip(
 // epsilon returns the probability of withholding a pick.
 func (c Config) epsilon(k *candidate) float64 {
 	switch {
-	case c.Objective == All: // certain injection overrides all other settings
+	case c.Objective == All: // trials, probes and the holdout rule do not change the share
 		return c.Epsilon
 	case k.onTrial():
 		return min(k.action.Epsilon, 1)
@@ -202,8 +203,8 @@ func (c Config) holdoutEpsilon(p *Posterior) float64 {
 	return c.Epsilon
 }
 
-// trial returns the planned trial of a pick. A pick that is injected with certainty belongs to no
-// trial, because the trial did not flip its coin.
+// trial returns the name of the planned trial of a pick, empty for none. Under the objective All a pick belongs to
+// no trial, because its coin does not use the epsilon of the trial.
 func (c Config) trial(k *candidate) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""

@@ -69,7 +69,7 @@ const (
 	globalFields
 )
 
-// place is the position of the value of a counter.
+// place says where the chooser keeps the value of a counter: the kind of the scope, and the index in its values.
 type place struct {
 	scope scopeKind
 	index int

@@ -45,7 +45,7 @@ func DefaultPriors() Priors {
 	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
 }
 
-// sanitized replaces unusable numbers: priors come from a store that other processes write to.
+// sanitized replaces unusable numbers, because priors come from a store that other processes write to.
 func (p Priors) sanitized() Priors {
 	usableOr := func(x, smallest, fallback float64) float64 {
 		if !(x >= smallest && x <= 1) {
@@ -98,8 +98,8 @@ func (e evidence) nonNegative() evidence {
 // (del, delVar), with the number of picks.
 type belief struct{ m, v, del, delVar, picks float64 }
 
-// update returns the posterior of the two-parameter linear model: a session in which the lesson
-// matched has the expected residual del, a session with an injection del + effect, both with noise Sigma2.
+// update returns the posterior of a linear model with two parameters, del and effect. The expected residual of a
+// session with a match is del without an injection, and del + effect with an injection. The noise of both is Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.nonNegative()
 	rest, sum := e.n0+e.nu, e.s0+e.su

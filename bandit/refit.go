@@ -21,8 +21,8 @@ func (c *Chooser) Priors() Priors {
 	return c.priors
 }
 
-// Refit fits the priors to the lessons with at least five injections (discounted) and returns the
-// result with the next version. The chooser changes with SetPriors only.
+// Refit fits the priors to the lessons with at least five injections, after the discount, and returns the
+// result with the next version. Refit does not change the chooser; SetPriors does.
 func (c *Chooser) Refit() Priors {
 	p, es := c.fitInput()
 	p = p.refit(es)
@@ -32,7 +32,7 @@ func (c *Chooser) Refit() Priors {
 	return p.sanitized()
 }
 
-// fitInput returns the priors with the present variance of a reward, and the evidence of the lessons.
+// fitInput returns the priors with the present variance of a reward, and the evidence of the lessons that Refit uses.
 func (c *Chooser) fitInput() (p Priors, es []evidence) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

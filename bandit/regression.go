@@ -11,9 +11,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// Regression predicts the reward of a session from facts that are known at the first request, before
-// any coin: the expected reward without a lesson, relative to the running mean of the tenant. The
-// prediction becomes part of a centre, and a better centre makes the interval of an effect narrower.
+// Regression predicts the reward of a session without a lesson, less the running mean of the tenant. The
+// prediction uses facts that are known at the first request, before any coin. The prediction becomes
+// part of a centre, and a better centre makes the interval of an effect narrower.
 // A replica fits a Regression to the closed sessions and publishes it with the priors.
 type Regression struct {
 	Sessions float64                       `json:"sessions"` // rewarded sessions of the fit
@@ -32,14 +32,14 @@ const (
 	factCount
 )
 
-// factNames are the names in a stored Regression.
+// factNames are the names of the facts in a stored Regression.
 var factNames = [factCount]string{"agent", "model", "length", "category", "tools", "hour"} //nolint:gochecknoglobals // an immutable list
 
-// maxValues bounds the values of a fact that have an effect of their own: agents and models of a
-// tenant are free text. The most frequent values are kept.
+// maxValues is the maximum number of values with an effect, by fact. The bound is needed, because agents and
+// models are free text. The most frequent values get an effect.
 var maxValues = [factCount]int{16, 16, 8, 32, 8, 8} //nolint:gochecknoglobals // an immutable list
 
-// cellOf returns the scope of the counters of all sessions with the same facts. A session without a
+// cellOf returns the scope of the counters that count all sessions with the facts of a. A session without a
 // known start has only a category.
 func cellOf(a *trial.Assignment) string {
 	scope := categoryScope(a.Category)
@@ -112,7 +112,7 @@ func (r *Regression) relative(facts [factCount]string) float64 {
 	return y
 }
 
-// usable reports whether a stored regression is usable.
+// usable reports whether the regression exists and all of its numbers lie between -1 and 1.
 func (r *Regression) usable() bool {
 	if r == nil {
 		return false
@@ -128,7 +128,7 @@ func (r *Regression) usable() bool {
 	return ok(r.Offset)
 }
 
-// cell is the sum over the closed and rewarded sessions with the same facts.
+// cell holds the sums over the closed and rewarded sessions with the same facts.
 type cell struct {
 	facts  [factCount]string
 	n, sum float64 // sessions, and rewards less the predicted effects of the lessons
@@ -151,13 +151,13 @@ func (c *Chooser) sortedCells() []cell {
 // Steps and starting values of the fit.
 const (
 	fitSteps     = 10
-	startEffect2 = 0.05 * 0.05 // variance of the effects of a fact
-	minEffect2   = 1e-5
+	startEffect2 = 0.05 * 0.05 // variance of the effects of a fact in the first step
+	minEffect2   = 1e-5        // minimum of this variance in later steps
 )
 
 // fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact
 // that follows from the data (EM), so that a fact without information gets effects near 0. sigma2 is
-// the variance of a reward. The result is nil below RefitEvery sessions.
+// the variance of a reward. The result is nil below RefitEvery sessions, and for equations without a solution.
 func fitRegression(cells []cell, sigma2 float64) *Regression {
 	var n, sum float64
 	for i := range cells {
@@ -209,8 +209,8 @@ func fitRegression(cells []cell, sigma2 float64) *Regression {
 	return r
 }
 
-// momentsOf returns the products of the columns, and of the columns with the rewards around the mean,
-// divided by the variance of a reward.
+// momentsOf returns X'X/sigma2 and X'r/sigma2. X has a row for each session, with 1 for the offset and for each
+// column of the session's facts. r is the reward less the mean, and sigma2 the variance of a reward.
 func momentsOf(cells []cell, column map[columnKey]int, mean, sigma2 float64) (gram, moment []float64) {
 	k := len(column) + 1
 	gram, moment = make([]float64, k*k), make([]float64, k)
@@ -238,7 +238,7 @@ type columnKey struct {
 }
 
 // columnsOf returns a column for each frequent value of a fact with two values or more, in a fixed
-// order, and the number of each column.
+// order, and the number of each column. The numbers start at 1, because 0 is the offset.
 func columnsOf(cells []cell) (columns []columnKey, number map[columnKey]int) {
 	count := map[columnKey]float64{}
 	for i := range cells {

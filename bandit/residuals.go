@@ -21,8 +21,9 @@ func Contribution(a *trial.Assignment, y float64, tier int) []trial.Delta {
 	return d
 }
 
-// residuals adds the difference between the reward and the reward that the session's record predicts,
-// frozen at its decision: in total, for the baseline of the category, and for each matched lesson.
+// residuals adds the residuals of a reward: of the whole prediction, of the prediction without the baseline for the
+// category, and of the prediction without the lesson for each matched or picked lesson. All predictions were frozen
+// at the decisions of the session.
 func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	del, inj := expected(a)
 	if y > 0 && y < 1 {

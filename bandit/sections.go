@@ -8,7 +8,7 @@ import "precept/bandit/trial"
 // Turn and Trial of each section. A control session keeps all sections and stays out of the arms of
 // the sections.
 //
-// No draw selects the sections: a person registered them. The centre of the reward is the baseline of the
+// No draw selects the sections, because a person registered them. The centre of the reward is the baseline of the
 // session, because any centre that is fixed before the coin is valid.
 func FlipSections(cfg Config, b Beliefs, a *trial.Assignment, unit string, sections []trial.Pick) (fresh, earlier []trial.Pick) {
 	openAssignment(a, cfg, b, unit)

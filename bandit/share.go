@@ -57,8 +57,8 @@ func newActions(a *trial.Assignment, actions []Action) []Action {
 	return out
 }
 
-// earlierPicks returns the unit's picks among the actions, as far as slots and room last. A withheld pick
-// takes a slot, too.
+// earlierPicks returns the unit's picks among the actions, as far as slots and room allow, and subtracts their
+// sizes from cfg.Room. A withheld pick takes its slot and room, too.
 func earlierPicks(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]

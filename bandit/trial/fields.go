@@ -69,7 +69,7 @@ type kind uint8
 const (
 	daily       kind = iota // one sum per day
 	tenantDaily             // one sum per day, global; in the scope of an arm the name belongs to the chooser
-	outlay                  // one sum per day, of costs
+	outlay                  // one sum of costs per day
 	overall                 // one sum
 	bet                     // one sum per bet size
 	observed                // one sum of an outcome

@@ -132,9 +132,9 @@ func (e *ModelEffect) Seen(sign float64) bool {
 // SeenClosed reports whether the outcomes of a lesson include the model.
 func (e *ModelEffect) SeenClosed() bool { return Enough(e.C1+e.C0, e.C1, e.C0) }
 
-// Models returns the effects of an arm on each model, most picks first: a normal prior around the effect
-// of the lesson, whose variance is the difference between the models beyond chance. The square of the
-// lesson's effect counts as one more observation of this variance, because one model alone shows no
+// Models returns the effects of an arm by model, most picks first. Each effect is shrunk by a normal prior around
+// the effect of the lesson. The variance of the prior is the variance between the models beyond chance. The square
+// of the lesson's effect counts as one more observation of this variance, because one model alone shows no
 // difference.
 func (c *Counters) Models(k Arm) []ModelEffect {
 	s := c.scope(string(k), false)
@@ -220,9 +220,9 @@ func Between(effects, variances []float64) (mean, between float64) {
 	return mean, math.Max(0, (q-float64(len(effects)-1))/(w-ww/w))
 }
 
-// Unseen reports whether the evidence of an arm includes other models and not the given model, so that
-// the small holdout of the arm is not for the sessions of this model. Evidence without any seen
-// model is from an earlier release, which did not count models.
+// Unseen reports whether the evidence of an arm includes other models and not the given model. The small holdout
+// of the arm then does not apply to the sessions of this model. Unseen reports false if the evidence includes no
+// model, as in the counters of an earlier release, which did not count models.
 func (c *Counters) Unseen(k Arm, model string) bool {
 	s := c.scope(string(k), false)
 	if model == "" || k == "" || s == nil {

@@ -126,8 +126,9 @@ func SetOf(list ...Outcome) (s OutcomeSet) {
 // Has reports whether the set contains an outcome.
 func (s OutcomeSet) Has(o Outcome) bool { return s&(1<<o) != 0 }
 
-// Watch is the measurement of a pick's outcomes: the measured outcomes, and numbers that are frozen
-// at the pick and follow from earlier sessions alone. So no number depends on the coin of the pick.
+// Watch is the measurement of a pick's outcomes. The centres, widths and weight are frozen at the pick and follow
+// from earlier sessions alone, so they do not depend on the coin of the pick. Recurred, Closed and After are
+// observed after the pick.
 type Watch struct {
 	Outcomes OutcomeSet            `json:"of,omitempty"`   // the measured outcomes; 0 if none
 	From     Tally                 `json:"from,omitzero"`  // the sums at the pick

@@ -14,7 +14,7 @@ const Columns = max(coinSums, overalls)
 // other than 0, and small values: unpacked, the evidence of one session of one lesson takes 1,700 bytes
 // (decision 65). A change makes new bytes, so copies of a Table share their bytes.
 //
-// A packed row is a group, a number, a bit for each value other than 0, and these values.
+// A packed row is the group, At, a mask with a bit for each value other than 0, and these values.
 type Table []byte
 
 // Row is one row of a Table. Tables are ordered by Group and At.
@@ -92,7 +92,7 @@ func (t *Table) Change(f func(row func(group uint8, at int64) *[Columns]int64)) 
 	for i := range rows {
 		out = rows[i].append(out)
 	}
-	*t = slices.Clone(out) // without the reserve of append
+	*t = slices.Clone(out) // without the spare capacity of append
 }
 
 // split returns the rows without their values.
