@@ -157,7 +157,7 @@ const (
 
 // fitRegression fits a ridge regression: each effect is normal around 0, with a variance for each fact
 // that follows from the data (EM), so that a fact without information gets effects near 0. sigma2 is
-// the variance of a reward. The result is nil below RefitEvery sessions, and for equations without a solution.
+// the variance of a reward. The result is nil below RefitEvery sessions, and if the matrix of the fit is singular.
 func fitRegression(cells []cell, sigma2 float64) *Regression {
 	var n, sum float64
 	for i := range cells {

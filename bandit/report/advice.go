@@ -37,7 +37,7 @@ func (v Verdict) Advice() string {
 	return ""
 }
 
-// NextAction returns the next action for a row: the advice of the verdict, in view of a running trial and of the
+// NextAction returns the next action for a row: the advice of the verdict, adapted to a running trial and to the
 // lesson's presentation.
 func (r *Row) NextAction() string {
 	next := r.Verdict.Advice()

@@ -8,9 +8,9 @@ import (
 	"precept/bandit/trial"
 )
 
-// need sets the number of missing picks, and the same number under the withheld share WhatIf.
-// untilEvaluation is the number of rewarded picks until the evaluation of the planned trial; 0 means no trial
-// is planned.
+// need sets the number of picks that the row needs for a verdict, and the number that the row would need with the
+// withheld share Input.WhatIf. untilEvaluation is the number of rewarded picks until the evaluation of the planned
+// trial; 0 means no trial is planned.
 func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, untilEvaluation int64) {
 	sigma2 := noise(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = p.Epsilon, sigma2
@@ -29,7 +29,8 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, untilEvaluatio
 	}
 }
 
-// needPicks sets the number of picks until a verdict.
+// needPicks sets the picks until a verdict, the weeks that these picks take, and the picks until the half-width is
+// trial.Material.
 func (b *builder) needPicks(r *Row, all sums, untilEvaluation int64) {
 	r.Needs3Points = missing(sessionsFor(trial.Material, r.Variance*trial.Spread(r.Epsilon)), all.n)
 	if undecided(r.Verdict) {
@@ -53,8 +54,8 @@ func undecided(v Verdict) bool {
 	}
 }
 
-// verdictIn returns the number of picks until a verdict: until the report may show an effect, and then
-// until the present effect passes as "helps" or "harms", or as "no material effect".
+// verdictIn returns the number of picks until the present effect passes as "helps" or "harms", or as "no material
+// effect". While the report shows no effect, verdictIn returns the number of picks until the report shows one.
 func (b *builder) verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		wanted := verdictAt(all.effect(), sigma2*trial.Spread(eps), trial.Material, b.nextClaim)
@@ -71,8 +72,8 @@ func (s sums) reach(perArm, eps float64) int64 {
 // missing returns wanted-have, rounded up, and 0 if have is larger.
 func missing(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// worthSuggesting is the share of the expected time to a verdict up to which the report suggests a
-// change: the change must save at least a quarter of the time.
+// worthSuggesting is the largest share of the expected time to a verdict with which the report suggests a change.
+// A change must save at least a quarter of the time.
 const worthSuggesting = 0.75
 
 // rare is the share of the sessions below which the report suggests wider triggers of a lesson instead
@@ -137,8 +138,8 @@ func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	return x
 }
 
-// rate returns the rewarded picks per week until the row's verdict. A benched lesson is picked in
-// few sessions, unless its trial is unfinished, which picks the lesson at each match.
+// rate returns the rewarded picks per week until the row's verdict. A benched lesson is picked in few sessions.
+// During a trial, even a benched lesson is picked at each match.
 func (b *builder) rate(r *Row) float64 {
 	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

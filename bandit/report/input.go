@@ -13,17 +13,17 @@ type Input struct {
 	Tenant           string
 	RewardDefinition string
 	Elsewhere        []Counted
-	Counters         *trial.Counters // nil reads as empty; for a provisional report a Clone with the open sessions
+	Counters         *trial.Counters // nil means no evidence; a provisional report gets a Clone with the open sessions
 	Chooser          Chooser         // nil means no chooser
 	Policy           Policy
 	Lessons          []Lesson // current or not; tested arms that are not listed get a row, too
 	// Archived reports whether the bank's archive has a lesson of the slug; nil means no archive.
 	Archived    func(slug string) bool
-	Window      time.Duration // effects of sessions that started in the window; 0 all
+	Window      time.Duration // effects of sessions that started in the window; 0 means all sessions
 	Provisional bool
-	WhatIf      float64  // an epsilon between 0 and 1 to project for; 0 means no projection
+	WhatIf      float64  // epsilon between 0 and 1 for which the report projects the picks; 0 means no projection
 	Bands       bool     // include the effect over time
-	Explain     string   // slug whose rows are explained; empty: none
+	Explain     string   // slug of the lesson whose rows are explained; empty means none
 	Guardrails  []string // outcomes whose rise the report shows next to the verdict
 }
 

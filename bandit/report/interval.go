@@ -84,8 +84,8 @@ func firstPicks(holds func(n float64) bool) float64 {
 	return math.Min(hi, maxPicks)
 }
 
-// noise returns the variance of a reward around its centre: measured, without the part of the
-// coins, once there is enough data.
+// noise returns the variance of a reward around its centre. The variance of z is divided by the factor that the
+// coins add. noise returns sigma2 while there is not enough data.
 func noise(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.shown() {
 		return sigma2

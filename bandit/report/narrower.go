@@ -9,7 +9,7 @@ import (
 )
 
 // explained returns the share of the variance of z that the centres remove, compared with the best centre that
-// is equal for all sessions of a stratum. nil below the minimum of data.
+// is equal for all sessions of a stratum. The result is nil while there is not enough data.
 func explained(all sums, strata []trial.Stratum) *float64 {
 	if !all.shown() {
 		return nil
@@ -46,8 +46,8 @@ func saved(share *float64, n float64) int64 {
 	return int64(math.Round(n * *share / (1 - *share)))
 }
 
-// AllSessions is the effect on the reward, estimated from all closed sessions: the sessions without a
-// reward count by their outcomes. No verdict uses the estimate.
+// AllSessions is the effect on the reward, estimated from all closed sessions. For the sessions without a
+// reward, the estimate uses the outcomes. No verdict uses the estimate.
 type AllSessions struct {
 	Sessions int64    `json:"sessions"` // closed picks
 	Rewarded int64    `json:"rewarded"` // closed picks with a reward
@@ -62,7 +62,8 @@ type AllSessions struct {
 // estimate from all sessions is off.
 const maxDissimilarity = 1.96
 
-// allSessions returns the estimate from all sessions; nil while no outcome predicts rewards.
+// allSessions returns the estimate from all sessions. The result is nil while no outcome predicts rewards, and while
+// every closed pick has a reward.
 func (r *Row) allSessions(s *trial.SurrogateStats, rewarded sums) *AllSessions {
 	if s.GG <= 0 || s.N1+s.N0 <= s.M1+s.M0 {
 		return nil

@@ -45,8 +45,8 @@ func (f Finding) Proven() bool { return strings.HasPrefix(string(f), provenMark)
 // provenMark is the prefix of every proven finding.
 const provenMark = "proven: "
 
-// Outcome is one outcome of a row: what the sessions did after the pick, with and without the
-// lesson, by the same coins as the reward.
+// Outcome is the measurement of one outcome of a row: a quantity of the sessions after the pick, compared with and
+// without the lesson by the same coins as the reward.
 type Outcome struct {
 	Name         string   `json:"name"`       // recurrence, errors, loops, corrections, turns, tokens or seconds
 	NInjected    int64    `json:"n_injected"` // closed picks with a coin, rewarded or not
@@ -138,8 +138,9 @@ func (b *builder) outcomes(rows []Lesson) (bars [trial.OutcomeCount]outcomeBars)
 	return bars
 }
 
-// weights returns the logarithms of the weights of a fall of recurrence and of any other change, in a
-// family of tests of which the given number of falls are about recurrence. The mean weight is 1.
+// weights returns the logarithms of two weights in a family of tests: the weight of a test for a fall of
+// recurrence, and the weight of any other test. falls is the number of the tests for a fall of recurrence, tests
+// the number of all tests. The mean weight is 1.
 func weights(falls, tests int) (recurrence, others float64) {
 	if falls == 0 {
 		return 0, 0

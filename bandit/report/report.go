@@ -118,7 +118,7 @@ type Global struct {
 	NTreated    int64    `json:"n_treated"` // rewarded sessions
 	NControl    int64    `json:"n_control"`
 	Effect      *float64 `json:"effect"`
-	Lo          *float64 `json:"lo"` // nil while hidden; see MarshalJSON
+	Lo          *float64 `json:"lo"` // lower bound of the 95% interval; while effect is null, lo is -1 and hi is 1
 	Hi          *float64 `json:"hi"`
 	MeanTreated *float64 `json:"mean_treated"`
 	MeanControl *float64 `json:"mean_control"`
@@ -129,7 +129,7 @@ type Global struct {
 	MeasuredRules int64   `json:"n_measured_rules"`
 	Verdict       Verdict `json:"verdict"`
 	Days          []Day   `json:"days,omitempty"`  // treated and control over time
-	Bands         []Band  `json:"bands,omitempty"` // effect over time, if Input.Bands
+	Bands         []Band  `json:"bands,omitempty"` // effect over time, if requested
 }
 
 // Day compares the treated and the control sessions of one day.
@@ -191,7 +191,7 @@ type Row struct {
 	RefusedWith    int64          `json:"refused_injected"` // closed sessions with a refused request, included in the comparison
 	RefusedWithout int64          `json:"refused_withheld"`
 	Effect         *float64       `json:"effect"`
-	Lo             *float64       `json:"lo"` // nil while hidden; see MarshalJSON
+	Lo             *float64       `json:"lo"` // lower bound of the 95% interval; while effect is null, lo is -1 and hi is 1
 	Hi             *float64       `json:"hi"`
 	Posterior      float64        `json:"posterior_mean"` // model-based
 	PHelps         float64        `json:"p_helps"`        // model-based: P(effect > 0)
@@ -231,9 +231,9 @@ type Row struct {
 	Reporting      SRM            `json:"reporting"`                  // check whether lessons change which sessions report a reward, in total and by tier
 	Retire         string         `json:"retire,omitempty"`           // reason for a proposal to retire the lesson
 	Note           string         `json:"note,omitempty"`             // limits of the verdict
-	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // set if Input.WhatIf
-	Days           []Band         `json:"days,omitempty"`             // effect over time, if Input.Bands
-	Explain        *Explanation   `json:"explain,omitempty"`          // set if Input.Explain
+	WhatIf         *WhatIf        `json:"what_if,omitempty"`          // projection for another holdout, if requested
+	Days           []Band         `json:"days,omitempty"`             // effect over time, if requested
+	Explain        *Explanation   `json:"explain,omitempty"`          // derivation of the row, if requested
 	Outcomes       []Outcome      `json:"outcomes,omitempty"`
 	Explained      *float64       `json:"explained"`      // share of the variance of z that facts before the coin explain; null with a null effect
 	PicksSaved     int64          `json:"picks_saved"`    // further picks for the same interval without these facts
@@ -241,7 +241,7 @@ type Row struct {
 	AllSessions    *AllSessions   `json:"all_sessions,omitempty"`
 	Models         Models         `json:"models"`
 	Guardrail      string         `json:"guardrail,omitempty"` // a rise of an outcome in report.guardrails: dearer, more errors
-	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil if none (Annotate)
+	Opinions       *Opinions      `json:"opinions,omitempty"`  // opinions of judges, not measured and in no other field; nil if none
 }
 
 // Band is the effect at the end of a day.
