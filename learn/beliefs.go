@@ -27,7 +27,7 @@ type beliefs struct {
 	mu                sync.Mutex
 	openRewards       openRewards
 	positions         map[string]string // by tenant in memory: the position up to which the counters of other replicas were read
-	feedbackPositions map[string]string // by tenant in memory: the place up to which the feedback on open sessions was read
+	feedbackPositions map[string]string // by tenant in memory: the position up to which the feedback on open sessions was read
 
 	tenantsMu sync.RWMutex // guards the fields below
 	tenants   map[string]*tenant
@@ -80,8 +80,8 @@ func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
 	return nil
 }
 
-// move runs a step that moves counters in the backend, and repeats the step in memory: provisional
-// rewards of the sessions are removed, and the deltas of each tenant are added.
+// move runs a step that changes counters in the backend, and makes the same change in memory: move removes the
+// provisional rewards of the returned sessions, and adds the returned deltas of each tenant.
 func (b *beliefs) move(ctx context.Context, step func() (sessions []session.Ref, deltas map[string][]trial.Delta, err error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -266,14 +266,14 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 	return true, nil
 }
 
-// feedbackPosition returns the place up to which the feedback of a tenant's open sessions was read.
+// feedbackPosition returns the position up to which the feedback on a tenant's open sessions was read.
 func (b *beliefs) feedbackPosition(name string) string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return b.feedbackPositions[name]
 }
 
-// setFeedbackPosition stores the place that feedbackPosition returns.
+// setFeedbackPosition stores the position that feedbackPosition returns.
 func (b *beliefs) setFeedbackPosition(name, last string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

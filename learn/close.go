@@ -58,8 +58,8 @@ func (c *closer) closeEvery() time.Duration {
 	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the closing age. The age is the same for every
-// arm: closing at the arrival of feedback would count the arms with shorter sessions first.
+// closeDue closes every session that has reached the closing age. The age is the same for every arm, because
+// closing at the arrival of feedback would count the arms with shorter sessions first.
 func (c *closer) closeDue(ctx context.Context) {
 	c.deliverer.WithDeliveryPaused(func() {
 		if _, ok := c.deliverer.Undelivered(); !ok {
@@ -151,8 +151,8 @@ func (c *closer) leavesToOthers(ref session.Ref, started time.Time) bool {
 	return c.tools.now().Sub(started) < c.reward.CloseAfter+time.Duration(intervals)*c.closeEvery()
 }
 
-// prepare returns the first settlement of a session; nil after an error. A session with exchanges but
-// without a stored record counts nothing, and gets its samples.
+// prepare returns the first settlement of a session, nil after an error. A session with exchanges but
+// without a stored record adds nothing to the counters, but gets its samples.
 func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := c.memory.Newest(row)
 	if rec.Unit.ID != "" {

@@ -1,5 +1,5 @@
-// Package learn closes sessions at a fixed age: learn folds the feedback on a session into a
-// reward, builds the samples, moves the counters, and holds the beliefs of the chooser.
+// Package learn closes sessions at a fixed age. To close a session, the package computes the reward from the
+// feedback, builds the samples and moves the counters. The package also holds the beliefs of the chooser.
 //
 // Only Beliefs is on the request path. Beliefs never asks the backend and never waits for a
 // goroutine that does. Run closes and corrects sessions in one goroutine, Follow reads the counts
@@ -12,8 +12,8 @@
 // sub-agents, whose sessions are the members. The guard sets aside a session whose step panicked.
 //
 // The newest state of a session is in memory or on the way to the backend. Memory, Deliverer and
-// Touches are the interfaces to the package that has this state. learn does not import the package,
-// and no lock of learn blocks the recording.
+// Touches are the interfaces to the package that has this state. Package learn does not import that package,
+// and no lock of package learn blocks the recording.
 //
 // A failed step is repeated. A panic costs only the session of the step (internal/guard).
 //

@@ -92,7 +92,7 @@ func (f *follower) refresh(ctx context.Context) error {
 	return errors.Join(faults...)
 }
 
-// followFeedback passes the chooser the feedback on open sessions from other replicas.
+// followFeedback adds the feedback that other replicas received on open sessions to the chooser.
 func (f *follower) followFeedback(ctx context.Context, name string, latest string) error {
 	for ctx.Err() == nil {
 		from := f.beliefs.feedbackPosition(name)

@@ -52,9 +52,10 @@ type Importer struct {
 
 // Import stores a past conversation as a session: redacted, without opted-out exchanges, with
 // samples. at is the known time of the conversation. The session is outside of every experiment. A
-// second import of the same transcript changes nothing, and a longer transcript of the conversation
-// adds to the session: the session ID is derived from tenant, source, id and first item, the ID of
-// an exchange from the content. A conversation that precept recorded live, or a part of the conversation, is skipped.
+// second import of the same transcript changes nothing. A longer transcript of the conversation adds to the session,
+// because the session ID is derived from tenant, source, id and first item, and the ID of an exchange from its
+// content. Without a source and an id, all items determine the session ID, and a longer transcript is another session.
+// A conversation that precept recorded live, or a part of such a conversation, is skipped.
 func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
 	var out Imported
 	if !m.Learn {
@@ -119,9 +120,9 @@ type ImportSum struct {
 	Faults []string `json:"faults"` // lines and transcripts that cannot be read; all others are imported
 }
 
-// ImportAll imports the transcripts of r, in a form of detect.Read. at is the known time of the
-// transcripts. agent is the agent of transcripts; "" means the source of the transcript, or "import". done is
-// called after each transcript.
+// ImportAll imports the transcripts of r, which has one of the formats of detect.Read. at is the known time of the
+// transcripts, and agent their agent. With agent "", the agent of a transcript is its source, or "import". ImportAll
+// calls done after each transcript.
 func (m *Importer) ImportAll(ctx context.Context, tenant, agent string, r io.Reader, at time.Time, done func()) (ImportSum, error) {
 	sum := ImportSum{Faults: []string{}}
 	var fatal error
@@ -198,8 +199,8 @@ func exchangeID(sessionID session.ID, x *sample.Exchange) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// exchangesOf splits a list into the turns that the proxy would have seen. answered has, for each
-// turn, the arguments of the calls that the turn's results answer.
+// exchangesOf splits the items of a transcript into the turns that the proxy would have seen. answered has, for each
+// turn, the arguments of the calls that the turn's tool results answer.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
 	var results detect.Results
 	for from := 0; from < req.Len(); {
@@ -231,8 +232,8 @@ func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string
 	return list, answered
 }
 
-// judgeResults adds the outcomes of the tool results in a part of the list to the exchange, and returns
-// the arguments of the answered calls.
+// judgeResults adds to x the outcomes of the tool results in the items [from, to), and returns the arguments of the
+// answered calls.
 func judgeResults(x *sample.Exchange, results *detect.Results, req *wire.Request, from, to int) (args []string) {
 	var judged sample.Verdicts
 	for ; from < to; from++ {

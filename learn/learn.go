@@ -28,10 +28,10 @@ type Options struct {
 	Now       func() time.Time
 	Backend   Backend
 	Fleet     Fleet     // backend shared by replicas; nil means no replicas
-	Memory    Memory    // nil means only the backend has sessions
-	Deliverer Deliverer // nil means for a reader without Run
-	Touches   Touches   // nil means for a reader without Run
-	// Exchanges has the exchanges of closing sessions; nil means only the backend has them.
+	Memory    Memory    // nil means that only the backend has sessions
+	Deliverer Deliverer // nil is allowed for a Learner whose Run is never called
+	Touches   Touches   // nil is allowed for a Learner whose Run is never called
+	// Exchanges has the exchanges of closing sessions; nil means that only the backend has them.
 	Exchanges Exchanges
 	Guard     *guard.Guard
 	Reward    feedback.Definition
@@ -135,8 +135,8 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	}
 }
 
-// finish waits for the delivery of all data, and makes the last corrections in one attempt. finishLimit bounds the
-// corrections, and begins with the wait.
+// finish waits until drained is closed, and makes the last corrections in one attempt. The attempt ends finishLimit
+// after the start of finish.
 func (l *Learner) finish(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()

@@ -25,7 +25,7 @@ type ReportQuery struct {
 	NoOpenCount bool          // leave out Report.Open, which costs a search for open sessions
 	WhatIf      float64       // share of withheld picks for which the report projects a duration; 0 if none
 	Bands       bool          // include the effect over time
-	Explain     string        // slug whose rows are explained; "" none
+	Explain     string        // slug of the lesson whose rows are explained; "" means none
 	Guardrails  []string      // outcomes whose rise the report shows next to the verdict
 	Book        *lesson.Book
 	Rules       *rules.Registry // sections of rules files; nil if none
@@ -80,8 +80,8 @@ func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, err
 // maxOpenCounted bounds the open sessions that a report counts.
 const maxOpenCounted = 2000
 
-// CountOpen counts the open sessions of a tenant, or of all tenants for "", their inserted lessons and their matches.
-// The result is nil if no session is open.
+// CountOpen counts the open sessions of a tenant, or of all tenants for "": all of them, those with an inserted
+// lesson, and those with a match of each arm. The result is nil if no session is open.
 func CountOpen(ctx context.Context, backend interface {
 	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
 }, tenant string, closeAfter time.Duration, now time.Time,
@@ -234,7 +234,7 @@ func sectionsOf(registry *rules.Registry) []report.Lesson {
 // alone, so they are the same on every replica and after a restart.
 func Chooser(c *bandit.Chooser, cfg bandit.Config) report.Chooser { return chooser{c, cfg} }
 
-// Policy returns the settings of the choice in the form of the report.
+// Policy returns the settings by which lessons are chosen, in the form of the report.
 func Policy(cfg bandit.Config) report.Policy {
 	return report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost,

@@ -49,13 +49,13 @@ func (o *openRewards) remove(ref session.Ref) (r openReward, ok bool) {
 		delete(o.byTenant, ref.Tenant)
 	}
 	o.count--
-	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries are of removed rewards
+	if len(o.closings) > 2*o.count+maxProvisional/100 { // most entries belong to removed rewards
 		o.reschedule()
 	}
 	return r, true
 }
 
-// reschedule makes the list of closing times again.
+// reschedule rebuilds the heap of closing times from the rewards.
 func (o *openRewards) reschedule() {
 	o.closings = o.closings[:0]
 	for name, own := range o.byTenant {
@@ -85,7 +85,8 @@ func (d *dueTimes) Pop() any {
 	return last
 }
 
-// reassign replaces the old copy of a tenant by the fresh copy in the rewards that both copies contain.
+// reassign marks the rewards in the counters of the old copy of a tenant as added to the fresh copy, which has
+// inherited the rewards.
 func (o *openRewards) reassign(name string, old, fresh *tenant) {
 	for id, r := range o.byTenant[name] {
 		if r.addedTo == old {

@@ -67,9 +67,9 @@ func (c *closer) settleAll(ctx context.Context, work []*settling) error {
 		deltas = map[string][]trial.Delta{}
 		for i, st := range work {
 			sessions = append(sessions, st.ref())
-			// Another replica, or an earlier step of this replica, may have settled the session. pickUp finds feedback
-			// that the other step lacks. With a correction for each lost step, replicas would settle a session one
-			// after another.
+			// If the step was not applied, another replica or an earlier step of this replica has settled the session.
+			// No correction follows, because replicas would then settle the session one after another. pickUp finds
+			// feedback that the applied step lacks.
 			if done[i] {
 				c.countApplied(st, deltas)
 			}

@@ -20,7 +20,7 @@ type units struct {
 	touches Touches
 
 	feedback   map[session.Ref][]feedback.Entry // feedback of units with closing members
-	lastPassed map[session.Ref]string           // by unit: hashes of the feedback that the members got last
+	lastPassed map[session.Ref]string           // by unit: hashes of the feedback that was last passed to the members
 }
 
 // reset drops the cached feedback of units.
