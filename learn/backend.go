@@ -114,7 +114,7 @@ type Fleet interface {
 	// answer was lost. ok is false if the deltas are incomplete. Changes never runs during Settle.
 	Changes(tenant string) (deltas []trial.Delta, ok bool)
 	// OpenFeedback lists at most limit open sessions with all feedback of each session, in the order of their
-	// newest feedback, from the position after. last is the position for the next call.
+	// newest feedback. The list starts behind the position after; last is the position for the next call.
 	OpenFeedback(ctx context.Context, tenant, after string, limit int) (rows []session.Row, entries [][]feedback.Entry, last string, err error)
 	// Settled reports, for each session, whether the session was settled.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)

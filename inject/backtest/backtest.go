@@ -6,8 +6,8 @@
 // result depends on the lessons and the sessions alone.
 //
 // The hazard: the mean reward of the sessions in which a lesson matches is not an effect of the
-// lesson. A lesson about failing builds matches where builds fail; only the holdout measures the
-// effect.
+// lesson, because a lesson about failing builds matches in sessions whose builds fail. Only the holdout
+// measures the effect.
 package backtest
 
 import (

@@ -12,7 +12,7 @@ const maxSentence = 300
 
 // Likeness configures matches by likeness in a Run.
 type Likeness struct {
-	Others  []*lesson.Lesson // lessons of the bank: a text matches only the lesson that it resembles most
+	Others  []*lesson.Lesson // lessons of the bank, because a text matches only the lesson that it resembles most
 	Traffic *lesson.Traffic
 	Rate    float64 // match.like_rate
 	On      bool    // match.like is on: lessons that ask for likeness are injected

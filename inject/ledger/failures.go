@@ -28,9 +28,9 @@ type Output struct {
 	Module  string   // Go module in Dir, "" for none: go test names packages, not files
 }
 
-// Failures returns the distinct failures of an output in order. The shape of the output names the
-// tool, because `make check` or `npm test` may run any tool. For tools that no reader knows, the
-// command names the format.
+// Failures returns the distinct failures of an output in order. Failures recognizes the tool by the form of the
+// output, because `make check` or `npm test` may run any tool. For a tool without a reader in this package,
+// the command determines the format.
 func Failures(o Output) []Failure {
 	r := &reading{out: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
 	r.gotest()
@@ -157,8 +157,8 @@ func NotRun(text string) bool {
 		strings.Contains(text, " Missing script: ") || strings.Contains(text, "ERR_PNPM_NO_SCRIPT")
 }
 
-// Unread returns the failure of a command whose output no reader knows. The last lines of the
-// output are the error.
+// Unread returns the failure of a command in whose output Failures found none. The last lines of the output are the
+// error.
 func Unread(command []string, code int, text string) Failure {
 	lines := strings.Split(plain(text), "\n")
 	var lastLines []string
@@ -186,7 +186,7 @@ func Unread(command []string, code int, text string) Failure {
 // unresolved is the resolution of an entry until a person or an agent resolves the failure.
 const unresolved = "None yet: it was recorded when it failed."
 
-// lint returns the finding of a linter. The rule follows the message in brackets.
+// lint returns the finding of a linter. The error is the message, followed by the rule in parentheses.
 func lint(tool, file, rule, message string) Failure {
 	f := Failure{Tool: tool, Type: TypeLint, File: file, Subject: rule, Error: message}
 	if rule != "" {

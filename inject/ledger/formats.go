@@ -14,7 +14,7 @@ import (
 const maxFormatLine = 4 << 10
 
 // format reads the output of a program that only the library knows: rubocop, phpstan, dotnet and some
-// 30 others. The command names the program, because the formats of several programs fit one line.
+// 30 others. format takes the program from the command, because a line may fit the formats of several programs.
 func (r *reading) format() {
 	name := formatOf(r.out.Command)
 	if name == "" {
@@ -43,7 +43,7 @@ func (r *reading) format() {
 		}
 		all = append(all, f)
 	}
-	if len(errors) > 0 { // warnings failed the command only where no error did
+	if len(errors) > 0 { // the errors failed the command, so the warnings are left out
 		all = errors
 	}
 	for _, f := range all {

@@ -154,7 +154,7 @@ func (p *goPackage) end(at int, name, outcome string) {
 	*p = *p.r.goPackage()
 }
 
-// hasFailedPart reports whether a subtest failed. Then the subtest is the failure.
+// hasFailedPart reports whether a subtest of a test failed. In this case only the subtest is listed as a failure.
 func (p *goPackage) hasFailedPart(test string) bool {
 	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }

@@ -49,9 +49,9 @@ type Ledger struct {
 }
 
 // Record appends the new entries in one step and returns the outcome of each entry. err reports an
-// invalid entry. If the file cannot be written, err is nil, the results have the status Failed, and the
-// trace holds the entries: the caller reports its own failed work first. traceErr is the error of a trace
-// that cannot be written.
+// invalid entry. If the file cannot be written, the results have the status Failed, and the trace holds the
+// entries. err is nil in this case, because the caller first reports the failure that it wanted to record.
+// traceErr is the error of a trace that cannot be written.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, traceErr error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Forms of a line with a place (a file with the number of a line). The place is at the left edge or nearly
-// so, because deeper lines are quotations.
+// Forms of a line with a place (a file with the number of a line). Deeply indented lines do not match, because they
+// are quotations.
 //
 //nolint:gochecknoglobals // immutable
 var (

@@ -91,7 +91,7 @@ func (s *section) insertion(text []byte, bullets, eol string) (at int, insert st
 	if at > 0 && text[at-1] != '\n' {
 		b.WriteString(eol)
 	}
-	if s.open != "" { // or the entry would be part of an example
+	if s.open != "" { // otherwise the entry would be inside of the open fence or comment
 		b.WriteString(s.open + eol)
 	}
 	switch {

@@ -1,6 +1,6 @@
 // Package meaning finds lessons whose meaning is near to the words of a user, by the embeddings of a
-// model (match.embeddings). The lessons are embedded when the book changes, and the words after the
-// exchange is redacted and kept. A result is used from the session's next turn on.
+// model (match.embeddings). The lessons are embedded when the book changes. The words of an exchange are embedded
+// after the exchange was redacted and kept. A result is used from the session's next turn on.
 //
 // The contract: a request never waits for an embedding. Offer and Matches return at once; a full
 // queue, a failure and an evicted result mean that the session gets no lesson by meaning.

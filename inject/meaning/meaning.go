@@ -223,7 +223,8 @@ func threshold(v []float32, samples [][]float32, rate float64) float32 {
 	return minCosine
 }
 
-// compare embeds the sentences of an exchange, and stores at most one lesson for the session.
+// compare embeds the sentences of an exchange, and stores for the session the lesson whose cosine is farthest above
+// its threshold, if any.
 func (m *Matcher) compare(ctx context.Context, x *sample.Exchange) error {
 	if len(m.index.lessons) == 0 {
 		return nil

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// maxGap is the number of tokens that a * covers at most.
+// maxGap is the maximum number of tokens that a * covers.
 const maxGap = 5
 
 // pattern is a wording: elements that follow each other in a sentence.
@@ -25,7 +25,7 @@ type element struct {
 	firsts          []bool  // first words of the longer alternatives, by their numbers
 }
 
-// vocabulary numbers the words of the table, and the beginnings of words. The number 0 is no word.
+// vocabulary numbers the words of the table, and the beginnings of words. The number 0 means no word.
 type vocabulary struct {
 	words    map[string]int
 	prefixes map[string]int // by text of at least minPrefix bytes
@@ -55,7 +55,7 @@ func (v *vocabulary) number(term string) (int, error) {
 	return list[text], nil
 }
 
-// readPattern reads a pattern: elements between blanks. "^" is the start of a clause, "$" the end of a
+// readPattern reads a pattern: elements that blanks separate. "^" is the start of a clause, "$" the end of a
 // clause, "*" at most maxGap words of one clause.
 func (t *table) readPattern(kind int, text string) (pattern, error) {
 	p := pattern{kind: kind}
@@ -77,7 +77,7 @@ func (p *pattern) first() int {
 	return slices.IndexFunc(p.elements, func(e element) bool { return !e.gap && !e.start && !e.end })
 }
 
-// readElement reads an element: "^", "$", "*", or alternatives between "|". An alternative is a word, the
+// readElement reads an element: "^", "$", "*", or alternatives that "|" separates. An alternative is a word, the
 // beginning of a word ("fail~"), several words ("pull_request"), a shape ("{file}"), or a class ("@test").
 func (t *table) readElement(text string) (e element, err error) {
 	switch text {
@@ -131,7 +131,7 @@ func (t *table) addAlternative(e *element, text string) error {
 	return nil
 }
 
-// withNumber sets the entry of a number.
+// withNumber adds a number to a set, and returns the set.
 func withNumber(set []bool, n int) []bool {
 	for len(set) <= n {
 		set = append(set, false)
@@ -160,7 +160,7 @@ func (e *element) lengths(tokens []token) iter.Seq[int] {
 	}
 }
 
-// matches reports whether the elements from number e on match the tokens from at on.
+// matches reports whether the elements from index e on match the tokens from index at on.
 func (p *pattern) matches(tokens []token, at, e int, steps *int) bool {
 	if *steps--; *steps < 0 {
 		return false

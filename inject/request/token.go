@@ -127,7 +127,7 @@ func withoutQuotes(sentence string) string {
 	return b.String() + sentence
 }
 
-// Signs around a word that do not belong to the word.
+// Punctuation marks before and after a word that do not belong to the word.
 const (
 	openers = "\"'`([{<“‘*-–—/&+=|>~#"
 	closers = "\"'`)]}>”’*,:;.!?…-–—/&+=|~"

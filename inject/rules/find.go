@@ -154,8 +154,8 @@ var (
 	nextOfCodex = regexp.MustCompile(`\r?\n--- project-doc ---\r?\n()()`)
 )
 
-// parts returns the files inside of the frame of f. codex joins the file of the user and the file of the
-// project, and cline lists its files by their names without folder and extension.
+// parts returns the files inside of the frame of f. A frame of codex joins the file of the user and the file of the
+// project. A frame of cline lists files by their names without folder and extension.
 func (f *File) parts(text string) []File {
 	files, next := []File{*f}, nextOfCodex
 	switch {
@@ -206,8 +206,7 @@ func (f *File) trim(text string) {
 	f.End = f.Start + len(strings.TrimRight(text[f.Start:f.End], " \t\r\n"))
 }
 
-// takeName takes the name of the file from the first line, where the agent writes the name into the
-// content.
+// takeName removes the first line from the content if the agent wrote the name of the file there, and sets Name.
 func (f *File) takeName(text string) {
 	first, _, more := strings.Cut(text[f.Start:f.End], "\n")
 	if name := strings.TrimSpace(first); more && IsName(name) && !strings.ContainsAny(name, " \t") {

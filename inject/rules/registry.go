@@ -22,8 +22,8 @@ const RegistryName = "_rules.json"
 // State is the state of the measurement of a registered section.
 type State string
 
-// The states. A section that waits for its measurement is queued; a section with a verdict, or
-// stopped by a person, stays in the registry for the sessions that cut it.
+// The states. A section that waits for its measurement is queued. A section whose measurement ended with a verdict,
+// or by a person, stays in the registry for the sessions in which the section is cut.
 const (
 	Queued    State = "queued"
 	Measuring State = "measuring"
@@ -64,8 +64,8 @@ func (r *Registered) Arm() trial.Arm { return trial.Arm(r.Slug() + "@" + r.Hash)
 // Trial returns the name of the planned trial, "" for none.
 func (r *Registered) Trial() string { return trial.Name(r.Began, r.Picks, "") }
 
-// Registry holds the registered sections in the order of their registration. A Registry that was read is
-// never changed; Update writes another one.
+// Registry holds the registered sections in the order of their registration. The sections of a Registry that was
+// read never change; Update writes another Registry. Only Since and Delay change the start times.
 type Registry struct {
 	Sections []Registered `json:"sections"`
 
@@ -108,9 +108,10 @@ func Parse(name string, raw []byte) (*Registry, error) {
 	return &r, nil
 }
 
-// Since returns r with the start times of this process, which knew the registry before and has read r at now.
-// A measurement that is new to this process starts at now: a session that the process served earlier may have
-// shown the section to the model already, and stays out of the measurement.
+// Since sets the start of each measurement in r for this process, and returns r. before is the previous state of the
+// registry in this process, and now is the time at which the process read r. A measurement that is new to the process
+// starts at now at the earliest. Sessions that the process served before stay out of the measurement, because the
+// model may have seen the section in them.
 func (r *Registry) Since(before *Registry, now time.Time) *Registry {
 	for i := range r.Sections {
 		s := &r.Sections[i]
@@ -128,8 +129,8 @@ func (r *Registry) Since(before *Registry, now time.Time) *Registry {
 	return r
 }
 
-// Delay returns r with a later start of each measurement, so that all replicas of a fleet know a section
-// before the first session loses it.
+// Delay moves the start of each measurement in r by d, and returns r, so that all replicas of a fleet know a section
+// before the first session loses the section.
 func (r *Registry) Delay(d time.Duration) *Registry {
 	for i := range r.since {
 		r.since[i] = r.since[i].Add(d)

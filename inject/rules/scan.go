@@ -53,7 +53,7 @@ type Scan struct {
 const noEnd = "no marker ends the file in the message of the user, so its sections are not cut"
 
 // Add adds a session: the passages before its first answer, the number of its requests, and its input tokens,
-// 0 for an unknown number. Add the newest session first: its version of a file is listed.
+// 0 for an unknown number. Add the newest session first, because the first version of a file is listed.
 func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	s.Sessions++
 	requests = max(requests, 1)
@@ -76,8 +76,8 @@ func (s *Scan) Add(head []wire.Passage, requests, input int64) {
 	}
 }
 
-// add counts a rules file of a session with its sections. content is the text of the file; the first
-// content of a file determines its sections.
+// add counts a rules file of a session with its sections. content is the text of the file. The first content that
+// is added under the name of a file determines the listed sections.
 func (s *Scan) add(f *File, content string, requests, input int64) {
 	known := s.files[f.Name]
 	sections := Split(content)

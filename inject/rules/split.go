@@ -226,8 +226,8 @@ func (s *splitter) add(sec Section, from, to int) int {
 	return len(s.out) - 1
 }
 
-// finish gives the sections unique names, and marks the sections that hold the whole file or occur twice. A
-// file may have many sections, so an index finds the places of all texts.
+// finish gives the sections unique names, and marks the sections that hold the whole file or occur twice. An index
+// finds the places of all texts, because a file may have many sections.
 func (s *splitter) finish() {
 	names := make(map[string]int, len(s.out))
 	all := Normal(s.file)

@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// Lines returns the lines of a text without line endings and trailing blanks, without blank lines at the
-// start and the end, and with one blank line for several.
+// Lines returns the lines of a text without line endings, trailing blanks, and blank lines at the start and the end.
+// Several blank lines in a row become one.
 func Lines(text string) []string {
 	var lines []string
 	for l := range strings.SplitSeq(text, "\n") {
@@ -78,11 +78,11 @@ func isBoundary(boundaries []int, at int) bool {
 	return ok
 }
 
-// match matches the lines from an offset on, and returns the end of the place.
+// match reports whether the lines are in the text at an offset, and returns the end of these lines.
 func match(text string, at int, lines []string, boundaries []int) (end int, ok bool) {
 	for i, l := range lines {
 		if l == "" {
-			continue // the line ending of the line before covers the blank line
+			continue // lineEnd has skipped the blank line after the line before
 		}
 		if !strings.HasPrefix(text[at:], l) {
 			return 0, false
@@ -105,7 +105,7 @@ func match(text string, at int, lines []string, boundaries []int) (end int, ok b
 }
 
 // lineEnd skips trailing blanks and the line ending at an offset and, if all is true, the blank lines after
-// the line. A boundary counts as two line endings: the client may have split the text at a blank line.
+// the line. A boundary counts as two line endings, because the client may have split the text at a blank line.
 func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int) {
 	for next = at; ; {
 		i := next
@@ -143,7 +143,7 @@ func lineEnd(text string, at int, boundaries []int, all bool) (next, endings int
 	}
 }
 
-// MaxHead bounds the texts of a request in which sections are searched, in bytes.
+// MaxHead is the maximum size, in bytes, of the texts of a request in which sections are searched.
 const MaxHead = 256 << 10
 
 // LocateFramed returns the spans of a section in the rules files that a text contains, as Locate does, at
@@ -183,7 +183,7 @@ func Empties(text string, boundaries []int, cuts []Span) bool {
 	return false
 }
 
-// Widen extends the cuts of a text by the headings whose whole content the cuts remove. cuts are spans that Locate
+// Widen adds the headings that the cuts leave without content to the cuts of a text. cuts are spans that Locate
 // returned.
 func Widen(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
@@ -201,8 +201,9 @@ func Widen(text string, cuts []Span) []Span {
 	return cuts
 }
 
-// widen is Widen for one region. The sections are in the order of the text, so a heading follows the
-// headings that contain it: in the reverse order, an inner heading is cut before the outer one is tested.
+// widen is Widen for one region. The sections are in the order of the text, so a heading follows the headings that
+// contain it. widen tests the sections in reverse order, so that an inner heading is cut before an outer heading is
+// tested.
 func widen(text string, r Span, cuts []Span) []Span {
 	sections := headings(text[r.Start:r.End])
 	for _, sec := range slices.Backward(sections) {
@@ -220,7 +221,7 @@ func widen(text string, r Span, cuts []Span) []Span {
 	return cuts
 }
 
-// covered reports whether the cuts leave only blanks in a range.
+// covered reports whether only blanks remain of a range without the cuts.
 func covered(text string, part Span, cuts []Span) bool {
 	for at := part.Start; at < part.End; {
 		if i := slices.IndexFunc(cuts, func(c Span) bool { return c.Start <= at && at < c.End }); i >= 0 {

@@ -40,9 +40,9 @@ const (
 	textEnd     = "/endlesson" // ends the text of a lesson of several lines
 )
 
-// Parse returns the commands of a reply, at most MaxCommands; the last command then reports that
-// more followed. cut reports that the reply is longer than the text: the last line may be
-// incomplete, and is ignored.
+// Parse returns the commands of a reply, at most MaxCommands. If the reply has more, the last command has a Fault
+// that says so. cut means that the end of the reply is missing. The last line is then ignored, because it may be
+// incomplete.
 func Parse(reply string, cut bool) []Command {
 	if cut {
 		reply = reply[:strings.LastIndexByte(reply, '\n')+1]
@@ -63,8 +63,8 @@ func Parse(reply string, cut bool) []Command {
 	return out
 }
 
-// withoutAnswers removes precept's own text, which an agent may repeat: the examples of an
-// advertisement are not commands.
+// withoutAnswers removes precept's own text, which an agent may repeat. Otherwise the examples in a repeated
+// advertisement would be read as commands.
 func withoutAnswers(reply string) string {
 	var out strings.Builder
 	for {
