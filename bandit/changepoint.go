@@ -18,8 +18,9 @@ const (
 	changeKeep     = 0.05 // weight of the evidence before the change point
 )
 
-// Density of snapshots: a snapshot every 50 rewarded injections, and half as many each time the
-// list is full. Snapshots are local to the process; after a restart the ends of days remain.
+// Density of snapshots: first a snapshot every 50 rewarded injections. Each time the list is full, every second
+// snapshot is dropped and the interval is doubled. Snapshots are local to the process. After a restart, only the ends
+// of days are tested.
 const (
 	snapshotEvery = 50 * trial.One
 	maxSnapshots  = 32

@@ -112,9 +112,9 @@ func recordMatches(a *trial.Assignment, b Beliefs, actions []Action) (fresh, for
 		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.belief.Match)})
 	}
 	if first && len(fresh)+len(forced) > 0 {
-		// Frozen at the first match or the first loop: a later match may be a consequence of an
-		// injection, and a centre that depends on the treatment would bias the comparison of
-		// treated and control.
+		// The centre is frozen at the first match or the first loop. A later match may be a
+		// consequence of an injection, and a centre that depends on the treatment would bias the
+		// comparison of treated and control.
 		a.Looped = len(fresh) == 0
 		del, _ := expected(a)
 		a.C = trial.Round(clip(a.Base+del, clipLo, clipHi))

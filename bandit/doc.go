@@ -17,8 +17,8 @@
 // identical on every replica and after a restart, except for the rewards of open sessions
 // (AddProvisional) and a change point within a day.
 //
-// The hazard: a Chooser owns the trial's counters and adds to both. Deltas that are added to only
-// one of them separate a belief from its evidence.
+// The hazard: a Chooser owns the trial's counters, and Chooser.Add adds to the counters of the trial and of the
+// chooser. Deltas that are added to only one of the two separate a belief from its evidence.
 //
 // The package has no clock, no I/O, no goroutine and no global randomness.
 package bandit

@@ -10,8 +10,8 @@ import (
 // and publishes the result.
 const RefitEvery = 250
 
-// Priors is the belief about a lesson without evidence: the effect is normal with a mean near Mu0 (see mean) and the
-// variance T02, the match effect is normal with mean 0 and variance W2.
+// Priors is the belief about a lesson without evidence. The effect is normal with a mean near Mu0 (see mean) and the
+// variance T02. The match effect is normal with mean 0 and variance W2.
 type Priors struct {
 	Version int64   `json:"version"`
 	Mu0     float64 `json:"mu0"`

@@ -25,9 +25,9 @@ const cautionMinAlone = 30
 // fixed number of standard errors, a lesson without effect would soon become a caution. The counts of the advice
 // would then stop, and the lesson would stay a caution.
 //
-// Raw counts and expectations by category are no measure of a caution: both contain the difficulty of the sessions,
-// and good lessons fire in hard sessions. The expectation by category is used only if no session matched without the
-// lesson, because it is then the only comparison.
+// Raw counts and expectations by category cannot decide on a caution, because both contain the difficulty of the
+// sessions, and good lessons fire in hard sessions. The expectation by category is used only if no session matched
+// without the lesson, because it is then the only comparison.
 func (c *Chooser) Published(k trial.Arm) (better, worse float64) {
 	s := c.measured.Stats(k)
 	n, better, worse := s.Rewards.M1, s.Rewards.Better, s.Rewards.Worse

@@ -201,7 +201,7 @@ func (b *beliefs) loadSome(ctx context.Context) error {
 
 // follow adds the changes by other replicas to a tenant in memory, or reads the tenant again. A tenant
 // whose counters in memory have the position already stays unchanged. settled reports which sessions
-// another replica has closed: follow removes the provisional rewards of these sessions.
+// another replica has closed. follow removes the provisional rewards of these sessions.
 func (b *beliefs) follow(ctx context.Context, name, position string, changes func(tenant string) ([]trial.Delta, bool), settled func(ids []session.ID) ([]bool, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -108,7 +108,7 @@ func (p *provisional) restore(ctx context.Context) {
 }
 
 // dropLateImplicit returns the entries without the implicit feedback that is later than age after the start of the
-// session: the implicit reward is taken at one fixed age, even if the agent continues for days. Explicit feedback
+// session. The implicit reward is computed at one fixed age, even if the agent continues for days. Explicit feedback
 // counts at any time.
 func dropLateImplicit(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {

@@ -169,8 +169,8 @@ func replies(list []sample.Exchange) (all []string) {
 	return all
 }
 
-// Openings finds live sessions by their first words. The first call of find reads all sessions of the tenant, a
-// later call reads newer sessions only: an import of many files would otherwise read all sessions for each file.
+// Openings finds live sessions by their first words. The first call of find reads all sessions of the tenant. A
+// later call reads only newer sessions, because an import of many files would otherwise read all sessions per file.
 // The zero value is ready for use. Openings is safe for concurrent use.
 type Openings struct {
 	mu      sync.Mutex // held while the backend is read; no other lock is taken

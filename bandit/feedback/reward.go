@@ -100,8 +100,8 @@ func (e *Entry) tieBreaker() string {
 	return e.ContentHash() + e.ID
 }
 
-// mean returns the mean score of the raters. mean adds the scores in ascending order: a floating-point
-// sum depends on the order, and a map has none.
+// mean returns the mean score of the raters. mean adds the scores in ascending order, because a floating-point
+// sum depends on the order, and the order of a map is random.
 func mean(byRater map[string]Entry) float64 {
 	scores := make([]float64, 0, len(byRater))
 	for _, e := range byRater {

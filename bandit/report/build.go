@@ -109,7 +109,7 @@ func (b *builder) row(l Lesson) Row {
 	}
 	r.show(all)
 	p := b.in.Chooser.Belief(l)
-	// In a planned trial the counts change no presentation: l.Caution is the presentation of the trial.
+	// During a planned trial the counts do not change the presentation, which l.Caution holds.
 	byCounts := l.Trial == "" && !b.in.Policy.NoCautions && Caution("", p.Better, p.Worse)
 	r.Caution = l.Caution || Caution(l.Outcome, 0, 0) || byCounts
 	r.Posterior = p.Mean
@@ -210,9 +210,8 @@ func (r *Row) observe(s, g trial.Stats) {
 	}
 }
 
-// window narrows counts and effect to the sessions that started since a day. The verdict remains
-// the verdict of all sessions: choosing a window in which an effect shows finds effects that do not
-// exist.
+// window narrows counts and effect to the sessions that started since a day. The verdict remains the verdict of all
+// sessions, because a search for a window with an effect also finds effects that do not exist.
 func (r *Row) window(s trial.Stats, from int32) {
 	w := windowed(s, from)
 	r.NInjected, r.NWithheld, r.Rewarded = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)

@@ -53,8 +53,8 @@ func logBeta(a, b float64) float64 {
 // combine returns the logarithm of one e-value made of several e-values of independent coins: the
 // mean over all subsets of the products, which for n e-values is the product of (1 + e)/2. Each
 // further e-value halves the evidence of a single one at most, evidence in several multiplies, and
-// an e-value without data changes nothing. (The largest of several e-values is not an e-value: the
-// maximum grows with the number by chance.)
+// an e-value without data changes nothing. (The largest of several e-values is not an e-value, because
+// the maximum grows by chance with their number.)
 func combine(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
 		logE += meanLog(0, l)
@@ -142,8 +142,8 @@ func reportingProduct(strata []trial.Stratum) (logE float64) {
 	return logE
 }
 
-// soundCoins returns the strata whose coins fall as promised: broken coins invalidate their lesson,
-// not the reporting of all sessions.
+// soundCoins returns the strata whose coins fall as promised. The other strata are left out, because broken coins
+// invalidate only their lesson, not the reporting of all sessions.
 func soundCoins(strata []trial.Stratum) []trial.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
 		return coinsLog([]trial.Stratum{s}) >= math.Log(alarm)

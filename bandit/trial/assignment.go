@@ -76,7 +76,7 @@ type Pick struct {
 	Turn       int     `json:"turn"`
 	Trial      string  `json:"tr,omitempty"` // name of the planned trial, empty for none
 	Propensity float64 `json:"p"`            // (1-eps)(1-control): probability of injection, for the export
-	Watch      Watch   `json:"o,omitzero"`   // outcomes; set after the flip, from earlier sessions alone
+	Watch      Watch   `json:"o,omitzero"`   // measurement of the outcomes; set after the flip
 }
 
 // Assignment holds all random and all expected values of a session, frozen at the decision. The
@@ -159,8 +159,8 @@ func (a *Assignment) PickOf(arm Arm) (Pick, bool) {
 	return Pick{}, false
 }
 
-// Match returns the match of an arm. A forced arm has no match: a loop is found after the first
-// turn, and must not change a baseline that was fixed before.
+// Match returns the match of an arm. A forced arm has no match, because a loop is found after the first
+// turn and must not change a baseline that was fixed before.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
 	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
 		return a.Matched[i], true
@@ -173,8 +173,8 @@ func (a *Assignment) Match(arm Arm) (Match, bool) {
 func (a *Assignment) Considered() bool { return a.Looped || len(a.Matched) > 0 }
 
 // InComparison reports whether the session belongs to the comparison by the control coin. A session with a
-// section under measurement does not: a treated session may lose the section, and a control session
-// keeps it.
+// section under measurement does not, because a treated session may lose the section and a control session
+// keeps the section.
 func (a *Assignment) InComparison() bool { return a.Considered() && !a.Rules }
 
 // Merge joins two copies of the assignment of one unit that diverged on two replicas. The coins are

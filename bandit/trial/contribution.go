@@ -81,8 +81,8 @@ func (a *Assignment) countReporting(d *Deltas) {
 }
 
 // countRefusals counts a session whose changed request the upstream refused, by the coin of each pick.
-// Only a session with an injection can be refused, so the session keeps its arm and its reward:
-// leaving the session out would bias the comparison. A refusal of a request without the cut sections
+// The session keeps its arm and its reward. Only a session with an injection can be refused, so leaving
+// the session out would bias the comparison. A refusal of a request without the cut sections
 // (Uncut) counts for the arms of the sections alone.
 func (a *Assignment) countRefusals(d *Deltas) {
 	if a.Refused && !a.Rules {

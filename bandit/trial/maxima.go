@@ -82,7 +82,7 @@ func (s *sums) markConcluded(out []Delta, k Arm, now time.Time) []Delta {
 // not a published claim.
 const provenAt = 20
 
-// markProven marks an arm whose holdout may shrink. The mark is never removed: the smaller holdout
+// markProven marks an arm whose holdout may shrink. The mark is never removed, because the smaller holdout
 // widens the interval again, which must not revoke the proof. The caller holds mu.
 func (s *sums) markProven(out []Delta, k Arm, now time.Time) []Delta {
 	if v := s.row(rowMaxima); v[iProvenAt] != 0 || fromFixed(v[iEmaxUp]) < math.Log(provenAt) {

@@ -18,7 +18,7 @@ import (
 // function of the set of entries, so anyone can recompute the result from an export. Feedback after
 // the closing corrects the row of the report and leaves the planned evaluation unchanged.
 
-// Epsilon is the default holdout of a trial: an even split needs the fewest picks.
+// Epsilon is the default holdout of a trial, because an even split needs the fewest picks.
 const Epsilon = 0.50
 
 // plannedMark is the prefix of the scope of a planned trial. No arm and no category begins with
@@ -48,7 +48,7 @@ func Planned(name string) int64 { return NewEvaluation("", name).Planned }
 // entry is one rewarded pick of a planned trial.
 type entry struct {
 	at       int64  // start of the session, in seconds since 1970
-	tie      string // orders the sessions of one second
+	tie      string // first digits of the session's id, which order the sessions of one second
 	z        int64  // in millionths
 	injected bool
 }

@@ -10,8 +10,8 @@ import "math"
 //
 // (Angelopoulos, Bates, Fannjiang, Jordan and Zrnic, Prediction-powered inference, 2023). l is frozen
 // at the pick and follows from earlier sessions, so that the sums stay sums over sessions. Both means
-// use the counted sessions: a share of rewarded sessions that is frozen at the pick would turn a
-// change of the share into an effect.
+// divide by counted sessions. With a share of rewarded sessions that is frozen at the pick, a change of
+// the share would become an effect.
 
 // Indices of the sums of the surrogate. The sums are not dated.
 const (

@@ -11,8 +11,8 @@ type Usage struct {
 const kilo = 1000
 
 // CostDeltas returns the additions of a session at the closing: the cost with and without each lesson.
-// The coins make this comparison causal, too: a lesson may shorten sessions or break the prompt
-// cache of the upstream.
+// The coins make this comparison causal, too. The comparison shows a lesson that shortens sessions, or that
+// breaks the prompt cache of the upstream.
 func (a *Assignment) CostDeltas(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil

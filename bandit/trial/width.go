@@ -24,7 +24,7 @@ func Enough(n, injected, withheld float64) bool {
 }
 
 // ClaimSide is the minimum number of rewarded picks in each arm before an interval supports a
-// verdict. With fewer picks the tail of the variance is not known well enough: half of all false
+// verdict. With fewer picks the tail of the variance is not known well enough, and half of all false
 // claims came from such rows.
 const ClaimSide = 50
 

@@ -19,7 +19,7 @@ var (
 )
 
 // eslint reads the default form (a file, followed by its messages) and JSON. Warnings count only in
-// an output without errors: then --max-warnings failed the command.
+// an output without errors, because --max-warnings then failed the command.
 func (r *reading) eslint() {
 	found := map[string][]located{}
 	file := ""

@@ -2,10 +2,11 @@
 // GEMINI.md, .cursorrules and similar. Find finds the files in a text by the markers of the agents,
 // Split cuts a file into sections, and Locate finds a section in a text again.
 //
-// The contract: all functions are pure. A section is identified by the hash of its normalised text: line
-// endings, trailing blanks and the client do not count. An edited section is another section.
+// The contract: all functions are pure, except Read and Update, which read and write the file of a Registry. A
+// section is identified by the hash of its normalised text, so that line endings, trailing blanks and the client do
+// not count. An edited section is another section.
 //
 // The hazard: a marker is text, and a user can write the same text. Pass only texts that an agent sends
 // before the first answer: the system prompt and the leading messages. A text may also contain a section
-// twice. Locate reports every place, and a caller must cut only a section with exactly one place.
+// twice. Locate reports at most two places, and a caller must cut only a section with exactly one place.
 package rules
