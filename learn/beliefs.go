@@ -253,7 +253,7 @@ func (b *beliefs) addChanges(ctx context.Context, name string, changes func(tena
 	if !ok {
 		return false, nil
 	}
-	delete(b.positions, name) // until memory has the deltas, which changes returns once: after a failure the counters are read
+	delete(b.positions, name) // changes returns the deltas only once, so after a failure the next call reads the counters
 	deltas, closed := ofDefinition(b.reward, deltas)
 	if len(closed) > 0 { // a replica with another definition of reward
 		return false, nil

@@ -135,8 +135,8 @@ func (p *Post) checkTarget() error {
 }
 
 // setScore sets type and score. Every type but score implies a score, and so does a quality label without a type and
-// a score. A score that comes with such a type is ignored. setScore returns an error if the score or the quality
-// label contradicts the type or the score: one is at the upper end of the scale, and the other at the lower end.
+// a score. A given score that agrees with such a type is ignored. setScore returns an error if a type or a quality
+// label that means 1 comes with a score below 0.5, or one that means 0 with a score above 0.5.
 func (p *Post) setScore(score float64, scored bool) error {
 	switch {
 	case p.Entry.Type == TypeScore && !scored:

@@ -110,7 +110,7 @@ func (s *Survey) addReward(slug string, y float64, injected bool) {
 	arm[min(int(y*10), 9)]++
 }
 
-// addCentred adds a centred reward, weighted by the probability of its arm, to each part that the
+// addCentred adds a centred reward, weighted by the inverse probability of its arm, to each part that the
 // session belongs to.
 func (s *Survey) addCentred(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
 	z, ok := trial.Z(r, injected, eps)

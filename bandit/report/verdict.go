@@ -84,18 +84,17 @@ func (b *builder) proven(s trial.Stats) Verdict {
 	return Unproven
 }
 
-// claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide,
-// because it is valid at all times: at this level one such row in sixteen was wrong after 10,000
-// sessions, and one in ten after 40,000, where a fifth of the lessons help (docs/decisions/0044).
+// claimRate is the nominal level at which rows are called "helps" or "harms". The measured error rate is lower,
+// because an interval that is valid at all times is wide. At this level one such row in sixteen was wrong after
+// 10,000 sessions, and one in ten after 40,000, where a fifth of the lessons help (docs/decisions/0044).
 const claimRate = 0.50
 
 // claimError is the resulting error rate, rounded up.
 const claimError = 0.10
 
 // claims returns the largest p-value at which a row gets the verdict "helps" or "harms", and the p-value at which one
-// more row would get such a verdict. An interval without 0 does not suffice: the intervals of one in twenty lessons
-// without effect exclude 0, and if few lessons have an effect, these lessons would be most of the rows with such a
-// verdict.
+// more row would get such a verdict. An interval that excludes 0 does not suffice. The intervals of one in twenty
+// lessons without an effect exclude 0. If few lessons have an effect, most rows with such a verdict would be wrong.
 func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
@@ -207,8 +206,7 @@ func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	return ""
 }
 
-// benchedSince reports whether the chooser expected harm on several days in the past, back to 60
-// days.
+// benchedSince reports whether the chooser expected harm 15, 30, 45 and 60 days ago.
 func (b *builder) benchedSince(l Lesson) bool {
 	today := trial.Day(b.in.Now)
 	for back := int32(retireBenchedDays); back > 0; back -= 15 {

@@ -217,7 +217,7 @@ func (c *Counters) addEntries(scope string, ds []Delta) {
 	}
 }
 
-// Evaluations returns all planned trials with a rewarded session, by start.
+// Evaluations returns all planned trials with an entry, in the order of their starts.
 func (c *Counters) Evaluations() []Evaluation {
 	c.mu.RLock()
 	scopes := maps.Clone(c.planned)

@@ -41,7 +41,8 @@ func (s *sums) raiseEValues(out []Delta, k Arm, now time.Time) []Delta {
 	return s.markConcluded(s.markProven(out, k, now), k, now)
 }
 
-// raise raises a maximum. The caller holds mu.
+// raise raises a running maximum to v, and appends the raised maximum to out. A smaller v changes nothing. The caller
+// holds mu.
 func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 	index := fields[field].index
 	if v <= s.row(rowMaxima)[index] {

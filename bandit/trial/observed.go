@@ -145,9 +145,9 @@ func startMean(o Outcome) float64 {
 // capped.
 const capAt = 3
 
-// Watch returns the measurement of a pick of an arm that is withheld with probability eps: the
-// centres eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm, and the scale
-// of the bets, from 50 closed picks on. Watch reads no session that is open.
+// Watch returns the measurement of a pick of an arm that is withheld with probability eps. The centres are
+// eps mean(injected) + (1-eps) mean(withheld) over the closed picks of the arm; each mean starts from pseudoPicks
+// picks. Bets on an outcome that needs a scale begin after 50 closed picks. Watch reads no open session.
 func (c *Counters) Watch(k Arm, eps float64, outcomes OutcomeSet, from Tally) Watch {
 	w := Watch{Outcomes: outcomes, From: from, Weight: c.weight()}
 	all, own := c.pooled(), c.Outcomes(k)

@@ -45,7 +45,7 @@ func Name(started time.Time, picks int64, outcome string) string {
 // Planned returns the number of picks in the name of a trial; 0 for an invalid name.
 func Planned(name string) int64 { return NewEvaluation("", name).Planned }
 
-// entry is one rewarded pick of a planned trial.
+// entry is one pick of a planned trial: a rewarded pick or, in a trial on an outcome, a closed pick.
 type entry struct {
 	at       int64  // start of the session, in seconds since 1970
 	tie      string // first digits of the session's id, which order the sessions of one second
@@ -113,7 +113,7 @@ func readEntry(d *Delta) (e entry, ok bool) {
 	return entry{at, tie, (d.Value - 2 - d.Value&1) / 4, d.Value&1 == 1}, ok && err == nil && d.Value != 0
 }
 
-// count returns the number of rewarded picks.
+// count returns the number of entries; 0 for a nil trial.
 func (t *planned) count() int64 {
 	if t == nil {
 		return 0
@@ -129,16 +129,16 @@ func (t *planned) clone() *planned {
 	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
 }
 
-// Evaluation is the evaluation of a planned trial: the plan, the progress and, when all planned picks
-// are closed and rewarded, the sums over exactly the first Planned entries. Before that moment the sums
-// cover the entries so far and support no conclusion.
+// Evaluation is the evaluation of a planned trial: the plan, the progress, and the sums over the first
+// Planned entries. While there are fewer entries, the sums cover the entries so far and support no
+// conclusion.
 type Evaluation struct {
 	Arm      Arm
 	Trial    string // name
 	Began    int64  // seconds since 1970
 	Planned  int64
 	Outcome  string // empty: a trial on the reward
-	Rewarded int64  // closed and rewarded so far
+	Rewarded int64  // number of entries so far
 	Taken    bool   // the evaluation is final: Rewarded has reached Planned
 	At       int64  // start of the last session in the sums
 	Z, ZZ    float64

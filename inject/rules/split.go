@@ -137,7 +137,7 @@ type splitter struct {
 	out          []Section
 }
 
-// walk adds the sections of the lines [from, to): first the content before the first heading, then each
+// walk adds the sections of the lines [from, to). The content before the first heading comes first, then each
 // outermost heading with its content.
 func (s *splitter) walk(from, to, parent int) {
 	first := from
@@ -277,7 +277,7 @@ func short(name string, level int) string {
 	return name
 }
 
-// Units returns the indices of the sections that divide the file: the outermost ones, and the inner
+// Units returns the indices of the sections that divide the file: the outermost sections, and the inner
 // sections of a section that holds the whole file.
 func Units(sections []Section) (units []int) {
 	open := map[int]bool{-1: true}
