@@ -22,8 +22,9 @@ type samples struct {
 	written   *atomic.Int64
 }
 
-// write builds the samples of sessions that close, got a new rating, or continued after closing.
-// finished are the sessions whose step did not panic; ok reports whether all samples are written.
+// write builds and writes the samples of sessions that close, got a new rating, or continued after closing. ok is
+// false if the exchanges could not be read or the samples could not be written. finished holds the sessions without
+// those that the guard has set aside, because their step panicked or their samples are invalid.
 func (s *samples) write(ctx context.Context, work []*settling) (finished []*settling, ok bool) {
 	if !s.keep {
 		return work, true
@@ -68,7 +69,7 @@ func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) err
 	return nil
 }
 
-// writeEach writes the samples of each session in a separate batch. One value that can never be stored
+// writeEach writes the samples of each session in a separate batch, because one value that can never be stored
 // would block all sessions of a common batch.
 func (s *samples) writeEach(ctx context.Context, work []*settling) (finished []*settling, ok bool) {
 	for n, st := range work {

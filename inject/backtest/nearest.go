@@ -12,7 +12,7 @@ import (
 	"precept/internal/sample"
 )
 
-// maxNearest is the number of lessons that Nearest returns.
+// maxNearest is the maximum number of lessons without a match that Nearest returns.
 const maxNearest = 12
 
 // nearestQueries is the number of the newest queries of a session that Nearest reads.
@@ -28,9 +28,9 @@ type Reason struct {
 }
 
 // Nearest returns the lessons of a book that came closest to a match in a session, without the lessons of other
-// tenants. The reason names the missing condition, or the nearest phrase. Of a lesson in matched, the reason names
-// the triggers of the first match, by the present text of the lesson. Nearest reads the newest queries, and returns the
-// lessons found so far when ctx ends.
+// tenants. The reason names the missing condition, or the nearest phrase. The lessons in matched follow, if the present
+// text of the lesson fires; their reason names the triggers of the first match. Nearest reads only the newest
+// queries, and returns the lessons found so far when ctx ends.
 func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tenant string, exchanges []sample.Exchange, matched []string) []Reason {
 	found := map[string]*Reason{}
 	note := func(slug, why string, score float64) {
@@ -54,7 +54,7 @@ func Nearest(ctx context.Context, book *lesson.Book, tagger *lesson.Tagger, tena
 			switch {
 			case isForeign(e.Lesson):
 			case slices.Contains(matched, e.Lesson.Slug):
-				if e.Fires { // the queries descend, so the first match remains
+				if e.Fires { // the loop ends with the oldest query, so the first match remains
 					triggers[e.Lesson.Slug] = lesson.CauseText(e.By)
 				}
 			case len(e.Not) > 0:

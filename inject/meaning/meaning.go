@@ -117,8 +117,8 @@ func (m *Matcher) Matches(id session.ID) []lesson.Resemblance {
 	return found
 }
 
-// Run embeds lessons and words until ctx ends. After a failure Run waits, and drops the words that
-// arrive meanwhile.
+// Run embeds lessons and words until ctx ends. After a failure Run empties the queue, waits, and drops the words
+// that arrived meanwhile.
 func (m *Matcher) Run(ctx context.Context) error {
 	pause := firstPause
 	for ctx.Err() == nil {
@@ -128,7 +128,7 @@ func (m *Matcher) Run(ctx context.Context) error {
 			pause = firstPause
 		case ctx.Err() == nil:
 			m.options.Failed(err)
-			m.emptyQueue()                 // old words may be deleted from the store meanwhile
+			m.emptyQueue()                 // after the pause, the words may be deleted from the store
 			_ = m.options.Wait(ctx, pause) // ends with ctx
 			m.emptyQueue()
 			pause = min(2*pause, longestPause)

@@ -33,8 +33,8 @@ const (
 	maxSteps     = 1 << 17 // comparisons of all sentences, which take a few milliseconds
 )
 
-// Kinds returns the kinds of the requests in a text of a user, each once, in the order of the
-// text. Blocks of code and quoted lines are not searched.
+// Kinds returns the kinds of the requests in a text of a user, each once, in the order of the text. Blocks of code
+// and quoted lines are not searched. Of a text above the limits, only a part is searched.
 func Kinds(text string) []Found {
 	if len(text) > maxText {
 		text = text[:maxText/2] + "\n" + text[len(text)-maxText/2:]

@@ -43,8 +43,8 @@ type line struct {
 	code       bool   // inside of a code block, or one of its fences
 }
 
-// Split returns the sections of a file, in the order of the file; a section follows the section that
-// contains it.
+// Split returns the sections of a file in the order of the file. An outer section precedes the sections inside of
+// the outer section.
 func Split(file string) []Section {
 	lines := readLines(file)
 	s := splitter{file: file, lines: lines}
