@@ -183,7 +183,7 @@ func Empties(text string, boundaries []int, cuts []Span) bool {
 	return false
 }
 
-// Widen adds the headings that the cuts leave without content to the cuts of a text. cuts are spans that Locate
+// Widen extends the cuts of a text by the headings whose whole content the cuts remove. cuts are spans that Locate
 // returned.
 func Widen(text string, cuts []Span) []Span {
 	regions := []Span{{0, len(text)}}
@@ -221,7 +221,7 @@ func widen(text string, r Span, cuts []Span) []Span {
 	return cuts
 }
 
-// covered reports whether only blanks remain of a range without the cuts.
+// covered reports whether the cuts leave only blanks in a range.
 func covered(text string, part Span, cuts []Span) bool {
 	for at := part.Start; at < part.End; {
 		if i := slices.IndexFunc(cuts, func(c Span) bool { return c.Start <= at && at < c.End }); i >= 0 {
