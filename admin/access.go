@@ -13,22 +13,22 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// access is the parsed form of an Access: the digests of the tokens, and the host names of this server.
+// access holds the validated access rules: the digests of the tokens, and the host names of this server.
 type access struct {
 	holders       []holder
 	hosts         map[string]bool // lower case, without port
-	anyIP         bool            // the listener listens on every address, so that any IP address in a Host header is accepted
+	anyIP         bool            // accept any IP address in a Host header, because the server listens on every address
 	publicMetrics bool
 }
 
-// parseAccess returns the parsed form of an Access. listen is the address of the admin listener; the
-// host name of listen is accepted in a Host header, too.
+// parseAccess validates a and digests its tokens. listen is the address of the admin listener; its host name is
+// accepted in a Host header, too.
 func parseAccess(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
 	if len(a.Tokens) == 0 {
 		return nil, errNoToken
 	}
-	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // byDigest returns the last match: a token in both lists has the role operator
+	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // viewers first: byDigest returns the last match, so that operator wins
 		sum, err := digestToken(t)
 		if err != nil {
 			return nil, err
@@ -54,7 +54,7 @@ func parseAccess(a Access, listen string) (*access, error) {
 	return out, nil
 }
 
-// digestToken returns the SHA-256 of a token of the configuration, which is plain text or sha256:<hex>.
+// digestToken returns the SHA-256 of a configured token, given as plain text or as sha256:<hex>.
 func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	hexSum, isHash := strings.CutPrefix(t, "sha256:")
 	if !isHash {
@@ -71,14 +71,14 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// byToken returns the holder of a token in plain text.
+// byToken returns the holder of a plain-text token; ok is false for an unknown or an empty token.
 func (a *access) byToken(token string) (found holder, ok bool) {
 	found, ok = a.byDigest(sha256.Sum256([]byte(token)))
 	return found, ok && token != ""
 }
 
-// byDigest returns the holder of the token with a digest; ok is false for an unknown or removed token. Every
-// token is compared in constant time, so that the duration does not depend on the token.
+// byDigest returns the holder whose token has the digest sum; ok is false for an unknown or removed token. Every token
+// is compared in constant time, so that the duration does not reveal a token.
 func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
@@ -88,7 +88,8 @@ func (a *access) byDigest(sum [sha256.Size]byte) (found holder, ok bool) {
 	return found, ok
 }
 
-// byLogin returns the holder of the token of a login; ok is false if the token was removed since.
+// byLogin returns the holder whose token started the login with this cookie and proof; ok is false if the token has
+// since been removed.
 func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, ok bool) {
 	for i := range a.holders {
 		if want := proofOf(cookie, a.holders[i].sum); subtle.ConstantTimeCompare(want[:], proof[:]) == 1 {
@@ -98,8 +99,8 @@ func (a *access) byLogin(cookie string, proof [sha256.Size]byte) (found holder, 
 	return found, ok
 }
 
-// isOwnHost reports whether a Host header names this server. The port is ignored, because containers map
-// ports, and an attacker by DNS rebinding controls a name and no port.
+// isOwnHost reports whether a Host header names this server. The port is ignored, because containers map ports, and a
+// DNS-rebinding attacker controls the name, not the port.
 func (a *access) isOwnHost(host string) bool {
 	name := hostName(host)
 	if a.hosts[name] {
@@ -109,7 +110,7 @@ func (a *access) isOwnHost(host string) bool {
 	return err == nil && a.anyIP
 }
 
-// hostName returns a host without port and brackets, in lower case.
+// hostName returns a host in lower case, without port, brackets and final dot.
 func hostName(host string) string {
 	if name, _, err := net.SplitHostPort(host); err == nil {
 		host = name
@@ -123,10 +124,10 @@ type role int
 
 const (
 	operator role = iota // changes and reads everything
-	viewer               // reads lessons and figures; changes nothing, and reads no conversations
+	viewer               // reads lessons and statistics; changes nothing, and reads no conversations
 )
 
-// String returns the name of the role in the audit and on pages.
+// String returns the name of the role as shown in the audit log and on pages.
 func (r role) String() string {
 	if r == viewer {
 		return "viewer"
@@ -136,14 +137,14 @@ func (r role) String() string {
 
 const holderKey = "holder" // key of the echo context: the holder of the request's token
 
-// holder identifies the holder of a token by the digest of the token, with the role of the token.
+// holder identifies the holder of a token by the digest of the token, and has the role of the token.
 type holder struct {
 	sum  [sha256.Size]byte
 	role role
 }
 
-// String names a holder without revealing the token: the role, and the start of the digest as
-// printed by `printf %s "$TOKEN" | sha256sum`.
+// String returns a name of the holder that does not reveal the token: the role, and the first 8 hexadecimal digits
+// that `printf %s "$TOKEN" | sha256sum` prints.
 func (h holder) String() string { return h.role.String() + " " + hex.EncodeToString(h.sum[:4]) }
 
 // holderOf returns the holder of the request's token. A request for public metrics has no token; its holder
@@ -155,8 +156,8 @@ func holderOf(c echo.Context) holder {
 	return holder{role: viewer}
 }
 
-// viewable reports whether a viewer may read a route. Unlisted routes are for operators:
-// conversations, samples, exports and profiles contain the words of people and models.
+// viewable reports whether a viewer may read a route. Unlisted routes are for operators only, because conversations,
+// samples, exports and profiles contain the words of people and models.
 func viewable(path string) bool {
 	switch path {
 	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/rules", "/queue", "/sessions", "/views", "/compare", "/health", "/help", "/help/*",

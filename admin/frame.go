@@ -17,7 +17,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// pageContent is the part of a page that its handler makes. Server.show adds the frame.
+// pageContent is the part of a page that the handler of the page makes. Server.show adds the frame.
 type pageContent struct {
 	Title   string
 	Main    func(frame) g.Node // the content of the page
@@ -34,7 +34,7 @@ type countedAt struct {
 	Old bool // newer figures are being computed
 }
 
-// frame holds the navigation and the request of a page, and makes links and forms.
+// frame holds the navigation and the query of a page. Its methods make links and forms.
 type frame struct {
 	page   pageContent
 	Nav    []link
@@ -54,7 +54,7 @@ type link struct {
 	Here              bool
 }
 
-// frameOf returns the frame of a request without its page, for links.
+// frameOf returns a frame with the path and the query of a request, which is enough to make links.
 func frameOf(c echo.Context) frame {
 	return frame{Tenant: tenantOf(c), path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
 }
@@ -67,7 +67,8 @@ func address(path string, q url.Values) string {
 	return path + "?" + q.Encode()
 }
 
-// Link returns the address of another page for the same tenant; query holds keys and values.
+// Link returns the address of the page at path for the same tenant. query holds alternating keys and values; a pair
+// with an empty value is left out.
 func (f frame) Link(path string, query ...string) string {
 	q := url.Values{}
 	if t := f.query.Get("tenant"); t != "" {
@@ -81,8 +82,8 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// inReport returns the address of another page whose figures are of the same sessions as those of this page: of the
-// same tenant and window, with or without open sessions.
+// inReport returns the address of another page whose figures count the same sessions as the figures of this page. The
+// address keeps the tenant, the window and the choice of open sessions.
 func (f frame) inReport(path string, query ...string) string {
 	return f.Link(path, append([]string{"window", f.query.Get("window"), "provisional", f.query.Get("provisional")}, query...)...)
 }
@@ -93,14 +94,14 @@ func (f frame) help(page string) string {
 	return f.Link("/help/"+name) + ifElse(found, "#"+anchor, "")
 }
 
-// With returns the address of this page with other values in the query. query holds keys and values; an empty value
+// With returns the address of this page with a changed query. query holds alternating keys and values; an empty value
 // removes its key. The address leads to the first page of rows, because another order or filter changes the rows of
 // each page.
 func (f frame) With(query ...string) string {
 	return f.samePage(append([]string{"page", "", "after", ""}, query...)...)
 }
 
-// samePage returns the address of this page with other values in the query, and with the same page of rows.
+// samePage returns the address of this page with a changed query, as With does, but stays on the same page of rows.
 func (f frame) samePage(query ...string) string {
 	q := maps.Clone(f.query)
 	for i := 0; i+1 < len(query); i += 2 {
@@ -112,8 +113,8 @@ func (f frame) samePage(query ...string) string {
 	return address(f.path, q)
 }
 
-// lesson returns the address of a lesson's page or action, with the window of this page. A section of a rules file is a
-// row of the page of rules files.
+// lesson returns the address of a lesson's page, or of an action on the lesson, with the window of this page. A
+// section of a rules file has no page of its own, so lesson returns the address of its row on the page of rules files.
 func (f frame) lesson(slug string, action ...string) string {
 	if trial.Arm(slug).IsRule() {
 		return f.inReport("/rules") + "#" + sectionAnchor(slug)
@@ -126,13 +127,13 @@ func (f frame) session(id string) string {
 	return f.Link(joinPath("/sessions/", id, nil), listKey, f.presentList(sessionLists()...))
 }
 
-// rewarded returns the address of the rewarded sessions of a lesson in an arm, such as injected or withheld, in the
-// window of the page's report. An empty slug means any lesson.
+// rewarded returns the address of the list of a lesson's rewarded sessions in an arm, such as injected or withheld.
+// The list covers the window of this page's report. An empty slug means any lesson.
 func (f frame) rewarded(slug, arm string, more ...string) string {
 	return f.inWindow(append([]string{"lesson", slug, "arm", arm, "min_reward", "0"}, more...)...)
 }
 
-// inWindow returns the address of the list of sessions with filters, in the window of the page's report.
+// inWindow returns the address of the list of sessions with filters. The list covers the window of this page's report.
 func (f frame) inWindow(filters ...string) string {
 	var query []string
 	window := f.query.Get("window")
@@ -144,8 +145,8 @@ func (f frame) inWindow(filters ...string) string {
 	return f.Link("/sessions", append(query, filters...)...)
 }
 
-// arm returns n, the number of rewarded sessions of a lesson in an arm, as a link to these sessions. more
-// are further pairs of the link's query.
+// arm returns n, the number of a lesson's rewarded sessions in an arm, as a link to the list of these sessions. more
+// holds further keys and values of the link's query.
 func (f frame) arm(n int64, slug, arm string, more ...string) g.Node {
 	if n == 0 {
 		return g.Text("0")
@@ -162,18 +163,18 @@ func (f frame) run(name string) string {
 	return f.Link(joinPath("/runs/", name, nil), listKey, f.presentList(sessionLists()...))
 }
 
-// sessionLists returns the paths of the lists that lead to the pages of sessions and runs.
+// sessionLists returns the paths of the lists with links to the pages of sessions and runs.
 func sessionLists() []string { return []string{"/sessions", "/samples"} }
 
 const (
-	listKey     = "list"  // query key for the address of the list from which a link led to the page
-	maxListSize = 1 << 10 // bytes of an address in the query key list
+	listKey     = "list"  // query key: address of the list from which the reader came to the page
+	maxListSize = 1 << 10 // maximum length of this address in bytes
 )
 
-// presentList returns the address of the list whose filters, order and page of rows the links of this page keep: the
-// address of this page if its path is one of paths, else the list in the query. presentList returns an empty string for
-// another path, for a list without filters, and for a long address. The tenant and the window are not in the address,
-// because links keep both.
+// presentList returns the address of the list to which a reader of this page can return. If the path of this page is
+// one of paths, this page is the list. Otherwise the query key list has the address. presentList returns an empty
+// string if the path of the list is not one of paths, if the list has no query, or if the address is longer than
+// maxListSize. The address contains neither the tenant nor the window, because every link has both.
 func (f frame) presentList(paths ...string) string {
 	list := f.query.Get(listKey)
 	if slices.Contains(paths, f.path) {
@@ -190,8 +191,8 @@ func (f frame) presentList(paths ...string) string {
 	return list
 }
 
-// parentList returns the name and the address of the list to which a page belongs: the list from which the reader came
-// if its path is one of paths, else the list at the first path, without filters.
+// parentList returns the name and the address of the list to which a page belongs. This is the list of presentList, or
+// else the list at the first of paths, without filters.
 func (f frame) parentList(paths ...string) (name, target string) {
 	path, query, _ := strings.Cut(cmp.Or(f.presentList(paths...), paths[0]), "?")
 	q, _ := url.ParseQuery(query) // an invalid part of an edited address is dropped
@@ -204,19 +205,19 @@ func (f frame) parentList(paths ...string) (name, target string) {
 	return map[string]string{"/sessions": "Sessions", "/samples": "Samples", "/lessons": "Lessons"}[path], f.inReport(path, pairs...)
 }
 
-// crumb returns the link to the list of parentList, for the top of a page.
+// crumb returns the link to the list of parentList, which is shown at the top of a page.
 func (f frame) crumb(paths ...string) g.Node {
 	name, target := f.parentList(paths...)
 	return h.P(h.Class("crumb"), h.A(h.Href(target), g.Text(name)))
 }
 
-// joinPath returns prefix with the escaped name and the parts of action.
+// joinPath returns prefix with the escaped name, followed by the parts of action with slashes between them.
 func joinPath(prefix, name string, action []string) string {
 	return strings.Join(append([]string{prefix + url.PathEscape(name)}, action...), "/")
 }
 
-// clear returns the address of this page without the filters keys and their saved view if the query has one of the
-// keys, else an empty string. The order, the tenant and other parameters stay.
+// clear returns the address of this page without the filters in keys and without the saved view. If the query has none
+// of the keys, clear returns an empty string. The order, the tenant and other parameters stay.
 func (f frame) clear(keys ...string) string {
 	if !f.has(keys...) {
 		return ""
@@ -228,16 +229,16 @@ func (f frame) clear(keys ...string) string {
 	return f.With(query...)
 }
 
-// has reports whether the query has one of the keys.
+// has reports whether the query has a value for at least one of the keys.
 func (f frame) has(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return f.query.Get(key) != "" })
 }
 
-// csrfInput returns the field that permits a form to write.
+// csrfInput returns the hidden field with the CSRF token, which every form that writes needs.
 func (f frame) csrfInput() g.Node { return hiddenField(csrfField, f.CSRF) }
 
-// decision returns a form that does action a on lesson l and then opens the address back. The form sends
-// the hash and the state of l, so that the action fails if the lesson has changed since the page was made.
+// decision returns a form that applies action a to lesson l. After the action, the browser opens the address back. The
+// form sends the hash and the state of l, so that the action fails if the lesson has changed since the page was made.
 func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children ...g.Node) g.Node {
 	return h.Form(
 		h.Method("post"), h.Action(f.lesson(l.Slug, string(a))), f.csrfInput(),
@@ -246,8 +247,9 @@ func (f frame) decision(l *lesson.Lesson, a lesson.Action, back string, children
 	)
 }
 
-// sorter returns a column heading that sorts the page by key. The first click sorts the largest first if
-// down is true, else the smallest first. The second click reverses the order.
+// sorter returns a link for a column heading that sorts the page by key. The first click sorts the largest first if
+// down is true, else the smallest first. The second click reverses the order. text is the visible text, and name
+// describes the column to screen readers.
 func (f frame) sorter(key, name, text string, down bool) g.Node {
 	keys, orders := [2]string{key, "-" + key}, [2]string{"smallest first", "largest first"}
 	first := ifElse(down, 1, 0)
@@ -266,11 +268,12 @@ func (f frame) sorter(key, name, text string, down bool) g.Node {
 // rowsPerPage is the number of table rows that a page shows.
 const rowsPerPage = 100
 
-// pager holds the page number and the range of rows that a page shows.
+// pager holds the page number, the rows that the page shows (from inclusive, to exclusive), and the total number of
+// rows.
 type pager struct{ number, from, to, total int }
 
-// pageOf selects the rows of the query's page out of total. A page number beyond the end means the
-// last page.
+// pageOf returns the pager of the page number in the query, with size rows on each page. A page number beyond the end
+// means the last page.
 func (f frame) pageOf(total, size int) pager {
 	n, err := strconv.Atoi(f.query.Get("page"))
 	if err != nil || n < 1 {
@@ -280,7 +283,7 @@ func (f frame) pageOf(total, size int) pager {
 	return pager{n, (n - 1) * size, min(n*size, total), total}
 }
 
-// html returns the range of rows, with links to other pages.
+// html returns the range of the shown rows, with links to the previous and the next page.
 func (p pager) html(f frame) g.Node {
 	to := func(page int, rel, text string) g.Node {
 		return h.A(h.Href(f.With("page", strconv.Itoa(page))), h.Rel(rel), g.Text(text))
@@ -296,9 +299,9 @@ func pagerOf(children ...g.Node) g.Node {
 	return h.Nav(h.Class("pager"), labelled("Rows"), g.Group(children))
 }
 
-// olderPager returns the links of a list that begins with the newest entry. after is the position before the page; if
-// after is not empty, a link leads to the start of the list. next is the position of the last entry of the page; if
-// next is not empty, a link leads to the older entries.
+// olderPager returns the links of a list that begins with the newest entry. after is the position after which this
+// page begins; if after is not empty, a link leads to the start of the list. next is the position of the last entry of
+// this page; if next is not empty, a link leads to the older entries.
 func (f frame) olderPager(shown g.Node, after, next string) g.Node {
 	return pagerOf(
 		shown,

@@ -12,8 +12,8 @@ import (
 	"precept/internal/redact"
 )
 
-// headers sets the headers of every response. Scripts and styles come from this server only; no
-// response may be stored or framed.
+// headers sets the security headers of every response. Scripts and styles come only from this server. No response may
+// be stored or framed.
 func headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -21,8 +21,8 @@ func headers(next echo.HandlerFunc) echo.HandlerFunc {
 			"connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
 		h.Set("X-Content-Type-Options", "nosniff")
 		h.Set("X-Frame-Options", "DENY")
-		// The login link holds a token; no-referrer would make browsers send our own forms with
-		// Origin: null.
+		// The address of the login link contains the token, so other sites must not get the address as referrer. The
+		// policy no-referrer would make browsers send the forms of this server with Origin: null.
 		h.Set("Referrer-Policy", "same-origin")
 		h.Set("Cross-Origin-Opener-Policy", "same-origin")
 		h.Set("Cross-Origin-Resource-Policy", "same-origin")
@@ -31,8 +31,8 @@ func headers(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// recover converts a panic of a handler to status 500, without the text of the panic, which may hold data of
-// a session. A panic with http.ErrAbortHandler continues, and aborts the connection.
+// recover converts a panic of a handler to an error with status 500. The error omits the text of the panic, which may
+// hold data of a session. A panic with http.ErrAbortHandler continues, and aborts the connection.
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
@@ -49,9 +49,9 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkHost refuses requests with a foreign Host header. Otherwise the scripts of another site, whose name
-// was rebound to this address, could read the dashboard. Probes are exempt: platforms probe by any name, and
-// the response holds no data.
+// checkHost refuses requests with a foreign Host header. Otherwise another site could rebind its name to this address
+// (DNS rebinding), and its scripts could read the dashboard. Probes are exempt, because platforms probe by any name,
+// and the response holds no data.
 func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		switch c.Request().URL.Path {
@@ -65,8 +65,8 @@ func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// authorize admits requests with a valid token or with the cookie of a logged-in browser, and keeps the
-// holder of the token in the context.
+// authorize admits requests with a valid token or with the cookie of a logged-in browser, and stores the token's
+// holder in the context. Public metrics need no token.
 func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		a := s.access.Load()
@@ -95,8 +95,8 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// session returns the session of the request's cookie, and the holder of the token of its login. ok is false
-// if the token was removed since.
+// session returns the session of the request's cookie, and the holder of the token that started the login. The last
+// result is false without a valid login, and if the token has since been removed.
 func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
@@ -113,8 +113,9 @@ func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	return sess, h, ok
 }
 
-// checkWrite refuses writes that a page of another site sends through a logged-in browser, because the
-// browser adds the cookie to them. A write with a cookie needs this server's Origin and the CSRF token.
+// checkWrite refuses writes that a page of another site sends through a logged-in browser, because the browser adds
+// the cookie to such writes. A write with a cookie must come from this server's pages (see ownOrigin) and have the
+// CSRF token.
 func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		sess, hasSession := c.Get(sessionKey).(*session)
@@ -137,8 +138,8 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// ownOrigin reports whether the headers Sec-Fetch-Site and Origin are those of a request from this server's
-// pages. A request without both headers, which programs send, passes.
+// ownOrigin reports whether a request comes from this server's pages, according to its headers Sec-Fetch-Site and
+// Origin. A missing header is not checked, because programs send neither.
 func ownOrigin(r *http.Request) bool {
 	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
 		return false
@@ -151,7 +152,7 @@ func ownOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// stripBase removes the base path from the address of a request, unless a proxy has removed the base path.
+// stripBase removes the base path from the address of a request. A proxy may already have removed the base path.
 func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		c.Request().URL = s.withoutBase(c.Request().URL)
@@ -159,7 +160,7 @@ func (s *Server) stripBase(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// audited records every request that may change data in the audit log, after the handler.
+// audited runs the handler, and then adds each request that may change data to the audit log. A logout is not logged.
 func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -198,8 +199,9 @@ const (
 		"use an operator's token (admin.tokens)"
 )
 
-// permit refuses to viewers all writes, the routes that are not viewable, and searches, whose results would
-// reveal conversations. permit runs inside of audited, so that a refused write is in the audit log.
+// permit refuses requests that a viewer may not send: writes other than the logout, routes that are not viewable, and
+// searches, whose results would reveal conversations. permit runs inside of audited, so that the audit log contains
+// refused writes.
 func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if holderOf(c).role == operator || c.Path() == "/logout" {
@@ -219,7 +221,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// fail sends the response to an error of a handler: a page for a logged-in browser, else JSON.
+// fail answers an error of a handler: with a page for a logged-in browser, else with JSON.
 func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
