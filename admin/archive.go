@@ -14,8 +14,8 @@ import (
 	"precept/store"
 )
 
-// transcript returns the part of a session's transcript that a request asks for; the query key from is the
-// number of exchanges before the part. The first part also has the lessons that nearly matched.
+// transcript returns the part of a session's transcript that a request asks for. The query key from is the number of
+// exchanges before the part. The first part also has the lessons that nearly matched.
 func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	p := params{c: c}
 	tenant, from := p.tenant(), p.number("from")
@@ -58,7 +58,7 @@ func Qualities() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, store.Unrated}
 }
 
-// sampleQuery reads the filters of a list of samples.
+// sampleQuery returns the filters of a list of samples from the query of a request.
 func sampleQuery(p *params) *store.SampleQuery {
 	q := &store.SampleQuery{
 		Filter: sample.Filter{
@@ -70,8 +70,8 @@ func sampleQuery(p *params) *store.SampleQuery {
 	return q
 }
 
-// selectsDraws reports whether every filter of a selection of samples also applies to draws (the coins of an
-// export with format=experiment). A draw has a tenant, a lesson and a time only.
+// selectsDraws reports whether every filter of a selection of samples also applies to draws, which are the coins in an
+// export with format=experiment. A draw can be selected by tenant, lesson and time only.
 func selectsDraws(q *store.SampleQuery) bool {
 	return len(q.Filter.Families)+len(q.Filter.Quality) == 0 && q.Agent+q.Session == ""
 }
@@ -105,9 +105,9 @@ func (s *Server) erase(c echo.Context, tenant, session string) (int, error) {
 	return n, err
 }
 
-// Erased empties the cache of sessions, which may hold deleted sessions, and makes the worker compute the surveys and
-// the scans of rules files again, which name sessions and sections. Every deletion calls Erased, whether it comes from
-// the dashboard, from another replica or from the retention.
+// Erased makes the caches forget deleted data. The cache of recent sessions becomes empty. Surveys and scans of rules
+// files, which name sessions and sections, are computed again at the next request of a page. Every deletion calls
+// Erased, whether it comes from the dashboard, from another replica or from the retention.
 func (s *Server) Erased() {
 	s.recent.clear()
 	s.surveys.expire()
@@ -121,8 +121,8 @@ func (s *Server) health(c echo.Context) Health {
 	return h
 }
 
-// storeFault converts an error of the store to an HTTP error with a remedy. nil and context.Canceled are
-// returned unchanged.
+// storeFault converts an error of the store to an HTTP error with a remedy. storeFault returns nil and
+// context.Canceled unchanged.
 func storeFault(err error) error {
 	switch {
 	case err == nil, errors.Is(err, context.Canceled):

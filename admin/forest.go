@@ -13,7 +13,8 @@ import (
 	"precept/bandit/report"
 )
 
-// effect is a measured effect with its 95% interval, in units of reward. A nil effect is not shown.
+// effect is a measured effect with its 95% interval, in units of reward. A nil effect means that there is no effect to
+// show.
 type effect struct{ size, lo, hi float64 }
 
 // rowEffect returns the effect of a row; nil for a row without an effect yet, or with the verdict invalid.
@@ -24,7 +25,7 @@ func rowEffect(l *report.Row) *effect {
 	return &effect{*l.Effect, *l.Lo, *l.Hi}
 }
 
-// globalEffect returns the effect of all lessons together, or nil as rowEffect does.
+// globalEffect returns the effect of all lessons together; nil under the same conditions as in rowEffect.
 func globalEffect(g *report.Global) *effect {
 	return rowEffect(&report.Row{Verdict: g.Verdict, Effect: g.Effect, Lo: g.Lo, Hi: g.Hi})
 }
@@ -64,15 +65,15 @@ const (
 	plotMargin = 10.0
 )
 
-// axis maps effects, in units of reward, to the width of the plot. All rows of a page share the
-// axis, which contains 0.
+// axis maps effects, in units of reward, to the width of the plot. All rows of a page share one axis, which contains
+// 0.
 type axis struct {
 	lo, hi, step float64
 }
 
-// fitAxis returns the axis for effects and true effects. A positive zoom is the reach of the axis on both sides
-// of 0, in points. With zoom 0, the axis contains all effects, and cuts the widest intervals, which belong
-// to lessons with little data. With a negative zoom, the axis contains all intervals.
+// fitAxis returns the axis for effects and true effects. A positive zoom is the distance from 0 to both ends of the
+// axis, in points. With zoom 0, the axis contains all effects, but cuts the widest intervals, which belong to lessons
+// with little data. With a negative zoom, the axis contains all intervals.
 func fitAxis(effects []*effect, truths []float64, zoom float64) axis {
 	if zoom > 0 {
 		return rounded(-zoom/100, zoom/100)
@@ -91,13 +92,13 @@ func fitAxis(effects []*effect, truths []float64, zoom float64) axis {
 	if zoom < 0 {
 		return rounded(min(lo, -quantile(below, 1)), max(hi, quantile(above, 1)))
 	}
-	const medians = 1.75 // the axis ends at this multiple of the median distance: an arrowhead shows longer intervals
+	const medians = 1.75 // the axis ends at this multiple of the median distance; longer intervals get an arrowhead
 	reach := medians * max(quantile(below, 0.5), quantile(above, 0.5))
 	return rounded(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
-// quantile returns the smallest value that the given share of the values does not exceed; 0 without
-// values.
+// quantile returns the smallest value that is not exceeded by at least the given share of the values; 0 without
+// values. quantile sorts values in place.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {
 		return 0
@@ -106,7 +107,8 @@ func quantile(values []float64, share float64) float64 {
 	return values[max(0, int(math.Ceil(share*float64(len(values))))-1)]
 }
 
-// rounded returns the axis from lo to hi, widened to at most six whole steps.
+// rounded returns an axis that contains the part of lo to hi between -1 and 1. Its ends are multiples of its step. The
+// step is the smallest one with which the axis has at most six steps.
 func rounded(lo, hi float64) axis {
 	lo, hi = max(lo, -1), min(hi, 1)
 	if hi-lo < 0.02 {
@@ -118,8 +120,8 @@ func rounded(lo, hi float64) axis {
 	return axis{math.Floor(lo/step+1e-9) * step, math.Ceil(hi/step-1e-9) * step, step}
 }
 
-// place returns the x coordinate of an effect in the drawing. An effect beyond the axis has the coordinate
-// of the end of the axis.
+// place returns the x coordinate of an effect in the drawing. An effect beyond the axis gets the coordinate of the
+// nearer end of the axis.
 func (a axis) place(x float64) string {
 	shown := max(a.lo, min(a.hi, x))
 	return coordinate(plotMargin + (shown-a.lo)/(a.hi-a.lo)*(plotWidth-2*plotMargin))
@@ -127,7 +129,7 @@ func (a axis) place(x float64) string {
 
 func coordinate(x float64) string { return strconv.FormatFloat(x, 'f', 1, 64) }
 
-// ticks returns the effects that the axis marks: the multiples of step from lo to hi.
+// ticks returns the effects that the axis marks, which are the multiples of step from lo to hi.
 func (a axis) ticks() (out []float64) {
 	for i := math.Round(a.lo / a.step); i <= math.Round(a.hi/a.step); i++ {
 		out = append(out, i*a.step)
@@ -141,14 +143,14 @@ func (a axis) text() string { return points(&a.lo) + " to " + points(&a.hi) + " 
 // stroke returns a path of the drawing.
 func stroke(class, d string) g.Node { return g.El("path", h.Class(class), g.Attr("d", d)) }
 
-// drawing returns an SVG with a label for screen readers.
+// drawing returns an SVG with a label for screen readers. size is its width and height.
 func drawing(class, size, label string, children ...g.Node) g.Node {
 	return h.SVG(
 		h.Class(class), g.Attr("viewBox", "0 0 "+size), h.Role("img"), labelled(label), g.Group(children),
 	)
 }
 
-// scale returns the tick labels above the forest plot.
+// scale returns the drawing of the tick labels, which is shown above the forest plot.
 func (a axis) scale() g.Node {
 	return drawing("forest", "240 24", "scale in points", g.Map(a.ticks(), func(x float64) g.Node {
 		text := "0"
@@ -162,8 +164,8 @@ func (a axis) scale() g.Node {
 	}))
 }
 
-// plot draws one row: the interval, with an arrowhead where the interval leaves the axis; the effect; and the
-// true effect, if known.
+// plot draws one row of the forest plot: the interval, the effect and, if known, the true effect. An arrowhead marks
+// an end of the interval beyond the axis.
 func (a axis) plot(e *effect, truth *float64) g.Node {
 	label := "no effect yet"
 	if e != nil {
@@ -175,7 +177,7 @@ func (a axis) plot(e *effect, truth *float64) g.Node {
 	return a.row(e, truth, label, e.tone())
 }
 
-// row draws one row with a label and a colour.
+// row draws one row as plot does, with the given label for screen readers and the given tone.
 func (a axis) row(e *effect, truth *float64, label, tone string) g.Node {
 	marks := g.Map(a.ticks(), func(x float64) g.Node {
 		return stroke(ifElse(x == 0, "zero", "grid"), "M"+a.place(x)+" -80v190")
@@ -203,7 +205,7 @@ const (
 	sparkHeight = 22.0
 )
 
-// spark returns a line of the effect over the last 60 days; nil for fewer than two days.
+// spark returns a small line chart of the effect over the last 60 days; nil for fewer than two days.
 func spark(days []report.Band) g.Node {
 	const maxPoints = 60
 	days = days[max(0, len(days)-maxPoints):]
@@ -230,7 +232,7 @@ func spark(days []report.Band) g.Node {
 		stroke("zero", "M0 "+y(0)+"H84"), g.El("polyline", g.Attr("points", strings.TrimSpace(b.String()))))
 }
 
-// head returns the heading of the plot's column, with a label for screen readers.
+// head returns the heading of the plot's column. name labels the column for screen readers.
 func (a axis) head(name string) g.Node {
 	return column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text(name)), a.scale())
 }

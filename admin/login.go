@@ -19,8 +19,8 @@ type loginPage struct {
 	Reload bool   // the page opens Next at once, without a click
 }
 
-// wrongToken writes the response to a wrong token: status 401, or 429 after many wrong tokens. The log has one
-// line for all wrong tokens of a few seconds, with their number.
+// wrongToken answers a wrong token with status 401, or with status 429 after many wrong tokens. The log gets at most
+// one line every logEvery, with the number of wrong tokens since the previous line.
 func (s *Server) wrongToken(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.countWrong(ip)
@@ -36,8 +36,8 @@ func (s *Server) wrongToken(c echo.Context) error {
 		"The token is wrong. The command below prints the generated token.")
 }
 
-// missingToken writes the response to a request without a token or with an expired login: the login page for a
-// browser, a JSON error for a program.
+// missingToken answers a request without a token or with an expired login: with the login page for a browser, with a
+// JSON error for a program.
 func (s *Server) missingToken(c echo.Context) error {
 	notice := ""
 	if c.Request().Method != http.MethodGet {
@@ -46,15 +46,15 @@ func (s *Server) missingToken(c echo.Context) error {
 	return s.askToken(c, unauthorized(c, "an admin token is required: send Authorization: Bearer TOKEN, or log in at /login"), notice)
 }
 
-// unauthorized returns the error 401 and sets its header WWW-Authenticate.
+// unauthorized sets the header WWW-Authenticate, and returns an error with status 401.
 func unauthorized(c echo.Context, why string) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
 	return echo.NewHTTPError(http.StatusUnauthorized, why)
 }
 
-// askToken answers a browser with the login page, and a program with err. A browser omits a
-// SameSite=Strict cookie when a person follows a link on another site, such as a link in a chat. The login
-// page then reloads the address; this second request comes from this server's page and has the cookie.
+// askToken answers a browser with the login page, and a program with err. If a person follows a link on another site,
+// such as a link in a chat, the browser omits a SameSite=Strict cookie. The login page then reloads the address. This
+// second request comes from this server's page and has the cookie.
 func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) error {
 	r := c.Request()
 	if !wantsHTML(r) {
@@ -74,9 +74,9 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 	return s.render(c, err.Code, p.html())
 }
 
-// login checks a token from the form or from the address /login?token=TOKEN, sets the session cookie and redirects.
-// Without a token, login shows the form, or redirects a browser that is logged in.
-// The redirect removes the token from the address bar of the browser.
+// login checks a token from the form or from the address /login?token=TOKEN. For a valid token, login sets the session
+// cookie and redirects, which removes the token from the address bar of the browser. Without a token, login shows the
+// form, or redirects a browser that is logged in.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
@@ -116,9 +116,9 @@ func (s *Server) logout(c echo.Context) error {
 	return s.redirect(c, "/login")
 }
 
-// cookie returns the session cookie with a maximum age in seconds. The cookie is Secure only if the
-// browser uses HTTPS, to this server or to a proxy in front of this server. Over HTTP, for example on
-// loopback, some browsers do not send a Secure cookie.
+// cookie returns the session cookie with a maximum age in seconds. The cookie is Secure only if the browser uses
+// HTTPS, to this server or to a proxy in front of this server, because some browsers send no Secure cookie over HTTP,
+// for example on loopback.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure is set for HTTPS
 		Name: cookieName, Value: value, Path: s.options.Address.Base + "/", MaxAge: age,
@@ -126,8 +126,8 @@ func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	}
 }
 
-// remoteIP returns the address of the socket's peer. Forwarding headers are ignored, because any client can
-// set them.
+// remoteIP returns the IP address from which the connection comes. Forwarding headers are ignored, because any client
+// can set them.
 func remoteIP(r *http.Request) netip.Addr {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -22,10 +22,10 @@ const (
 
 const (
 	sessionAge  = 12 * time.Hour
-	maxSessions = 1000 // logged-in browsers
+	maxSessions = 1000 // maximum number of logins
 )
 
-// session is the logged-in browser of one request. All fields are computed from the cookie of the request.
+// session identifies the logged-in browser that sent a request. All fields are derived from the cookie and the login.
 type session struct {
 	id    [sha256.Size]byte // digest of the cookie's value
 	csrf  string            // HMAC of a constant, keyed by the cookie's value
@@ -34,25 +34,25 @@ type session struct {
 
 // login is the login of a browser. The lock of sessions guards the fields.
 type login struct {
-	proof  [sha256.Size]byte // proofOf the login token: removing the token ends the login
-	used   time.Time         // time of the last use, at most usedEvery old; the time of the login at first
+	proof  [sha256.Size]byte // proofOf of the login's token, so that the removal of the token ends the login
+	used   time.Time         // time of the login or of a later use; a use is stored at most once in usedEvery
 	until  time.Time
 	notice notice // result of the last action, for the next page
 }
 
 const (
 	usedEvery  = 10 * time.Minute // minimum time between two updates of login.used
-	clockSlack = time.Minute      // a correction of the clock that ends no login
+	clockSlack = time.Minute      // the clock may be set back by this time without ending a login
 )
 
-// alive reports whether a login is valid at the time now. A login from the future is not: the clock was set back since,
-// and the age of the login is unknown.
+// alive reports whether a login is valid at the time now. A login from the future is invalid, because the clock was
+// set back since the login, and the age of the login is unknown.
 func (x *login) alive(now time.Time) bool {
 	return !now.After(x.until) && !x.used.After(now.Add(clockSlack)) && !x.until.After(now.Add(sessionAge+clockSlack))
 }
 
-// proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof does
-// not permit to guess the token.
+// proofOf returns the HMAC of the digest of a token, keyed by the value of a cookie. Without the cookie, the proof
+// cannot be used to test guesses of the token.
 func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("token "))
@@ -61,22 +61,22 @@ func proofOf(cookie string, token [sha256.Size]byte) (proof [sha256.Size]byte) {
 	return proof
 }
 
-// csrfOf returns the CSRF token of a login with a cookie.
+// csrfOf returns the CSRF token of the login with this cookie.
 func csrfOf(cookie string) string {
 	m := hmac.New(sha256.New, []byte(cookie))
 	m.Write([]byte("csrf"))
 	return hex.EncodeToString(m.Sum(nil))
 }
 
-// notice is the result of an action, with the address of its lesson.
+// notice is the result of an action in words, with the address of the lesson if the action was on a lesson.
 type notice struct{ text, href string }
 
-// sessions holds the logged-in browsers, in memory and in a file, so that their logins outlive a restart.
+// sessions holds the logins of browsers, in memory and in a file, so that logins survive a restart.
 type sessions struct {
 	random io.Reader
 	now    func() time.Time
 	path   string     // file of the logins; empty: in memory only
-	saving sync.Mutex // one write of the file at a time; taken before mu
+	saving sync.Mutex // held during a write of the file; locked before mu
 
 	mu   sync.Mutex
 	byID map[[sha256.Size]byte]*login // key: the digest of the cookie's value
@@ -86,7 +86,7 @@ func newSessions(random io.Reader, now func() time.Time) *sessions {
 	return &sessions{random: random, now: now, byID: map[[sha256.Size]byte]*login{}}
 }
 
-// create adds a login with the token of this digest in memory, and returns the value of its cookie.
+// create adds a login in memory for the token with this digest, and returns the value of the cookie for the browser.
 func (s *sessions) create(token [sha256.Size]byte) (string, error) {
 	id, err := randomHex(s.random)
 	if err != nil {
@@ -111,7 +111,7 @@ func (s *sessions) makeRoom() {
 	}
 }
 
-// get returns the session of a cookie's value; ok is false for an unknown or expired login.
+// get returns the session of the login with this cookie. The second result is false for an unknown or expired login.
 func (s *sessions) get(cookie string) (*session, bool) {
 	id := sha256.Sum256([]byte(cookie))
 	s.mu.Lock()
@@ -123,8 +123,8 @@ func (s *sessions) get(cookie string) (*session, bool) {
 	return &session{id, csrfOf(cookie), x.proof}, true
 }
 
-// use stores the time of a use of a session, at most once in usedEvery. A failed write is not reported: a login and a
-// logout report the failure.
+// use stores the time of a use of a session, at most once in usedEvery. A failed write is not reported here, because
+// the next login or logout reports such a failure.
 func (s *sessions) use(sess *session) {
 	now := s.now()
 	s.mu.Lock()
@@ -139,7 +139,7 @@ func (s *sessions) use(sess *session) {
 	}
 }
 
-// end removes the login of a cookie's value from memory.
+// end removes the login with this cookie from memory.
 func (s *sessions) end(cookie string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -155,7 +155,7 @@ func (s *sessions) keepNotice(sess *session, n notice) {
 	}
 }
 
-// notice returns the notice for a browser's next page, and removes it.
+// notice returns the notice for a browser's next page, and removes the notice.
 func (s *sessions) notice(sess *session) notice {
 	s.mu.Lock()
 	defer s.mu.Unlock()

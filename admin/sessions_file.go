@@ -14,16 +14,16 @@ import (
 	"precept/internal/file"
 )
 
-// sessionsFile is the name of the file in the data directory with the logins of browsers.
+// sessionsFile is the name of the file with the logins of browsers, in the data directory.
 const sessionsFile = "admin-sessions.json"
 
 const (
-	maxSessionsBytes = 1 << 20 // bytes of the file; maxSessions logins have a quarter
+	maxSessionsBytes = 1 << 20 // maximum size of the file in bytes; maxSessions logins need a quarter
 	asideSuffix      = ".corrupt"
 )
 
-// storedLogins is the content of the file. The file permits neither to log in nor to guess a token: it has the digest
-// of each cookie, and HMACs that are keyed by the cookie.
+// storedLogins is the content of the file. A reader of the file can neither log in nor guess a token, because the file
+// has only the digest of each cookie, and HMACs whose keys are the cookies.
 type storedLogins struct {
 	Version int           `json:"version"`
 	Logins  []storedLogin `json:"logins"`
@@ -36,11 +36,12 @@ type storedLogin struct {
 	Expires time.Time `json:"expires"`
 }
 
-// errCorrupt is the error of a file of logins that has another content than save writes.
+// errCorrupt is the error for a file of logins with a content that save never writes.
 var errCorrupt = errors.New("the file is damaged")
 
-// open reads the logins of the file path, and keeps all changes in this file from then on. open returns the number of
-// logins from the future, which are ignored. After an error all browsers log in again; a damaged file is renamed.
+// open reads the logins from the file path, and makes save write to this file. future is the number of logins from the
+// future, which are ignored. After an error no login was read, so that all browsers must log in again. A damaged file
+// is renamed.
 func (s *sessions) open(path string) (future int, err error) {
 	s.path = path
 	stored, err := readLogins(path)
@@ -66,7 +67,7 @@ func (s *sessions) open(path string) (future int, err error) {
 	return future, nil
 }
 
-// readLogins returns the logins of a file, by the digests of their cookies.
+// readLogins returns the logins of a file. The keys of the map are the digests of the cookies.
 func readLogins(path string) (map[[32]byte]*login, error) {
 	if err := file.Regular(path); err != nil {
 		return nil, err
@@ -103,7 +104,8 @@ func readLogins(path string) (map[[32]byte]*login, error) {
 	return out, nil
 }
 
-// save writes all logins to the file. The requests of other browsers do not wait for the disk.
+// save writes all logins to the file. Requests of other browsers do not wait for the disk, because save locks mu only
+// while it copies the logins.
 func (s *sessions) save() error {
 	if s.path == "" {
 		return nil
@@ -113,8 +115,9 @@ func (s *sessions) save() error {
 	return s.write()
 }
 
-// saveOrRemove writes all logins to the file. If the write fails, saveOrRemove removes the file, so that no login that
-// has ended is valid after a restart. removed reports that there is no file any more.
+// saveOrRemove writes all logins to the file. If the write fails, saveOrRemove removes the file, because the old file
+// would make an ended login valid again after a restart. removed reports that, after a failed write, the file does not
+// exist any more.
 func (s *sessions) saveOrRemove() (removed bool, err error) {
 	if s.path == "" {
 		return false, nil
@@ -128,7 +131,8 @@ func (s *sessions) saveOrRemove() (removed bool, err error) {
 	return gone == nil || errors.Is(gone, fs.ErrNotExist), err
 }
 
-// write writes all logins to the file. The caller holds saving, so that an older list never replaces a newer list.
+// write writes the valid logins to the file. The caller holds saving, so that an older list never replaces a newer
+// list.
 func (s *sessions) write() error {
 	stored := storedLogins{Version: 1, Logins: []storedLogin{}}
 	now := s.now()
@@ -146,7 +150,7 @@ func (s *sessions) write() error {
 	return file.Write(s.path, 0o600, text, []byte("\n"))
 }
 
-// openSessions reads the logins of the data directory.
+// openSessions reads the stored logins from the data directory, and logs a failure.
 func (s *Server) openSessions() {
 	o := &s.options
 	if o.DataDir == "" {

@@ -12,10 +12,10 @@ import (
 	"precept/internal/redact"
 )
 
-// sharedCache computes slow values for all pages, such as a report of thousands of lessons. Requests for
-// the same key share one computation. A request waits for at most patience, and then gets the previous
-// value. A sharedCache runs one computation at a time, so that its computations take at most one core.
-// While no worker runs (see run), each request computes its own value.
+// sharedCache computes slow values for all pages, such as a report about thousands of lessons. Requests for the same
+// key share one computation. A sharedCache runs one computation at a time, so that it takes at most one core. If a key
+// has an old value, a request waits at most the time patience for a newer value, and then gets the old value. While no
+// worker runs (see run), each request computes its own value.
 type sharedCache[K comparable, V any] struct {
 	now     func() time.Time
 	compute func(context.Context, K) (V, error)
@@ -30,7 +30,7 @@ type sharedCache[K comparable, V any] struct {
 	life    context.Context // context of the worker; nil while no worker runs
 	clears  int             // number of calls of clear
 	expires int             // number of calls of expire
-	pending int             // number of flights that wait for single or compute
+	pending int             // number of flights that wait for single or run compute
 	values  map[K]*cachedValue[V]
 }
 
@@ -41,14 +41,14 @@ type cachedValue[V any] struct {
 	made   time.Time // start of the computation
 	took   time.Duration
 	asked  time.Time // last request of a page
-	pinned bool      // recomputed even if no page asks for the value
+	pinned bool      // exempt from evict and from unusedAfter
 }
 
 const (
 	patience    = 100 * time.Millisecond // maximum time that a page waits for a newer value
 	maxShared   = 16                     // maximum number of stored values, and of pending flights
 	renewEvery  = 5 * time.Second        // interval between checks for values to recompute
-	unusedAfter = time.Hour              // a value that no page asked for in this time is not renewed
+	unusedAfter = time.Hour              // the worker does not renew a value that no page asked for in this time
 )
 
 // errComputing is the error of a key whose first computation takes longer than the caller waits.
@@ -58,8 +58,9 @@ func newSharedCache[K comparable, V any](now func() time.Time, compute func(cont
 	return &sharedCache[K, V]{now: now, compute: compute, fresh: fresh, warm: warm, single: make(chan struct{}, 1), values: map[K]*cachedValue[V]{}}
 }
 
-// get returns the value of a key. old reports that a newer value is being computed. For a key without a
-// value, get waits for at most maxWait, or without a limit if maxWait is 0, and then returns errComputing.
+// get returns the value of a key. old reports that the value is older than fresh allows, because the computation of a
+// newer value has not finished or cannot start. For a key without a value, get waits at most maxWait, and then returns
+// errComputing. A maxWait of 0 means no limit.
 func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duration) (v V, old bool, err error) {
 	s.mu.Lock()
 	if s.life == nil {
@@ -97,9 +98,9 @@ func (s *sharedCache[K, V]) get(ctx context.Context, key K, maxWait time.Duratio
 	return previous.value, true, previous.err
 }
 
-// startFlight starts the computation of a key, or joins the present computation of the key. The channel
-// receives a cachedValue, or nil if the worker ended first. The channel is nil if maxShared computations are
-// pending. pin makes the value pinned. The caller holds the lock.
+// startFlight starts the computation of a key, or joins the pending computation of the key. The channel receives a
+// cachedValue, or no value if the worker ended first. The channel is nil if maxShared computations are pending. pin
+// makes the value pinned. The caller holds the lock.
 func (s *sharedCache[K, V]) startFlight(key K, pin bool) <-chan singleflight.Result {
 	if s.pending >= maxShared {
 		return nil
@@ -127,7 +128,8 @@ func (s *sharedCache[K, V]) addPending(flights int) {
 
 func flightName[K comparable](key K) string { return fmt.Sprintf("%#v", key) }
 
-// renew computes the value of a key and stores the value, unless clear was called meanwhile.
+// renew computes and stores the value of a key. If clear was called meanwhile, renew discards the value. If expire was
+// called meanwhile, renew stores the value as an old value.
 func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedValue[V] {
 	x := cachedValue[V]{made: s.now(), pinned: pin}
 	s.mu.Lock()
@@ -152,7 +154,8 @@ func (s *sharedCache[K, V]) renew(ctx context.Context, key K, pin bool) cachedVa
 	return x
 }
 
-// attempt calls compute and returns its panic as an error, because singleflight ends the process on a panic.
+// attempt calls compute, and returns a panic of compute as an error, because a panic within singleflight ends the
+// process.
 func (s *sharedCache[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
@@ -162,8 +165,8 @@ func (s *sharedCache[K, V]) attempt(ctx context.Context, key K) (v V, err error)
 	return s.compute(ctx, key)
 }
 
-// evict makes room for one value: while the map is full, evict removes the least recently requested value
-// that is not pinned. The caller holds the lock.
+// evict makes room for one value. While the map is full, evict removes the least recently requested value that is not
+// pinned. The caller holds the lock.
 func (s *sharedCache[K, V]) evict() {
 	for len(s.values) >= maxShared {
 		var oldest K
@@ -180,7 +183,8 @@ func (s *sharedCache[K, V]) evict() {
 	}
 }
 
-// clear removes all values, and makes pending computations discard their values, because data was erased.
+// clear removes all values, because data was erased. Pending computations discard their values, which may contain
+// erased data.
 func (s *sharedCache[K, V]) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -188,8 +192,9 @@ func (s *sharedCache[K, V]) clear() {
 	clear(s.values)
 }
 
-// expire makes all values old, because data was erased. The worker and the next request of a page compute the values
-// again; until then pages show the old values. Values that no page asked for in the last minute are removed.
+// expire makes all values old, because data was erased. Pages show an old value until the value is computed again. The
+// next request of a page starts this computation. The worker starts the computation only in a cache whose warm is not
+// 0. expire removes values that are not pinned and that no page asked for in the last minute.
 func (s *sharedCache[K, V]) expire() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -202,8 +207,8 @@ func (s *sharedCache[K, V]) expire() {
 	}
 }
 
-// run is the worker: it computes the value of pinnedKey and recomputes stored values until ctx ends.
-// run returns after the running computation has ended.
+// run is the worker of the cache. run starts the computation of pinnedKey, and calls renewOld every renewEvery until
+// ctx ends. run returns after the running computation has ended.
 func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	s.mu.Lock()
 	s.life = ctx
@@ -226,8 +231,9 @@ func (s *sharedCache[K, V]) run(ctx context.Context, pinnedKey K) error {
 	}
 }
 
-// renewOld removes the values that no page requested for the time unused. Of the other values, renewOld starts the
-// computation of each value that is in use and older than warm allows.
+// renewOld removes the values that no page requested for the time unused. For each other value that is older than warm
+// allows, renewOld starts a computation, unless no page requested the value for unusedAfter. Pinned values need no
+// request.
 func (s *sharedCache[K, V]) renewOld() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
