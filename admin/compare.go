@@ -67,13 +67,14 @@ type InjectedSide struct {
 // minCompared is the smallest number of sessions for which an interval is computed.
 const minCompared = 10
 
-// t95 approximates the 97.5% quantile of Student's t for n values, within 0.02 from 10 values on.
+// t95 approximates the 97.5% quantile of Student's t distribution for a mean of n values. From 10 values on, the error
+// is at most 0.02.
 func t95(n int) float64 {
 	df := float64(n - 1)
 	return 1.96 + 2.37/df + 2.8/(df*df)
 }
 
-// sessionMeasure is a measured number of a session, such as the number of turns.
+// sessionMeasure reads one number of a session, such as the number of turns.
 type sessionMeasure struct {
 	name  string
 	share bool                                            // the values are from 0 to 1
@@ -114,8 +115,9 @@ func sessionMeasures(p *Prices) []sessionMeasure {
 	}
 }
 
-// compare compares the sessions of two agents, or of two models if by is model. a and b are the names; an
-// empty name means the agent or the model with the most sessions.
+// compare compares the sessions of two agents, or of two models if by is model. a and b are the names of the two
+// sides. An empty a means the agent or the model with the most sessions. An empty b means the one with the most
+// sessions besides a.
 func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string) Comparison {
 	facets := r.Facets(q)
 	valueOf, choices := func(x *store.SessionItem) string { return x.Agent }, facets.Agents
@@ -155,8 +157,9 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 	return c
 }
 
-// estimate returns the mean of a measure. For a share, the variance is the largest variance of values from 0 to 1, at a
-// mean that is moved towards 0.5. Sessions with equal rewards therefore do not make an interval without width.
+// estimate returns the mean of a measure over the sessions of list, with its interval. For a share, the variance is
+// p(1-p), the largest that values from 0 to 1 with the mean p can have, where p is the mean moved towards 0.5.
+// Sessions with equal rewards therefore do not get an interval of width 0.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}
@@ -190,8 +193,7 @@ func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	return e
 }
 
-// setInterval sets Low and High from the mean and its variance. Low is at least 0; for a share, High is at
-// most 1.
+// setInterval sets Low and High from the mean and its variance. Low is at least 0. For a share, High is at most 1.
 func (e *Estimate) setInterval(share bool) {
 	half := t95(e.Sessions) * math.Sqrt(e.variance)
 	low, high := max(*e.Mean-half, 0), *e.Mean+half
@@ -201,7 +203,7 @@ func (e *Estimate) setInterval(share bool) {
 	e.Low, e.High = &low, &high
 }
 
-// minus returns the difference a - b of two means, with its interval if both sides have one.
+// minus returns the difference a - b of two means. The difference has an interval if both means have an interval.
 func minus(a, b *Estimate) (d Estimate) {
 	if a.Mean == nil || b.Mean == nil {
 		return d
@@ -216,7 +218,8 @@ func minus(a, b *Estimate) (d Estimate) {
 	return d
 }
 
-// comparedLessons returns the lessons that were injected on one of the sides, most sessions first.
+// comparedLessons returns the lessons that were injected in a session of either side, ordered by the number of
+// sessions, largest first.
 func comparedLessons(sides *[2][]*store.SessionItem) []ComparedLesson {
 	found := map[string]*ComparedLesson{}
 	for i, list := range sides {

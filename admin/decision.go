@@ -15,14 +15,14 @@ import (
 	"precept/inject/lesson"
 )
 
-// action is an action on a lesson with its button and its consequence in words.
+// action is an action on a lesson, with the name of its button and a description of its consequence.
 type action struct {
 	key               lesson.Action
 	name, consequence string
-	asks              bool // the button opens the consequence and a second button
+	asks              bool // the action needs two clicks: the first opens the consequence and a second button
 }
 
-// actionsOf returns the possible actions on a lesson in a state.
+// actionsOf returns the actions that are possible on a lesson in this state.
 func actionsOf(state lesson.State) (out []action) {
 	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
 		"sessions that fire a trigger may get the lesson, and the coin still withholds the lesson from some, " +
@@ -55,8 +55,8 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// actionForms returns a form for each possible action, with its consequence. An action after which new
-// sessions do not get the lesson needs two clicks: the first opens the consequence and the measurement.
+// actionForms returns a form for each possible action, with the consequence of the action. An action after which new
+// sessions do not get the lesson needs two clicks. The first click opens the consequence and the measured effect.
 func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	return section("actions", "Actions", h.Div(h.Class("actions"), g.Map(actionsOf(l.State), func(a action) g.Node {
 		does := "does-" + string(a.key)
@@ -78,7 +78,7 @@ func actionForms(f frame, l *lesson.Lesson, row *report.Row) g.Node {
 	})))
 }
 
-// measurement states the measured effect of a lesson in a sentence.
+// measurement returns a sentence about the measured effect of a lesson.
 func measurement(r *report.Row) string {
 	switch {
 	case r == nil || r.NInjected+r.NWithheld == 0:
@@ -96,8 +96,8 @@ func measurement(r *report.Row) string {
 	return text
 }
 
-// cautionNote explains a lesson that the counts turned from advice into a caution; nil for other lessons.
-// The note has the numbers of the advice, which is an arm of its own and was the reason for the change.
+// cautionNote explains that the counts turned advice into a caution; nil for other lessons. The note has the numbers
+// of the advice, because these numbers caused the change. The advice is measured as a separate arm.
 func (v *lessonView) cautionNote() g.Node {
 	if !cautionByCounts(v.row) {
 		return nil
@@ -118,8 +118,8 @@ func cautionByCounts(r *report.Row) bool {
 	return r != nil && r.Caution && strings.Contains(r.Arm, ".caution") && lesson.State(r.State).Fires() && r.State != string(lesson.Caution)
 }
 
-// newestDecision returns the newest event of the audit log with the measurement; nil without an event. If the decision
-// can be undone, a button undoes the decision.
+// newestDecision returns the newest event of the lesson's audit log, with the measured effect; nil without an event.
+// If the decision can be undone, newestDecision adds a button for this.
 func (v *lessonView) newestDecision(f frame) g.Node {
 	if len(v.events) == 0 {
 		return nil
@@ -140,8 +140,8 @@ func (v *lessonView) newestDecision(f frame) g.Node {
 	)
 }
 
-// eventText returns an event of the audit log in words: the author, the action, the change of the state, and
-// the numbers of rewarded sessions with and without the lesson.
+// eventText describes an event of the audit log in words: the author, the action, the change of the state, and the
+// numbers of rewarded sessions with and without the lesson.
 func eventText(e *lesson.Event) g.Node {
 	author := cmp.Or(e.By, "precept")
 	hand, _ := e.Detail[lesson.DetailHand].(string)
@@ -181,8 +181,7 @@ func eventText(e *lesson.Event) g.Node {
 	return g.Group{h.Strong(quoted(author)), g.Text(text)}
 }
 
-// detailCount returns a count from the details of an event. An event that was read from JSON has its counts
-// as float64.
+// detailCount returns a count from the details of an event. A count that was read from JSON is a float64.
 func detailCount(v any) (int64, bool) {
 	switch n := v.(type) {
 	case int64:
@@ -210,8 +209,8 @@ func actionName(a lesson.Action) string {
 	return map[lesson.Action]string{lesson.Resume: "Resume", lesson.Restore: "Restore"}[a]
 }
 
-// actOnPage handles POST /lessons/{slug}/{action} and redirects to the page of the form, which shows the result or the
-// error as a notice.
+// actOnPage handles POST /lessons/{slug}/{action}. The response redirects to the address in the field back, whose page
+// shows the result or the error as a notice.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), trial.LessonSlug(param(c, "slug"))
 	if !a.Valid() {

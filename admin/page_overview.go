@@ -24,20 +24,20 @@ type overviewView struct {
 	tasks     []task
 	figures   []Figure
 	prices    Prices
-	mean      meanPrice     // mean price of the input tokens of the last seven days
+	mean      meanPrice     // mean price of the input tokens of the sessions of the last seven days
 	unmatched []*report.Row // active lessons that have never matched
 	waiting   []*report.Row // active lessons with a match in open sessions only
 	address   string        // base URL of the data listener
 	tenants   []string      // other tenants with data, if this tenant has none
 }
 
-// task is a task for a person, with the link to its page.
+// task is an open task for a person, with the link to the page for the task.
 type task struct {
 	text, href, tone string
-	sessions         string // address of the sessions that the task is about; empty: none
+	sessions         string // address of the list of the sessions concerned; empty: none
 }
 
-// overviewRows is the number of lessons that the first page shows.
+// overviewRows is the maximum number of lessons in the table of the first page.
 const overviewRows = 25
 
 // overview serves the first page.
@@ -72,7 +72,8 @@ func (s *Server) overview(c echo.Context) error {
 	})
 }
 
-// otherTenants returns the first tenants besides tenant. Without an answer of the store, the list is empty.
+// otherTenants returns at most 20 tenants with data, in the order of their names, without tenant. The list is empty if
+// the store does not answer.
 func (s *Server) otherTenants(ctx context.Context, tenant string) []string {
 	const most = 20
 	if s.options.Program.Tenants == nil {
@@ -87,7 +88,7 @@ func (s *Server) otherTenants(ctx context.Context, tenant string) []string {
 	return names[:min(len(names), most)]
 }
 
-// isEmpty reports whether no lesson has matched and no session is counted.
+// isEmpty reports whether no lesson of the report has data and no session counts as treated or control.
 func (v *overviewView) isEmpty() bool {
 	return len(v.rows) == 0 && v.counted.report.Global.NTreated+v.counted.report.Global.NControl == 0
 }
@@ -177,7 +178,7 @@ func (v *overviewView) html(f frame) g.Node {
 	}
 }
 
-// openPage returns the overview while lessons have matched in open sessions only.
+// openPage returns the content of the overview while lessons have matched only in open sessions.
 func (v *overviewView) openPage(f frame) g.Node {
 	return empty(
 		"No session with a match has closed yet",
@@ -199,7 +200,7 @@ func lessonLinks(f frame, summary string, list []*report.Row) g.Node {
 	})))
 }
 
-// firstPage returns the overview before the first match: the base URL and the next steps.
+// firstPage returns the content of the overview before the first match: the base URL and the next steps.
 func (v *overviewView) firstPage(f frame) g.Node {
 	base := cmp.Or(v.address, "http://127.0.0.1:8080") + "/v1"
 	return empty(
@@ -231,7 +232,7 @@ func (v *overviewView) form(f frame) g.Node {
 	)
 }
 
-// taskList returns the tasks for a person, or a line for an empty list.
+// taskList returns the tasks for a person, or a sentence that says that there is none.
 func (v *overviewView) taskList(f frame) g.Node {
 	if len(v.tasks) > 0 {
 		return h.Section(
@@ -246,7 +247,7 @@ func (v *overviewView) taskList(f frame) g.Node {
 		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
 }
 
-// effects returns the table of lessons, with the effects over time.
+// effects returns the table of lessons and the chart of their effect over time.
 func (v *overviewView) effects(f frame) g.Node {
 	t := tableOf(&v.counted.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.truth)
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",

@@ -24,19 +24,19 @@ type queueView struct {
 type queueItem struct {
 	lesson   *lesson.Lesson
 	block    string         // text that a session would get
-	base     *lesson.Lesson // lesson that this lesson replaces; nil if none
+	base     *lesson.Lesson // first known lesson that this lesson replaces; nil if none
 	alike    []*lesson.Lesson
 	findings []lesson.Finding
-	sessions map[string]*store.SessionItem // stored sessions of the evidence, by Evidence.Ref
-	runs     map[string]int                // stored runs of the evidence with their numbers of sessions, by Evidence.Ref
+	sessions map[string]*store.SessionItem // stored sessions that are evidence, by Evidence.Ref
+	runs     map[string]int                // number of sessions of each stored run that is evidence, by Evidence.Ref
 	backtest backtestView
 }
 
-// queueRows is the number of lessons of the queue that a page shows.
+// queueRows is the number of lessons on one page of the queue.
 const queueRows = 20
 
-// waiting returns the lessons that wait for a decision: candidates and quarantined lessons, without those
-// that were decided in the last seconds.
+// waiting returns the lessons that wait for a decision, which are candidates and quarantined lessons. Lessons that
+// were decided in the last seconds are left out, because the book may still have their old state.
 func (s *Server) waiting() (list []*lesson.Lesson) {
 	for _, l := range s.options.Read.Library.Book().Lessons() {
 		waits := l.State == lesson.Candidate || l.State == lesson.Quarantined
@@ -151,10 +151,10 @@ func (x *queueItem) html(f frame) g.Node {
 	)
 }
 
-// shownAlike is the maximum number of possible duplicates that the page names for a lesson.
+// shownAlike is the maximum number of possible duplicates that the page lists for a lesson.
 const shownAlike = 5
 
-// duplicates returns links to the lessons that may say the same, with their states.
+// duplicates returns links to the lessons that may say the same as this lesson, with their states.
 func (x *queueItem) duplicates(f frame) g.Node {
 	if len(x.alike) == 0 {
 		return nil
@@ -169,7 +169,8 @@ func (x *queueItem) duplicates(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
 }
 
-// text returns the text of the lesson, or a diff to the replaced lesson.
+// text returns the block of the lesson. If the lesson replaces another lesson, text returns the difference between
+// both texts instead.
 func (x *queueItem) text() g.Node {
 	if x.base == nil {
 		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(x.block))))
@@ -194,12 +195,13 @@ func (x *queueItem) grounds(f frame) g.Node {
 	)
 }
 
-// excerpts is the maximum number of sessions of the evidence that are read from the store for each lesson.
+// excerpts is the maximum number of references of a lesson for which evidence reads the store.
 const excerpts = 5
 
-// evidence returns the stored sessions of the first references of a lesson, at most excerpts, and the number of
-// sessions of the stored runs, by reference. The archive returns no opted-out session. After an error of the store,
-// the maps have the sessions that were read.
+// evidence reads the sessions and runs to which the evidence of a lesson refers, for at most the first excerpts
+// references. sessions has each session, and runs has the number of sessions of each run; the key is the reference.
+// Opted-out sessions are not in the archive. After an error of the store, evidence returns what was read before the
+// error.
 func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string]*store.SessionItem, runs map[string]int) {
 	sessions, runs = map[string]*store.SessionItem{}, map[string]int{}
 	for _, e := range l.Evidence[:min(len(l.Evidence), excerpts)] {
@@ -226,9 +228,9 @@ func (s *Server) evidence(c echo.Context, l *lesson.Lesson) (sessions map[string
 // shownEvidence is the maximum number of references that the page lists for a lesson.
 const shownEvidence = 20
 
-// evidenceList returns the first references of a lesson, at most shownEvidence, and the number of all supporting
-// sessions if more sessions support the lesson. A reference to a stored session is a link, with the session's verdict
-// and the first words of its task.
+// evidenceList returns the first references of a lesson, at most shownEvidence. If more sessions support the lesson,
+// evidenceList also returns their number. A reference to a stored session is a link with the verdict of the session
+// and, for operators, with the start of the session's task.
 func (x *queueItem) evidenceList(f frame) g.Node {
 	l := x.lesson
 	list := l.Evidence[:min(len(l.Evidence), shownEvidence)]
@@ -266,11 +268,11 @@ func (x *queueItem) evidenceList(f frame) g.Node {
 	})))
 }
 
-// queueAnchor returns the HTML id of a lesson in the queue. A lesson may have any name, such as main. The prefix keeps
-// the id of the lesson different from the ids of the frame.
+// queueAnchor returns the HTML id of a lesson in the queue. The prefix keeps the id different from the ids of the
+// frame, because a lesson may have any name, such as main.
 func queueAnchor(slug string) string { return "candidate-" + slug }
 
-// button returns the form of one decision: a button with its keyboard shortcut.
+// button returns a form with one button, which makes one decision on the lesson. key is the keyboard shortcut.
 func (x *queueItem) button(f frame, a lesson.Action, name, key, class string) g.Node {
 	return f.decision(x.lesson, a, f.samePage("backtest", ""), h.Button(
 		h.Data("key", key), toned(class), h.Aria("keyshortcuts", key),

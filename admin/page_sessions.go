@@ -20,7 +20,7 @@ type sessionsView struct {
 	found    store.SessionList
 	query    store.SessionQuery
 	facets   store.Facets
-	counting bool   // the first count of the facets is not finished
+	counting bool   // the first count of the facets has not finished
 	searched bool   // the query searches conversations
 	data     string // base URL of the data listener for agents
 	prices   Prices
@@ -78,7 +78,7 @@ func (v *sessionsView) html(f frame) g.Node {
 	}
 }
 
-// filters returns the form of the search. Hidden fields keep the facets that the query has.
+// filters returns the form of the search. Hidden fields keep the facets that the query selects.
 func (v *sessionsView) filters(f frame, clear string) g.Node {
 	q := &v.query
 	share := func(label, name string) g.Node {
@@ -110,7 +110,7 @@ func (v *sessionsView) filters(f frame, clear string) g.Node {
 	)
 }
 
-// searchedRange returns the words for the starts of the sessions that were read.
+// searchedRange returns the range of the start times of the sessions that were read, in words.
 func (v *sessionsView) searchedRange() g.Node {
 	at := func(t *time.Time) g.Node {
 		if t == nil {
@@ -124,7 +124,7 @@ func (v *sessionsView) searchedRange() g.Node {
 	return g.Group{g.Text("since "), at(v.found.OldestStart)}
 }
 
-// pager returns the links to the other pages of the list and to the reversed order.
+// pager returns the links to the other pages of the list.
 func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	if !v.query.OldestFirst {
 		return f.olderPager(shown, v.query.After, v.found.Next)
@@ -136,7 +136,7 @@ func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	)
 }
 
-// order returns the order of the list, and the link to the reversed order.
+// order returns a sentence about the order of the list, and a link to the reversed order.
 func (v *sessionsView) order(f frame) g.Node {
 	if v.query.OldestFirst {
 		return quiet(g.Text("Sorted by the time of the start, oldest first; no other order has an index. "), h.A(h.Href(f.With("order", "")), g.Text("Show the newest first")))
@@ -144,8 +144,8 @@ func (v *sessionsView) order(f frame) g.Node {
 	return quiet(g.Text("Sorted by the time of the start, newest first; no other order has an index. "), h.A(h.Href(f.With("order", oldestFirst)), g.Text("Show the oldest first")))
 }
 
-// list returns the sessions, or the reason for an empty list. searched describes the starts of the sessions that were
-// read.
+// list returns the table of sessions, or the reason for an empty list. filtered reports that the query has filters.
+// searched is the result of searchedRange.
 func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	switch {
 	case len(v.found.Sessions) > 0:
@@ -172,7 +172,7 @@ func (v *sessionsView) list(f frame, filtered bool, searched g.Node) g.Node {
 	}
 }
 
-// exports returns the links that export the selected sessions, on all pages of the list.
+// exports returns the links that export the sessions of all pages of the list.
 func (v *sessionsView) exports(f frame) g.Node {
 	about := map[string]string{"csv": "rows, for a spreadsheet", "jsonl": "rows, as JSON lines", "transcripts": "whole conversations, as JSON lines"}
 	q := url.Values{"tenant": {v.query.Tenant}}
@@ -234,7 +234,7 @@ func sessionRow(f frame, x *store.SessionItem, prices Prices) g.Node {
 	)
 }
 
-// sessionCost returns the cost and the tokens of a session; without a price, the tokens only.
+// sessionCost returns the cost and the tokens of a session, or only the tokens if the cost is unknown.
 func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	tokens := x.Input
 	if x.Output != nil {
@@ -252,7 +252,7 @@ func sessionCost(x *store.SessionItem, p *Prices) g.Node {
 	return g.Group{g.Text(count(tokens)), small(g.Text("tokens"))}
 }
 
-// knownCount formats a count; nil, in a session that an older release stored, becomes a dash.
+// knownCount formats a count. A nil count, which a session from an older release has, becomes a dash.
 func knownCount[N int | int64](n *N) string {
 	if n == nil {
 		return none
@@ -276,7 +276,8 @@ func durationText(seconds float64) string {
 	return fmt.Sprintf("%d days", int(d.Hours())/24)
 }
 
-// lessonsOf returns the lessons picked in a session.
+// lessonsOf returns the lessons picked in a session, and marks control sessions and sessions outside of the
+// experiment.
 func lessonsOf(x *store.SessionItem) g.Node {
 	return g.Group{
 		g.If(x.Control, h.Span(h.Class("slug control"), g.Text("control"))),

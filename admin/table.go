@@ -14,10 +14,11 @@ import (
 	"precept/store"
 )
 
-// truths returns the true effect of a lesson of the demo, in units of reward; nil outside of the demo.
+// truths returns the true effect of a lesson, in units of reward. Only the demo knows true effects; elsewhere truths
+// is nil.
 type truths func(slug string) (float64, bool)
 
-// effectOf returns the true effect of a lesson, or nil.
+// effectOf returns the true effect of a lesson, or nil if unknown.
 func (t truths) effectOf(slug string) *float64 {
 	if t != nil {
 		if x, ok := t(slug); ok {
@@ -31,13 +32,14 @@ func (t truths) effectOf(slug string) *float64 {
 type table struct {
 	report   *report.Report
 	rows     []*report.Row
-	all      bool // the row of all lessons together is first
+	all      bool // the first row is that of all lessons together
 	truth    truths
 	axis     axis
-	refusals bool // the table has a column of the sessions that the upstream refused
+	refusals bool // show the column of refused sessions
 }
 
-// tableOf returns a table of rows in the given order. zoom is the reach of the axis, as for fitAxis.
+// tableOf returns a table of rows in the given order. all adds the row of all lessons together. zoom has the meaning
+// that fitAxis describes.
 func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth truths) table {
 	t := table{report: r, rows: rows, all: all, truth: truth}
 	var effects []*effect
@@ -56,7 +58,7 @@ func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth
 	return t
 }
 
-// html returns the table. With sorts, the headings sort the page.
+// html returns the table. If sorts is true, the headings are links that sort the page.
 func (t *table) html(f frame, sorts bool) g.Node {
 	caption := "Effect on the reward of a session, compared with sessions in which the lesson was " +
 		"withheld by a coin."
@@ -95,7 +97,7 @@ func (t *table) heads(f frame, sorts bool) []g.Node {
 	}
 }
 
-// row returns the row of a lesson, or of all lessons together.
+// row returns the row of a lesson, or the row of all lessons together if all is true.
 func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	value, note := effectText(l)
 	a, e, truth := advise(l), rowEffect(l), t.truth.effectOf(l.Slug)
@@ -125,8 +127,8 @@ func (t *table) row(f frame, l *report.Row, all bool) g.Node {
 	)
 }
 
-// provenOutcomes names the outcomes that the lesson provably lowers. A recurrence is proven after far fewer
-// sessions than an effect on the reward.
+// provenOutcomes returns the outcomes that the lesson provably lowers. They are shown here because a fall of
+// recurrence is proven after far fewer sessions than an effect on the reward.
 func provenOutcomes(l *report.Row) g.Node {
 	var lines g.Group
 	for i := range l.Outcomes {
@@ -137,7 +139,7 @@ func provenOutcomes(l *report.Row) g.Node {
 	return lines
 }
 
-// together returns the row for all lessons together.
+// together returns a row with the measurements of all lessons together.
 func together(r *report.Global) *report.Row {
 	return &report.Row{
 		Verdict: r.Verdict, Effect: r.Effect, Lo: r.Lo, Hi: r.Hi, NInjected: r.NTreated, NWithheld: r.NControl,
@@ -145,7 +147,8 @@ func together(r *report.Global) *report.Row {
 	}
 }
 
-// overTime returns the effect of a row over time, the number of rewarded picks, and the number that a verdict needs.
+// overTime returns a small chart of a row's effect over time, and the progress: the number of rewarded picks and the
+// number that a verdict needs.
 func overTime(l *report.Row) g.Node {
 	progress := small(g.Text("enough picks"))
 	if l.NeedsPicks > 0 {
@@ -161,9 +164,9 @@ func overTime(l *report.Row) g.Node {
 	return g.Group{spark(l.Days), progress}
 }
 
-// order returns the comparison of rows for a value of the query key sort. The value is the name of a column; a - before
-// the name reverses the order. Rows with equal values, and all rows for an unknown name, are ordered by effect, largest
-// first. Rows without an effect come last.
+// order returns the comparison of rows for the value of the query key sort. The value is the name of a column; a -
+// before the name reverses the order. Rows with equal values are ordered by effect, largest first, and so are all rows
+// if the name is unknown. Rows without an effect come after those with an effect.
 func order(sortBy string) func(x, y *report.Row) int {
 	key, down := strings.CutPrefix(sortBy, "-")
 	effects := func(x, y *report.Row) int {
@@ -188,10 +191,10 @@ func order(sortBy string) func(x, y *report.Row) int {
 	}
 }
 
-// byEffect sorts rows, the largest effect first.
+// byEffect sorts rows by effect, largest first.
 func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, order("")) }
 
-// doubts returns the reasons to doubt a report's effects.
+// doubts returns the reasons for which the effects of a report may be wrong.
 func doubts(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
@@ -204,7 +207,7 @@ func doubts(r *report.Report) (out []string) {
 	return out
 }
 
-// noLessons returns the help text for a bank without lessons.
+// noLessons returns the help text for a report without lessons.
 func noLessons() g.Node {
 	return empty(
 		"No lesson has matched yet",
