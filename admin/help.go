@@ -29,7 +29,7 @@ func guides() []string {
 	}
 }
 
-// help shows the list of the pages of the docs, and the results of a search.
+// help shows the list of the pages of the docs, and the results of a search in the docs.
 func (s *Server) help(c echo.Context) error {
 	decisions, err := fs.Glob(docs.Pages, "decisions/*.md")
 	if err != nil {
@@ -61,10 +61,10 @@ func helpList(f frame, names []string, attributes ...g.Node) g.Node {
 	}))
 }
 
-// helpPart is a part of a page of the docs: its heading, the anchor and the text.
+// helpPart is the part of a page of the docs below one heading.
 type helpPart struct{ name, anchor, text string }
 
-// partsOf returns the parts of a page below its second-level and third-level headings.
+// partsOf returns the parts of a page. Each heading of the second or a lower level begins a part.
 func partsOf(raw []byte) (out []helpPart) {
 	for chunk := range strings.SplitSeq("\n"+string(raw), "\n##") {
 		name, rest, _ := strings.Cut(strings.TrimLeft(chunk, "#"), "\n")
@@ -91,7 +91,7 @@ func contents(raw []byte) g.Node {
 	})))
 }
 
-// hits returns the parts of the docs that contain all words.
+// hits returns links to the parts of the docs that contain all words of a search.
 func hits(f frame, words string) g.Node {
 	var found g.Group
 	for _, name := range guides() {
@@ -109,7 +109,7 @@ func hits(f frame, words string) g.Node {
 	return section("found", "Found", h.Ul(found))
 }
 
-// titleOf returns the first heading of a page.
+// titleOf returns the title of a page, which is its first line.
 func titleOf(raw []byte) string {
 	line, _, _ := strings.Cut(string(raw), "\n")
 	return strings.TrimPrefix(line, "# ")
@@ -138,9 +138,8 @@ func (s *Server) helpPage(c echo.Context) error {
 	}})
 }
 
-// readHelp renders a page of the docs. Raw HTML is dropped, so that a page
-// cannot add a script. A link to another page gets the address of that page under /help. A link to a file
-// that is not served becomes plain text.
+// readHelp renders a page of the docs. Raw HTML is dropped, so that a page cannot add a script. A link to another page
+// gets the address of that page under /help. A link to a file that is not served becomes plain text.
 func readHelp(raw []byte, links helpLinks) (g.Node, error) {
 	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(
 		parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links, 100)),
@@ -155,13 +154,13 @@ func readHelp(raw []byte, links helpLinks) (g.Node, error) {
 	).Replace(b.String())), nil
 }
 
-// helpLinks resolves the links of a page of the docs.
+// helpLinks replaces the targets of the links in a page of the docs with addresses of this server.
 type helpLinks struct {
 	dir   string // directory of the page in the docs
 	frame frame
 }
 
-// Transform implements goldmark's ASTTransformer: goldmark calls it with each parsed page.
+// Transform implements goldmark's ASTTransformer. goldmark calls Transform with each parsed page.
 func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context) {
 	var unserved []ast.Node
 	resolve := func(n ast.Node, target *[]byte) {
@@ -192,7 +191,7 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 	}
 }
 
-// served returns the address of a link's target, and reports whether the target is served.
+// served returns the address under which a link's target is served, and reports whether the target is served.
 func (l helpLinks) served(target string) (string, bool) {
 	if strings.HasPrefix(target, "#") || strings.HasPrefix(target, "https://") {
 		return target, true

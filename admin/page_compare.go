@@ -22,8 +22,8 @@ type compareView struct {
 	reading  bool // the sessions are being read for the first time
 }
 
-// readComparison returns the comparison that a request asks for. The filters of the list of sessions
-// select the sessions. maxWait and old are those of recentOf.
+// readComparison returns the comparison for a request. The filters of the list of sessions select the sessions to
+// compare. maxWait and old have the meaning that recentOf describes.
 func (s *Server) readComparison(c echo.Context, maxWait time.Duration) (x Comparison, old bool, err error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -95,8 +95,8 @@ func (v *compareView) html(f frame) g.Node {
 	}
 }
 
-// comparedFilters lists the filters of the list of sessions that the comparison uses, without those that its form has.
-// A named range replaces the keys since and until.
+// comparedFilters returns the filters of the list of sessions that also apply to a comparison, without those that have
+// a field in its form. A named range replaces the keys since and until.
 func comparedFilters(f frame) []string {
 	without := []string{"range", "words", "tool", "error"}
 	if f.query.Get("range") != "" {
@@ -105,7 +105,7 @@ func comparedFilters(f frame) []string {
 	return slices.DeleteFunc(sessionFilters(), func(key string) bool { return slices.Contains(without, key) })
 }
 
-// form returns the form that selects both sides.
+// form returns the form that selects the two sides.
 func (v *compareView) form(f frame) g.Node {
 	var all []choice
 	for _, x := range v.c.Choices[:min(len(v.c.Choices), maxHiddenValues)] {
@@ -121,7 +121,8 @@ func (v *compareView) form(f frame) g.Node {
 	)
 }
 
-// comparedSessions returns a link to the sessions of one side, with the filters of the comparison.
+// comparedSessions returns the address of the list of sessions with the filters of the comparison. query holds further
+// keys and values, such as the agent of one side.
 func comparedSessions(f frame, query ...string) string {
 	q := maps.Clone(f.query)
 	for _, key := range []string{"by", "a", "b"} {
@@ -133,7 +134,7 @@ func comparedSessions(f frame, query ...string) string {
 	return address("/sessions", q)
 }
 
-// measures returns the table of the measures.
+// measures returns the table with one row for each measure.
 func (v *compareView) measures(f frame) g.Node {
 	c := &v.c
 	link := func(side *ComparedSide) g.Node {
@@ -166,8 +167,8 @@ func (v *compareView) measures(f frame) g.Node {
 	)
 }
 
-// basis names the sessions behind a mean if they are fewer than the sessions of the side. A run has one reward, and all
-// its sessions are in the list.
+// basis states the number of sessions behind a mean if some sessions of the side lack the value. For success, basis
+// states the sessions with a reward, and the number of rewards if sessions share the reward of a run.
 func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *ComparedSide) g.Node {
 	switch {
 	case m.Name == "success" && side.Rewarded > 0:
@@ -182,11 +183,11 @@ func (v *compareView) basis(f frame, m *ComparedMeasure, e *Estimate, side *Comp
 	return nil
 }
 
-// label returns the name of a side in a cell of a narrow screen.
+// label returns the name of a side, which labels its cells on a narrow screen.
 func (x *ComparedSide) label() string { return visible(short(x.Value)) }
 
-// cell returns the table cell of an estimate with its interval and its basis. With signs, the numbers have a sign, and
-// a mean whose interval excludes 0 is bold.
+// cell returns the table cell of an estimate with its interval and its basis. If signs is true, the numbers have a
+// sign, and a mean whose interval excludes 0 is bold.
 func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.Node {
 	if e.Mean == nil {
 		return cell(label, g.Text(none))
@@ -205,7 +206,7 @@ func (e *Estimate) cell(label string, digits int, signs bool, basis g.Node) g.No
 	return cell(label, ifElse(excludesZero, g.Node(h.Strong(g.Text(format(*e.Mean)))), g.Text(format(*e.Mean))), small(g.Text(interval)), g.If(basis != nil, small(basis)))
 }
 
-// lessons returns the table of the injected lessons.
+// lessons returns the table of the lessons that were injected on either side.
 func (v *compareView) lessons(f frame) g.Node {
 	c := &v.c
 	side := func(slug string, of *ComparedSide, injected *InjectedSide) g.Node {

@@ -17,10 +17,10 @@ import (
 // healthView is the data of the health page.
 type healthView struct{ health Health }
 
-// line is a row of a table: a name and a value.
+// line is a row of a table, with a name and a value.
 type line struct {
 	Name, Value, Tone string
-	Indent            string // class of a line that is a part of the line above; empty: none
+	Indent            string // CSS class of a line that is a part of a line above; empty: none
 }
 
 // healthPage shows the state of precept.
@@ -79,7 +79,7 @@ func (v *healthView) top() []stat {
 	}
 }
 
-// troubles returns the problems of the store and of the account.
+// troubles returns the problems of the store and of the counts of exchanges.
 func (v *healthView) troubles() g.Node {
 	store, account := &v.health.Store, &v.health.Account
 	trouble := func(before, text string) g.Node {
@@ -96,14 +96,14 @@ func (v *healthView) troubles() g.Node {
 	}
 }
 
-// linesTable returns a table of figures with its heading.
+// linesTable returns a table of lines. heading is the HTML id of the heading that labels the table.
 func linesTable(heading string, lines []line) g.Node {
 	return h.Table(h.Class("figures"), labelledBy(heading), h.TBody(g.Map(lines, func(l line) g.Node {
 		return h.Tr(rowHead(toned(l.Indent), g.Text(l.Name)), h.Td(toned(l.Tone), quoted(l.Value)))
 	})))
 }
 
-// figureTable returns the service's figures with a heading.
+// figureTable returns a table of figures. heading is the HTML id of the heading that labels the table.
 func figureTable(heading string, list []Figure) g.Node {
 	lines := make([]line, len(list))
 	for i, x := range list {
@@ -115,7 +115,8 @@ func figureTable(heading string, list []Figure) g.Node {
 	return linesTable(heading, lines)
 }
 
-// configuration lists the keys, changed keys first.
+// configuration lists the configuration keys. Keys that differ from their defaults come first, and the others are
+// folded.
 func (v *healthView) configuration() g.Node {
 	var changed, rest g.Group
 	for _, k := range v.health.Config {
@@ -136,7 +137,7 @@ func (v *healthView) configuration() g.Node {
 	}
 }
 
-// actions lists the recorded actions.
+// actions lists the newest entries of the audit log.
 func (v *healthView) actions() g.Node {
 	if len(v.health.Audit) == 0 {
 		return quiet(g.Text("No entries. Approvals, trials, feedback and deletions are logged here."))
@@ -155,7 +156,7 @@ func (v *healthView) actions() g.Node {
 	}
 }
 
-// words returns the action without its author, such as approved the lesson NAME.
+// words describes the action without its author, such as approved the lesson NAME.
 func (n *AuditEntry) words() string {
 	slug, act, _ := strings.Cut(n.Detail, " ")
 	what := ifElse(n.Detail == "", "sent "+n.Action, n.Detail)
@@ -168,7 +169,7 @@ func (n *AuditEntry) words() string {
 	return what
 }
 
-// accountOf returns the lines of the account of exchanges.
+// accountOf returns the lines with the counts of exchanges.
 func accountOf(a *Account) []line {
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},
@@ -185,7 +186,7 @@ func accountOf(a *Account) []line {
 		line{Name: "Set aside after a panic", Value: count(a.SetAside), Tone: ifElse(a.SetAside > 0, "bad", "")})
 }
 
-// sinceOf returns the lines of the counts since the start of the server.
+// sinceOf returns the lines with the counts since the start of the server.
 func sinceOf(n *Since) []line {
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)},
@@ -206,7 +207,7 @@ func sinceOf(n *Since) []line {
 	return out
 }
 
-// storeOf returns the lines of the store's content.
+// storeOf returns the lines with the content of the store.
 func storeOf(counts map[string]int64) (out []line) {
 	for _, name := range slices.Sorted(maps.Keys(counts)) {
 		l := line{

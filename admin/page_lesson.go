@@ -21,11 +21,11 @@ import (
 // lessonView is the data of a lesson's page.
 type lessonView struct {
 	slug     string
-	lesson   *lesson.Lesson // nil means not in the bank any more
-	row      *report.Row    // measurements of the present text; nil if none
-	truth    *float64       // demo: the true effect; else nil
-	since    []effectAt     // effects since the server's start
-	block    string         // text that a session gets; empty: none
+	lesson   *lesson.Lesson // nil if the bank does not have the lesson any more
+	row      *report.Row    // measurements of the present text, or else of the last text; nil if none
+	truth    *float64       // true effect in the demo; else nil
+	since    []effectAt     // effects that the server has computed since its start
+	block    string         // text that a session gets; empty if no session gets the lesson
 	findings []lesson.Finding
 	events   []lesson.Event
 	older    []oldText
@@ -35,7 +35,7 @@ type lessonView struct {
 	backtest backtestView
 }
 
-// eventsRead is the number of audit log events that are searched for a lesson.
+// eventsRead is the number of newest events of the audit log that are searched for events of a lesson.
 const eventsRead = 2000
 
 // lessonPage shows one lesson.
@@ -69,9 +69,9 @@ func (s *Server) lessonPage(c echo.Context) error {
 	})
 }
 
-// read sets the fields that come from the bank: the lesson, its block, its findings and its events. Matches by
-// likeness are measured as an arm of their own, whose slug is the slug of the lesson with a suffix. decided is the
-// lesson after a decision of the last seconds, or nil.
+// read sets the fields that come from the bank, which are the lesson, its block, its findings and its events. decided
+// is the lesson after a decision of the last seconds, or nil. Matches by likeness are measured as a separate arm. The
+// slug of this arm has a suffix, which read removes.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {
@@ -91,7 +91,8 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decide
 	}
 }
 
-// splitRows sets row to the row of the present text, and older to the other rows of the lesson.
+// splitRows sets row to the row of the present text, and older to the other rows of the lesson. If no row belongs to
+// the present text, row is the last row of the lesson.
 func (v *lessonView) splitRows(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {
@@ -149,7 +150,7 @@ func (v *lessonView) html(f frame) g.Node {
 	}
 }
 
-// sources describes the data behind the effect.
+// sources describes the data from which the effect was computed.
 func sources(f frame, r *report.Row) g.Node {
 	if r == nil || len(r.Sources()) == 0 {
 		return nil
@@ -157,8 +158,8 @@ func sources(f frame, r *report.Row) g.Node {
 	return quiet(g.Text(strings.Join(r.Sources(), " ")+" "), h.A(h.Href(f.help("EXPERIMENT#narrower-intervals")), g.Text("More")))
 }
 
-// windowNote names the sessions that the figures of a page count, with a link to the figures of all closed sessions.
-// windowNote is nil if the figures are of all closed sessions.
+// windowNote states which sessions the figures of a page count, with a link to the figures of all closed sessions.
+// windowNote returns nil if the figures already count all closed sessions.
 func windowNote(f frame) g.Node {
 	window, open := f.query.Get("window"), f.query.Get("provisional")
 	if d, err := ParseWindow(window); err != nil || d == 0 {
@@ -173,7 +174,7 @@ func windowNote(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text(text+" "), h.A(h.Href(f.With("window", "", "provisional", "")), g.Text("Count all closed sessions")))
 }
 
-// about returns the line below the title.
+// about returns the line below the title: the slug, the state and the category.
 func (v *lessonView) about() g.Node {
 	line := g.Group{code(v.slug)}
 	state := ""
@@ -192,7 +193,7 @@ func (v *lessonView) about() g.Node {
 	return quiet(line)
 }
 
-// texts returns the lesson as written, and as the model sees it.
+// texts returns the lesson as its author wrote it, and the block that the model sees.
 func (v *lessonView) texts() g.Node {
 	block := warning("The lesson does not fit into inject.budget_bytes, so no session gets the lesson. Shorten the text, or raise the budget.")
 	if v.block != "" {

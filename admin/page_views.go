@@ -13,7 +13,7 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-const versionField = "version" // field of a form: the version of the view that the page shows
+const versionField = "version" // form field with the version of the view that the page showed
 
 // viewsView is the data of the page of saved views.
 type viewsView struct{ list []View }
@@ -41,14 +41,14 @@ func (v *viewsView) html(f frame) g.Node {
 	}
 }
 
-// open returns the address of the sessions of a view, in the order of the present list.
+// open returns the address of the sessions that the view selects. The sessions keep the order of the present list.
 func (w *View) open(f frame) string {
 	q := w.filters()
 	q.Set("view", w.ID)
 	return listOf(f, q)
 }
 
-// listOf returns the address of the list of sessions with filters, in the order of the present list.
+// listOf returns the address of the list of sessions with filters, in the tenant and the order of the present list.
 func listOf(f frame, filters url.Values) string {
 	for _, key := range []string{"tenant", "order"} {
 		if value := f.query.Get(key); value != "" {
@@ -58,7 +58,7 @@ func listOf(f frame, filters url.Values) string {
 	return address("/sessions", filters)
 }
 
-// row returns the view as a row, with forms that rename and delete the view.
+// row returns the view as a row of the table, with forms that rename and delete the view.
 func (w *View) row(f frame) g.Node {
 	filters := w.filters()
 	id := "name-" + w.ID
@@ -88,7 +88,8 @@ func (w *View) row(f frame) g.Node {
 	)
 }
 
-// viewLinks returns the saved views beside the list of sessions, and the form that saves the present filter.
+// viewLinks returns links to the saved views, and the forms that save the present filters as a new view or in the
+// current view.
 func (v *sessionsView) viewLinks(f frame) g.Node {
 	saved, present := f.query.Get("view"), filtersOf(f.query)
 	var current *View // the view whose filters are in use
@@ -140,7 +141,7 @@ func (s *Server) saveView(c echo.Context) error {
 	})
 }
 
-// actOnView handles POST /views/{view}/{action}: rename, update and delete.
+// actOnView handles POST /views/{view}/{action}. The actions are rename, update and delete.
 func (s *Server) actOnView(c echo.Context) error {
 	id := param(c, "view")
 	switch c.Param("action") {
@@ -161,9 +162,9 @@ func (s *Server) actOnView(c echo.Context) error {
 	return echo.ErrNotFound
 }
 
-// changeView applies change to the view with an id, or to a new view for the id "". changeView redirects to
-// the list of sessions with the view's filters, or, after a rename, to the page of views. verb is the past
-// form of the action, such as saved, for the notice.
+// changeView applies change to the view with this id, or to a new view if id is empty. Then changeView redirects to
+// the list of sessions with the filters of the view, or to the page of views after a rename. verb is the past form of
+// the action for the notice, such as saved.
 func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View, form url.Values)) error {
 	form, err := c.FormParams()
 	if err != nil {
@@ -188,8 +189,8 @@ func (s *Server) changeView(c echo.Context, id, verb string, change func(w *View
 	return s.seeOther(c, view.open(frameOf(c)), "The view "+view.Name+" is "+verb+" for all who log in.")
 }
 
-// viewFault answers a refused change of a view. A browser is redirected to the page of the form with the
-// reason as a notice; a program gets the error.
+// viewFault answers a failed change of a view. If the change was refused, a browser is redirected to the page of the
+// form with the reason as a notice. A program gets the error.
 func (s *Server) viewFault(c echo.Context, err error) error {
 	refused := new(echo.HTTPError)
 	if !errors.As(err, &refused) {

@@ -22,7 +22,8 @@ import (
 	sessionpkg "precept/internal/session"
 )
 
-// Notes reads and writes notes, small values of a tenant in the store that replicas share.
+// Notes reads and writes notes, which are small values of a tenant. Notes are in the store, so that replicas share
+// them.
 type Notes interface {
 	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
 	WriteNotes(ctx context.Context, tenant string, ofSessions map[sessionpkg.ID][]byte, ofTenant map[string][]byte) error
@@ -38,14 +39,14 @@ type View struct {
 }
 
 const (
-	viewNotes     = "view|" // prefix of the keys of the notes
-	maxViews      = 100     // views of a tenant
-	maxViewName   = 80      // characters of a name
-	maxViewFilter = 4 << 10 // bytes of a query
+	viewNotes     = "view|" // prefix of the keys of notes with views
+	maxViews      = 100     // maximum number of views of a tenant
+	maxViewName   = 80      // maximum length of a name in characters
+	maxViewFilter = 4 << 10 // maximum length of a query in bytes
 )
 
-// views reads and changes the saved views of tenants. The lock prevents that two requests of this process exceed
-// maxViews together.
+// views reads and changes the saved views of tenants. The lock prevents two concurrent requests of this process from
+// exceeding maxViews together.
 type views struct {
 	notes Notes
 	mu    sync.Mutex
@@ -68,8 +69,8 @@ func (v *views) list(ctx context.Context, tenant string) ([]View, error) {
 	return list, err
 }
 
-// change reads the view with an id, applies edit and writes the view, unless edit returns an error. For the id "",
-// change makes a new view, with an id from random.
+// change reads the view with this id, applies edit and writes the view. If edit returns an error, change writes
+// nothing. If id is empty, change makes a new view, whose id comes from random.
 func (v *views) change(ctx context.Context, tenant, id string, random io.Reader, edit func(*View) error) (view View, err error) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -126,17 +127,17 @@ func (v *views) remove(ctx context.Context, tenant, id string, check func(*View)
 	return list[i], v.notes.WriteNotes(ctx, tenant, nil, map[string][]byte{viewNotes + id: nil})
 }
 
-// errNoView is the error of an unknown view.
+// errNoView is the error for a view that does not exist.
 var errNoView = echo.NewHTTPError(http.StatusNotFound, "the view does not exist any more; another person may have deleted it")
 
-// version returns a text that differs after each change of the name or of the filters of the view.
+// version returns a digest of the name and the filters of the view, which changes with each of them.
 func (w *View) version() string {
 	sum := sha256.Sum256([]byte(w.Name + "\n" + w.Query))
 	return hex.EncodeToString(sum[:8])
 }
 
-// checkVersion returns an error if the view has changed since seen, the version that a form showed. The form of an
-// older page and a program have no version, and change any view.
+// checkVersion returns an error if the view has changed since seen, the version that a form showed. An empty seen
+// passes, because a program and the form of an older page send no version.
 func (w *View) checkVersion(seen string) error {
 	if seen == "" || seen == w.version() {
 		return nil
@@ -145,7 +146,8 @@ func (w *View) checkVersion(seen string) error {
 		"its name is "+visible(w.Name)+", and its filters are "+visible(w.Query)+"; repeat the action to change this view")
 }
 
-// check returns an error unless name and filters are within their bounds.
+// check returns an error if the name or the filters of the view are missing or too long, or if the name is not
+// printable.
 func (w *View) check() error {
 	switch {
 	case w.Name == "":
@@ -174,7 +176,7 @@ func (w *View) searches() bool {
 	return q.Get("words")+q.Get("tool")+q.Get("error") != ""
 }
 
-// filtersOf returns the filters of the list of sessions in a query, without page and tenant.
+// filtersOf returns the filters of the list of sessions in a query, without other keys such as page and tenant.
 func filtersOf(q url.Values) url.Values {
 	out := url.Values{}
 	for _, key := range sessionFilters() {
@@ -185,7 +187,8 @@ func filtersOf(q url.Values) url.Values {
 	return out
 }
 
-// viewsFor returns the views that the holder of the request's token may see.
+// viewsFor returns the views that the holder of the request's token may see. A viewer may not see views that search
+// conversations.
 func (s *Server) viewsFor(c echo.Context) ([]View, error) {
 	list, err := s.views.list(c.Request().Context(), tenantOf(c))
 	if holderOf(c).role == viewer {
