@@ -23,8 +23,8 @@ const (
 	importLimit   = 256 << 20
 )
 
-// decode decodes a JSON body and refuses unknown members. Any content type is accepted, because
-// curl sends a body as a form. A browser's form contains a CSRF token, which checkWrite has read.
+// decode decodes a JSON body and refuses unknown members. Any content type is accepted, because curl by default sends
+// a body with the content type of a form.
 func decode(c echo.Context, limit int64, into any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
@@ -33,8 +33,8 @@ func decode(c echo.Context, limit int64, into any) error {
 
 func badRequest(text string) error { return echo.NewHTTPError(http.StatusBadRequest, text) }
 
-// trialBody is the body of a trial request. With picks or detect the trial is planned; dry_run
-// returns the cost and starts nothing.
+// trialBody is the body of a request for a trial. A trial with picks or detect is planned. dry_run returns the cost of
+// a planned trial and starts nothing.
 type trialBody struct {
 	Epsilon float64 `json:"epsilon"`
 	Until   float64 `json:"until_halfwidth"`
@@ -87,7 +87,7 @@ func (s *Server) apiAct(c echo.Context) error {
 	return answer(c, response, nil)
 }
 
-// forecast returns the cost of a planned trial; nil for an unplanned trial.
+// forecast returns the cost of a planned trial; nil for a trial without a plan.
 func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error) {
 	if b.Picks == 0 && b.Detect == 0 {
 		if b.Power != 0 || b.DryRun || b.Outcome != "" {
@@ -113,9 +113,9 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	return &cost, nil
 }
 
-// apiForget handles POST /api/forget {"tenant","session"} or {"tenant","all":true} and returns
-// {"forgotten": sessions}. Exactly one of session and all is required: a missing field must not
-// delete a tenant.
+// apiForget handles POST /api/forget {"tenant","session"} or {"tenant","all":true} and returns {"forgotten":
+// sessions}. Exactly one of session and all is required, because a missing session must not delete the data of a
+// tenant.
 func (s *Server) apiForget(c echo.Context) error {
 	var r struct {
 		Tenant  string `json:"tenant"`
@@ -141,8 +141,8 @@ func (s *Server) apiForget(c echo.Context) error {
 	return answer(c, map[string]int{"forgotten": n}, err)
 }
 
-// apiImport handles POST /api/import: transcripts in a form of detect.Read, for the tenant, the agent and
-// the time of the query.
+// apiImport handles POST /api/import. The body has transcripts in a form that detect.Read accepts. The query has the
+// tenant, the agent and the time.
 func (s *Server) apiImport(c echo.Context) error {
 	p := params{c: c}
 	tenant, agent, at := p.tenant(), p.text("agent"), p.time("at")
@@ -161,8 +161,8 @@ func (s *Server) apiImport(c echo.Context) error {
 	return answer(c, sum, err)
 }
 
-// apiFeedback handles POST /api/feedback: one entry in the form of the data listener's
-// /v1/feedback, for the tenant of the query.
+// apiFeedback handles POST /api/feedback. The body is one entry in the form of /v1/feedback of the data listener. The
+// query has the tenant.
 func (s *Server) apiFeedback(c echo.Context) error {
 	p := params{c: c}
 	tenant := p.tenant()

@@ -13,7 +13,7 @@ import (
 	"precept/store"
 )
 
-// verdictLine returns the verdict of a row in words, with the next step for a person.
+// verdictLine returns the verdict of a row in words, and the next step for a person.
 func verdictLine(r *report.Row) g.Node {
 	a := advise(r)
 	note := r.ZeroNote()
@@ -28,13 +28,14 @@ func verdictLine(r *report.Row) g.Node {
 	))
 }
 
-// effectStat returns the figure of a row's effect.
+// effectStat returns the effect of a row as a figure. key is the term in the glossary.
 func effectStat(key string, r *report.Row) stat {
 	value, note := effectText(r)
 	return statOf(key, value, note, advise(r).Tone)
 }
 
-// effectText returns the effect of a row and its interval, or the reason for their absence.
+// effectText returns the effect of a row and its interval as texts. Without an effect, value is a placeholder, and
+// note is the reason.
 func effectText(r *report.Row) (value, note string) {
 	switch e := rowEffect(r); {
 	case e != nil:
@@ -48,10 +49,10 @@ func effectText(r *report.Row) (value, note string) {
 	}
 }
 
-// lessonFigures returns the figures of a row; truth is the true effect in the demo, else nil.
+// lessonFigures returns the figures of a row. truth is the true effect in the demo, else nil.
 func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 	e := rowEffect(r)
-	mean := func(x *float64) string { // a mean of few sessions is not stated
+	mean := func(x *float64) string { // the mean is omitted while the row has no effect
 		return ifElse(e == nil, "", "mean reward "+fixed(x, 3))
 	}
 	out := []stat{
@@ -72,7 +73,7 @@ func lessonFigures(f frame, r *report.Row, truth *float64) []stat {
 	return out
 }
 
-// lessonSessions returns links to the sessions of a lesson, by arm and by result.
+// lessonSessions returns links to the sessions of a lesson, by arm and by verdict.
 func lessonSessions(f frame, slug string) g.Node {
 	to := func(name, arm, verdict string) g.Node {
 		return h.Li(h.A(h.Href(f.Link("/sessions", "lesson", slug, "arm", arm, "verdict", verdict)), g.Text(name)))
@@ -84,8 +85,8 @@ func lessonSessions(f frame, slug string) g.Node {
 	))
 }
 
-// lessonCosts returns the cost of a lesson in tokens, in money and in points, and the share of the provider's
-// prompt cache.
+// lessonCosts returns the costs of a lesson in tokens, in money and in points, and, if known, the share of input
+// tokens from the provider's prompt cache and the input of a session.
 func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	out := []stat{
 		statOf("tokens", count(r.Tokens), count(r.TokensTotal)+" in all", ""),
@@ -105,7 +106,7 @@ func lessonCosts(r *report.Row, p *Prices, m *meanPrice) []stat {
 	return out
 }
 
-// lessonMoney returns the cost of the inserted tokens at the mean price of the lesson's sessions.
+// lessonMoney returns the cost of the inserted tokens at the mean price m.
 func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	switch {
 	case m.known:
@@ -116,8 +117,9 @@ func lessonMoney(r *report.Row, p *Prices, m *meanPrice) stat {
 	return statOf("lesson-money", none, "no price of the models is known", "")
 }
 
-// lessonOverTime returns the effect of a row over time, and the table of its planned trials. With fewer than
-// two days and fewer than two effects in since, only the present effect is drawn.
+// lessonOverTime returns the effect of a row over time, and the table of its planned trials. since holds the effects
+// that the server has computed since its start. If both the days of the row and since have fewer than two values, only
+// the present effect is drawn.
 func lessonOverTime(r *report.Row, truth *float64, since []effectAt) g.Node {
 	if r == nil {
 		return quiet(g.Text("No data yet."))
@@ -164,8 +166,8 @@ func plannedTable(planned []report.PlannedTrial) g.Node {
 	}
 }
 
-// differenceNote returns sentences that compare the measured effect with the plain difference between sessions with
-// and without the lesson. The plain difference is not an effect.
+// differenceNote compares the measured effect with the plain difference between the mean rewards of sessions with and
+// without the lesson, in sentences. The plain difference is not an effect.
 func differenceNote(r *report.Row) string {
 	const why = "a lesson fires in tasks that are harder or easier than others"
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
@@ -182,8 +184,8 @@ func differenceNote(r *report.Row) string {
 	return text + ": the difference is misleading, because " + why + "."
 }
 
-// opinions returns the opinions of a judge about a lesson in sessions. The judge is the model that precept
-// distill asks.
+// opinions returns the opinions of the judge on whether sessions followed the lesson. The judge is the model that
+// precept distill asks.
 func opinions(r *report.Row) g.Node {
 	if r == nil || r.Opinions == nil {
 		return quiet(

@@ -18,14 +18,15 @@ import (
 	"precept/store"
 )
 
-// stored holds the figures of a lesson that come from the stored sessions, not from the counters.
+// stored holds the figures of a lesson that are computed from the stored sessions, because the counters do not have
+// them.
 type stored struct {
 	survey *report.Survey // nil means the sessions were not read
 	old    bool           // newer sessions are being read, and the page will refresh itself
 	err    error
 }
 
-// rewards returns the distribution of the rewards of both arms, in tenths.
+// rewards returns the distribution of the rewards of both arms, in ten classes of equal width.
 func (x *stored) rewards(f frame, slug string) g.Node {
 	switch {
 	case errors.Is(x.err, errComputing):
@@ -54,8 +55,8 @@ func (x *stored) rewards(f frame, slug string) g.Node {
 	}
 }
 
-// tenths returns the table's rows, one for each tenth of the reward. The numbers are shares of the sessions
-// of an arm (injected or withheld), so that arms of different sizes are comparable.
+// tenths returns the rows of the table of rewards, one row for each tenth from 0 to 1. The bars and percentages are
+// shares of the sessions of an arm (injected or withheld), so that arms of different sizes are comparable.
 func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	share := func(arm [10]int64, i int) float64 {
 		total := int64(0)
@@ -90,14 +91,14 @@ func tenths(f frame, slug string, arms *report.Rewards) g.Node {
 	return out
 }
 
-// backtestView holds the backtest of a lesson on captured sessions. The zero value is a backtest that was not
+// backtestView holds the backtest of a lesson on captured sessions. The zero value means that no backtest was
 // requested.
 type backtestView struct {
-	result *backtest.Result // nil means not requested, or failed
+	result *backtest.Result // nil if not requested or failed
 	note   string           // reason for a failed backtest
 }
 
-// runBacktest searches the captured sessions of a tenant for sessions in which the lesson would have fired.
+// runBacktest finds the captured sessions of a tenant in which the lesson would have fired.
 func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.Lesson) backtestView {
 	b, err := survey.Backtest(ctx, tenant, l)
 	if err != nil {
@@ -106,8 +107,8 @@ func runBacktest(ctx context.Context, survey Surveyor, tenant string, l *lesson.
 	return backtestView{result: &b}
 }
 
-// short returns the result as a sentence. For a backtest that was not requested, short returns a link to href, which
-// requests the backtest.
+// short returns the result of the backtest as a sentence. If no backtest was requested, short returns a link to href,
+// which requests the backtest.
 func (x *backtestView) short(href string) g.Node {
 	switch b := x.result; {
 	case b != nil:
@@ -122,8 +123,8 @@ func (x *backtestView) short(href string) g.Node {
 	}
 }
 
-// whole returns the result with the words that fired, examples, and the sessions in which the lesson nearly
-// fired.
+// whole returns the result of the backtest in full: the words that fired, examples, and the sessions in which the
+// lesson nearly fired.
 func (x *backtestView) whole(f frame) g.Node {
 	b := x.result
 	if b == nil {
@@ -148,8 +149,8 @@ func (x *backtestView) whole(f frame) g.Node {
 	return g.Group{h.P(firedIn(b), g.Text(".")), wordsTable("Words that fired", "Words", fired), examples(f, b.Examples), likeness(f, &b.Like), near}
 }
 
-// likeness returns the sessions in which the lesson would have fired by likeness, that is by sentences that
-// resemble the lesson.
+// likeness describes the sessions in which the lesson would have fired by likeness, which means that a sentence
+// resembles the lesson.
 func likeness(f frame, l *backtest.Like) g.Node {
 	if l.Captured == 0 {
 		return nil
@@ -178,7 +179,7 @@ func likeness(f frame, l *backtest.Like) g.Node {
 	}
 }
 
-// firedIn returns the number of stored sessions in which a lesson would have fired.
+// firedIn states the number of captured sessions in which a lesson would have fired.
 func firedIn(b *backtest.Result) g.Node {
 	return g.Group{
 		g.Text("The lesson would have fired in "), h.Strong(g.Text(count(b.Fired))), g.Text(" of the "), h.Strong(g.Text(count(b.Sessions))),
@@ -186,14 +187,14 @@ func firedIn(b *backtest.Result) g.Node {
 	}
 }
 
-// wordsTable returns a table of the number of sessions by word.
+// wordsTable returns a table with the number of sessions for each word or reason.
 func wordsTable(name, head string, list []backtest.Word) g.Node {
 	return grid(labelled(name), columns(words(head), numbers("Sessions")), some(list, lastRow, func(w backtest.Word) g.Node {
 		return h.Tr(rowHead(quoted(w.Word)), numberCells(count(w.Sessions)))
 	}))
 }
 
-// examples returns links to some sessions.
+// examples returns links to the sessions in names.
 func examples(f frame, names []string) g.Node {
 	return g.If(len(names) > 0, quiet(g.Text("Examples: "), g.Map(names, func(name string) g.Node {
 		return g.Group{h.A(h.Href(f.Link("/sessions", "session", name)), code(name)), space()}

@@ -15,7 +15,7 @@ import (
 	"precept/inject/rules"
 )
 
-// RulesReader reads the rules files of agents, for the page about their sections.
+// RulesReader reads the rules files of agents, for the page that lists their sections.
 type RulesReader interface {
 	// Rules returns the registered sections that are in effect.
 	Rules() *rules.Registry
@@ -26,14 +26,14 @@ type RulesReader interface {
 
 // rulesView is the data of the page of rules files.
 type rulesView struct {
-	sessions   int  // captured sessions that were searched
-	reading    bool // the sessions are being read, and no earlier scan has a file
+	sessions   int  // number of captured sessions that were searched
+	reading    bool // the sessions are being read, and no earlier scan found a file
 	files      []rules.SeenFile
 	registered []rules.Registered
 	rows       map[string]*report.Row // measurements by arm
-	listed     map[string]bool        // HTML ids of the rows of the page; html fills the map
+	listed     map[string]bool        // HTML ids of the rows that html has rendered; html fills the map
 	prices     Prices
-	shown      map[trial.Arm]bool // registered sections that the table of a file has; html fills the map
+	shown      map[trial.Arm]bool // registered sections that the tables of files contain; html fills the map
 }
 
 // rulesPage lists the rules files with their sections. A viewer sees registered sections only, because the
@@ -85,7 +85,7 @@ func (v *rulesView) html(f frame) g.Node {
 	}
 }
 
-// file returns the table of a rules file.
+// file returns the heading, the totals and the table of sections of a rules file.
 func (v *rulesView) file(s *rules.SeenFile) g.Node {
 	depth := map[string]int{}
 	rows := make(g.Group, len(s.Sections))
@@ -110,7 +110,7 @@ func (v *rulesView) file(s *rules.SeenFile) g.Node {
 	)
 }
 
-// state returns the state of a section's measurement.
+// state returns the state of the measurement of a section, or the reason why the section is not measured.
 func (v *rulesView) state(name *rules.Registered, x *rules.SeenSection) g.Node {
 	edited := false
 	for i := range v.registered {
@@ -158,7 +158,7 @@ func (v *rulesView) measurement(r *rules.Registered) g.Node {
 	}
 }
 
-// others returns the registered sections that no listed file contains.
+// others returns the table of the registered sections that no table of a file contains.
 func (v *rulesView) others() g.Node {
 	var rows g.Group
 	for i := range v.registered {
@@ -172,7 +172,8 @@ func (v *rulesView) others() g.Node {
 	})
 }
 
-// anchor returns the HTML id of a section for its first row on the page; nil for further rows.
+// anchor returns the HTML id of a section for the first row with this id; nil for further rows, because an id must be
+// unique.
 func (v *rulesView) anchor(slug string) g.Node {
 	place := sectionAnchor(slug)
 	if v.listed[place] {
@@ -182,7 +183,8 @@ func (v *rulesView) anchor(slug string) g.Node {
 	return h.ID(place)
 }
 
-// sectionAnchor returns the HTML id of the section with a slug: characters that need escapes become -.
+// sectionAnchor returns the HTML id of the section with this slug. Characters that would need escapes in an address
+// become -.
 func sectionAnchor(slug string) string {
 	return strings.Map(func(r rune) rune {
 		if unicode.IsLetter(r) || unicode.IsDigit(r) || r == '.' {
@@ -192,7 +194,7 @@ func sectionAnchor(slug string) string {
 	}, strings.TrimPrefix(cut(slug, 200), rules.ArmPrefix))
 }
 
-// share formats a share of the input tokens in per cent; a share above 0 is at least "< 1%".
+// share formats a share of the input tokens in per cent. A share between 0 and 1% becomes "< 1%".
 func share(x float64) string {
 	if x > 0 && x < 0.01 {
 		return "< 1%"

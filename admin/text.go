@@ -12,7 +12,7 @@ import (
 	"precept/bandit/report"
 )
 
-// ifElse returns then if condition is true, else otherwise. Both are evaluated.
+// ifElse returns then if condition is true, else otherwise. The caller evaluates both values.
 func ifElse[T any](condition bool, then, otherwise T) T {
 	if condition {
 		return then
@@ -20,10 +20,10 @@ func ifElse[T any](condition bool, then, otherwise T) T {
 	return otherwise
 }
 
-// none is the text of a missing value.
+// none is shown in place of a missing value.
 const none = "–"
 
-// count formats a number, in groups of three digits from five digits on.
+// count formats a whole number. From five characters on, the digits are in groups of three.
 func count[N int | int64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)
 	if len(text) < 5 {
@@ -50,12 +50,13 @@ func sum[N int | int64](counts map[string]N) (n N) {
 // plural returns the singular for 1, else the plural.
 func plural[N int | int64](n N, one, several string) string { return ifElse(n == 1, one, several) }
 
-// countOf formats a number with its noun: 1 lesson, 2 lessons.
+// countOf formats a number with its noun, such as 1 lesson or 2 lessons.
 func countOf[N int | int64](n N, name string) string {
 	return count(n) + " " + plural(n, name, name+"s")
 }
 
-// chance formats a probability in per cent. Probabilities near 0 and 1 become "< 1%" and "> 99%".
+// chance formats a probability in per cent. A probability below 0.5% becomes "< 1%", and one above 99.5% becomes ">
+// 99%".
 func chance(p float64) string {
 	switch {
 	case p < 0.005:
@@ -68,7 +69,7 @@ func chance(p float64) string {
 
 func percent(x float64) string { return strconv.FormatFloat(x*100, 'f', 0, 64) + "%" }
 
-// bytesOf formats a size with its unit.
+// bytesOf formats a number of bytes with a unit.
 func bytesOf(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB"}
 	x, i := float64(n), 0
@@ -81,7 +82,7 @@ func bytesOf(n int64) string {
 	return fmt.Sprintf("%.1f %s", x, units[i])
 }
 
-// fixed formats a number with the given number of decimals.
+// fixed formats a number with the given number of decimals. A nil number becomes none.
 func fixed(x *float64, digits int) string {
 	if x == nil {
 		return none
@@ -89,7 +90,7 @@ func fixed(x *float64, digits int) string {
 	return strconv.FormatFloat(*x, 'f', digits, 64)
 }
 
-// points formats an effect in points of reward: 0.05 is +5.0, and -0.0004 is −0.04.
+// points formats an effect in points of reward: 0.05 becomes +5.0, and -0.0004 becomes −0.04.
 func points(x *float64) string {
 	if x == nil {
 		return none
@@ -97,7 +98,7 @@ func points(x *float64) string {
 	return strings.Replace(report.SignedPoints(*x), "-", "−", 1)
 }
 
-// signed formats a number of sessions with its sign; a number that is rounded to 0 has none.
+// signed formats a number of sessions with its sign, rounded to a whole number. 0 has no sign.
 func signed(x float64) string {
 	if text := withSign(x, 0); text != "+0" {
 		return text
@@ -113,7 +114,8 @@ func withSign(x float64, digits int) string {
 	return strings.Replace(text, "-", "−", 1)
 }
 
-// visible replaces characters that hide or reorder text, or control a terminal, by their names in ‹›.
+// visible replaces each character that hides or reorders text, or controls a terminal, by the name of the character in
+// ‹›.
 func visible(text string) string {
 	if strings.IndexFunc(text, hides) < 0 {
 		return text
@@ -132,10 +134,10 @@ func visible(text string) string {
 	return b.String()
 }
 
-// shownHidden matches the names that visible writes in place of hidden characters.
+// shownHidden matches the names that visible writes in place of characters.
 var shownHidden = regexp.MustCompile(`‹(?:ESC|U\+[0-9A-F]{4,6})›`)
 
-// hiddenIn returns the text of which visible returns shown: the names of hidden characters become these characters.
+// hiddenIn reverses visible: each name of a hidden character becomes this character.
 func hiddenIn(shown string) string {
 	return shownHidden.ReplaceAllStringFunc(shown, func(name string) string {
 		if name == "‹ESC›" {
@@ -149,8 +151,8 @@ func hiddenIn(shown string) string {
 	})
 }
 
-// restoreHidden replaces the names of hidden characters in the query of a page by these characters. A field of a form
-// shows, and then sends, the names, and a reader copies the names from the page.
+// restoreHidden replaces the names of hidden characters in the query of a page by these characters. The query has such
+// names because a field of a form shows and sends them, and because readers copy them from the page.
 func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		for _, values := range c.QueryParams() { // echo returns the same map for the whole request
@@ -162,10 +164,10 @@ func restoreHidden(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// maxShownText is the maximum length of a shown text in bytes.
+// maxShownText is the maximum length in bytes of a text on a page.
 const maxShownText = 64 << 10
 
-// bounded returns the first limit bytes of a text, with a line that states the number of omitted bytes.
+// bounded returns the first limit bytes of a text. If bytes are omitted, a last line states their number.
 func bounded(text string, limit int) string {
 	rest := len(text) - limit
 	if rest <= 0 {
@@ -174,7 +176,7 @@ func bounded(text string, limit int) string {
 	return strings.ToValidUTF8(text[:limit], "") + fmt.Sprintf("\n… %d further bytes", rest)
 }
 
-// short returns a name cut to 48 characters. Names of agents and models can have any length.
+// short cuts a name to 48 characters, because the names of agents and models can have any length.
 func short(text string) string { return cut(text, 48) }
 
 // cut returns the first limit characters of a text, with … if characters were omitted.
@@ -185,11 +187,12 @@ func cut(text string, limit int) string {
 	return text
 }
 
-// Visible returns text for a terminal: invisible characters become names in ‹›, invalid UTF-8 becomes U+FFFD.
+// Visible returns text that is safe on a terminal. Invisible characters become their names in ‹›, and invalid UTF-8
+// becomes U+FFFD.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// hides reports whether a character is invisible, or changes the display of other characters. The joiners
-// U+200C and U+200D do not count, because emoji and Indic scripts need joiners.
+// hides reports whether a character is invisible or changes the display of other characters. hides returns false for
+// the joiners U+200C and U+200D, because emoji and Indic scripts need joiners.
 func hides(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':
