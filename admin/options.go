@@ -16,28 +16,28 @@ import (
 	"precept/store"
 )
 
-// Options configure an admin server. Every function may be called concurrently.
+// Options configure an admin server. All functions must be safe for concurrent calls.
 type Options struct {
 	Access  Access
 	Address Address
 	Read    Readers
 	Write   Writers
 	Program Program
-	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil means unknown
-	DataDir string                            // directory of the audit log; "" means in memory only
-	Random  io.Reader                         // source of session ids and CSRF tokens
+	Truth   func(slug string) (float64, bool) // true effects in the demo, in units of reward; else nil
+	DataDir string                            // directory of the audit log and of the logins; "" keeps both in memory only
+	Random  io.Reader                         // source of the ids of sessions, requests and views
 	Now     func() time.Time
 	Log     *slog.Logger
 }
 
-// Address holds the addresses of the listeners, for checks and links.
+// Address holds the addresses of this listener and of the data listener, for checks and links.
 type Address struct {
-	Base   string // path prefix of a proxy, such as /precept; empty: none
-	Listen string // the listener's own host:port
+	Base   string // path prefix under which a proxy serves this listener, such as /precept; empty: none
+	Listen string // host:port of this listener
 	Data   string // base URL of the data listener for agents
 }
 
-// Readers read the data of the pages and of the API.
+// Readers read the data for the pages and for the API.
 type Readers struct {
 	Report  Reporter
 	Library Library
@@ -47,7 +47,7 @@ type Readers struct {
 	Rules   RulesReader
 }
 
-// Writers change stored data: states of lessons, feedback, sessions and saved views.
+// Writers change stored data, such as states of lessons, feedback, sessions and saved views.
 type Writers struct {
 	Keep   Keeper
 	Rate   Rater
@@ -62,32 +62,32 @@ type Program struct {
 	Health  func(context.Context) Health
 	Prices  func() Prices
 	Tenants func(context.Context) ([]string, error) // names of the tenants with stored data; nil means unknown
-	Ready   func() (string, error)                  // a line about the state, or the reason for not being ready
+	Ready   func() (string, error)                  // returns a line about the state, or an error while not ready
 	Metrics http.Handler
 }
 
-// Access holds the tokens and hosts; a reload replaces the whole value.
+// Access holds the tokens and the host names. A reload replaces the whole value.
 type Access struct {
 	Tokens        []string // tokens of operators: plain text, or sha256:<hex>
-	Viewers       []string // tokens that read lessons and figures only, in the same forms
-	Hosts         []string // further host names
+	Viewers       []string // tokens of viewers, which read only lessons and statistics; same forms
+	Hosts         []string // host names that are accepted in a Host header, besides localhost and the host in Address.Listen
 	PublicMetrics bool     // /metrics without a token
 }
 
-// errNoToken is the error of an Access without a token, or with an empty token.
+// errNoToken is the error for an Access without a token, or with an empty token.
 var errNoToken = errors.New("no admin token is set; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
 // Query selects a report.
 type Query struct {
 	Tenant      string
-	Window      time.Duration // age of the oldest closed session; 0 means no limit
+	Window      time.Duration // maximum age of the closed sessions that count; 0 means no limit
 	Provisional bool          // count open sessions, too
 	WhatIf      float64       // epsilon (the probability that a pick is withheld) for which the report projects its intervals; 0 if none
 	Explain     string        // slug of the lesson whose rows are explained; empty: none
-	Bands       bool          // compute the effect over time, which pages draw
+	Bands       bool          // compute the effect over time, which only pages need
 }
 
-// Reporter computes the report of one tenant.
+// Reporter computes the report of a tenant.
 type Reporter interface {
 	Report(ctx context.Context, q Query) (report.Report, error)
 }
@@ -98,32 +98,29 @@ type Library interface {
 	Book() *lesson.Book
 	// Archived returns an archived lesson, or ErrNoLesson.
 	Archived(ctx context.Context, slug string) (*lesson.Lesson, error)
-	// Block returns the exact text that a session of the tenant gets of a lesson.
+	// Block returns the exact text that a session of the tenant gets for a lesson.
 	Block(tenant string, l *lesson.Lesson) string
 	// Findings returns the results of the checks on a lesson.
 	Findings(l *lesson.Lesson) []lesson.Finding
-	// Log returns the newest n events of the audit log of the lessons, oldest first.
+	// Log returns the newest n events of the audit log of the lessons, with the oldest of them first.
 	Log(ctx context.Context, n int) ([]lesson.Event, error)
 }
 
-// Surveyor computes figures that need the stored sessions, because the counters do not contain
-// them.
+// Surveyor computes figures from the stored sessions, because the counters do not contain them.
 type Surveyor interface {
-	// Survey reads the newest sessions of a tenant. A survey may take seconds; pages share the
-	// result.
+	// Survey reads the newest sessions of a tenant. This may take seconds, so pages share the result.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
-	// Nearest returns the lessons that came closest to a match in a session, without the lessons
-	// that matched.
+	// Nearest returns the lessons that came closest to a match in a session. matched names the lessons that matched.
 	Nearest(ctx context.Context, tenant, session string, matched []string) ([]backtest.Reason, error)
 	// Backtest returns the captured sessions of a tenant in which a lesson would have matched.
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }
 
-// Keeper changes the state of lessons in the bank. A change takes effect when the watcher of the lessons
-// reads the change, within two seconds.
+// Keeper changes the state of lessons in the bank. A change takes effect within two seconds, when the watcher of the
+// lessons has read the changed file.
 type Keeper interface {
-	// Act does action a on the lesson slug for the person by, and returns the changed lesson. Act fails if
-	// the lesson differs from seen, the version that the person saw; a zero seen is not compared.
+	// Act applies action a to the lesson slug for the person by, and returns the changed lesson. Act fails if the
+	// lesson differs from seen, the version that the person saw. A zero seen skips this check.
 	Act(ctx context.Context, slug string, seen lesson.SeenVersion, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
@@ -140,7 +137,7 @@ type Archive interface {
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
 }
 
-// Transcripts reads the exchanges of a session: one part for a page, or each part for an export.
+// Transcripts reads the exchanges of a session. A page reads one part, and an export reads all parts one by one.
 type Transcripts interface {
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
 	EachPart(ctx context.Context, tenant, name string, use func(*store.Transcript) error) error
@@ -151,14 +148,14 @@ type Rater interface {
 	Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error)
 }
 
-// Forgetter deletes the stored data of a session, or of a tenant if session is empty, and returns
-// the number of sessions.
+// Forgetter deletes the stored data of a session, or of the whole tenant if session is empty. Forget returns the
+// number of deleted sessions.
 type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// Importer stores past conversations as sessions outside of the experiment. detect.Read defines the forms of
-// the input. With an empty agent, the agent of a session is the source of its transcript.
+// Importer stores past conversations as sessions outside of the experiment. detect.Read defines the accepted forms. If
+// agent is empty, the source of each transcript becomes the agent of its session.
 type Importer interface {
 	Import(ctx context.Context, tenant, agent string, r io.Reader, at time.Time) (learn.ImportSum, error)
 }
@@ -174,7 +171,7 @@ type Export struct {
 	store.SampleQuery
 }
 
-// ExportFormats lists the formats of precept export.
+// ExportFormats returns the formats of an export of samples. The command precept export has the same formats.
 func ExportFormats() []string {
 	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
 }

@@ -14,28 +14,28 @@ import (
 	"precept/store"
 )
 
-// breakdownView is the data of the breakdown: the effects of lessons in parts of the sessions.
+// breakdownView is the data of the breakdown, which shows the effects of lessons in parts of the sessions.
 type breakdownView struct {
 	by      choice
 	survey  *report.Survey // nil if none
-	reading bool           // the sessions are being read, and no earlier survey has a cell
+	reading bool           // the sessions are being read, and no earlier survey has a cell with enough data
 	cells   []report.Cell  // cells with enough data
 	thin    int            // number of cells with too little data
 }
 
-// dimensions lists the dimensions of a breakdown.
+// dimensions returns the properties of sessions by which a breakdown divides the sessions.
 func dimensions() []choice {
 	return []choice{{report.OfAgent, "Agent"}, {report.OfModel, "Model"}, {report.OfLength, "Length of the task"}}
 }
 
-// lengths maps the bands of the first message's length to words.
+// lengths returns the description of each length class of a session's first message.
 func lengths() map[string]string {
 	return map[string]string{
 		"s": "under 100 bytes", "m": "100 to 500 bytes", "l": "500 to 4,000 bytes", "xl": "4,000 bytes and more",
 	}
 }
 
-// breakdown shows effects by agent, model or length of the task.
+// breakdown shows the effects of lessons by agent, by model or by length of the task.
 func (s *Server) breakdown(c echo.Context) error {
 	q, err := query(c)
 	if err != nil {
@@ -90,7 +90,7 @@ func (v *breakdownView) list(f frame) g.Node {
 	}
 }
 
-// stored returns the number of sessions that were read, and the date of the first.
+// stored returns the number of sessions that were read, and the date since which sessions were read.
 func (v *breakdownView) stored() (sessions, since string) {
 	return count(v.survey.Sessions), v.survey.Since.UTC().Format(time.DateOnly)
 }
@@ -124,7 +124,7 @@ func (v *breakdownView) table(f frame, cells []report.Cell) g.Node {
 	)
 }
 
-// row returns the row of a cell: a lesson, or all lessons together, in a part of the sessions.
+// row returns the row of a cell: the effect of a lesson, or of all lessons together, in a part of the sessions.
 func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Node {
 	part := cmp.Or(x.Value, "unknown")
 	if v.by.Key == report.OfLength {
@@ -153,7 +153,7 @@ func (v *breakdownView) row(f frame, x *report.Cell, axis axis, e *effect) g.Nod
 	)
 }
 
-// tooFew reports the amount of data that is needed, and the present amount.
+// tooFew states how much data a cell needs, and how much there is.
 func (v *breakdownView) tooFew() g.Node {
 	sessions, since := v.stored()
 	text := "A cell needs 50 closed sessions with a reward, at least 10 of them injected and " +

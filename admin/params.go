@@ -13,21 +13,21 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// params reads the query of a request. err is the first fault.
+// params reads the query of a request. err is the first error in the query.
 type params struct {
 	c   echo.Context
 	err error
 }
 
-// fault sets err, unless an earlier fault has set err.
+// fault sets err to an error about the parameter name, unless err is already set.
 func (p *params) fault(name, text string) {
 	if p.err == nil {
 		p.err = echo.NewHTTPError(http.StatusBadRequest, name+": "+text)
 	}
 }
 
-// read returns the parameter name as parsed by parse; the zero value if the parameter is missing or invalid.
-// problem is the message for an invalid parameter.
+// read returns the parameter name as parsed by parse. The result is the zero value if the parameter is missing or
+// invalid. problem is the message for an invalid parameter.
 func read[T any](p *params, name, problem string, parse func(string) (T, bool)) (value T) {
 	text := p.c.QueryParam(name)
 	if text == "" {
@@ -47,7 +47,7 @@ func (p *params) text(name string) string {
 
 func (p *params) tenant() string { return cmp.Or(p.text("tenant"), "default") }
 
-// tenantOf returns the tenant of a request whose query needs no check.
+// tenantOf returns the tenant of a request. Unlike params.tenant, tenantOf does not check the length of the name.
 func tenantOf(c echo.Context) string { return cmp.Or(c.QueryParam("tenant"), "default") }
 
 func (p *params) number(name string) int {
@@ -71,11 +71,11 @@ func (p *params) boolean(name string) bool {
 	})
 }
 
-// time parses a time in UTC.
+// time returns a time; a time without a zone is in UTC.
 func (p *params) time(name string) time.Time { return p.timeIn(name, time.UTC) }
 
-// timeIn parses a day, a day with hour and minute as browsers send it, or a time of RFC 3339. zone is the
-// zone of the first two forms.
+// timeIn returns a time. The value is a day, a day with hour and minute as browsers send it, or a time in the form of
+// RFC 3339. The first two forms are in zone.
 func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	return read(p, name, "not a time such as 2026-01-31 or 2026-01-31T12:00:00Z", func(t string) (time.Time, bool) {
 		for _, layout := range []string{time.DateOnly, "2006-01-02T15:04", time.RFC3339} {
@@ -87,13 +87,13 @@ func (p *params) timeIn(name string, zone *time.Location) time.Time {
 	})
 }
 
-// oneOf returns a parameter whose value must be one of words.
+// oneOf returns a parameter whose value must be one of words, or "" if the parameter is missing.
 func (p *params) oneOf(name string, words []string) string {
 	return read(p, name, "not one of "+alternatives(words), func(t string) (string, bool) { return t, slices.Contains(words, t) })
 }
 
-// many returns the values of a parameter that is repeated or has values with commas between them. Each value
-// must be one of words.
+// many returns the values of a parameter that may be repeated or contain several values with commas between them. Each
+// value must be one of words.
 func (p *params) many(name string, words []string) (out []string) {
 	for _, t := range p.c.QueryParams()[name] {
 		for w := range strings.SplitSeq(t, ",") {
@@ -116,7 +116,7 @@ func alternatives(words []string) string {
 	return strings.Join(words[:last], ", ") + " or " + words[last]
 }
 
-// query parses tenant, window, provisional, what_if and explain.
+// query returns the selection of a report: tenant, window, provisional, what_if and explain.
 func query(c echo.Context) (Query, error) {
 	p := params{c: c}
 	q := Query{
@@ -133,8 +133,8 @@ func query(c echo.Context) (Query, error) {
 	return q, p.err
 }
 
-// ParseWindow parses the window of a report, such as 24h or 30d. For an empty text and for all, ParseWindow
-// returns 0, which means no limit.
+// ParseWindow parses the window of a report, such as 24h or 30d. For an empty text and for "all", ParseWindow returns
+// 0, which means no limit.
 func ParseWindow(text string) (time.Duration, error) {
 	bad := fmt.Errorf("%.40q is not a duration: write for example 24h or 30d", text)
 	if text == "" || text == "all" {
@@ -154,8 +154,8 @@ func ParseWindow(text string) (time.Duration, error) {
 	return d, nil
 }
 
-// param returns a parameter of the route, unescaped. echo leaves the parameter escaped if the path has an
-// escaped slash.
+// param returns a parameter of the route, unescaped. echo returns the parameter escaped if the path has an escaped
+// slash.
 func param(c echo.Context, name string) string {
 	sent := c.Param(name)
 	if c.Request().URL.RawPath == "" {
@@ -168,8 +168,8 @@ func param(c echo.Context, name string) string {
 	return plain
 }
 
-// isRead reports whether a request changes nothing.
+// isRead reports whether the method of a request is one that changes nothing.
 func isRead(r *http.Request) bool { return r.Method == http.MethodGet || r.Method == http.MethodHead }
 
-// wantsHTML reports whether a browser sent the request.
+// wantsHTML reports whether the client accepts HTML, as browsers do.
 func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }

@@ -16,14 +16,14 @@ import (
 	"precept/store"
 )
 
-// Prices holds the operator's prices, in one currency.
+// Prices holds the operator's prices. All of them are in one currency.
 type Prices struct {
 	Models   *price.Table // nil means no price is known
-	Session  float64      // value of a session that succeeds instead of failing; 0 means unknown
+	Session  float64      // value of a success in place of a failure (admin.session_value); 0 means unknown
 	Currency string
 }
 
-// cost returns the cost of a session by the price of its model, nil without a price or without tokens.
+// cost returns the cost of a session by the price of its model; nil without a price or without input tokens.
 func (p *Prices) cost(x *store.SessionItem) *float64 {
 	modelPrice, ok := p.Models.PriceOf(x.Model)
 	if !ok || x.Input <= 0 {
@@ -37,9 +37,10 @@ func (p *Prices) cost(x *store.SessionItem) *float64 {
 	return &cost
 }
 
-// Section compares the input of sessions with and without a section of a rules file: tokens, cached share and, with
-// prices, money. The prices are the mean over the models of the picks, the sessions in which a random decision kept or
-// removed the section. Section returns "" before sessions of both arms have reported their tokens.
+// Section compares sessions with and without a section of a rules file, in words: their input tokens, the cached share
+// and, if prices are known, the money. The prices are means over the models, weighted by the picks of each model. A
+// pick is a session in which the coin kept or removed the section. Section returns "" until sessions of both arms have
+// reported their tokens.
 func (p *Prices) Section(r *report.Row) string {
 	if r.InputWith == nil || r.InputWithout == nil || r.CachedWith == nil || r.CachedChange == nil {
 		return ""
@@ -83,7 +84,7 @@ func (p *Prices) amount(x float64) string {
 	return text
 }
 
-// flat returns the price of all models, nil if models have different prices.
+// flat returns the price of all models; nil if different models have different prices, or if no price is known.
 func (p *Prices) flat() *price.Price {
 	if p.Models == nil || len(p.Models.Entries) > 0 {
 		return nil
@@ -91,7 +92,7 @@ func (p *Prices) flat() *price.Price {
 	return p.Models.Other
 }
 
-// withInputPrice returns p with one price of a million input tokens for all models. If text is not a price,
+// withInputPrice returns p with text as the price of a million input tokens of every model. If text is not a price,
 // withInputPrice returns p unchanged.
 func (p Prices) withInputPrice(text string) Prices {
 	if x, err := strconv.ParseFloat(text, 64); err == nil && x > 0 && x < 1e6 {
@@ -104,7 +105,7 @@ func (p Prices) withInputPrice(text string) Prices {
 	return p
 }
 
-// meanPrice is the mean price of the input of sessions, weighted by their tokens.
+// meanPrice is the mean price of the input of sessions, weighted by their input tokens.
 type meanPrice struct {
 	price    price.Price
 	sessions int      // number of sessions with a price; 0 if all models have one price
@@ -114,7 +115,7 @@ type meanPrice struct {
 	models   []string // models without a price
 }
 
-// mean returns the mean price of the sessions of list that selects accepts.
+// mean returns the mean price over the sessions of list that selects accepts.
 func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
 	if modelPrice := p.flat(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}
@@ -144,7 +145,7 @@ func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionIte
 	return m
 }
 
-// note explains the mean price, and names the models without a price.
+// note explains the mean price, and names models without a price.
 func (m *meanPrice) note(p *Prices) g.Node {
 	var text []string
 	if p.Models != nil && p.Models.Listed != "" && m.known {
@@ -166,8 +167,8 @@ func (m *meanPrice) note(p *Prices) g.Node {
 	return g.If(len(text) > 0, h.P(h.Class("quiet"), g.Text(strings.Join(text, " "))))
 }
 
-// weekly returns the mean price of the sessions of the last seven days that selects accepts, or of all
-// sessions of these days if selects accepts no session with tokens.
+// weekly returns the mean price over the sessions of the last seven days that selects accepts. If none of these
+// sessions has tokens, weekly returns the mean price over all sessions of the seven days.
 func (s *Server) weekly(c echo.Context, tenant string, p *Prices, selects func(x *store.SessionItem) bool) meanPrice {
 	if p.Models == nil || p.flat() != nil {
 		return p.mean(nil, selects)
