@@ -15,18 +15,20 @@ import (
 	"precept/inject/lesson"
 )
 
-// oldText is an older text of a lesson, or its text in another presentation, such as a caution, with its measurements.
+// oldText holds the measurements of an older text of a lesson, or of its text in another presentation, such as a
+// caution.
 type oldText struct {
 	row     *report.Row
-	session report.LessonSession // a session with the text
-	text    string               // the text that the model saw; empty without a stored session
+	session report.LessonSession // a stored session in which the model saw the text
+	text    string               // the text that the model saw; empty if it cannot be read
 }
 
-// textsShown is the number of older texts that are read from stored sessions, the latest first.
+// textsShown is the maximum number of older texts that are read from stored sessions. The latest texts are read.
 const textsShown = 10
 
-// readOlderTexts reads the older texts from stored sessions, because the bank holds only the present text.
-// readOlderTexts also sorts older by the start of these sessions, newest first.
+// readOlderTexts sets session and text of each element of older. The texts come from stored sessions, because the bank
+// holds only the present text. readOlderTexts also sorts older by the start of the session, newest first, and reads
+// only the first textsShown texts.
 func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].session, _ = survey.Example(older[i].row.Arm)
@@ -47,7 +49,8 @@ func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey,
 	}
 }
 
-// olderTexts returns the measurements of older texts, with the texts.
+// olderTexts returns a table of the measurements of older texts, and the texts. block is the present block of the
+// lesson.
 func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	if len(older) == 0 {
 		return nil
@@ -71,7 +74,8 @@ func olderTexts(f frame, older []oldText, slug, block string) g.Node {
 	}
 }
 
-// html returns the older text. If the lesson has a present text, html returns the difference between both texts.
+// html returns the older text. If the lesson has a present text, html returns the difference from the older to the
+// present text.
 func (o oldText) html(f frame, present string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
@@ -110,8 +114,7 @@ func eventsTable(events []lesson.Event) g.Node {
 	}
 }
 
-// triggerList returns the non-empty fields of a lesson's trigger; never is the text for a trigger without
-// fields.
+// triggerList returns the triggers of a lesson that are set. never is shown if none is set.
 func triggerList(l *lesson.Lesson, never string) g.Node {
 	one := func(name string, values ...g.Node) g.Node {
 		return h.Div(h.Dt(g.Text(name)), h.Dd(values...))
@@ -143,7 +146,7 @@ func triggerList(l *lesson.Lesson, never string) g.Node {
 	return h.Dl(h.Class("facets"), out)
 }
 
-// targets describes the targets of a lesson.
+// targets describes each target of a lesson in words.
 func targets(list []lesson.Target) (out []string) {
 	for _, t := range list {
 		var parts []string
@@ -157,7 +160,7 @@ func targets(list []lesson.Target) (out []string) {
 	return out
 }
 
-// findingList returns the findings of the checks.
+// findingList returns the findings of the checks on a lesson as a list.
 func findingList(list []lesson.Finding) g.Node {
 	return h.Ul(h.Class("checks"), some(list, h.Li, func(f lesson.Finding) g.Node {
 		return h.Li(h.Class(ifElse(f.Severity == lesson.Error, "bad", "warn")), g.Text(f.String()))

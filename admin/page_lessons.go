@@ -22,7 +22,7 @@ type lessonsView struct {
 	truth   truths
 }
 
-// zooms lists the scales of the forest plot.
+// zooms returns the choices for the scale of the forest plot.
 func zooms() []choice {
 	return []choice{
 		{"", "fits the data"},
@@ -35,8 +35,9 @@ func zooms() []choice {
 	}
 }
 
-// verdicts lists the choices of the filter, in the words of the rows. A key is a group of advise, a verdict in words,
-// or caution for the cautions by counts. The group open, for older links, is listed if the group is chosen.
+// verdicts returns the choices of the filter by verdict. Each key is a group of advise, a verdict in words, or
+// caution, which means a caution by its counts. The group open is listed only if the query has this group, because
+// only older links contain it.
 func verdicts(chosen string) []choice {
 	list := []choice{
 		{"", "any"},
@@ -58,10 +59,10 @@ func verdicts(chosen string) []choice {
 	return list
 }
 
-// lessonsFilter holds the filters of the query.
+// lessonsFilter holds the filters and the order in the query.
 type lessonsFilter struct {
 	Words, State, Verdict, Zoom, Sort string
-	Old                               bool // show older texts, too
+	Old                               bool // also show older texts
 }
 
 // lessonsPage shows one page of the filtered and sorted lessons.
@@ -78,7 +79,8 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	return s.show(c, pageContent{Title: "Lessons", Main: v.html, Live: r.asOf.Old, Counted: r.asOf, Problem: r.problem})
 }
 
-// reach returns the selected half-width of the plot in points: 0 fits the effects, -1 fits whole intervals.
+// reach returns the scale of the forest plot as the zoom of fitAxis: the half-width in points, 0 to fit the effects,
+// or -1 to fit whole intervals.
 func (f lessonsFilter) reach() float64 {
 	if f.Zoom == "all" {
 		return -1
@@ -109,12 +111,13 @@ func (v *lessonsView) filterAndSort() {
 	slices.SortStableFunc(v.rows, order(v.filter.Sort))
 }
 
-// isPast reports whether no session gets the row's text any more.
+// isPast reports whether the row belongs to a text that no session gets any more.
 func isPast(l *report.Row) bool {
 	return l.State == "edited" || l.State == "removed" || l.State == "shown otherwise"
 }
 
-// fits reports whether a row passes the filters of name, state and verdict.
+// fits reports whether a row passes the filters by name, state and verdict. Every word of the filter by name must be
+// part of the slug.
 func (f *lessonsFilter) fits(l *report.Row) bool {
 	slug := strings.ToLower(l.Slug)
 	for word := range strings.FieldsSeq(strings.ToLower(f.Words)) {

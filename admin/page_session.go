@@ -34,7 +34,7 @@ func (s *Server) sessionPage(c echo.Context) error {
 	})
 }
 
-// hasMoreTurns reports whether the session has turns after those of the page.
+// hasMoreTurns reports whether the session has turns after the turns on the page.
 func (v *sessionView) hasMoreTurns() bool { return v.session.Next < v.session.Exchanges }
 
 func (v *sessionView) html(f frame) g.Node {
@@ -66,7 +66,7 @@ func (v *sessionView) html(f frame) g.Node {
 	}
 }
 
-// kindsOf returns the first two kinds of the session's tool errors, and the number of further kinds.
+// kindsOf returns the first two kinds of a session's tool errors, and the number of further kinds.
 func kindsOf(x *store.SessionItem) string {
 	const maxShown = 2
 	text := strings.Join(x.Kinds[:min(len(x.Kinds), maxShown)], ", ")
@@ -76,7 +76,8 @@ func kindsOf(x *store.SessionItem) string {
 	return visible(text)
 }
 
-// notices explains rare properties of a session: control, excluded, refused or opted out.
+// notices explains the states of a session that are rare: control, excluded, refused by the upstream, and with turns
+// that opted out.
 func (v *sessionView) notices() g.Node {
 	return g.Group{
 		g.If(v.session.SessionItem.Control, h.P(h.Class("notice"), g.Text("Control session: the coin decided at "+
@@ -107,12 +108,13 @@ func (v *sessionView) turns(f frame) g.Node {
 	)
 }
 
-// sameTurns returns the address of a session's page or action, with the turns that the page shows.
+// sameTurns returns the address of a session's page, or of an action on the session, that shows the same turns as this
+// page.
 func (f frame) sameTurns(id string, action ...string) string {
 	return f.Link(joinPath("/sessions/", id, action), "from", f.query.Get("from"), listKey, f.presentList(sessionLists()...))
 }
 
-// rateSession accepts a person's feedback from a session's page.
+// rateSession stores the feedback that a person gives on a session's page.
 func (s *Server) rateSession(c echo.Context) error {
 	id, kind := param(c, "session"), c.FormValue("type")
 	p := feedback.Post{SessionID: id, Entry: feedback.Entry{
@@ -140,7 +142,7 @@ func (s *Server) rateSession(c echo.Context) error {
 	return s.seeOther(c, frameOf(c).sameTurns(id), notice)
 }
 
-// forgetSession deletes a session if the checkbox of the form is ticked.
+// forgetSession deletes a session. Without the tick in the form's checkbox, forgetSession deletes nothing.
 func (s *Server) forgetSession(c echo.Context) error {
 	id, f := param(c, "session"), frameOf(c)
 	if c.FormValue("sure") != "yes" {
@@ -155,8 +157,8 @@ func (s *Server) forgetSession(c echo.Context) error {
 		"The session is deleted: its record, turns, samples and feedback."))
 }
 
-// idOnly returns text for the audit log if text is a session's id. A name that a client gave is personal
-// data, and is replaced.
+// idOnly returns text if text is the id of a session, for the audit log. Any other text is replaced, because it may be
+// a name that a client gave, and such a name is personal data.
 func idOnly(text string) string {
 	if len(text) == 32 && strings.Trim(text, "0123456789abcdef") == "" {
 		return text

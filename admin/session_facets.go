@@ -14,14 +14,14 @@ const (
 	maxHiddenValues = 60 // maximum number of values that "more" shows
 )
 
-// facet is a list of values with counts. A click on a value filters the list.
+// facet is a list of values with counts. A click on a value filters the list of sessions.
 type facet struct {
 	key, name string
 	values    []store.FacetValue
 }
 
-// facetsOf returns the facets in the order of the page. lessonFacet renders the facet of lessons, in which each
-// value has several counts.
+// facetsOf returns the facets in the order of the page. The facet of lessons is not among them. lessonFacet renders
+// it, because each of its values has several counts.
 func facetsOf(x *store.Facets) []facet {
 	return []facet{
 		{"verdict", "Verdict", x.Verdicts},
@@ -35,7 +35,7 @@ func facetsOf(x *store.Facets) []facet {
 	}
 }
 
-// sidebar returns the facets beside the list.
+// sidebar returns the content beside the list: the saved views, the time ranges and the facets.
 func (v *sessionsView) sidebar(f frame) g.Node {
 	all := facetsOf(&v.facets)
 	var parts g.Group
@@ -58,7 +58,7 @@ func (v *sessionsView) sidebar(f frame) g.Node {
 	)
 }
 
-// ranges returns the links to the time ranges. Days begin at midnight in the reader's zone.
+// ranges returns the links to the time ranges. Days begin at midnight in the reader's time zone.
 func (v *sessionsView) ranges(f frame) g.Node {
 	selected := f.query.Get("range")
 	return h.Section(
@@ -72,7 +72,7 @@ func (v *sessionsView) ranges(f frame) g.Node {
 	)
 }
 
-// valueText returns the text that the page shows for a value.
+// valueText returns the text of a value on the page.
 func (x facet) valueText(value string) string {
 	if text := lengths()[value]; x.key == "length" && text != "" {
 		return text
@@ -103,8 +103,8 @@ func (x facet) html(f frame) g.Node {
 	)
 }
 
-// lessonFacet returns the lessons with the number of matching sessions, and the numbers of those with the lesson
-// injected, withheld, and in the control group.
+// lessonFacet returns the facet of lessons. Each lesson has the number of sessions in which it matched, and the
+// numbers of sessions in which it was injected, withheld, or in the control group.
 func (v *sessionsView) lessonFacet(f frame) g.Node {
 	list := v.facets.Lessons
 	if len(list) == 0 {
@@ -139,7 +139,7 @@ func (v *sessionsView) lessonFacet(f frame) g.Node {
 	)
 }
 
-// chips returns one link for each active filter of keys. A click on the link removes its filter.
+// chips returns one link for each filter of keys that the query has. A click on the link removes the filter.
 func chips(f frame, keys []string) g.Node {
 	var links g.Group
 	for _, key := range keys {

@@ -9,7 +9,7 @@ import (
 	"precept/store"
 )
 
-// sessionFilters lists the query keys that filter sessions, on pages, in the API and in exports.
+// sessionFilters returns the query keys that filter sessions, on pages, in the API and in exports.
 func sessionFilters() []string {
 	return []string{
 		"range", "since", "until", "agent", "model", "lesson", "arm", "verdict", "tool_name", "error_kind", "run", "tag", "length",
@@ -17,21 +17,23 @@ func sessionFilters() []string {
 	}
 }
 
-const oldestFirst = "oldest" // value of the query key order for a list that begins with the oldest session
+const oldestFirst = "oldest" // value of the query key order: the list begins with the oldest session
 
-// sessionOrders lists the orders of a list of sessions. The stores have an index of the start only.
+// sessionOrders returns the orders of a list of sessions. Both are orders of the start, because the stores index only
+// the start.
 func sessionOrders() []string { return []string{"newest", oldestFirst} }
 
-// timeRanges lists the named time ranges of a query, in the order of the page.
+// timeRanges returns the named time ranges of a query, in the order of the page.
 func timeRanges() []choice {
 	return []choice{
 		{"1h", "Last hour"}, {"today", "Today"}, {"yesterday", "Yesterday"}, {"24h", "24 hours"}, {"7d", "7 days"}, {"30d", "30 days"},
 	}
 }
 
-const zoneCookie = "precept_zone" // UTC offset of the reader's zone, such as +02:00; written by page.js
+const zoneCookie = "precept_zone" // cookie with the UTC offset of the reader's time zone, such as +02:00; page.js sets the cookie
 
-// zone returns the time zone of the request: of the query, else of the browser's cookie, else UTC.
+// zone returns the time zone of the request. The query key zone has precedence over the browser's cookie, and the
+// default is UTC.
 func (p *params) zone() *time.Location {
 	parse := func(text string) (*time.Location, bool) {
 		at, err := time.Parse("-07:00", text)
@@ -48,7 +50,8 @@ func (p *params) zone() *time.Location {
 	return time.UTC
 }
 
-// timeBounds returns the bounds of the time range of the query, which has the key range, or since and until.
+// timeBounds returns the bounds of the time range in the query. A named range (query key range) replaces the keys
+// since and until.
 func (p *params) timeBounds(now time.Time) (since, until time.Time) {
 	zone := p.zone()
 	since, until = p.timeIn("since", zone), p.timeIn("until", zone)
@@ -62,7 +65,7 @@ func (p *params) timeBounds(now time.Time) (since, until time.Time) {
 	return since, until
 }
 
-// boundsOf returns the bounds of a named time range; until is zero for a range that ends now.
+// boundsOf returns the bounds of a named time range. until is zero if the range ends now.
 func boundsOf(name string, now time.Time) (since, until time.Time) {
 	midnight := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location())
 	switch name {
@@ -76,7 +79,7 @@ func boundsOf(name string, now time.Time) (since, until time.Time) {
 	}
 }
 
-// sessionQuery reads the filters of a list of sessions.
+// sessionQuery returns the filters of a list of sessions from the query of a request.
 func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	p := params{c: c}
 	q := store.SessionQuery{
@@ -92,8 +95,8 @@ func (s *Server) sessionQuery(c echo.Context) (store.SessionQuery, error) {
 	return q, p.err
 }
 
-// browse returns the sessions that a request asks for, with their costs. For a viewer the sessions have no
-// task, because its words come from a conversation.
+// browse returns the sessions that a request selects, with their costs. For a viewer, the sessions have no task,
+// because the words of a task come from a conversation.
 func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, error) {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -109,7 +112,7 @@ func (s *Server) browse(c echo.Context) (store.SessionQuery, store.SessionList, 
 	return q, l, storeFault(err)
 }
 
-// setCosts sets the costs of sessions.
+// setCosts sets the costs of the sessions in list.
 func (s *Server) setCosts(list []store.SessionItem) {
 	prices := s.options.Program.Prices()
 	for i := range list {
@@ -117,15 +120,16 @@ func (s *Server) setCosts(list []store.SessionItem) {
 	}
 }
 
-// recentKey identifies sessions that pages share for facets (counts by agent, model and other values) and comparisons.
-// The key of a named range has no bounds. Such bounds move with the clock, and each request would have another key.
+// recentKey identifies a list of sessions that pages share for facets (counts by agent, model and other values) and
+// comparisons. The key of a named range has no bounds. The bounds of such a range move with the clock, and would give
+// each request another key.
 type recentKey struct {
 	Tenant, Range string
 	Zone          int       // zone of a named range, in seconds east of UTC
-	Since, Until  time.Time // bounds without a named range; zero if none
+	Since, Until  time.Time // bounds if Range is empty; a zero time means no bound
 }
 
-// readRecent reads the sessions of a key.
+// readRecent reads the sessions that a key identifies.
 func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, error) {
 	since, until := k.Since, k.Until
 	if k.Range != "" {
@@ -134,9 +138,9 @@ func (s *Server) readRecent(ctx context.Context, k recentKey) (store.Recent, err
 	return s.options.Read.Archive.Recent(ctx, k.Tenant, since, until)
 }
 
-// recentOf returns the sessions for the facets and comparisons of a request. If no page has read the sessions
-// yet, recentOf waits for the read, at most maxWait; 0 is no limit. old reports that a newer read is under
-// way.
+// recentOf returns the sessions for the facets and comparisons of a request. If no page has read these sessions yet,
+// recentOf waits at most maxWait for the read. A maxWait of 0 means no limit. old reports that the sessions are older
+// than the cache allows, usually because a newer read has not finished.
 func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (r store.Recent, old bool, err error) {
 	k := recentKey{Tenant: q.Tenant, Since: q.Since.UTC(), Until: q.Until.UTC()}
 	if name := c.QueryParam("range"); name != "" {
@@ -147,7 +151,7 @@ func (s *Server) recentOf(c echo.Context, q *store.SessionQuery, maxWait time.Du
 	return s.recent.get(c.Request().Context(), k, maxWait)
 }
 
-// facets returns the facets of a query; maxWait and old are those of recentOf.
+// facets returns the facets of a query. maxWait and old have the meaning that recentOf describes.
 func (s *Server) facets(c echo.Context, q *store.SessionQuery, maxWait time.Duration) (f store.Facets, old bool, err error) {
 	r, old, err := s.recentOf(c, q, maxWait)
 	if err != nil {
