@@ -10,7 +10,7 @@ import (
 	"precept/bandit/report"
 )
 
-// chart is the JSON input of chart.js: lines of values over time, some with an interval.
+// chart is the input of chart.js, as JSON: lines of values over time, which may have intervals.
 type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
@@ -20,7 +20,7 @@ type chart struct {
 	Marks  []marker `json:"marks,omitempty"`
 }
 
-// series is one line of a chart: a value for each of the chart's days. A null value leaves a gap.
+// series is one line of a chart, with a value for each of the chart's days. A null value leaves a gap in the line.
 type series struct {
 	Name   string     `json:"name"`
 	Colour string     `json:"colour"` // name of a CSS custom property in style.css
@@ -29,19 +29,19 @@ type series struct {
 	Hi     []*float64 `json:"hi,omitempty"`
 }
 
-// marker is a labelled vertical line in a chart, such as a planned evaluation.
+// marker is a vertical line with a label in a chart, such as the evaluation of a planned trial.
 type marker struct {
 	At   int64  `json:"at"` // Unix seconds
 	Text string `json:"text"`
 }
 
-// charts returns the script and style elements of a page with charts.
+// charts returns the script and style elements that a page with charts needs.
 func charts() g.Node {
 	return g.Group{h.Link(h.Rel("stylesheet"), h.Href("/static/uplot.css")), script("uplot.js"), script("chart.js")}
 }
 
-// node returns the element that chart.js draws into, with a label for screen readers. The result is
-// nil for fewer than two days.
+// node returns the element into which chart.js draws the chart; nil if the chart has fewer than two days. name labels
+// the element for screen readers.
 func (c chart) node(name string) g.Node {
 	b, err := json.Marshal(c)
 	if err != nil || len(c.Days) < 2 { // err is always nil for a chart
@@ -50,7 +50,7 @@ func (c chart) node(name string) g.Node {
 	return h.Div(h.Class("chart"), h.Data("chart", string(b)), h.Role("img"), labelled(name))
 }
 
-// unixDay returns the Unix time of the start of a UTC day such as 2026-01-31; 0 for another text.
+// unixDay returns the Unix time of the start of a UTC day such as 2026-01-31; 0 if date is not a day.
 func unixDay(date string) int64 {
 	at, err := time.Parse(time.DateOnly, date)
 	if err != nil {
@@ -59,7 +59,7 @@ func unixDay(date string) int64 {
 	return at.Unix()
 }
 
-// inPoints returns a value in percentage points.
+// inPoints returns a value in points, where 1 point is 0.01 of reward.
 func inPoints(x *float64) *float64 {
 	if x == nil {
 		return nil
@@ -67,7 +67,7 @@ func inPoints(x *float64) *float64 {
 	return new(report.Points(*x))
 }
 
-// effectChart returns a chart of an effect with its interval over time.
+// effectChart returns a chart of an effect over time, with its interval.
 func effectChart(label string, effects []effectAt) chart {
 	c, s := chart{Label: label, Unit: "points"}, series{Name: "Effect", Colour: "--mark"}
 	for _, l := range effects {
@@ -78,10 +78,9 @@ func effectChart(label string, effects []effectAt) chart {
 	return c
 }
 
-// effectOverTime returns a chart and a table of the effect at the end of each day. The chart marks the
-// evaluations of planned trials. since has the effects that the dashboard has shown since the start of the server. For
-// fewer than two days, the chart shows the effects in since instead. If since also has fewer than two effects, the
-// result is nil.
+// effectOverTime returns a chart and a table of the effect at the end of each day. The chart marks the evaluations of
+// planned trials. For fewer than two days, the result is a chart of since, which holds the effects that the server has
+// computed since its start. If since also has fewer than two effects, the result is nil.
 func effectOverTime(label, name string, days []report.Band, planned []report.PlannedTrial, since []effectAt) g.Node {
 	ends := make([]effectAt, len(days))
 	for i, d := range days {
@@ -111,7 +110,7 @@ func effectOverTime(label, name string, days []report.Band, planned []report.Pla
 		"the chart shows the counters, day by day."))}
 }
 
-// meansOverTime returns the mean reward of both arms by day, as chart and table.
+// meansOverTime returns the mean rewards of treated and of control sessions by day, as a chart and as a table.
 func meansOverTime(days []report.Day) g.Node {
 	if len(days) == 0 {
 		return nil

@@ -12,8 +12,8 @@ import (
 type term struct {
 	Key  string
 	Name string
-	Unit string // unit of the number; empty for words and plain counts
-	More string // help page and its section: PAGE#anchor
+	Unit string // unit of the number; empty for words and for numbers without a unit
+	More string // help page and its section, in the form PAGE#anchor
 	Text string // definition
 }
 
@@ -70,7 +70,8 @@ func glossary() []term {
 	}
 }
 
-// termOf returns the term of a key. A key without a definition is its own name; a test fails for such a key.
+// termOf returns the term with this key. If the glossary lacks the key, the key serves as the name; a test fails for
+// such a key.
 func termOf(key string) term {
 	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
@@ -80,7 +81,7 @@ func termOf(key string) term {
 	return terms[i]
 }
 
-// termButton returns a button with the name of a term, which opens the definition.
+// termButton returns a button with the name of a term. The button opens the definition of the term.
 func termButton(key string) g.Node { return buttonOf(termOf(key)) }
 
 func buttonOf(t term) g.Node {
@@ -89,7 +90,7 @@ func buttonOf(t term) g.Node {
 	)
 }
 
-// definition returns the box that opens at the button of a term.
+// definition returns the box with the definition of a term, which the button of the term opens.
 func definition(f frame, t term) g.Node {
 	return h.Div(
 		g.Attr("popover"), h.Class("definition"), h.ID("def-"+t.Key),
@@ -99,7 +100,7 @@ func definition(f frame, t term) g.Node {
 	)
 }
 
-// stat is a figure with the unit and definition of its term.
+// stat is a figure with its term, which has the unit and the definition.
 type stat struct {
 	term  term
 	value string
@@ -108,18 +109,21 @@ type stat struct {
 	href  string // page with the sessions or lessons behind the value; empty: no link
 }
 
-// statOf returns a figure. A long amount breaks before its currency.
+// statOf returns a figure. The no-break space before a currency becomes a plain space, so that a long amount can break
+// there.
 func statOf(key, value, note, tone string) stat {
 	return stat{termOf(key), strings.ReplaceAll(value, "\u00a0", " "), note, tone, ""}
 }
 
-// linked returns the figure with a link to the sessions or lessons behind its value.
+// linked returns the figure with a link to the sessions or lessons behind its value. A value of 0 and a missing value
+// get no link.
 func (s stat) linked(href string) stat {
 	s.href = ifElse(s.value == "0" || s.value == none || s.value == stillCounting, "", href)
 	return s
 }
 
-// unit returns the unit for the value: one session, two sessions.
+// unit returns the unit of the value: in the singular for 1, else in the plural. A placeholder that is still being
+// counted has no unit.
 func (s stat) unit() string {
 	switch s.value {
 	case "1":
@@ -131,7 +135,7 @@ func (s stat) unit() string {
 	}
 }
 
-// figures returns numbers with units and definitions.
+// figures returns a list of figures with their units and definitions.
 func figures(list []stat) g.Node {
 	return h.Dl(h.Class("stats"), g.Map(list, func(s stat) g.Node {
 		unit := s.unit()

@@ -9,9 +9,9 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-const refreshHeader = "Precept-Refresh" // header of a request of page.js that refreshes an open page
+const refreshHeader = "Precept-Refresh" // request header with which page.js refreshes an open page
 
-// show answers with a page inside the frame.
+// show sends a page inside the frame.
 func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
 	if v.Err != nil {
@@ -42,7 +42,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 	return s.render(c, status, layout(f))
 }
 
-// layout returns a whole page.
+// layout returns the document of a page with its frame.
 func layout(f frame) g.Node {
 	return document("precept: "+f.page.Title, g.Group{script("page.js"), f.page.Head},
 		h.A(h.Class("skip"), h.Href("#main"), g.Text("Skip to the content")),
@@ -63,7 +63,7 @@ func layout(f frame) g.Node {
 	)
 }
 
-// html returns the notice, with a link to the lesson unless the page is the lesson's page.
+// html returns the notice. The notice links to its lesson, unless the page already is the page of the lesson.
 func (n notice) html(f frame) g.Node {
 	return h.P(
 		h.Class("notice"), h.Role("status"), g.Text(n.text),
@@ -71,7 +71,7 @@ func (n notice) html(f frame) g.Node {
 	)
 }
 
-// document returns the HTML of every page, including the login page.
+// document returns the HTML document of a page, including the login page.
 func document(title string, head g.Node, body ...g.Node) g.Node {
 	return h.Doctype(h.HTML(
 		h.Lang("en"),
@@ -113,7 +113,7 @@ func top(f frame) g.Node {
 	)
 }
 
-// failedPage returns the page for an error.
+// failedPage returns the content of a page for an error.
 func failedPage(f frame) g.Node {
 	return g.Group{
 		title(f.page.Title),
@@ -121,7 +121,8 @@ func failedPage(f frame) g.Node {
 	}
 }
 
-// noSessionPage returns the page for the error of a session or a run, such as an unknown name.
+// noSessionPage returns the content of the page for a session or a run that cannot be read, for example because the
+// name is unknown.
 func noSessionPage(f frame) g.Node {
 	return g.Group{
 		f.crumb(sessionLists()...),
@@ -133,7 +134,7 @@ func noSessionPage(f frame) g.Node {
 	}
 }
 
-// refusedPage returns the page for a viewer without permission.
+// refusedPage returns the content of a page that the role viewer does not permit.
 func refusedPage(frame) g.Node {
 	return g.Group{
 		title("For operators"),

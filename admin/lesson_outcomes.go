@@ -11,8 +11,8 @@ import (
 	"precept/store"
 )
 
-// outcomeTable shows the effects of a lesson on the outcomes as rows of a forest plot, with explanations. A
-// fall of an outcome is good.
+// outcomeTable returns the effects of a lesson on the outcomes, with explanations, as rows of a forest plot. A
+// negative effect on an outcome is good.
 func outcomeTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Outcomes))
 	for i := range r.Outcomes {
@@ -52,7 +52,7 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 	}
 }
 
-// modelTable shows the effect of a lesson on the reward by model, as rows of a forest plot.
+// modelTable returns the effect of a lesson on the reward for each model, as rows of a forest plot.
 func modelTable(f frame, r *report.Row) g.Node {
 	effects := make([]*effect, len(r.Models.Effects))
 	for i := range r.Models.Effects {
@@ -101,8 +101,8 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 }
 
-// outcomeEffect returns the effect of an outcome on the scale of the plot: a change of 1 is 100
-// points or 100 per cent.
+// outcomeEffect returns the effect on an outcome in the scale of the plot, where 1 means 100 points or 100 per cent;
+// nil if the effect is unknown or not reliable.
 func outcomeEffect(x *report.Outcome) *effect {
 	if x.Effect == nil || x.Verdict == report.Broken {
 		return nil
@@ -114,7 +114,7 @@ func outcomeEffect(x *report.Outcome) *effect {
 	return &effect{scale * *x.Effect, scale * *x.Lo, scale * *x.Hi}
 }
 
-// outcomeHelp returns the explanation of each outcome by its name.
+// outcomeHelp returns the explanations of the outcomes by their names.
 func outcomeHelp() map[string]string {
 	return map[string]string{
 		"recurrence":  "sessions in which the error of the lesson occurs again",
@@ -127,7 +127,7 @@ func outcomeHelp() map[string]string {
 	}
 }
 
-// verdictHelp returns the explanation of an outcome's verdict, with the amounts of data in brackets.
+// verdictHelp returns an explanation of the verdict on an outcome, with the amounts of data in brackets.
 func verdictHelp(x *report.Outcome) string {
 	var out string
 	switch x.Verdict {

@@ -65,7 +65,7 @@ func (v *samplesView) list(f frame, filtered bool) g.Node {
 	}
 }
 
-// sampleOf returns a sample as one line. A click on the line opens a preview.
+// sampleOf returns a sample as one line, which opens a preview.
 func sampleOf(f frame, x *store.SampleItem) g.Node {
 	answered := h.Span(h.Class("quiet"), g.Text("no text"))
 	if text := gist(x.Sample.Output); text != "" {
@@ -96,11 +96,11 @@ func sampleOf(f frame, x *store.SampleItem) g.Node {
 }
 
 const (
-	maxPreview = 16 << 10 // bytes of a preview
-	maxGist    = 140      // characters of a gist
+	maxPreview = 16 << 10 // maximum length of a preview in bytes
+	maxGist    = 140      // maximum length of a gist in characters
 )
 
-// preview returns a sample in the form of an export, or its start.
+// preview returns a sample as indented JSON, cut at maxPreview.
 func preview(x *store.SampleItem) string {
 	b, err := json.MarshalIndent(&x.Sample, "", "  ")
 	if err != nil {
@@ -109,8 +109,8 @@ func preview(x *store.SampleItem) string {
 	return bounded(string(b), maxPreview)
 }
 
-// gist returns the start of the longest string among the members of doc, on one line. In the input of a sample, the
-// longest string is the request. In the output, the longest string is the result.
+// gist returns the start of the longest string among the members of doc, on one line. Members whose names end in _id
+// are skipped. The longest string is the request in the input of a sample, and the result in the output.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range slices.Sorted(maps.Keys(doc)) {
@@ -121,7 +121,7 @@ func gist(doc map[string]any) string {
 	return cut(strings.Join(strings.Fields(best), " "), maxGist)
 }
 
-// exports returns the links that export the selection.
+// exports returns the links that export all samples that the filters select.
 func (v *samplesView) exports(f frame) g.Node {
 	about := map[string]string{
 		"mplp":       "the samples, as JSON lines",
@@ -145,7 +145,7 @@ func (v *samplesView) exports(f frame) g.Node {
 	)
 }
 
-// export returns the address of an export of the selection.
+// export returns the address that exports the selected samples in a format.
 func (v *samplesView) export(f frame, format string) string {
 	p := url.Values{"format": {format}, "tenant": {v.query.Filter.Tenant}}
 	for _, key := range []string{"since", "until", "lesson", "agent", "session", "family", "quality"} {

@@ -15,12 +15,12 @@ import (
 	"precept/store"
 )
 
-// sessionFormats lists the formats of an export of sessions.
+// sessionFormats returns the formats of an export of sessions.
 func sessionFormats() []string { return []string{"jsonl", "csv", "transcripts"} }
 
-// apiExportSessions answers GET /api/export/sessions with a file of all sessions that the filters select.
-// The file is sent while the store is read, MaxRows sessions at a time. As in apiExport, a failing store
-// aborts the connection.
+// apiExportSessions answers GET /api/export/sessions with a file of all sessions that the filters select. The store is
+// read in steps of MaxRows sessions, and each step is sent before the next is read. If the store fails after the first
+// byte was sent, the connection is aborted, as in apiExport.
 func (s *Server) apiExportSessions(c echo.Context) error {
 	q, err := s.sessionQuery(c)
 	if err != nil {
@@ -60,8 +60,8 @@ func (s *Server) apiExportSessions(c echo.Context) error {
 	}
 }
 
-// writeSessions returns a function that writes sessions to w in a format. The first call also writes the
-// head of a CSV file.
+// writeSessions returns a function that writes a list of sessions to w in a format. In the format csv, the first call
+// also writes the line with the column names.
 func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(list []store.SessionItem) error {
 	lines, table, hasHead := json.NewEncoder(w), csv.NewWriter(w), false
 	switch format {
@@ -98,9 +98,9 @@ func (s *Server) writeSessions(c echo.Context, w io.Writer, format string) func(
 	}
 }
 
-// writeTranscript writes the transcript of a session, one JSON line for each part. A long session has
-// several parts; the member from of a part is the number of its first turn. A session that was deleted
-// since the list was read is skipped.
+// writeTranscript writes the transcript of a session, with one JSON line for each part. A long session has several
+// parts; the member from of a part is the number of exchanges before the part. A session that was deleted since the
+// list was read is skipped.
 func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.SessionItem) error {
 	err := s.options.Read.Archive.EachPart(c.Request().Context(), x.Tenant, x.ID, func(t *store.Transcript) error {
 		t.Cost = x.Cost
@@ -112,7 +112,7 @@ func (s *Server) writeTranscript(c echo.Context, lines *json.Encoder, x *store.S
 	return err
 }
 
-// csvHead returns the names of the columns of csvRow.
+// csvHead returns the column names for csvRow.
 func csvHead() []string {
 	return []string{
 		"session_id", "name", "run", "agent", "model", "started", "seconds", "turns", "input_tokens", "output_tokens", "cost", "errors", "loops",
@@ -120,8 +120,8 @@ func csvHead() []string {
 	}
 }
 
-// csvRow returns the columns of a session. An apostrophe is put before a text that a spreadsheet would
-// evaluate as a formula.
+// csvRow returns the columns of a session. A text that a spreadsheet would evaluate as a formula gets an apostrophe in
+// front.
 func csvRow(x *store.SessionItem) []string {
 	number := func(n *int) string {
 		if n == nil {

@@ -33,7 +33,7 @@ func rewardOf(t *store.Transcript) g.Node {
 	)
 }
 
-// sourceItem returns one source of feedback on the session.
+// sourceItem returns one entry of feedback on the session, with its source.
 func sourceItem(x store.SourceItem) g.Node {
 	text := fmt.Sprintf(" %.2f by %s", x.Score, x.Source)
 	if x.Rater != "" {
@@ -69,8 +69,8 @@ func rateForm(f frame, id string) g.Node {
 	))
 }
 
-// lessonFates returns the lessons that matched or nearly matched in a session, one line for each, with the
-// reason for its state.
+// lessonFates returns the lessons that matched or nearly matched in a session. Each has a line with its state and the
+// reason for this state.
 func lessonFates(f frame, t *store.Transcript) g.Node {
 	if len(t.Fates) == 0 {
 		return section("lessons", "Lessons", quiet(g.Text(ifElse(t.From > 0, "No lesson matched.", "No lesson matched, and no lesson came near."))))
@@ -84,7 +84,7 @@ func lessonFates(f frame, t *store.Transcript) g.Node {
 	})))
 }
 
-// reasonOf explains the state of a lesson in a session.
+// reasonOf returns the reason for the state of a lesson in a session.
 func reasonOf(x *store.Fate) string {
 	chance := fmt.Sprintf("turn %d; the probability of injection was %.2f", x.Turn, x.Propensity)
 	by, matched := "", "matched"
@@ -117,7 +117,8 @@ func reasonOf(x *store.Fate) string {
 	return matched + "; the reason was not stored"
 }
 
-// aboutSession returns the section with the names of a session.
+// aboutSession returns the section with the names and ids of a session, and with links to its samples and its
+// transcript.
 func aboutSession(f frame, x *store.SessionItem) g.Node {
 	one := func(name string, value g.Node) g.Node { return g.Group{h.Dt(g.Text(name)), h.Dd(value)} }
 	return section("about", "Details", h.Dl(
@@ -133,7 +134,7 @@ func aboutSession(f frame, x *store.SessionItem) g.Node {
 	))
 }
 
-// sameAs returns the link to the sessions with the same agent or model, nothing for an empty or a very long name.
+// sameAs returns a link to the sessions with the same agent or model; nil if the name is empty or very long.
 func sameAs(f frame, field, name string) g.Node {
 	const longest = 200
 	return g.If(name != "" && len(name) <= longest, h.A(h.Href(f.Link("/sessions", field, name)), g.Text("same "+field)))

@@ -35,7 +35,7 @@ func turn(t *store.TurnItem) g.Node {
 	)
 }
 
-// turnMarks returns the marks of a turn for properties that most turns do not have, such as a failed reply.
+// turnMarks returns the unusual properties of a turn as short texts, such as a failed reply.
 func turnMarks(t *store.TurnItem) (marks []string) {
 	if t.Outcome != sample.Complete {
 		marks = append(marks, strings.ReplaceAll(t.Outcome, "_", " "))
@@ -55,7 +55,7 @@ func turnMarks(t *store.TurnItem) (marks []string) {
 	return marks
 }
 
-// entryNode returns one part of a turn, such as a message or a call. A long text is folded.
+// entryNode returns one entry of a turn, such as a message or a call. A long text is folded.
 func entryNode(e *store.Entry) g.Node {
 	class, label := authorOf(e)
 	text := e.Text
@@ -81,7 +81,7 @@ func entryNode(e *store.Entry) g.Node {
 	)
 }
 
-// authorOf returns the CSS class and the label of the author of a part.
+// authorOf returns the CSS class of an entry, and a label that names its author.
 func authorOf(e *store.Entry) (class, label string) {
 	switch e.Kind {
 	case store.KindBlock:
@@ -111,13 +111,13 @@ func authorOf(e *store.Entry) (class, label string) {
 // foldFrom is the length in bytes above which a text is folded.
 const foldFrom = 1200
 
-// firstLine returns the start of a text, for its fold.
+// firstLine returns the start of a text, which stays visible while the text is folded.
 func firstLine(text string) string {
 	text, _, _ = strings.Cut(strings.TrimSpace(text), "\n")
 	return cut(text, 90)
 }
 
-// nameOf returns the session's name, or its id for a session without a name.
+// nameOf returns the name of a session, or its id if the session has no name.
 func nameOf(x *store.SessionItem) string {
 	if strings.TrimSpace(x.Name) == "" {
 		return x.ID
@@ -125,7 +125,7 @@ func nameOf(x *store.SessionItem) string {
 	return x.Name
 }
 
-// toneOf returns the tone of a session's verdict: good, bad or empty.
+// toneOf returns the tone of a session's verdict: good, bad, or empty for other verdicts.
 func toneOf(verdict string) string {
 	switch verdict {
 	case sample.Good:
