@@ -8,8 +8,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// description is the OpenAPI document of both listeners. Tests compare the document with the routes
-// and responses.
+// description is the OpenAPI document of the admin listener and the data listener. Tests compare the document with the
+// routes and the responses.
 //
 //go:embed openapi.yaml
 var description []byte //nolint:gochecknoglobals // embedded, never written
@@ -19,7 +19,7 @@ func describe(c echo.Context) error {
 	return c.Blob(http.StatusOK, "application/yaml", description)
 }
 
-// answer sends value as JSON with status 200. If err is not nil, answer returns err and sends nothing; Server.fail then
+// answer sends value as JSON with status 200. If err is not nil, answer sends nothing and returns err, and Server.fail
 // answers the request. For errComputing, answer sets the header Retry-After.
 func answer(c echo.Context, value any, err error) error {
 	if err != nil {
@@ -31,7 +31,7 @@ func answer(c echo.Context, value any, err error) error {
 	return c.JSON(http.StatusOK, value)
 }
 
-// apiReport handles GET /api/report and computes a report for each request.
+// apiReport answers GET /api/report. Unlike pages, which share reports, each request computes a report.
 func (s *Server) apiReport(c echo.Context) error {
 	q, err := query(c)
 	if err != nil {
@@ -62,9 +62,10 @@ func (s *Server) apiSamples(c echo.Context) error {
 // apiHealth answers GET /api/health.
 func (s *Server) apiHealth(c echo.Context) error { return answer(c, s.health(c), nil) }
 
-// apiExport answers GET /api/export with a file of the samples that the query selects, or of the coins of
-// their sessions (format=experiment). The file is sent while the samples are read. If the store fails, the
-// connection is aborted, so that the client does not take an incomplete file for a complete one.
+// apiExport answers GET /api/export with a file of the samples that the query selects. With format=experiment, the
+// file has the coins of their sessions instead. The file is sent while the samples are read. If the store fails after
+// the first byte was sent, the connection is aborted, so that the client does not take an incomplete file for a
+// complete one.
 func (s *Server) apiExport(c echo.Context) error {
 	p := params{c: c}
 	q := sampleQuery(&p)
@@ -98,8 +99,8 @@ func (s *Server) apiExport(c echo.Context) error {
 	}
 }
 
-// lateHeader sends the response header with the first byte of the body. An error before the first byte is answered with
-// the status of the error.
+// lateHeader sends the response header with the first byte of the body, so that an error before the first byte can
+// still be answered with its own status.
 type lateHeader struct {
 	*echo.Response
 	kind, name string // content type and file name

@@ -14,25 +14,25 @@ import (
 	"precept/internal/file"
 )
 
-// auditFile is the name of the file in the data directory with one JSON line per action of an admin.
+// auditFile is the name of the audit log in the data directory, a file with one JSON line for each action.
 const auditFile = "audit.jsonl"
 
 const (
-	auditShown = 50        // number of actions on the health page
-	auditRead  = 256 << 10 // number of bytes from the end of the file that a start reads
+	auditShown = 50        // maximum number of actions on the health page
+	auditRead  = 256 << 10 // number of bytes that a start reads from the end of the file
 	detailKey  = "audit"   // key of the echo context: description of the action
 )
 
-// audit is the log of the actions of admins, in a file and, for the newest actions, in memory. If the file
-// cannot be written, the newest actions stay in memory, and the server's log reports the failure.
+// audit is the log of the actions of operators and viewers, in a file and, for the newest actions, in memory. If the
+// file cannot be written, the newest actions stay in memory, and the server's log reports the failure.
 type audit struct {
-	path string // "" means the log is kept in memory only
+	path string // "" keeps the log in memory only
 	mu   sync.Mutex
 	list []AuditEntry // newest actions, oldest first; at most 2*auditShown
 }
 
-// openAudit returns the audit log of a data directory with its newest actions. The log is usable even with an
-// error, but its list lacks actions.
+// openAudit returns the audit log of a data directory with its newest actions. If openAudit also returns an error, the
+// log is usable, but some of the newest actions are missing from its list.
 func openAudit(dir string) (*audit, error) {
 	a := &audit{}
 	if dir == "" {
@@ -85,7 +85,7 @@ func (a *audit) add(n AuditEntry) error {
 	return file.Append(a.path, 0o600, append(line, '\n'))
 }
 
-// latest returns the newest actions, the newest first.
+// latest returns the newest actions, at most auditShown, with the newest first.
 func (a *audit) latest() []AuditEntry {
 	a.mu.Lock()
 	defer a.mu.Unlock()

@@ -8,14 +8,14 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// diffLimit is the maximum number of lines of each text of a diff. The work grows with the product of both
-// numbers.
+// diffLimit is the maximum number of lines of each text that a diff compares. The work grows with the product of the
+// numbers of lines of both texts.
 const diffLimit = 400
 
 // diffLine is a line of a diff: added, cut or kept.
 type diffLine struct{ mark, text, kind string }
 
-// difference returns the lines by which b differs from a, by the longest common subsequence.
+// difference returns the lines of a diff from a to b, by the longest common subsequence of their lines.
 func difference(a, b string) (out []diffLine) {
 	lines := func(text string) []string {
 		all := strings.Split(strings.TrimSpace(bounded(text, maxShownText)), "\n")
@@ -52,7 +52,7 @@ func difference(a, b string) (out []diffLine) {
 	return out
 }
 
-// diffOf returns the difference from a to b as lines with a mark and a class.
+// diffOf returns the diff from a to b, one line each, with a mark and a CSS class.
 func diffOf(a, b string) g.Node {
 	return h.Pre(h.Class("diff"), g.Map(difference(a, b), func(l diffLine) g.Node {
 		return h.Span(h.Class(l.kind), g.Text(l.mark+" "), quoted(l.text), g.Text("\n"))

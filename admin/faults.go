@@ -9,8 +9,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// errorResponse returns err if err is an HTTP error. Any other error becomes status 500 with a fixed text, and
-// keeps err as Internal for the log.
+// errorResponse returns err if err is an HTTP error. For any other error, errorResponse returns status 500 with a
+// fixed text, and keeps err as Internal for the log.
 func errorResponse(err error) *echo.HTTPError {
 	if httpError, ok := errors.AsType[*echo.HTTPError](err); ok {
 		return httpError
@@ -18,7 +18,7 @@ func errorResponse(err error) *echo.HTTPError {
 	return echo.NewHTTPError(http.StatusInternalServerError, "internal error; the log of precept has the reason").SetInternal(err)
 }
 
-// explain returns the HTTP error for the client, without the cause, and logs the cause of an internal error.
+// explain returns the HTTP error for the client, without its cause. explain logs the cause, if there is one.
 func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	response := errorResponse(err)
 	if response.Internal != nil {
@@ -27,7 +27,7 @@ func (s *Server) explain(c echo.Context, err error) *echo.HTTPError {
 	return echo.NewHTTPError(response.Code, response.Message)
 }
 
-// sentence returns the text of an error as a sentence, with a capital letter and a full stop.
+// sentence returns the message of an error as a sentence, with a capital letter and a full stop.
 func sentence(err *echo.HTTPError) string {
 	text := fmt.Sprint(err.Message)
 	return strings.ToUpper(text[:min(1, len(text))]) + text[min(1, len(text)):] + "."

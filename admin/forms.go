@@ -8,8 +8,8 @@ import (
 	h "maragu.dev/gomponents/html"
 )
 
-// filters returns the form of a page's filters. clear is the address of the page without filters; empty if
-// no filter is set.
+// filters returns the form with the filters of a page. clear is the address of the page without filters; empty if no
+// filter is set.
 func filters(action, name, clear string, fields ...g.Node) g.Node {
 	return h.Form(
 		h.Method("get"), h.Action(action), h.Class("filters"), h.Role("search"), labelled(name), g.Group(fields),
@@ -20,12 +20,12 @@ func filters(action, name, clear string, fields ...g.Node) g.Node {
 	)
 }
 
-// field returns a labelled field of a filter.
+// field returns a form field with its label. name is the HTML id of the input.
 func field(label, name string, input g.Node) g.Node {
 	return h.Div(h.Class("field"), h.Label(h.For(name), g.Text(label)), input)
 }
 
-// entry returns a text input. more are further attributes of the input.
+// entry returns a text input. size is its width in characters, and more holds further attributes.
 func entry(name, value, size string, more ...g.Node) g.Node {
 	return h.Input(
 		h.ID(name), h.Name(name), h.Value(visible(value)), h.MaxLength("256"), g.Attr("size", size), g.Group(more),
@@ -40,10 +40,10 @@ func dateField(label, name, value, example string) g.Node {
 	return wordField(label, name, value, "11", h.Placeholder(example))
 }
 
-// choice is an option of a selection: Key is the value in the query, Name is the shown text.
+// choice is an option of a selection. Key is the value in the query, and Name is the text on the page.
 type choice struct{ Key, Name string }
 
-// anyOf returns the options of a filter: any, which does not restrict, and the words.
+// anyOf returns the options of a filter: the option any, which does not filter, and one option for each of words.
 func anyOf(words ...string) []choice {
 	out := []choice{{"", "any"}}
 	for _, w := range words {
@@ -84,7 +84,8 @@ func windowField(value string) g.Node {
 	}
 }
 
-// keptFields returns hidden fields for the keys that the query of the page has, so that a form keeps their values.
+// keptFields returns a hidden field for each of keys that the query of the page has, so that a form keeps these
+// values.
 func keptFields(f frame, keys ...string) g.Node {
 	return g.Map(keys, func(key string) g.Node {
 		value := f.query.Get(key)

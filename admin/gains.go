@@ -10,7 +10,8 @@ import (
 
 const week = 7 * 24 * time.Hour
 
-// lastWeek returns the sum of the days of the last week, today included. A report with a shorter window has fewer days.
+// lastWeek returns the sum of the days of the last week, including today. A report with a shorter window has fewer
+// days.
 func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().AddDate(0, 0, 1).Format(time.DateOnly)
 	for _, d := range days {
@@ -25,8 +26,8 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	return sum
 }
 
-// week returns the address of the sessions of an arm in the last seven days, or in the window of the query if the
-// window is shorter. more are further pairs of the query.
+// week returns the address of the list of sessions of an arm in the last seven days, or in the window of the query if
+// the window is shorter. more holds further keys and values of the query.
 func (f frame) week(arm string, more ...string) string {
 	window := f.query.Get("window")
 	if d, err := ParseWindow(window); err == nil && d > 0 && d < week {
@@ -35,8 +36,8 @@ func (f frame) week(arm string, more ...string) string {
 	return f.Link("/sessions", append([]string{"arm", arm, "range", "7d"}, more...)...)
 }
 
-// gains returns the figures of the overview below the net result: the effect of all lessons together, both
-// arms, the proven lessons and the cost.
+// gains returns the figures that the overview shows below the net result: the effect of all lessons together, the
+// treated and control sessions, the proven lessons and the costs.
 func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 	lately := lastWeek(r.Global.Days, r.GeneratedAt)
 	e := globalEffect(&r.Global)
@@ -60,8 +61,8 @@ func gains(f frame, r *report.Report, p *Prices, m *meanPrice) []stat {
 		costs(f, &lately, p, m)...)
 }
 
-// costs returns the cost of lessons in the week, in tokens and money, and the share of
-// input tokens from the provider's prompt cache.
+// costs returns the costs of lessons in the last week: the inserted tokens, their price, and the input of a session
+// with the share from the provider's prompt cache.
 func costs(f frame, lately *report.Day, p *Prices, m *meanPrice) []stat {
 	key, note := "session-input", "no price of the models is known"
 	session := func(s report.Spent) string { return count(s.Input / s.Sessions) }

@@ -7,8 +7,8 @@ import (
 	"precept/store"
 )
 
-// Health is the state of precept. The account has counts since the creation of the data directory. The
-// figures of Since are counts since the start of the server.
+// Health is the state of precept. Account has counts since the creation of the data directory. Since has counts since
+// the start of the server.
 type Health struct {
 	Version  string            `json:"version"`
 	Revision string            `json:"revision,omitempty"`
@@ -67,7 +67,7 @@ type Since struct {
 	InMemory    int              `json:"sessions_in_memory"`
 }
 
-// AuditEntry is one entry of the audit log. An entry names a session by its id. The name that a client gave to
+// AuditEntry is one entry of the audit log. An entry names a session by its id, because a name that a client gave to
 // the session is personal data, and must not stay after the session is deleted.
 type AuditEntry struct {
 	At     time.Time `json:"at"`

@@ -10,14 +10,15 @@ import (
 	"precept/inject/lesson"
 )
 
-// history holds effects since the start of the server, in memory. Charts of an experiment that is younger
-// than two days show these effects.
+// history holds the effects that the server has computed since its start, in memory. Charts show these effects while
+// an experiment has fewer than two days of counters.
 type history struct {
 	mu   sync.Mutex
 	seen map[historyKey][]effectAt
 }
 
-// historyKey identifies the effects of an arm, or of all lessons of a tenant together if Arm is empty.
+// historyKey identifies the effects of an arm. If Arm is empty, it identifies the effects of all lessons of the tenant
+// together.
 type historyKey struct{ Tenant, Arm string }
 
 // reportKey identifies a report that pages share.
@@ -27,11 +28,11 @@ type reportKey struct {
 	Provisional bool
 }
 
-// whole reports whether the report contains all closed sessions and no others. Only such reports enter the
-// history, so that all effects of a chart have one definition.
+// whole reports whether the report counts all closed sessions and no open ones. Only such reports enter the history,
+// so that all effects of a chart count the same kind of sessions.
 func (k reportKey) whole() bool { return k.Window == 0 && !k.Provisional }
 
-// effectAt is an effect at a moment.
+// effectAt is an effect and the time at which it was computed.
 type effectAt struct {
 	at     time.Time
 	effect effect
@@ -45,8 +46,9 @@ const (
 
 func newHistory() *history { return &history{seen: map[historyKey][]effectAt{}} }
 
-// add adds an effect to the history of a key, unless the effect is nil or too soon after the last one. If
-// the key has historyEffects effects, every second one is removed first.
+// add adds an effect to the history of a key. add ignores a nil effect, an effect within historyEvery of the last one,
+// and a new key beyond historyKeys. If the key already has historyEffects effects, add first removes every second
+// effect.
 func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -61,7 +63,7 @@ func (h *history) add(key historyKey, e *effect, now time.Time) {
 	h.seen[key] = append(effects, effectAt{now, *e})
 }
 
-// addReport adds the effects of a report to the history. The report contains all closed sessions.
+// addReport adds the effects of a report to the history. The report must count all closed sessions and no open ones.
 func (h *history) addReport(tenant string, r *report.Report, now time.Time) {
 	for i := range r.Lessons {
 		h.add(historyKey{tenant, r.Lessons[i].Arm}, rowEffect(&r.Lessons[i]), now)
@@ -76,9 +78,9 @@ func (h *history) effects(key historyKey) []effectAt {
 	return slices.Clone(h.seen[key])
 }
 
-// decisions holds lessons in the state after a decision of the last seconds. The watcher of the lessons sees
-// a change up to two seconds later. Until then the queue would show a decided lesson again, and the lesson's
-// page would show the old state.
+// decisions holds lessons in their state after a decision of the last seconds. The watcher of the lessons sees a
+// change up to two seconds later. Until then, the queue would still show a decided lesson, and the lesson's page would
+// show the old state.
 type decisions struct {
 	mu   sync.Mutex
 	list map[string]decision
@@ -90,7 +92,7 @@ type decision struct {
 	at     time.Time
 }
 
-const decisionAge = 5 * time.Second // longer than the watcher needs
+const decisionAge = 5 * time.Second // longer than the watcher needs to see a change
 
 func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.mu.Lock()
@@ -99,7 +101,7 @@ func (d *decisions) add(l *lesson.Lesson, now time.Time) {
 	d.list[l.Slug] = decision{l, now}
 }
 
-// recent returns the lesson after a decision of the last seconds, or nil without such a decision.
+// recent returns the lesson in its state after a decision of the last seconds, or nil without such a decision.
 func (d *decisions) recent(slug string, now time.Time) *lesson.Lesson {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -10,18 +10,19 @@ import (
 	"precept/store"
 )
 
-// netResult holds the parts of the net result of lessons in the last seven days: the value of the prevented
+// netResult holds the parts of the net result of lessons in the last seven days, which is the value of the prevented
 // failures minus the cost of the inserted tokens.
 type netResult struct {
-	sessions int64   // number of sessions with a reward in the treated arm
+	sessions int64   // number of treated sessions with a reward
 	effect   *effect // effect of all lessons together; nil means too little data, or an invalid report
 	invalid  bool    // the report has found a fault in the random assignment or in the reporting of rewards
-	tokens   int64   // inserted tokens, scaled to the sessions that sessions counts
+	tokens   int64   // estimate of the tokens inserted in these sessions
 	prices   Prices
 	mean     meanPrice // mean price of the input tokens
 }
 
-// netOf returns the net result of the last seven days of a report.
+// netOf returns the net result of the last seven days in a report. The tokens are known only for all treated sessions,
+// with and without a reward, so netOf scales their number.
 func netOf(r *report.Report, p Prices, m meanPrice) netResult {
 	sum := lastWeek(r.Global.Days, r.GeneratedAt)
 	tokens := sum.TokensAdded
@@ -31,15 +32,16 @@ func netOf(r *report.Report, p Prices, m meanPrice) netResult {
 	return netResult{sum.NTreated, globalEffect(&r.Global), r.Global.Verdict == report.Invalid, tokens, p, m}
 }
 
-// cost returns the cost of the inserted tokens at the price of uncached input tokens.
+// cost returns the cost of the inserted tokens at the mean price of uncached input tokens.
 func (n netResult) cost() float64 { return float64(n.tokens) * n.mean.price.Input / 1e6 }
 
-// netFor returns the net result in money for an effect of all lessons together, such as an end of the interval.
+// netFor returns the net result in money if all lessons together have the given effect, such as an end of the
+// interval.
 func (n netResult) netFor(effect float64) float64 {
 	return effect*float64(n.sessions)*n.prices.Session - n.cost()
 }
 
-// amount formats money with its sign and currency.
+// amount formats an amount of money with its sign and its currency.
 func (n netResult) amount(x float64) string {
 	text := withSign(x, 2)
 	if n.prices.Currency != "" {
@@ -48,8 +50,8 @@ func (n netResult) amount(x float64) string {
 	return text
 }
 
-// html returns the section of the overview with the net result in money, or the number of prevented failures if a
-// price is missing, and with a table of the parts.
+// html returns the section of the overview with the net result in money and a table of its parts. If a price is
+// missing, html shows the number of prevented failures instead of the money.
 func (n netResult) html(f frame) g.Node {
 	priced := n.prices.Session > 0 && n.mean.known // the net needs the value of a session and the cost of the tokens
 	missing := ifElse(n.invalid, none, stillCounting)

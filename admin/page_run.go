@@ -19,7 +19,7 @@ type runView struct {
 	prices Prices
 }
 
-// readRun returns the run that a request asks for.
+// readRun returns the run in the path of a request.
 func (s *Server) readRun(c echo.Context) (store.RunSessions, error) {
 	run, err := s.options.Read.Archive.Run(c.Request().Context(), tenantOf(c), param(c, "run"))
 	if errors.Is(err, store.ErrNoSession) {
@@ -50,7 +50,7 @@ func (v *runView) html(f frame) g.Node {
 	var turns, errors, loops int
 	var input, output int64
 	var cost *float64 // sum of the known costs
-	unpriced := 0     // sessions with tokens and without a known cost
+	unpriced := 0     // number of sessions with tokens and without a known cost
 	var first, last time.Time
 	for i := range v.run.Sessions {
 		x := &v.run.Sessions[i]
@@ -98,8 +98,8 @@ func (v *runView) html(f frame) g.Node {
 	}
 }
 
-// spendingOf returns the figure of the cost and the tokens of sessions. A nil cost means that no price of
-// the models is known; the figure then shows tokens only.
+// spendingOf returns a figure with the cost and the tokens of sessions. A nil cost means that no price of their models
+// is known; the figure then has only the tokens.
 func spendingOf(p *Prices, cost *float64, input int64, output *int64) stat {
 	all := input
 	if output != nil {

@@ -8,7 +8,7 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// queryKeys returns the query keys of a route of the API. openapi.yaml lists the same keys.
+// queryKeys returns the query keys that a route of the API accepts. openapi.yaml lists the same keys.
 func queryKeys(method, path string) []string {
 	switch method + " " + path {
 	case "GET /api/report":
@@ -20,7 +20,7 @@ func queryKeys(method, path string) []string {
 	case "GET /api/compare":
 		return append(sessionFilters(), "tenant", "zone", "by", "a", "b")
 	case "GET /api/export/sessions":
-		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the last two get a message of their own
+		return append(sessionFilters(), "tenant", "zone", "session", "format", "order", "limit", "after") // the handler refuses the last two with another message
 	case "GET /api/sessions/:session":
 		return []string{"tenant", "from"}
 	case "GET /api/samples":
@@ -35,8 +35,8 @@ func queryKeys(method, path string) []string {
 	return nil
 }
 
-// checkKeys refuses a request of the API with an unknown query key: a misspelt filter would select everything. Pages
-// ignore unknown keys, because mail and chat programs add keys to links.
+// checkKeys refuses a request of the API with an unknown query key, because a misspelt filter would select everything.
+// Pages ignore unknown keys, because mail and chat programs add keys to links.
 func checkKeys(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		if !strings.HasPrefix(c.Path(), "/api/") {

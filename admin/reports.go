@@ -9,8 +9,8 @@ import (
 	"precept/bandit/report"
 )
 
-// Workers returns the workers that compute reports, surveys and scans and read recent sessions for all pages.
-// Each runs until its context ends. Without the workers, each page computes these values itself.
+// Workers returns the workers of the caches, which compute reports, surveys and scans and read recent sessions for all
+// pages. Each worker runs until its context ends. Without the workers, each page computes these values itself.
 func (s *Server) Workers() []func(context.Context) error {
 	return []func(context.Context) error{
 		func(ctx context.Context) error { return s.reports.run(ctx, reportKey{Tenant: "default"}) },
@@ -20,9 +20,9 @@ func (s *Server) Workers() []func(context.Context) error {
 	}
 }
 
-// makeCaches sets the caches of the values that pages share. A report whose computation took the time t is
-// served for 10 t. Recent sessions are served for 20 t, a survey or a scan for 100 t. The code sets upper bounds. Small
-// reports are therefore recent, and the computations take a small part of a core.
+// makeCaches sets the caches of the values that pages share. If the computation of a value took the time t, the cache
+// serves a report for 10 t, recent sessions for 20 t, and a survey or a scan for 100 t, up to a maximum. Values that
+// are computed fast are therefore recent, and the computations take a small part of a core.
 func (s *Server) makeCaches() {
 	s.reports = newSharedCache(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
@@ -51,12 +51,12 @@ func (s *Server) makeCaches() {
 type reported struct {
 	report  report.Report
 	key     reportKey
-	asOf    countedAt                   // time of the report
-	problem string                      // reason for a missing report, for the page
-	since   func(arm string) []effectAt // earlier effects of an arm
+	asOf    countedAt                   // time at which the report was computed
+	problem string                      // text for the page if the report is missing; else empty
+	since   func(arm string) []effectAt // returns effects of an arm since the start of the server
 }
 
-// readReport returns the report that a page's request asks for.
+// readReport returns the report for the request of a page.
 func (s *Server) readReport(c echo.Context) (reported, error) {
 	q, err := query(c)
 	if err != nil {

@@ -11,7 +11,7 @@ import (
 //go:embed static
 var files embed.FS
 
-// New makes the handler of the admin listener.
+// New returns the handler of the admin listener, or an error if o.Access has no valid tokens.
 func New(o Options) (*Server, error) {
 	s := &Server{
 		options: o, echo: echo.New(), sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now),
@@ -35,7 +35,7 @@ func New(o Options) (*Server, error) {
 	return s, nil
 }
 
-// dashboard lists the pages in the order of the navigation.
+// dashboard returns the pages in the order of the navigation.
 func (s *Server) dashboard() []page {
 	return []page{
 		{Name: "Overview", Path: "/", Serve: s.overview},
@@ -73,7 +73,7 @@ func (s *Server) openRoutes(e *echo.Echo) {
 	})
 }
 
-// tokenRoutes registers the routes that need a token. g has the middleware that checks the token.
+// tokenRoutes registers the routes that need a token. The middleware of g checks the token.
 func (s *Server) tokenRoutes(g *echo.Group) {
 	for _, p := range s.pages {
 		g.GET(p.Path, p.Serve, restoreHidden)

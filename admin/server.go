@@ -19,8 +19,8 @@ import (
 	"precept/store"
 )
 
-// Server is the handler of the admin listener. A Server starts no goroutine: the caller serves the
-// handler and runs its Workers.
+// Server is the handler of the admin listener. A Server starts no goroutine. The caller serves the handler and runs
+// the functions of Workers.
 type Server struct {
 	options   Options
 	echo      *echo.Echo
@@ -40,17 +40,17 @@ type Server struct {
 
 // page is one page of the dashboard.
 type page struct {
-	Name  string // name in the navigation; empty for an unlisted page
+	Name  string // name in the navigation; empty for a page that the navigation does not list
 	Path  string // route of echo
 	Serve echo.HandlerFunc
-	Badge func() int // number of waiting items; nil if none
+	Badge func() int // number of waiting items, shown beside the name; nil if the page has no such number
 }
 
 // ServeHTTP handles one request.
 func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
 
-// SetAccess replaces the Access for new requests. A removed token and its logins are refused from then on.
-// After an error the old Access stays in effect.
+// SetAccess validates a and replaces the access rules for new requests. A token that a lacks, and the logins with this
+// token, are refused from then on. After an error, the previous rules stay in effect.
 func (s *Server) SetAccess(a Access) error {
 	parsed, err := parseAccess(a, s.options.Address.Listen)
 	if err != nil {
@@ -60,7 +60,8 @@ func (s *Server) SetAccess(a Access) error {
 	return nil
 }
 
-// log returns the logger of a request. Its lines have the id of the response header Precept-Request-Id.
+// log returns the logger for a request. Each of its lines has the request id, which the response has in the header
+// Precept-Request-Id.
 func (s *Server) log(c echo.Context) *slog.Logger {
 	h := c.Response().Header()
 	if h.Get("Precept-Request-Id") == "" {
@@ -71,7 +72,7 @@ func (s *Server) log(c echo.Context) *slog.Logger {
 	return s.options.Log.With("request", h.Get("Precept-Request-Id"))
 }
 
-// render sends a page. The page is rendered in memory first, so that an error never sends half a page.
+// render sends a page. The page is rendered in memory first, so that an error never leaves a client with half a page.
 func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	var b bytes.Buffer
 	if err := page.Render(&b); err != nil {
@@ -80,8 +81,8 @@ func (s *Server) render(c echo.Context, status int, page g.Node) error {
 	return c.HTMLBlob(status, s.withBase(b.Bytes()))
 }
 
-// withBase returns a page with the base path before the addresses in href, src and action. Text of agents
-// and clients stays unchanged, because the quotes in such text are escaped.
+// withBase returns a page whose addresses in href, src and action begin with the base path. Text of agents and clients
+// stays unchanged, because the quotes in such text are escaped.
 func (s *Server) withBase(page []byte) []byte {
 	if s.options.Address.Base == "" {
 		return page
@@ -93,7 +94,8 @@ func (s *Server) withBase(page []byte) []byte {
 	return []byte(strings.NewReplacer(r...).Replace(string(page)))
 }
 
-// withoutBase returns a URL without the base path; a URL without the base path is returned unchanged.
+// withoutBase returns u without the base path. If the path does not begin with the base path, withoutBase returns u
+// itself.
 func (s *Server) withoutBase(u *url.URL) *url.URL {
 	path, ok := strings.CutPrefix(u.Path, s.options.Address.Base)
 	if s.options.Address.Base == "" || !ok || path != "" && path[0] != '/' {
@@ -108,8 +110,8 @@ func (s *Server) withoutBase(u *url.URL) *url.URL {
 	return &out
 }
 
-// redirect redirects to a path of this server. Any other address is replaced by the overview, so that a link
-// to /login cannot redirect to another site.
+// redirect redirects to a path of this server. Any other address is replaced by the path of the overview, so that a
+// link to /login cannot redirect to another site.
 func (s *Server) redirect(c echo.Context, path string) error {
 	u, err := url.Parse(path)
 	if err != nil || u.Scheme+u.Host != "" || !strings.HasPrefix(path, "/") ||
@@ -119,8 +121,8 @@ func (s *Server) redirect(c echo.Context, path string) error {
 	return c.Redirect(http.StatusSeeOther, s.options.Address.Base+path)
 }
 
-// seeOther redirects to path after a form. The next page shows text once. object is the address of a lesson to
-// which the text links; without object the text has no link.
+// seeOther redirects to path after a form was sent. The next page shows text as a notice, once. object is the address
+// of a lesson to which the notice links; without object, the notice has no link.
 func (s *Server) seeOther(c echo.Context, path, text string, object ...string) error {
 	if sess, ok := c.Get(sessionKey).(*session); ok {
 		s.sessions.keepNotice(sess, notice{text, strings.Join(object, "")})

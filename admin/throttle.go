@@ -8,14 +8,14 @@ import (
 
 const (
 	throttleWindow = time.Minute      // period in which wrong tokens are counted
-	failuresPerIP  = 10               // wrong tokens of one address that are answered without status 429
-	failuresOfAll  = 100              // wrong tokens of all addresses that are answered without status 429
-	throttledIPs   = 1024             // addresses that are counted in a period
-	logEvery       = 10 * time.Second // minimum time between two log lines
+	failuresPerIP  = 10               // wrong tokens of one address in a period that are answered without status 429
+	failuresOfAll  = 100              // wrong tokens of all addresses in a period that are answered without status 429
+	throttledIPs   = 1024             // maximum number of addresses that are counted in a period
+	logEvery       = 10 * time.Second // minimum time between two log lines about wrong tokens
 )
 
-// throttle counts wrong tokens. After many wrong tokens, the next wrong token is answered with status 429. throttle
-// also limits the log lines about wrong tokens. A correct token always works, even during a flood of wrong tokens. The
+// throttle counts wrong tokens, and limits the log lines about wrong tokens. After many wrong tokens, each further
+// wrong token is answered with status 429. A correct token always works, even during a flood of wrong tokens. The
 // length of the generated tokens, and not the throttle, prevents guessing.
 type throttle struct {
 	now func() time.Time
@@ -32,14 +32,14 @@ func newThrottle(now func() time.Time) *throttle {
 	return &throttle{now: now, byIP: map[netip.Addr]int{}}
 }
 
-// failure describes the response to one wrong token, and the log line about it.
+// failure says how to answer and log a wrong token.
 type failure struct {
-	retryAfter time.Duration // > 0: answer 429
+	retryAfter time.Duration // time until the next period if the answer is status 429, else 0
 	log        bool
 	count      int // wrong tokens since the last log line
 }
 
-// countWrong counts a wrong token of an address.
+// countWrong counts a wrong token from an address.
 func (t *throttle) countWrong(ip netip.Addr) failure {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -9,7 +9,7 @@ import (
 	"precept/inject/lesson"
 )
 
-// advice is a verdict in words, with the next step.
+// advice is a verdict in words, with the next step for a person.
 type advice struct {
 	Words, Next, Tone string
 	Group             string // group in the filter: helps, harms, none, open, invalid, waits
@@ -39,8 +39,8 @@ func advise(l *report.Row) advice {
 	return a
 }
 
-// stateOf returns the state of the row's lesson. After the end of its planned trial, a lesson is used like an active
-// lesson, although its file has the state trial until a person decides.
+// stateOf returns the state of the row's lesson. A lesson whose planned trial has ended is used like an active lesson,
+// although its file has the state trial until a person decides. Its state is therefore shown as "trial, ended".
 func stateOf(l *report.Row) string {
 	if l.State == string(lesson.Trial) && l.Trial == "ended" {
 		return "trial, ended"
@@ -48,7 +48,7 @@ func stateOf(l *report.Row) string {
 	return l.State
 }
 
-// verdictAdvice returns the advice for the verdict of a row, whatever the state of its lesson.
+// verdictAdvice returns the advice for the verdict of a row, without regard to the state of its lesson.
 func verdictAdvice(l *report.Row) advice {
 	a := advice{Next: l.NextAction(), Group: "open"}
 	switch l.Verdict {
@@ -69,7 +69,8 @@ func verdictAdvice(l *report.Row) advice {
 	return a
 }
 
-// missing returns a sentence with the number of picks that the verdict still needs, and the expected time.
+// missing returns a sentence with the number of picks that the verdict still needs, and with the expected time; empty
+// if the verdict needs no picks.
 func missing(l *report.Row) string {
 	if l.NeedsPicks <= 0 {
 		return ""
