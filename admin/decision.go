@@ -158,7 +158,7 @@ func eventText(e *lesson.Event) g.Node {
 	case lesson.BecameAdvice:
 		text = " turned the lesson back into advice, by its counts"
 	}
-	if hand == lesson.HandFile && e.Action == "create" { // a command or a person wrote the file
+	if hand == lesson.HandFile && e.Action == "create" { // the author is not known, because a command or a person wrote the file
 		return g.Group{h.Strong(g.Text("precept")), g.Text(" found the file of the new lesson")}
 	}
 	switch hand {

@@ -24,8 +24,8 @@ type pageContent struct {
 	Head    g.Node             // scripts and style sheets of this page alone; nil if none
 	Live    bool               // the page refreshes itself
 	Counted countedAt
-	Problem string // reason for missing parts
-	Err     error  // reason for a missing page, with the status of the response
+	Problem string // reason why parts of the page are missing; empty: none
+	Err     error  // reason why the page is missing; sets the status of the response; nil: none
 }
 
 // countedAt holds the time at which the figures of a page were counted.
@@ -39,8 +39,8 @@ type frame struct {
 	page   pageContent
 	Nav    []link
 	Tenant string
-	CSRF   string // empty for a program with a token, whose pages have no forms
-	Acts   bool   // true for a browser whose user may act; the page then has forms
+	CSRF   string // empty for a program that sends a token; its pages have no forms
+	Acts   bool   // true for a browser whose user may change data; the page then has forms
 	Viewer bool   // true for a viewer, whose pages have no links to operators' pages
 	Notice notice // result of the last action
 

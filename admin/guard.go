@@ -129,7 +129,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
-			token = r.PostFormValue(csrfField) // the query is not read: addresses are kept in logs and histories
+			token = r.PostFormValue(csrfField) // the query is not read, because logs and histories keep addresses
 		}
 		if !sess.hasCSRF(token) {
 			return echo.NewHTTPError(http.StatusForbidden, "the CSRF token is missing or wrong; load the page again")

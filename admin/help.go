@@ -183,7 +183,7 @@ func (l helpLinks) Transform(page *ast.Document, _ text.Reader, _ parser.Context
 		}
 		return ast.WalkContinue, nil
 	})
-	for _, n := range unserved { // the text of the link takes the place of the link
+	for _, n := range unserved { // a link becomes its text; an image is removed
 		for c := n.FirstChild(); c != nil && n.Kind() == ast.KindLink; c = n.FirstChild() {
 			n.Parent().InsertBefore(n.Parent(), n, c)
 		}

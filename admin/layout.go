@@ -22,7 +22,7 @@ func (s *Server) show(c echo.Context, v pageContent) error {
 	f.page, f.Viewer = v, holderOf(c).role == viewer
 	if sess, ok := c.Get(sessionKey).(*session); ok {
 		f.CSRF, f.Acts = sess.csrf, !f.Viewer
-		if c.Request().Header.Get(refreshHeader) == "" { // an open page of another tab must not take the notice of a form
+		if c.Request().Header.Get(refreshHeader) == "" { // a refreshed page in another tab must not take the notice that belongs to a form
 			f.Notice = s.sessions.notice(sess)
 		}
 	}
@@ -103,7 +103,7 @@ func top(f frame) g.Node {
 		h.Div(
 			h.Class("tools"),
 			g.If(f.page.Live, tick("Live", h.ID("refresh"), h.Checked())),
-			h.Select( // page.js shows the control: without scripts there is no effect
+			h.Select( // page.js shows this control, because the control has no effect without scripts
 				h.ID("theme"), labelled("Theme"), h.Title("Theme: system, light or dark"), g.Attr("hidden"),
 				option(choice{"auto", "Auto"}, false), option(choice{"light", "Light"}, false), option(choice{"dark", "Dark"}, false),
 			),

@@ -68,7 +68,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 		p.Next, p.Reload = r.URL.RequestURI(), r.Header.Get("Sec-Fetch-Site") == "cross-site"
 	default:
 		if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
-			p.Next = s.withoutBase(from).RequestURI() // back to the form
+			p.Next = s.withoutBase(from).RequestURI() // address of the page with the form
 		}
 	}
 	return s.render(c, err.Code, p.html())
@@ -80,7 +80,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, reason string) er
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
-		if _, _, ok := s.session(c, s.access.Load()); ok { // the button Back after a login
+		if _, _, ok := s.session(c, s.access.Load()); ok { // for example, after the button Back
 			return s.redirect(c, c.QueryParam("next"))
 		}
 		return s.render(c, http.StatusOK, loginPage{}.html())

@@ -65,7 +65,7 @@ func (n netResult) html(f frame) g.Node {
 		if priced {
 			tone = (&effect{lo: n.netFor(e.lo), hi: n.netFor(e.hi)}).tone()
 			value, note = n.amount(n.netFor(e.size)), n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence"
-			if tone == "" { // the sign of the net result is open
+			if tone == "" { // the interval contains 0, so the sign of the net result is not known
 				value, note = "not known yet", n.amount(n.netFor(e.lo))+" to "+n.amount(n.netFor(e.hi))+", with 95% confidence; best estimate "+n.amount(n.netFor(e.size))
 			}
 		}

@@ -36,8 +36,8 @@ func zooms() []choice {
 }
 
 // verdicts returns the choices of the filter by verdict. Each key is a group of advise, a verdict in words, or
-// caution, which means a caution by its counts. The group open is listed only if the query has this group, because
-// only older links contain it.
+// caution, which means a caution by its counts. The group open is listed only if it is chosen, because only older
+// links contain this group.
 func verdicts(chosen string) []choice {
 	list := []choice{
 		{"", "any"},

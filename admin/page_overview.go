@@ -49,7 +49,7 @@ func (s *Server) overview(c echo.Context) error {
 	v := overviewView{
 		counted: r, truth: s.options.Truth, prices: s.options.Program.Prices().withInputPrice(c.QueryParam("price")), address: s.options.Address.Data, figures: s.options.Program.Figures(c.Request().Context()),
 	}
-	for i := range r.report.Lessons { // lessons that were retired before any session have no data
+	for i := range r.report.Lessons { // lessons that are not active and were never picked are in no list
 		switch l := &r.report.Lessons[i]; {
 		case l.Matched == 0 && l.Picked == 0 && l.Rewarded == 0 && l.Effect == nil && lesson.State(l.State).Fires():
 			if r.report.Open.MatchedArm(l.Arm) > 0 {

@@ -19,8 +19,8 @@ import (
 type RulesReader interface {
 	// Rules returns the registered sections that are in effect.
 	Rules() *rules.Registry
-	// ScanRules finds the rules files in the newest captured sessions of a tenant. A scan may take
-	// seconds; pages share the result.
+	// ScanRules finds the rules files in the newest captured sessions of a tenant. A scan may take seconds, so pages
+	// share the result.
 	ScanRules(ctx context.Context, tenant string) (*rules.Scan, error)
 }
 

@@ -135,7 +135,7 @@ func (s *Server) rateSession(c echo.Context) error {
 	notice := "Your rating is stored; the session's reward follows the rating."
 	if done.Status == store.Ignored {
 		notice = "This session opted out, so your rating was not stored."
-	} else if done.Status == store.Parked { // such as a session that another person has deleted since the page was loaded
+	} else if done.Status == store.Parked { // for example, another person has deleted the session since the page was loaded
 		notice = "Your rating waits and changes no reward yet: the session was deleted, or the store has not received its data. " +
 			"The page Health shows the lag of the store."
 	}

@@ -199,7 +199,7 @@ func (s *Server) viewFault(c echo.Context, err error) error {
 	if _, browser := c.Get(sessionKey).(*session); !browser {
 		return err
 	}
-	form, _ := c.FormParams() // changeView has read the form
+	form, _ := c.FormParams() // no error, because the form was read before
 	back := frameOf(c).Link("/views")
 	if q := filtersOf(form); len(q) > 0 {
 		if id := param(c, "view"); id != "" {

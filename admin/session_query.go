@@ -74,7 +74,7 @@ func boundsOf(name string, now time.Time) (since, until time.Time) {
 	case "yesterday":
 		return midnight.AddDate(0, 0, -1), midnight
 	default:
-		window, _ := ParseWindow(name) // a name of timeRanges parses
+		window, _ := ParseWindow(name) // no error, because every other name of timeRanges is a window
 		return now.Add(-window), until
 	}
 }

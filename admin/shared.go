@@ -24,7 +24,7 @@ type sharedCache[K comparable, V any] struct {
 	unused  time.Duration                          // time without a page request after which a value is removed; 0 means kept
 
 	flights singleflight.Group // one flight (shared computation) per key
-	single  chan struct{}      // semaphore of one computation
+	single  chan struct{}      // semaphore that admits one computation
 
 	mu      sync.Mutex
 	life    context.Context // context of the worker; nil while no worker runs

@@ -166,7 +166,7 @@ func (w *View) check() error {
 
 // filters returns the filters of the view.
 func (w *View) filters() url.Values {
-	q, _ := url.ParseQuery(w.Query) // written by filtersOf
+	q, _ := url.ParseQuery(w.Query) // no error, because filtersOf wrote the query
 	return q
 }
 
