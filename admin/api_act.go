@@ -24,7 +24,8 @@ const (
 )
 
 // decode decodes a JSON body and refuses unknown members. Any content type is accepted, because curl by default sends
-// a body with the content type of a form.
+// a body with the content type of a form. A form of another site is refused before, because checkWrite requires a CSRF
+// token from a browser with a cookie.
 func decode(c echo.Context, limit int64, into any) error {
 	d := json.NewDecoder(io.LimitReader(c.Request().Body, limit))
 	d.DisallowUnknownFields()
@@ -113,9 +114,9 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	return &cost, nil
 }
 
-// apiForget handles POST /api/forget {"tenant","session"} or {"tenant","all":true} and returns {"forgotten":
-// sessions}. Exactly one of session and all is required, because a missing session must not delete the data of a
-// tenant.
+// apiForget handles POST /api/forget. The body is {"tenant","session"} or {"tenant","all":true}, and the response has
+// the number of deleted sessions in the member forgotten. Exactly one of session and all is required, because a
+// missing session must not delete the data of a tenant.
 func (s *Server) apiForget(c echo.Context) error {
 	var r struct {
 		Tenant  string `json:"tenant"`

@@ -157,9 +157,9 @@ func compare(r *store.Recent, q *store.SessionQuery, p *Prices, by, a, b string)
 	return c
 }
 
-// estimate returns the mean of a measure over the sessions of list, with its interval. For a share, the variance is
-// p(1-p), the largest that values from 0 to 1 with the mean p can have, where p is the mean moved towards 0.5.
-// Sessions with equal rewards therefore do not get an interval of width 0.
+// estimate returns the mean of a measure over the sessions of list, with its interval. For a share, the sessions of a
+// run count once. The variance of a share is p(1-p), which is the largest variance of values from 0 to 1 with the mean
+// p. Here p is the mean, moved towards 0.5. Sessions with equal rewards therefore do not get an interval of width 0.
 func (m *sessionMeasure) estimate(list []*store.SessionItem) (e Estimate) {
 	var sum, squares float64
 	runs := map[string]bool{}

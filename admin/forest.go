@@ -97,7 +97,7 @@ func fitAxis(effects []*effect, truths []float64, zoom float64) axis {
 	return rounded(min(lo, -min(reach, quantile(below, 0.9))), max(hi, min(reach, quantile(above, 0.9))))
 }
 
-// quantile returns the smallest value that is not exceeded by at least the given share of the values; 0 without
+// quantile returns the smallest of the values that is at least as large as the given share of the values; 0 without
 // values. quantile sorts values in place.
 func quantile(values []float64, share float64) float64 {
 	if len(values) == 0 {

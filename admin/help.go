@@ -29,7 +29,7 @@ func guides() []string {
 	}
 }
 
-// help shows the list of the pages of the docs, and the results of a search in the docs.
+// help shows the list of the pages of the docs, and the results of a search in the guides.
 func (s *Server) help(c echo.Context) error {
 	decisions, err := fs.Glob(docs.Pages, "decisions/*.md")
 	if err != nil {
@@ -91,7 +91,7 @@ func contents(raw []byte) g.Node {
 	})))
 }
 
-// hits returns links to the parts of the docs that contain all words of a search.
+// hits returns links to the parts of the guides that contain all words of a search.
 func hits(f frame, words string) g.Node {
 	var found g.Group
 	for _, name := range guides() {

@@ -11,7 +11,8 @@ import (
 
 const refreshHeader = "Precept-Refresh" // request header with which page.js refreshes an open page
 
-// show sends a page inside the frame.
+// show sends a page inside the frame. If Err is set, the response has the status of Err, and the page shows the
+// message of Err as its problem.
 func (s *Server) show(c echo.Context, v pageContent) error {
 	status := http.StatusOK
 	if v.Err != nil {

@@ -26,9 +26,9 @@ type oldText struct {
 // textsShown is the maximum number of older texts that are read from stored sessions. The latest texts are read.
 const textsShown = 10
 
-// readOlderTexts sets session and text of each element of older. The texts come from stored sessions, because the bank
-// holds only the present text. readOlderTexts also sorts older by the start of the session, newest first, and reads
-// only the first textsShown texts.
+// readOlderTexts sets session in each element of older, and sorts older by the start of this session, newest first.
+// readOlderTexts also sets text in the first textsShown elements. The texts come from stored sessions, because the
+// bank holds only the present text.
 func readOlderTexts(ctx context.Context, archive Archive, survey *report.Survey, tenant string, older []oldText) {
 	for i := range older {
 		older[i].session, _ = survey.Example(older[i].row.Arm)

@@ -10,8 +10,8 @@ import (
 	"precept/store"
 )
 
-// netResult holds the parts of the net result of lessons in the last seven days, which is the value of the prevented
-// failures minus the cost of the inserted tokens.
+// netResult holds the parts of the net result of lessons in the last seven days. The net result is the value of the
+// prevented failures minus the cost of the inserted tokens.
 type netResult struct {
 	sessions int64   // number of treated sessions with a reward
 	effect   *effect // effect of all lessons together; nil means too little data, or an invalid report

@@ -119,7 +119,7 @@ func grid(name g.Node, head g.Node, rows ...g.Node) g.Node {
 	return scroll(name, h.Table(h.Class("figures"), head, h.TBody(rows...)))
 }
 
-// cards returns a scrollable table as grid does. On a narrow screen, each row becomes a card, so that its cells must
+// cards returns a scrollable table as grid does. On a narrow screen, each row becomes a card. The cells must therefore
 // come from cell, which labels them.
 func cards(name g.Node, head g.Node, rows ...g.Node) g.Node {
 	return scroll(name, h.Table(h.Class("figures cards"), head, h.TBody(rows...)))

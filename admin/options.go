@@ -117,7 +117,7 @@ type Surveyor interface {
 }
 
 // Keeper changes the state of lessons in the bank. A change takes effect within two seconds, when the watcher of the
-// lessons has read the changed file.
+// lessons has read the change.
 type Keeper interface {
 	// Act applies action a to the lesson slug for the person by, and returns the changed lesson. Act fails if the
 	// lesson differs from seen, the version that the person saw. A zero seen skips this check.

@@ -71,7 +71,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 
 // read sets the fields that come from the bank, which are the lesson, its block, its findings and its events. decided
 // is the lesson after a decision of the last seconds, or nil. Matches by likeness are measured as a separate arm. The
-// slug of this arm has a suffix, which read removes.
+// slug of this arm is the slug of the lesson with a suffix, so read looks the lesson up without the suffix.
 func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decided *lesson.Lesson) {
 	slug := trial.LessonSlug(v.slug)
 	if events, err := o.Read.Library.Log(ctx, eventsRead); err == nil {
@@ -92,7 +92,7 @@ func (v *lessonView) read(ctx context.Context, o *Options, tenant string, decide
 }
 
 // splitRows sets row to the row of the present text, and older to the other rows of the lesson. If no row belongs to
-// the present text, row is the last row of the lesson.
+// the present text, row is the last row of the lesson, which is also in older.
 func (v *lessonView) splitRows(rows []report.Row) {
 	var last *report.Row
 	for i := range rows {

@@ -247,7 +247,8 @@ func (v *overviewView) taskList(f frame) g.Node {
 		"No open task: no fault, no harmful lesson, no lesson waiting for approval.")))
 }
 
-// effects returns the table of lessons and the chart of their effect over time.
+// effects returns the table of lessons, and the charts of the effect and of the mean rewards of all lessons together
+// over time.
 func (v *overviewView) effects(f frame) g.Node {
 	t := tableOf(&v.counted.report, v.rows[:min(len(v.rows), overviewRows)], true, 0, v.truth)
 	drawn := effectOverTime("All lessons together", "Effect of all lessons together in points, with its 95% interval",

@@ -169,8 +169,8 @@ func (x *queueItem) duplicates(f frame) g.Node {
 	return h.P(h.Class("warning"), g.Text("Possible duplicate, with a common trigger and a similar title: "), list, g.Text("."))
 }
 
-// text returns the block of the lesson. If the lesson replaces another lesson, text returns the difference between
-// both texts instead.
+// text returns the block of the lesson. If the lesson replaces another lesson, text instead returns the difference
+// between the texts of both lessons.
 func (x *queueItem) text() g.Node {
 	if x.base == nil {
 		return h.Div(h.H3(g.Text("Text")), paper(h.Pre(quoted(x.block))))

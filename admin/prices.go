@@ -115,7 +115,8 @@ type meanPrice struct {
 	models   []string // models without a price
 }
 
-// mean returns the mean price over the sessions of list that selects accepts.
+// mean returns the mean price over the sessions of list that selects accepts. If all models have one price, mean
+// returns this price.
 func (p *Prices) mean(list []store.SessionItem, selects func(x *store.SessionItem) bool) (m meanPrice) {
 	if modelPrice := p.flat(); modelPrice != nil {
 		return meanPrice{price: *modelPrice, known: true}

@@ -55,8 +55,8 @@ func countOf[N int | int64](n N, name string) string {
 	return count(n) + " " + plural(n, name, name+"s")
 }
 
-// chance formats a probability in per cent. A probability below 0.5% becomes "< 1%", and one above 99.5% becomes ">
-// 99%".
+// chance formats a probability in per cent. A probability of less than 0.5% becomes "< 1%". A probability of more than
+// 99.5% becomes "> 99%".
 func chance(p float64) string {
 	switch {
 	case p < 0.005:
