@@ -143,12 +143,6 @@ func TestBrowserNarrowPagesShowAllColumns(t *testing.T) {
 	}
 }
 
-// keys presses the keys of text.
-func (b *tab) keys(t *testing.T, text string) {
-	t.Helper()
-	b.do(t, chromedp.KeyEvent(text))
-}
-
 // The first tab stop of a page is the link to the content, and each of the next 25 stops is visible with a
 // focus ring. Enter on the link moves the focus to the content.
 func TestBrowserTabStopsAreVisible(t *testing.T) {

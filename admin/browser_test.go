@@ -187,3 +187,9 @@ func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 		}
 	}
 }
+
+// keys presses the keys of text.
+func (b *tab) keys(t *testing.T, text string) {
+	t.Helper()
+	b.do(t, chromedp.KeyEvent(text))
+}
