@@ -15,7 +15,7 @@ type Anchor struct {
 	Role   Role   `json:"role,omitempty"` // for other items: the role
 	Hash   uint64 `json:"hash,omitempty"` // for other items: the canonical hash of the content
 	Nth    int    `json:"nth,omitempty"`  // number of equal items (or results of the call) before the item
-	Part   int    `json:"part,omitempty"` // for a result whose item also holds its call: Result.Block plus one
+	Part   int    `json:"part,omitempty"` // Result.Block plus one, for a result whose item also holds its call; else 0
 	Index  int    `json:"index"`          // last known index of the item, which Find verifies
 }
 

@@ -168,7 +168,7 @@ func (s *Store) openAfter(ctx context.Context, last sessionRef, startedBefore ti
 		return nil
 	})
 	slices.SortFunc(list, compareRefs)
-	if end != nil { // a list that was not read to its end may have sessions before later ones of other lists
+	if end != nil { // the rest of a list that was not read to its end may precede sessions of other lists
 		list = slices.DeleteFunc(list, func(w sessionRef) bool { return compareRefs(w, *end) > 0 })
 	}
 	more = len(list) > 0 && (end != nil || len(list) > limit)
