@@ -198,12 +198,13 @@ func (b *Outbox) reconcile(target *counts) (lost loss, err error) {
 // next sequence number.
 func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 	start := b.now()
-	for after, tries := int64(0), 0; tries < salvageTries; {
-		s, err := old.Prepare(selectRows + "WHERE sequence > ? ORDER BY sequence")
+	for next, tries := int64(1), 0; tries < salvageTries; {
+		// With "sequence > ?" SQLite would read the page of the row before, which may be unreadable.
+		s, err := old.Prepare(selectRows + "WHERE sequence >= ? ORDER BY sequence")
 		if err != nil {
 			return nil //nolint:nilerr // nothing of the table can be read
 		}
-		s.BindInt64(1, after)
+		s.BindInt64(1, next)
 		for {
 			more, err := s.Step()
 			if err != nil {
@@ -213,7 +214,7 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 				return nil
 			}
 			r, ok := scanRow(s)
-			after, tries = max(r.Sequence, after+1), 0
+			next, tries = max(r.Sequence, next)+1, 0
 			if !ok {
 				continue
 			}
@@ -222,7 +223,7 @@ func (b *Outbox) salvageRows(old *sqlite.Conn, write func(r *Row) error) error {
 			}
 		}
 		_ = s.Reset()
-		after++
+		next++
 		tries++
 		if tries%256 == 0 && b.now().Sub(start) > salvageLimit {
 			return nil

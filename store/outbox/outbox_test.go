@@ -514,6 +514,33 @@ func TestDamagedFileReturnsOnlyAppendedDocuments(t *testing.T) {
 	}
 }
 
+func TestClearedPageCostsOnlyItsOwnRows(t *testing.T) {
+	t.Parallel()
+	const pageBytes, count = 8192, 40
+	q := open(t, t.TempDir())
+	document := func(i int) string { return fmt.Sprintf("document-%02d-%s", i, strings.Repeat("x", pageBytes/4)) }
+	for i := range count {
+		q.rows(document(i))
+	}
+	must(t, q.Tidy(), q.Close())
+	file, err := os.ReadFile(pathIn(q.dir))
+	must(t, err)
+	at := bytes.Index(file, []byte("document-20-"))
+	cleared := file[at-at%pageBytes:][:pageBytes]
+	lost := map[string]bool{}
+	for i := range count {
+		lost[document(i)] = bytes.Contains(cleared, fmt.Appendf(nil, "document-%02d-", i))
+	}
+	clear(cleared)
+	must(t, os.WriteFile(pathIn(q.dir), file, 0o600))
+	q = open(t, q.dir)
+	got := strings.Fields(q.texts(0))
+	for i := range count {
+		same(t, fmt.Sprintf("row with document %d was read", i), slices.Contains(got, document(i)), !lost[document(i)])
+	}
+	same(t, "reported damages", len(q.damages), 1)
+}
+
 func TestFullDiskRefusesRowsAndLetsTheQueueShrink(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 12<<20)
