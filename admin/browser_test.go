@@ -170,6 +170,39 @@ func TestBrowserPageNamesTheZoneOfTimes(t *testing.T) {
 	}
 }
 
+func TestBrowserOmitsTheCurrentYearOfTimes(t *testing.T) {
+	b := newTab(t)
+	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("#zone")))
+	const shown = `(() => {
+		const root = document.createElement("div"), year = new Date().getFullYear();
+		root.innerHTML = [year, year - 1].map((y) => '<time datetime="' + y + '-06-05T12:30:00Z"></time>').join("");
+		localise(root);
+		return [...root.children].map((t) => /\b20\d\d\b/.test(t.textContent)).join();
+	})()`
+	if got := b.js(t, shown); got != "false,true" {
+		t.Errorf("times of this year and of the last year show the year: got %s, want false,true", got)
+	}
+}
+
+func TestBrowserFoldsTheSidebarOnAPhone(t *testing.T) {
+	b := newTab(t)
+	server := httptest.NewServer(newFixture(t, func(o *Options) { o.Now = time.Now }))
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	for width, want := range map[int64]string{380: "false", 800: "true"} {
+		size := emulation.SetDeviceMetricsOverrideParams{Width: width, Height: 900, DeviceScaleFactor: 1}
+		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+			t.Fatal(err)
+		}
+		b.do(t, chromedp.Navigate(server.URL+"/sessions"), chromedp.WaitVisible(chromedp.CSS("main")))
+		if got := b.js(t, `document.querySelector(".sidebar").open`); got != want {
+			t.Errorf("sidebar open at %d px: got %s, want %s", width, got, want)
+		}
+	}
+}
+
 // The dark theme sets both background and text colours.
 func TestBrowserDarkThemeHasReadableColours(t *testing.T) {
 	b := newTab(t)

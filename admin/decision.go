@@ -25,7 +25,7 @@ type action struct {
 // actionsOf returns the actions that are possible on a lesson in this state.
 func actionsOf(state lesson.State) (out []action) {
 	approve := action{lesson.Approve, "Approve", "The text above is active from the next turn on: " +
-		"sessions that fire a trigger may get the lesson, and the coin still withholds the lesson from some, " +
+		"sessions that fire a trigger may get the lesson, and the lesson is still withheld from some at random, " +
 		"so that the effect stays measured.", false}
 	trial := action{lesson.StartTrial, "Put on trial", "The lesson is active, and withheld from half of the " +
 		"sessions that pick the lesson, for the earliest verdict.", false}
@@ -108,7 +108,7 @@ func (v *lessonView) cautionNote() g.Node {
 			advice = o.row
 		}
 	}
-	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s had a mean reward of %s, and %s in which the coin withheld it had %s. "+
+	return warning(fmt.Sprintf("The counts turned this lesson into a caution: as advice, %s had a mean reward of %s, and %s in which it was withheld had %s. "+
 		"New sessions see the text under \"these approaches failed before\". Pause or rewrite the lesson; inject.cautions: false turns this behaviour off.",
 		countOf(advice.NInjected, "session"), fixed(advice.MeanInjected, 3), countOf(advice.NWithheld, "session"), fixed(advice.MeanWithheld, 3)))
 }

@@ -173,7 +173,7 @@ func differenceNote(r *report.Row) string {
 	text := fmt.Sprintf("The mean reward of sessions with the lesson differs by %s points from all other sessions.", points(r.LOODelta))
 	if r.LOOGap == nil {
 		return text + " This difference is not an effect: a lesson fires in tasks that are harder or easier than others. " +
-			"Only the coin measures the effect of the lesson."
+			"Only the comparison with withheld sessions measures the effect of the lesson."
 	}
 	text += fmt.Sprintf(" The measured effect is %s points, so the difference is wrong by %s",
 		points(r.Effect), points(r.LOOGap))

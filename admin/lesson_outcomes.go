@@ -2,6 +2,7 @@ package admin
 
 import (
 	"slices"
+	"strings"
 
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
@@ -30,7 +31,7 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 		}
 		label := x.Name + ": no effect yet"
 		if x.Effect != nil {
-			label = x.Name + ": " + x.Interval()
+			label = x.Name + ": " + strings.ReplaceAll(x.Interval(), "-", "−")
 		}
 		rows[i] = h.Tr(
 			rowHead(g.Text(x.Name), small(g.Text(outcomeHelp()[x.Name]))),
@@ -42,7 +43,7 @@ func outcomeTable(f frame, r *report.Row) g.Node {
 	return g.Group{
 		g.If(r.Guardrail != "", h.P(h.Strong(h.Class("bad"), g.Text("Guardrail: "+r.Guardrail+".")),
 			g.Text(" An outcome of report.guardrails rises with the lesson. The verdict stays."))),
-		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session with a coin, rewarded or not. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
+		h.P(h.Class("quiet"), g.Text("Measured after the pick, in every closed session in which the lesson was picked, with or without a reward. An effect left of 0 means less with the lesson. No outcome changes the verdict. "),
 			h.A(h.Href(f.help("EXPERIMENT#outcomes")), g.Text("More"))),
 		scroll(labelledBy("outcomes"), h.Table(
 			h.Class("cards"),
@@ -69,9 +70,9 @@ func modelTable(f frame, r *report.Row) g.Node {
 	}
 	rows := make(g.Group, len(effects))
 	for i := range r.Models.Effects {
-		x, state, meaning := &r.Models.Effects[i], "open", "the verdict has not seen this model; with bandit.retest, its sessions have the full bandit.epsilon"
+		x, state, meaning := &r.Models.Effects[i], "no", "no session of this model counts in the verdict; with bandit.retest, its sessions have the full bandit.epsilon"
 		if slices.Contains(r.Models.Seen, x.Model) {
-			state, meaning = "seen", "the verdict rests on sessions of this model, too"
+			state, meaning = "yes", "sessions of this model count in the verdict"
 		}
 		label, shrunken := "no effect yet", ""
 		if x.Effect != nil {
@@ -95,7 +96,7 @@ func modelTable(f frame, r *report.Row) g.Node {
 			h.A(h.Href(f.help("EXPERIMENT#models")), g.Text("More"))),
 		scroll(labelledBy("models"), h.Table(
 			h.Class("cards"),
-			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Seen by the verdict")), column(g.Text("Effect, points")), a.head("Points")),
+			columns(wordColumn(g.Text("Model")), wordColumn(g.Text("Counts in the verdict")), column(g.Text("Effect, points")), a.head("Points")),
 			h.TBody(rows),
 		)),
 	}
@@ -120,7 +121,7 @@ func outcomeHelp() map[string]string {
 		"recurrence":  "sessions in which the error of the lesson occurs again",
 		"errors":      "failed tool calls per session, at most 10",
 		"loops":       "sessions with a repeated call",
-		"corrections": "sessions in which a person corrects or refuses",
+		"corrections": "sessions in which the user corrects or refuses",
 		"turns":       "requests after the pick",
 		"tokens":      "input and output, as the upstream reports",
 		"seconds":     "from the pick to the newest request or reply",
@@ -138,7 +139,7 @@ func verdictHelp(x *report.Outcome) string {
 	case report.NotProven:
 		out = "needs more picks"
 	case report.Broken:
-		out = "the coins are broken"
+		out = "the random assignment is broken"
 	default:
 		out = "less with the lesson"
 		if x.Verdict.Direction() > 0 {

@@ -27,7 +27,7 @@ func TestLessonPageShowsOutcomes(t *testing.T) {
 	got := page("/lessons/helpful")
 	for _, want := range []string{
 		`<strong class="good">proven: prevents its error</strong>`, "the error occurs less often with the lesson", "21% with, 62% without; 300/80 picks",
-		"-40.0 [-50.0, -30.0] points", `aria-label="recurrence: -40.0 [-50.0, -30.0] points"`, `<svg class="forest good"`,
+		"−40.0 [−50.0, −30.0] points", `aria-label="recurrence: −40.0 [−50.0, −30.0] points"`, `<svg class="forest good"`,
 		`<strong class="bad">proven: dearer</strong>`, "+40.0 [+10.0, +70.0]%", `<svg class="forest bad"`,
 		"needs more picks (- with, - without; 20/4 picks; needs about 26 more picks)", "no effect yet", "Guardrail: dearer.", "/help/EXPERIMENT#outcomes",
 	} {

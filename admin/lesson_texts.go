@@ -80,7 +80,7 @@ func (o oldText) html(f frame, present string) g.Node {
 	summary := h.Summary(g.Text("The text of "), code(o.row.Arm))
 	if o.text == "" {
 		return h.Details(summary, quiet(g.Text("No stored session contains this text: its sessions are deleted, "+
-			"have no reward, or share the coins of a run.")))
+			"have no reward, or share the random assignment of a run.")))
 	}
 	text, marks := prose(o.text), ""
 	if present != "" {

@@ -79,15 +79,15 @@ func (v *compareView) html(f frame) g.Node {
 	case c.B.Value == "":
 		return g.Group{
 			title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
-			empty("There is only one "+c.By, h.P(
-				g.Text("A comparison needs the sessions of two. "), h.A(h.Href(f.With("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
+			empty(ifElse(c.A.Value == "", "No "+c.By+" yet", "There is only one "+c.By), h.P(
+				g.Text("A comparison needs sessions of two "+c.By+"s. "), h.A(h.Href(f.With("by", other, "a", "", "b", "")), g.Text("Compare two "+other+"s")), g.Text(".")),
 			),
 		}
 	}
 	return g.Group{
 		title("Compare", h.Nav(h.Class("ways"), labelled("Compare by"), by("agent", "Agents"), by("model", "Models"))),
 		v.form(f), chips(f, comparedFilters(f)),
-		h.P(h.Class("warning"), g.Text("Exploratory: no coin assigns the "+c.By+"s, so a difference may come from different tasks. "+
+		h.P(h.Class("warning"), g.Text("Exploratory: the "+c.By+"s are not assigned at random, so a difference may come from different tasks. "+
 			"An interval has 95% confidence for one look.")),
 		scroll(labelled("Measures"), v.measures(f)),
 		g.If(len(c.Lessons) > 0, section("compare-lessons", "Lessons", scroll(labelledBy("compare-lessons"), v.lessons(f)))),

@@ -111,10 +111,10 @@ func TestGainsCoverSevenDaysOfProvenLessons(t *testing.T) {
 		"no usage":         {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated = report.Spent{} }, []string{"!cached</small>", ">500 000<"}},
 		"no tokens":        {"/", admin.Prices{}, func(r *report.Report) { r.Global.Days[1].Treated.Input, r.Global.Days[1].Treated.Cached = 0, 0 }, []string{"treated, 0% cached", "!NaN"}},
 		"no fault":         {"/", admin.Prices{}, func(*report.Report) {}, []string{"!The coins deviate", "!do not get feedback equally"}},
-		"broken coins":     {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The coins deviate from their probabilities (e-value 1e+06)"}},
+		"broken coins":     {"/", admin.Prices{}, func(r *report.Report) { r.SRM.OK, r.SRM.EValue = false, 1e6 }, []string{"The random assignment deviates from its probabilities (e-value 1e+06)"}},
 		"unequal feedback": {"/", admin.Prices{}, func(r *report.Report) { r.Reporting.OK = false }, []string{"do not get feedback equally often"}},
 		"another definition of the reward": {"/", admin.Prices{}, func(r *report.Report) { r.Elsewhere = []report.Counted{{RewardDefinition: "old", Sessions: 1}} }, []string{
-			"Not included: 1 session that closed while the reward was old.",
+			"Not included: 1 session that closed with another definition of the reward: old.",
 		}},
 		"excluded sessions": {"/", admin.Prices{}, func(r *report.Report) {
 			r.Flow = report.Flow{Closed: 1204, InExperiment: 1180, Excluded: 24, ExcludedBy: []report.Excluded{{Reason: trial.ExcludedLate, Sessions: 20}, {Reason: trial.ExcludedTwin, Sessions: 4}}}

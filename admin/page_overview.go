@@ -147,8 +147,8 @@ func (v *overviewView) html(f frame) g.Node {
 		)),
 		g.If(!nothing, g.Map(doubts(&v.counted.report), problem)),
 		g.Map(v.counted.report.Elsewhere, func(e report.Counted) g.Node {
-			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed while the reward was %s.",
-				countOf(e.Sessions, "session"), e.RewardDefinition))
+			return h.P(h.Class("warning"), g.Textf("Not included: %s that closed with another definition of the reward: %s.",
+				countOf(e.Sessions, "session"), definitionText(e.RewardDefinition)))
 		}),
 		g.Iff(v.counted.report.Flow.Closed > 0, func() g.Node {
 			return quiet(g.Text(v.counted.report.FlowSentence()+". "), h.A(h.Href(f.help("EXPERIMENT#sessions-outside-of-the-experiment")), g.Text("Reasons")))
@@ -172,7 +172,7 @@ func (v *overviewView) html(f frame) g.Node {
 		}),
 		g.If(len(v.figures) > 0, section("health", "Health", figureTable("health", v.figures))),
 		quiet(
-			g.If(v.counted.report.RewardDefinition != "", g.Text("Reward: "+v.counted.report.RewardDefinition+". ")),
+			g.If(v.counted.report.RewardDefinition != "", g.Text("Reward: "+definitionText(v.counted.report.RewardDefinition)+". ")),
 			g.Text("An effect is measured by withholding the lesson at random; 5 points are 0.05 of reward."),
 		),
 	}
@@ -207,8 +207,8 @@ func (v *overviewView) firstPage(f frame) g.Node {
 		"precept is ready",
 		h.P(g.Text("The base URL for agents is "), code(base), g.Text(". No lesson has matched yet. The next three steps:")),
 		h.Ol(
-			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start it with "), code("precept run -- AGENT"), g.Text(". Its sessions appear under "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(".")),
-			h.Li(g.Text("Give it lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change is in effect within two seconds.")),
+			h.Li(g.Text("Point an agent at the base URL: "), code("OPENAI_BASE_URL="+base), g.Text(", or start an agent with "), code("precept run -- AGENT"), g.Text(". The sessions appear under "), h.A(h.Href(f.Link("/sessions")), g.Text("Sessions")), g.Text(".")),
+			h.Li(g.Text("Add lessons: "), code("precept init --starter"), g.Text(" writes starter lessons, "), code("precept lessons import"), g.Text(" reads existing ones, and "), code("precept lessons new"), g.Text(" writes one: active at once with "), code("--advice"), g.Text(", else a candidate that fires after "), code("precept lessons approve SLUG"), g.Text(". A change is in effect within two seconds.")),
 			h.Li(g.Text("Rate the sessions, by a test or a person: "), h.A(h.Href(f.help("SAMPLES#feedback")), g.Text("feedback")), g.Text(". Effects appear when rewarded sessions with a matching lesson have closed.")),
 		),
 		h.P(g.Text("For an example now, run "), code("precept demo"), g.Text(".")),

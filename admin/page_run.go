@@ -82,7 +82,7 @@ func (v *runView) html(f frame) g.Node {
 	}
 	return g.Group{
 		f.crumb(sessionLists()...),
-		title("Run "+v.run.Name, quiet(g.Text("The sessions of a run work on one task, get the same coins, and share the reward."))),
+		title("Run "+v.run.Name, quiet(g.Text("The sessions of a run work on one task, get or miss the same lessons, and share the reward."))),
 		figures([]stat{
 			statOf("session-reward", fixed(v.run.Reward, 2), v.run.Verdict, toneOf(v.run.Verdict)),
 			statOf("turns", count(turns), countOf(len(v.run.Sessions)+v.run.More, "session"), ""),

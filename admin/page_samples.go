@@ -127,7 +127,7 @@ func (v *samplesView) exports(f frame) g.Node {
 		"mplp":       "the samples, as JSON lines",
 		"openai":     "conversations, in the form of fine-tuning files",
 		"preference": "pairs of a better and a worse answer",
-		"experiment": "every coin and its outcome, to recompute the report",
+		"experiment": "every random assignment and its outcome, to recompute the report",
 		"parquet":    "the samples, as a Parquet file",
 	}
 	return section(

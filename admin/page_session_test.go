@@ -64,7 +64,7 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 		},
 		`"said block"><div class="who">loop warning, inserted by precept</div>`: {Kind: store.KindBlock, Loop: true},
 		`<span class="quiet">inserted again after the agent`:                    {Kind: store.KindBlock, Again: true},
-		`"said ghost"><div class="who">withheld by the coin <span class="quiet">the probability of injection was 0.75</span></div>`: {
+		`"said ghost"><div class="who">withheld at random <span class="quiet">the probability of injection was 0.75</span></div>`: {
 			Kind: store.KindWithheld, Chance: 0.75, Why: "withheld",
 		},
 		`"said ghost"><div class="who">not shown: control session</div>`:          {Kind: store.KindWithheld, Why: "control"},
@@ -90,7 +90,7 @@ func TestEntriesNameTheirAuthor(t *testing.T) {
 // The page of a session shows its state in notices and its rewards next to its turns.
 func TestSessionPageShowsStateAndReward(t *testing.T) {
 	rewardOf := func(s *store.Transcript) *store.Rewarded {
-		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), 4, "user"
+		s.Verdict, s.Rewarded.Value, s.Rewarded.Tier, s.Rewarded.Definition = sample.Good, new(0.875), feedback.TierVerifier, "user"
 		return &s.Rewarded
 	}
 	source := func(s *store.Transcript, change func(*store.SourceItem)) {
@@ -121,9 +121,9 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 		"from the fourth turn": {func(s *store.Transcript) { s.From = 3 }, []string{`?from=0" rel="prev">Earlier turns`}},
 		"more turns":           {func(s *store.Transcript) { s.Exchanges = 9 }, []string{`?from=1" rel="next">Later turns`, "9 kept"}},
 		"rewarded": {func(s *store.Transcript) { rewardOf(s) }, []string{
-			`<strong class="good">0.88</strong>`, "from tier 4, by user<", "!counted", `<div class="good">`,
+			`<strong class="good">0.88</strong>`, "from the results of verifiers<", "!counted", `<div class="good">`,
 		}},
-		"counted": {func(s *store.Transcript) { rewardOf(s).Counted = new(0.875) }, []string{"by user; counted<"}},
+		"counted": {func(s *store.Transcript) { rewardOf(s).Counted = new(0.875) }, []string{"of verifiers; counted<"}},
 		"poor":    {func(s *store.Transcript) { rewardOf(s); s.Verdict = sample.Poor }, []string{`<strong class="bad">`}},
 		"loops":   {func(s *store.Transcript) { s.Loops = 1 }, []string{`<div class="warn"><dt>`, `1</span> <span class="unit">loop</span>`}},
 		"source": {func(s *store.Transcript) { source(s, func(*store.SourceItem) {}) }, []string{
@@ -139,7 +139,7 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			s.Fates = []store.Fate{
 				{Slug: "a", State: "injected", Propensity: 0.9, Turn: 2},
 				{Slug: "b", State: "withheld", Propensity: 0.5, Turn: 4},
-				{Slug: "h", State: "injected", By: `keyword "push it" in the words`, Propensity: 0.9, Turn: 2},
+				{Slug: "h", State: "injected", By: `keyword "push it" in the user's message`, Propensity: 0.9, Turn: 2},
 				{Slug: "c", State: "control"},
 				{Slug: "d", State: "not_picked", Why: "room"},
 				{Slug: "e", State: "not_picked", Why: "slots"},
@@ -151,13 +151,13 @@ func TestSessionPageShowsStateAndReward(t *testing.T) {
 			}
 		}, []string{
 			`>a</a> <strong>injected</strong><small>turn 2; the probability of injection was 0.90</small>`,
-			`>b</a> <strong>withheld</strong><small>by the coin, turn 4; the probability of injection was 0.50</small>`,
-			`>h</a> <strong>injected</strong><small>keyword "push it" in the words; turn 2;`,
-			`>c</a> <strong>control</strong><small>matched; the coin made the session a control session`,
+			`>b</a> <strong>withheld</strong><small>withheld at random, turn 4; the probability of injection was 0.50</small>`,
+			`>h</a> <strong>injected</strong><small>keyword "push it" in the user's message; turn 2;`,
+			`>c</a> <strong>control</strong><small>matched; a control session, chosen at random`,
 			`>d</a> <strong>not picked</strong><small>matched; no room for its text (inject.budget_bytes)</small>`,
-			"<small>the coin cut a section of a rules file; turn 4; the section stays with the probability 0.50</small>",
-			"<small>the coin cut a section of a rules file; the sessions of the run share the coin; the section stays with the probability 0.50</small>",
-			"<small>requests of the run keep a section of a rules file; the sessions of the run share the coin; the section stays",
+			"<small>cut at random: a section of a rules file; turn 4; the section stays with the probability 0.50</small>",
+			"<small>cut at random: a section of a rules file; the sessions of the run share the random assignment; the section stays with the probability 0.50</small>",
+			"<small>requests of the run keep a section of a rules file; the sessions of the run share the random assignment; the section stays",
 			"better lessons took the slots", "expects no gain above its cost", "the reason was not stored", `class="not_matched"`,
 		}},
 	} {
@@ -195,7 +195,7 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"lessons": {"/sessions", func(l *store.SessionList) {
 			l.Sessions[0].Injected, l.Sessions[0].Withheld = []string{"a"}, []string{"b"}
 		}, []string{
-			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld by the coin">b</span>`,
+			`<span class="slug">a</span>`, `<span class="slug ghost" title="withheld at random">b</span>`,
 		}},
 		"hit of a search": {"/sessions?words=x", func(l *store.SessionList) { l.Sessions[0].Found = &store.Found{Turn: 3, Role: "user", Text: "a x"} }, []string{
 			`<span class="hit">turn 3, user: a x</span>`, "the sessions one by one",
@@ -208,9 +208,9 @@ func TestSessionListRowsDescribeSessions(t *testing.T) {
 		"by tool":         {"/sessions?tool=bash", func(*store.SessionList) {}, []string{">Clear</a>", "the sessions one by one"}},
 		"older sessions":  {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?after=n1&agent=x" rel="next">Older</a>`}},
 		"second page":     {"/sessions?agent=x&after=n1", func(*store.SessionList) {}, []string{`href="/sessions?agent=x">Newest</a>`}},
-		"order":           {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?agent=x&order=oldest">Show the oldest first</a>`, "Sorted by the time of the start, newest first"}},
+		"order":           {"/sessions?agent=x", func(l *store.SessionList) { l.Next = "n1" }, []string{`href="/sessions?agent=x&order=oldest">Show the oldest first</a>`, "Newest first."}},
 		"oldest first": {"/sessions?agent=x&order=oldest&after=n1", func(l *store.SessionList) { l.Next = "n2" }, []string{
-			"Sorted by the time of the start, oldest first", `href="/sessions?agent=x">Show the newest first</a>`,
+			"Oldest first.", `href="/sessions?agent=x">Show the newest first</a>`,
 			`href="/sessions?after=n2&agent=x&order=oldest" rel="next">Newer</a>`, `href="/sessions?agent=x&order=oldest">Oldest</a>`,
 			`name="order" value="oldest"`, "1 shown of the 7 sessions from <time", "!Older</a>", `format=csv&order=oldest`,
 			`<p id="zone" class="quiet">Times are in UTC.</p>`,

@@ -136,12 +136,12 @@ func (v *sessionsView) pager(f frame, shown g.Node) g.Node {
 	)
 }
 
-// order returns a sentence about the order of the list, and a link to the reversed order.
+// order returns a link to the reversed order of the list.
 func (v *sessionsView) order(f frame) g.Node {
 	if v.query.OldestFirst {
-		return quiet(g.Text("Sorted by the time of the start, oldest first; no other order has an index. "), h.A(h.Href(f.With("order", "")), g.Text("Show the newest first")))
+		return quiet(h.A(h.Href(f.With("order", "")), g.Text("Show the newest first")))
 	}
-	return quiet(g.Text("Sorted by the time of the start, newest first; no other order has an index. "), h.A(h.Href(f.With("order", oldestFirst)), g.Text("Show the oldest first")))
+	return quiet(h.A(h.Href(f.With("order", oldestFirst)), g.Text("Show the oldest first")))
 }
 
 // list returns the table of sessions, or the reason for an empty list. filtered reports that the query has filters.
@@ -283,7 +283,7 @@ func lessonsOf(x *store.SessionItem) g.Node {
 		g.If(x.Control, h.Span(h.Class("slug control"), g.Text("control"))),
 		some(x.Injected, h.Span, func(slug string) g.Node { return h.Span(h.Class("slug"), quoted(slug)) }),
 		some(x.Withheld, h.Span, func(slug string) g.Node {
-			return h.Span(h.Class("slug ghost"), h.Title("withheld by the coin"), quoted(slug))
+			return h.Span(h.Class("slug ghost"), h.Title("withheld at random"), quoted(slug))
 		}),
 		g.If(x.Excluded, h.Span(h.Class("quiet"), h.Title(report.ExclusionCause(x.ExcludedFor)), g.Text("outside of the experiment"))),
 	}

@@ -35,7 +35,8 @@ func facetsOf(x *store.Facets) []facet {
 	}
 }
 
-// sidebar returns the content beside the list: the saved views, the time ranges and the facets.
+// sidebar returns the content beside the list: the saved views, the time ranges and the facets. On a narrow screen the
+// sidebar is above the list, and page.js folds the sidebar.
 func (v *sessionsView) sidebar(f frame) g.Node {
 	all := facetsOf(&v.facets)
 	var parts g.Group
@@ -47,14 +48,19 @@ func (v *sessionsView) sidebar(f frame) g.Node {
 	}
 	return h.Aside(
 		h.Class("facets"), labelled("Filters with counts"),
-		v.viewLinks(f), v.ranges(f),
-		g.If(v.counting, quiet(g.Text("The filters are being counted."))),
-		g.If(!v.counting, parts),
-		g.If(!v.counting && v.facets.Read > 0, h.P(
-			h.Class("quiet note"), g.Textf("Counted in %s", countOf(v.facets.Read, "session")),
-			g.If(!v.facets.Whole, g.Group{g.Text(", the newest, since "), timeOf(v.facets.OldestStart)}), g.Text("."),
-			g.If(v.searched, g.Text(" The search does not change the counts.")),
-		)),
+		h.Details(
+			h.Class("sidebar"), g.Attr("open"), h.Summary(g.Text("Views and filters with counts")),
+			h.Div(
+				v.viewLinks(f), v.ranges(f),
+				g.If(v.counting, quiet(g.Text("The filters are being counted."))),
+				g.If(!v.counting, parts),
+				g.If(!v.counting && v.facets.Read > 0, h.P(
+					h.Class("quiet note"), g.Textf("Counted in %s", countOf(v.facets.Read, "session")),
+					g.If(!v.facets.Whole, g.Group{g.Text(", the newest, since "), timeOf(v.facets.OldestStart)}), g.Text("."),
+					g.If(v.searched, g.Text(" The search does not change the counts.")),
+				)),
+			),
+		),
 	)
 }
 

@@ -16,7 +16,7 @@ import (
 func rewardOf(t *store.Transcript) g.Node {
 	origin, r := "no feedback", &t.Rewarded
 	if r.Value != nil {
-		origin = fmt.Sprintf("from tier %d, by %s", r.Tier, r.Definition)
+		origin = "from the " + tierText(r.Tier)
 		if r.Counted != nil {
 			origin += "; counted"
 		} else if !t.Closed {
@@ -92,17 +92,17 @@ func reasonOf(x *store.Fate) string {
 		by, matched = x.By+"; ", "matched by "+x.By
 	}
 	if trial.Arm(x.Slug).IsRule() {
-		place := ifElse(x.Shared, "the sessions of the run share the coin", fmt.Sprintf("turn %d", x.Turn))
+		place := ifElse(x.Shared, "the sessions of the run share the random assignment", fmt.Sprintf("turn %d", x.Turn))
 		kept := fmt.Sprintf("a section of a rules file; %s; the section stays with the probability %.2f", place, x.Propensity)
-		return ifElse(x.State == store.FateInjected, ifElse(x.Shared, "requests of the run keep ", "the request kept ")+kept, "the coin cut "+kept)
+		return ifElse(x.State == store.FateInjected, ifElse(x.Shared, "requests of the run keep ", "the request kept ")+kept, "cut at random: "+kept)
 	}
 	switch x.State {
 	case store.FateInjected:
 		return by + chance
 	case store.FateWithheld:
-		return by + "by the coin, " + chance
+		return by + "withheld at random, " + chance
 	case store.FateControl:
-		return matched + "; the coin made the session a control session, which gets no lesson"
+		return matched + "; a control session, chosen at random, gets no lesson"
 	case store.NotMatched:
 		return x.Why
 	}

@@ -88,7 +88,7 @@ func authorOf(e *store.Entry) (class, label string) {
 		return e.Kind, ifElse(e.Loop, "loop warning, inserted by precept", "inserted by precept")
 	case store.KindWithheld:
 		control := "not shown: control session"
-		return "ghost", ifElse(e.Why == "control", control, "withheld by the coin")
+		return "ghost", ifElse(e.Why == "control", control, "withheld at random")
 	case sample.EventCall:
 		return e.Kind, "call of " + e.Tool
 	case sample.MessageResult:

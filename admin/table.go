@@ -61,7 +61,7 @@ func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth
 // html returns the table. If sorts is true, the headings are links that sort the page.
 func (t *table) html(f frame, sorts bool) g.Node {
 	caption := "Effect on the reward of a session, compared with sessions in which the lesson was " +
-		"withheld by a coin."
+		"withheld at random."
 	if t.report.Provisional {
 		caption += " Open sessions included: provisional."
 	}
@@ -198,7 +198,7 @@ func byEffect(rows []*report.Row) { slices.SortStableFunc(rows, order("")) }
 func doubts(r *report.Report) (out []string) {
 	if !r.SRM.OK {
 		out = append(out, fmt.Sprintf(
-			"The coins deviate from their probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
+			"The random assignment deviates from its probabilities (e-value %.3g): no effect below is reliable.", r.SRM.EValue))
 	}
 	if !r.Reporting.OK {
 		out = append(out, "Sessions with and without lessons do not get feedback equally often: "+

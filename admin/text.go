@@ -9,6 +9,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"precept/bandit/feedback"
 	"precept/bandit/report"
 )
 
@@ -201,4 +202,38 @@ func hides(r rune) bool {
 		return true
 	}
 	return unicode.IsControl(r) || unicode.Is(unicode.Cf, r) || r >= 0xE0000 && r <= 0xE0FFF
+}
+
+// tierText returns the name of a tier of feedback.
+func tierText(tier int) string {
+	switch tier {
+	case feedback.TierUser:
+		return "feedback of users"
+	case feedback.TierVerifier:
+		return "results of verifiers"
+	}
+	return "signals of the traffic"
+}
+
+// definitionText describes a definition of the reward, such as "user>verifier@24h0m0s", in a sentence without its
+// period. It returns an invalid definition unchanged.
+func definitionText(definition string) string {
+	d, err := feedback.ParseDefinition(definition)
+	if err != nil {
+		return definition
+	}
+	tiers := make([]string, len(d.Tiers))
+	for i, tier := range d.Tiers {
+		tiers[i] = tierText(tier)
+		if tier == feedback.TierImplicit && d.Sentiment {
+			tiers[i] += " with the sentiment of messages"
+		}
+	}
+	age := d.CloseAfter.String()
+	for _, zero := range []struct{ suffix, short string }{{"m0s", "m"}, {"h0m", "h"}} {
+		if rest, found := strings.CutSuffix(age, zero.suffix); found {
+			age = rest + zero.short
+		}
+	}
+	return strings.Join(tiers, ", else ") + "; a session closes " + age + " after its first request"
 }

@@ -49,7 +49,7 @@ func TestOverviewOfTheDemoShowsTrueEffects(t *testing.T) {
 func TestOverviewNamesEarlierRewardDefinition(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
-	const want = `<p class="warning">Not included: 1204 sessions that closed while the reward was user>verifier@1h0m0s.</p>`
+	const want = `<p class="warning">Not included: 1204 sessions that closed with another definition of the reward: feedback of users, else results of verifiers; a session closes 1h after its first request.</p>`
 	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
 		t.Errorf("the overview lacks %q", want)
 	}
@@ -127,7 +127,7 @@ func TestCautionByCountsIsShownWithBothArms(t *testing.T) {
 	for path, want := range map[string]string{
 		"/":                        "The counts turned a lesson into a caution",
 		"/lessons?verdict=caution": "caution by its counts",
-		"/lessons/helpful":         "as advice, 310 sessions had a mean reward of 0.412, and 90 sessions in which the coin withheld it had 0.550.",
+		"/lessons/helpful":         "as advice, 310 sessions had a mean reward of 0.412, and 90 sessions in which it was withheld had 0.550.",
 	} {
 		if page := body(t, f.do(t, "GET", path, bearer(token))); !strings.Contains(page, want) {
 			t.Errorf("%s lacks %q, want it", path, want)

@@ -111,7 +111,7 @@ func TestHostileContentIsShownAsText(t *testing.T) {
 		}
 	}
 	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
-	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld by the coin", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
+	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld at random", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of the session lacks %q", want)
 		}

@@ -1,18 +1,21 @@
 // For every page: times in the time zone of the browser, the theme switch, and the automatic refresh of live pages.
 "use strict";
 
+// Writes times in the time zone of the browser. A time of the current year has no year.
 function localise(root) {
-  const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
-  const fine = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
+  const form = (when, fine) => new Intl.DateTimeFormat(undefined, {
+    year: when.getFullYear() === new Date().getFullYear() ? undefined : "numeric", month: "short", day: "numeric",
+    hour: "numeric", minute: "2-digit", second: fine ? "2-digit" : undefined,
+  }).format(when);
   for (const t of root.querySelectorAll("time[datetime]")) {
     const when = new Date(t.dateTime);
     if (t.dateTime.length < 16 || isNaN(when)) continue; // a date without a time stays in UTC
     t.title = t.textContent;
-    t.textContent = ("fine" in t.dataset ? fine : form).format(when);
+    t.textContent = form(when, "fine" in t.dataset);
   }
   const line = root.querySelector("#zone");
   if (!line) return;
-  line.textContent = `Times are in your time zone, ${form.resolvedOptions().timeZone} (UTC${offset()}).`;
+  line.textContent = `Times are in your time zone, ${new Intl.DateTimeFormat().resolvedOptions().timeZone} (UTC${offset()}).`;
   line.title = "A time has UTC as its tooltip.";
 }
 
@@ -52,7 +55,14 @@ function inUse(main) {
     || document.querySelector(":popover-open, .sample[open]") || [...main.querySelectorAll("input, select")].some(changed);
 }
 
-// Replaces main by next. Unfolded details stay unfolded, tables keep their horizontal scroll position, main keeps the
+const narrow = matchMedia("(max-width: 40rem)");
+
+// Folds the sidebar on a narrow screen, where it is above the content.
+function foldSidebar() {
+  for (const e of document.querySelectorAll(".sidebar")) e.open = !narrow.matches;
+}
+
+// Replaces main by next. Details stay folded or unfolded, tables keep their horizontal scroll position, main keeps the
 // focus, and the result of the last action stays.
 function swap(main, next) {
   const places = (root) => [...root.querySelectorAll(".scroll, details")];
@@ -68,7 +78,8 @@ function swap(main, next) {
   }
   if (focused) next.focus({ preventScroll: true });
   for (const e of places(next)) {
-    if (before.get(name(e))?.open) e.open = true;
+    const old = before.get(name(e));
+    if (old?.tagName === "DETAILS") e.open = old.open;
     e.scrollLeft = at.find(([n]) => n === name(e))?.[1] || 0;
   }
 }
@@ -109,6 +120,8 @@ document.addEventListener("keydown", (e) => {
   part.querySelector("summary").focus();
 });
 
+foldSidebar();
+narrow.addEventListener("change", foldSidebar);
 localise(document);
 setZoneCookie();
 switchTheme();

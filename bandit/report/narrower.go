@@ -97,8 +97,11 @@ func (a *AllSessions) Sentence() string {
 	case a.Effect == nil:
 		return s + "; no effect yet"
 	}
-	return fmt.Sprintf("%s points with the outcomes of sessions without a reward (%s; %.0f%% less variance); no verdict uses this estimate",
-		signedInterval(Points(*a.Effect), Points(*a.Lo), Points(*a.Hi)), s, 100*a.Gain)
+	if less := math.Round(100 * a.Gain); less > 0 {
+		s += fmt.Sprintf("; %.0f%% less variance", less)
+	}
+	return fmt.Sprintf("%s points with the outcomes of sessions without a reward (%s); no verdict uses this estimate",
+		signedInterval(Points(*a.Effect), Points(*a.Lo), Points(*a.Hi)), s)
 }
 
 // centres describes the share of the variance that the centres explain.

@@ -115,7 +115,7 @@ func (p page) entry(e *store.Entry) []string {
 	case store.KindWithheld:
 		label, colour = "PRECEPT -", inkGhost
 		text = fmt.Sprintf(
-			"%s was withheld by a coin (probability of injection: %.2f)",
+			"%s was withheld at random (probability of injection: %.2f)",
 			strings.Join(e.Slugs, ", "), e.Chance,
 		)
 		if e.Why == "control" {

@@ -32,7 +32,7 @@ func TestWatchPageFitsItsColumns(t *testing.T) {
 		}
 	}
 	plain := strings.Join(page{width: 80}.turn(&turn), "\n")
-	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld by a coin (probability of injection: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
+	for _, want := range []string{"turn 7", "LOOP", "PRECEPT +", "kept-back was withheld at random (probability of injection: 0.70)", "FAILED", "more lines; the dashboard shows them", "‹ESC›]0;owned"} {
 		if !strings.Contains(plain, want) {
 			t.Errorf("the output is\n%s\nwant an output with %q", plain, want)
 		}

@@ -32,7 +32,7 @@ func TestNearestNamesTheMissingCondition(t *testing.T) {
 			t.Errorf("%s: got matched %v, want only the lesson matched to have matched", m.Slug, m.Matched)
 		}
 	}
-	if want := `keyword "flaky test" in the words`; got["matched"] != want {
+	if want := `keyword "flaky test" in the user's message`; got["matched"] != want {
 		t.Errorf("the lesson that matched: got reason %q, want %q", got["matched"], want)
 	}
 	if len(got) != 3 || !strings.Contains(got["half"], `only "database" of the phrase occurs`) || !strings.Contains(got["candidate"], "only lessons in trial, active, caution or benched fire") {

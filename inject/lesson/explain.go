@@ -17,12 +17,16 @@ type Cause struct {
 	Where string `json:"where"` // where the trigger matched: "words", "tool error" or "request"
 }
 
-// CauseText formats causes for people, as in `keyword "push it" in the words, error kind "port-in-use" in the tool
-// error`.
+// CauseText formats causes for users, as in `keyword "push it" in the user's message, error kind "port-in-use" in the
+// tool error`.
 func CauseText(by []Cause) string {
 	all := make([]string, 0, len(by))
 	for _, c := range by {
-		all = append(all, fmt.Sprintf("%s %q in the %s", strings.ReplaceAll(c.Kind, "_", " "), c.Text, c.Where))
+		place := c.Where
+		if place == "words" {
+			place = "user's message"
+		}
+		all = append(all, fmt.Sprintf("%s %q in the %s", strings.ReplaceAll(c.Kind, "_", " "), c.Text, place))
 	}
 	return strings.Join(all, ", ")
 }
@@ -83,7 +87,7 @@ func (e *Explanation) causes(q *foldedQuery) bool {
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
 		if form := e.Lesson.Form; phraseMatchesAny(p, form, q.words) && !phraseMatchesAny(p, form, q.errors) {
-			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q occurs in the words, but error patterns fire only on tool errors", p))
+			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q occurs in the user's message, but error patterns fire only on tool errors", p))
 		}
 	}
 	for _, f := range q.requests {

@@ -63,7 +63,7 @@ func TestExplanationNamesCauseOrObstacle(t *testing.T) {
 			"an error pattern in the words",
 			[]*lesson.Lesson{activeLesson("one", lesson.Trigger{ErrorPatterns: []string{"no such stage"}})},
 			lesson.Query{Words: []string{"it says no such stage"}},
-			false, "", `its error pattern "no such stage" occurs in the words`,
+			false, "", `its error pattern "no such stage" occurs in the user's message`,
 		},
 		{
 			"a tool that is offered",
@@ -176,7 +176,7 @@ func TestExplanationsAgreeWithTheMatch(t *testing.T) {
 			if e.Fires != slices.Contains(fired, e.Lesson.Slug) {
 				t.Fatalf("%s: the explanation has Fires = %v, want the result of the match, which fires %v", e.Lesson.Slug, e.Fires, fired)
 			}
-			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "occurs in the words")) || !e.Fires && len(e.Not) == 0 {
+			if e.Fires && (len(e.By) == 0 || len(e.Not) > 0 && !strings.Contains(e.Not[0], "occurs in the user's message")) || !e.Fires && len(e.Not) == 0 {
 				t.Fatalf("%s: fires %v, causes %v, obstacles %q; want a cause of a match, and an obstacle otherwise",
 					e.Lesson.Slug, e.Fires, e.By, e.Not)
 			}
