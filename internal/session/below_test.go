@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// threader returns a threader whose session names contain a counter instead of random bytes.
-func threader() *session.Threader {
+// newThreader returns a threader whose session names contain a counter instead of random bytes.
+func newThreader() *session.Threader {
 	n := uint64(0)
 	return session.NewThreader(func() (e [16]byte) {
 		n++
@@ -30,7 +30,7 @@ func claimOf(t *testing.T, req *wire.Request, headers ...string) session.Claim {
 	return session.Identify(h, "/v1/chat/completions", req)
 }
 
-// randomID is a call id that only one conversation has, as model providers generate it.
+// randomID is a random call id in the format of model providers. Only one conversation has it.
 const randomID = "toolu_01A09q90qw90lq917835lq9"
 
 // callMessage returns a message of the model with one call.
@@ -43,13 +43,13 @@ func resultMessage(id, text string) string {
 	return `{"role":"tool","tool_call_id":"` + id + `","content":"` + text + `"}`
 }
 
-// A sub-agent that sends the name of its parent session keeps one session of its own in all turns. The parent session
-// continues.
-func TestSubAgentUnderParentNameIsASession(t *testing.T) {
-	th := threader()
+// A sub-agent that sends the name of its parent session has its own session, the same one in all turns. The parent
+// session continues.
+func TestSubAgentWithParentSessionNameHasOwnSession(t *testing.T) {
+	th := newThreader()
 	resolve := func(req *wire.Request) (session.Resolved, session.Claim) {
 		c := claimOf(t, req, "Precept-Session", "above")
-		return th.Resolve(someone, c, req, testStart, nil), c
+		return th.Resolve(testScope, c, req, testStart, nil), c
 	}
 	reply := func(r session.Resolved, rep wire.Reply) {
 		rep.Complete = true
@@ -57,21 +57,21 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 		th.RecordEnd(r, true, testStart)
 	}
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
-	above, _ := resolve(lead)
-	reply(above, wire.Reply{Text: "I delegate it"})
+	leader, _ := resolve(lead)
+	reply(leader, wire.Reply{Text: "I delegate it"})
 
 	task := []string{userMessage("count the files")}
 	first := agentRequest(t, "You count.", []string{"sh"}, task...)
 	parent, c := resolve(first)
-	if parent.ID != above.ID {
-		t.Fatalf("the request that names its parent session got session %s, want parent %s", parent.ID, above.ID)
+	if parent.ID != leader.ID {
+		t.Fatalf("request with the parent's session name: got session %s, want parent %s", parent.ID, leader.ID)
 	}
 	if _, ok := th.ResolveSubagent(parent, c, false, testStart, nil); ok {
-		t.Error("ResolveSubagent for a request with unknown echoes that is not a first request = true, want false")
+		t.Error("ResolveSubagent of a later request with unknown echoes = true, want false")
 	}
 	sub, ok := th.ResolveSubagent(parent, c, true, testStart, nil)
-	if !ok || sub.ID == above.ID || !sub.New {
-		t.Fatalf("ResolveSubagent of a first request returns %v and %+v, want true and a session with New = true and an ID other than %v", ok, sub, above.ID)
+	if !ok || sub.ID == leader.ID || !sub.New {
+		t.Fatalf("ResolveSubagent of a first request = %+v, %v, want a new session other than %v, true", sub, ok, leader.ID)
 	}
 	reply(sub, wire.Reply{Calls: []wire.Call{{ID: randomID, Name: "sh", Args: "{}"}}})
 
@@ -79,19 +79,19 @@ func TestSubAgentUnderParentNameIsASession(t *testing.T) {
 	parent, c = resolve(second)
 	repeated, ok := th.ResolveSubagent(parent, c, false, testStart, nil)
 	if !ok || repeated.ID != sub.ID || repeated.Method != session.ByEcho {
-		t.Errorf("next turn of the sub-agent: got ok = %v, session %v by %s, want true, %v by echo", ok, repeated.ID, repeated.Method, sub.ID)
+		t.Errorf("next turn of the sub-agent: got session %v by %s, ok = %v, want %v by echo, true", repeated.ID, repeated.Method, ok, sub.ID)
 	}
-	if next, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); next.ID != above.ID {
-		t.Errorf("the parent's next request got session %s, want %s", next.ID, above.ID)
+	if next, _ := resolve(agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"), assistantMessage("I delegate it"), userMessage("and"))); next.ID != leader.ID {
+		t.Errorf("next request of the parent: got session %s, want %s", next.ID, leader.ID)
 	}
 }
 
-// After a failed request, a request with other words continues the session. While a request is in progress, a request
-// with other words begins a new session.
-func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
-	th := threader()
+// After a failed request, a request with a different last message continues the session. While a request is in
+// progress, such a request starts a new session.
+func TestChangedRequestAfterFailureKeepsSession(t *testing.T) {
+	th := newThreader()
 	open := func(messages ...string) session.Resolved {
-		return th.Resolve(someone, session.Claim{}, parseChat(t, messages...), testStart, nil)
+		return th.Resolve(testScope, session.Claim{}, parseChat(t, messages...), testStart, nil)
 	}
 	start := open(userMessage("go"))
 	th.RecordReply(start, &wire.Reply{Complete: true, Text: "I have looked at it, and this is what I would do next: nothing at all"}, true)
@@ -99,19 +99,19 @@ func TestRequestAfterAFailureKeepsItsSession(t *testing.T) {
 	reply := assistantMessage("I have looked at it, and this is what I would do next: nothing at all")
 	failed := open(userMessage("go"), reply, userMessage("once more"))
 	th.RecordEnd(failed, false, testStart)
-	// The first message was rewritten: only the answer connects the request with the session.
+	// The first message was rewritten: only the reply connects the request with the session.
 	next := open(userMessage("go, it is noon"), reply, userMessage("do it otherwise"))
 	if failed.ID != start.ID || next.ID != start.ID {
-		t.Errorf("the failed request is in the first session: %v; the next request is in the first session: %v (by %s), want true for both", failed.ID == start.ID, next.ID == start.ID, next.Method)
+		t.Errorf("got session %s of the failed request and %s (by %s) of the next request, want %s for both", failed.ID, next.ID, next.Method, start.ID)
 	}
 	if concurrent := open(userMessage("go, it is one"), reply, userMessage("or so")); concurrent.ID == start.ID {
-		t.Error("a request with other words joined a session with a request in progress, want a new session")
+		t.Error("a different request joined a session with a request in progress, want a new session")
 	}
 }
 
 // The prompt cache key is a session name only for agents that use the key as a name. Precept knows these agents by
 // their product name, which may have a suffix, as in codex_cli_rs.
-func TestCacheKeyIsANameForKnownAgentsOnly(t *testing.T) {
+func TestCacheKeyIsSessionNameOnlyForKnownAgents(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + userMessage("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
 	if err != nil {
@@ -122,24 +122,24 @@ func TestCacheKeyIsANameForKnownAgentsOnly(t *testing.T) {
 	} {
 		c := claimOf(t, req, "User-Agent", product)
 		if c.Session != "k" || c.Named() != want {
-			t.Errorf("User-Agent %q: got Session = %q, Named = %v, want k, %v", product, c.Session, c.Named(), want)
+			t.Errorf("User-Agent %q: got Session = %q, Named() = %v, want k, %v", product, c.Session, c.Named(), want)
 		}
 	}
 }
 
-// InPlace reports that the list of the last turn is still at its index in the next request. The next request must have
-// the reply or the new items of the last turn at their old indices.
-func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
+// InPlace reports whether the items of the last turn have the same indices in the next request. The next request must
+// have the reply or the new items of the last turn at their old indices.
+func TestInPlaceNeedsLastReplyOrLastItemsAtTheirIndex(t *testing.T) {
 	const long = "this was the answer"
 	for name, k := range map[string]struct {
 		next []string
 		want bool
 	}{
-		"the next turn":               {[]string{userMessage("one"), assistantMessage(long), userMessage("two")}, true},
-		"a rewritten first message":   {[]string{userMessage("one, with what was found"), assistantMessage(long), userMessage("two")}, true},
-		"a rewritten answer":          {[]string{userMessage("one"), assistantMessage("shortened"), userMessage("two")}, true},
-		"both rewritten":              {[]string{userMessage("summary"), assistantMessage("shortened"), userMessage("two")}, false},
-		"the answer at a later index": {[]string{userMessage("a"), userMessage("b"), userMessage("c"), userMessage("d"), userMessage("e"), assistantMessage(long)}, false},
+		"the next turn":              {[]string{userMessage("one"), assistantMessage(long), userMessage("two")}, true},
+		"a rewritten first message":  {[]string{userMessage("one, with what was found"), assistantMessage(long), userMessage("two")}, true},
+		"a rewritten reply":          {[]string{userMessage("one"), assistantMessage("shortened"), userMessage("two")}, true},
+		"both rewritten":             {[]string{userMessage("summary"), assistantMessage("shortened"), userMessage("two")}, false},
+		"the reply at a later index": {[]string{userMessage("a"), userMessage("b"), userMessage("c"), userMessage("d"), userMessage("e"), assistantMessage(long)}, false},
 	} {
 		r := recordOf("s")
 		first := parseChat(t, userMessage("one"))
@@ -154,9 +154,9 @@ func TestInPlaceNeedsTheLastReplyOrNewWords(t *testing.T) {
 	}
 }
 
-// A request continues a session if it has the session's list and the system text of an agent of the session. An agent
-// that handed the conversation to another agent is still an agent of the session.
-func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
+// A request continues a session if it extends the session's list and has the system prompt of an agent of the session.
+// An agent that handed the conversation to another agent is still an agent of the session.
+func TestContinuesUnderSystemTextOfAnyAgent(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, testStart)
@@ -171,10 +171,10 @@ func TestContinuesUnderAnAgentOfTheSession(t *testing.T) {
 		req  *wire.Request
 		want bool
 	}{
-		"system text of the newest agent":             {agentRequest(t, "You work.", nil, history...), true},
-		"system text of the agent before the handoff": {agentRequest(t, "You lead.", nil, history...), true},
-		"unknown system text":                         {agentRequest(t, "You judge.", nil, history...), false},
-		"another conversation":                        {agentRequest(t, "You work.", nil, userMessage("stop"), assistantMessage("done")), false},
+		"system prompt of the newest agent":             {agentRequest(t, "You work.", nil, history...), true},
+		"system prompt of the agent before the handoff": {agentRequest(t, "You lead.", nil, history...), true},
+		"unknown system prompt":                         {agentRequest(t, "You judge.", nil, history...), false},
+		"another conversation":                          {agentRequest(t, "You work.", nil, userMessage("stop"), assistantMessage("done")), false},
 	} {
 		if got := r.ContinuesUnderSystemText(k.req); got != k.want {
 			t.Errorf("%s: got ContinuesUnderSystemText = %v, want %v", name, got, k.want)

@@ -14,7 +14,7 @@ import (
 	"precept/internal/wire"
 )
 
-// dialogue is one conversation as its agent knows it.
+// dialogue is one conversation from the view of its agent.
 type dialogue struct {
 	task    string
 	history []string // messages
@@ -23,26 +23,26 @@ type dialogue struct {
 	id      session.ID        // session of the first request
 }
 
-// sharedKey holds the conversations of agents with one credential, and the stored sessions by echo key: the hash of an
-// id or a text that an agent sends back.
-type sharedKey struct {
+// simulation simulates agents with one credential. It holds their conversations and the stored sessions by echo key:
+// the hash of an id or a text that an agent sends back.
+type simulation struct {
 	*rapid.T
-	th     *session.Threader
-	now    time.Time
-	stored map[session.EchoKey][]session.ID
-	talks  []*dialogue
-	names  int // number of session names and reply ids so far
+	th        *session.Threader
+	now       time.Time
+	stored    map[session.EchoKey][]session.ID
+	dialogues []*dialogue
+	names     int // number of session names and reply ids so far
 }
 
-// entropy returns the next of a sequence of different values.
-func (o *sharedKey) entropy() (e [16]byte) {
+// entropy returns a different value in each call.
+func (o *simulation) entropy() (e [16]byte) {
 	o.names++
 	binary.BigEndian.PutUint64(e[8:], uint64(o.names))
 	return e
 }
 
-// store records the sessions of echo keys, as the store does.
-func (o *sharedKey) store(id session.ID, keys []session.EchoKey) {
+// store records the session under the echo keys, as the store does.
+func (o *simulation) store(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		if !slices.Contains(o.stored[k], id) {
 			o.stored[k] = append([]session.ID{id}, o.stored[k]...)
@@ -51,7 +51,7 @@ func (o *sharedKey) store(id session.ID, keys []session.EchoKey) {
 }
 
 // findKeys returns the recorded sessions of echo keys.
-func (o *sharedKey) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+func (o *simulation) findKeys(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	found := map[session.EchoKey][]session.ID{}
 	for _, k := range keys {
 		found[k] = slices.Clone(o.stored[k])
@@ -60,15 +60,15 @@ func (o *sharedKey) findKeys(keys []session.EchoKey) map[session.EchoKey][]sessi
 }
 
 // resolve sends the messages of a conversation and returns the resolved session.
-func (o *sharedKey) resolve(x *dialogue) session.Resolved {
-	r := o.th.Resolve(someone, session.Claim{}, parseChat(o, x.history...), o.now, o.findKeys)
+func (o *simulation) resolve(x *dialogue) session.Resolved {
+	r := o.th.Resolve(testScope, session.Claim{}, parseChat(o, x.history...), o.now, o.findKeys)
 	o.store(r.ID, r.Echoes)
 	x.open = &r
 	return r
 }
 
-// answer replies to the open request with a call or with words, which are part of the next request.
-func (o *sharedKey) answer(x *dialogue, text bool) {
+// answer replies to the open request with a call or a text, and adds the reply to the history.
+func (o *simulation) answer(x *dialogue, text bool) {
 	o.names++
 	rep := wire.Reply{ID: fmt.Sprintf("chatcmpl-9aZ8bY7cX6dW5eV4%06d", o.names), Complete: true}
 	if text {
@@ -87,10 +87,10 @@ func (o *sharedKey) answer(x *dialogue, text bool) {
 	}
 }
 
-// pick draws one of the conversations for which fits is true. It returns nil if there is none.
-func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
+// pick draws a conversation for which fits returns true, or returns nil if there is none.
+func (o *simulation) pick(fits func(x *dialogue) bool) *dialogue {
 	var some []*dialogue
-	for _, x := range o.talks {
+	for _, x := range o.dialogues {
 		if fits(x) {
 			some = append(some, x)
 		}
@@ -98,14 +98,14 @@ func (o *sharedKey) pick(fits func(x *dialogue) bool) *dialogue {
 	if len(some) == 0 {
 		return nil
 	}
-	return rapid.SampledFrom(some).Draw(o.T, "who")
+	return rapid.SampledFrom(some).Draw(o.T, "conversation")
 }
 
-// Several agents with one credential talk at the same time, some with equal first words. Each conversation is one
-// session in all turns. This holds after failed requests, edited or shortened histories, and restarts.
-func TestEachConversationIsOneSession(t *testing.T) {
+// Several agents with one credential work at the same time, some with the same first message. Each conversation has one
+// session in all turns, even after failed requests, edited or shortened histories, and restarts.
+func TestEachConversationHasOneSession(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		o := &sharedKey{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
+		o := &simulation{T: t, now: testStart, stored: map[session.EchoKey][]session.ID{}}
 		o.th = session.NewThreader(o.entropy)
 		// idle reports whether a conversation has a reply and no request in flight.
 		idle := func(x *dialogue) bool { return x.replies > 0 && x.open == nil }
@@ -114,7 +114,7 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				return
 			}
 			if r := o.resolve(x); r.ID != x.id || r.New || len(r.Doubt) > 0 {
-				t.Fatalf("%s: got session %s by %s (New %v, %d ambiguous), want %s and no ambiguity; history: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
+				t.Fatalf("%s: got session %s by %s (New = %v, %d in Doubt), want %s and empty Doubt; history: %s", what, r.ID, r.Method, r.New, len(r.Doubt), x.id, x.history)
 			}
 		}
 		t.Repeat(map[string]func(*rapid.T){
@@ -122,10 +122,10 @@ func TestEachConversationIsOneSession(t *testing.T) {
 			"begin": func(t *rapid.T) {
 				x := &dialogue{task: rapid.SampledFrom([]string{"build it", "test it"}).Draw(t, "task")}
 				x.history = []string{userMessage(x.task)}
-				o.talks = append(o.talks, x)
+				o.dialogues = append(o.dialogues, x)
 				r := o.resolve(x)
-				if x.id = r.ID; !r.New || slices.ContainsFunc(o.talks, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
-					t.Fatalf("a first request got session %s by %s, want a new session", r.ID, r.Method)
+				if x.id = r.ID; !r.New || slices.ContainsFunc(o.dialogues, func(y *dialogue) bool { return y != x && y.id == r.ID }) {
+					t.Fatalf("first request: got session %s by %s, want a new session", r.ID, r.Method)
 				}
 			},
 			"answer": func(t *rapid.T) {
@@ -133,11 +133,11 @@ func TestEachConversationIsOneSession(t *testing.T) {
 					o.answer(x, rapid.Bool().Draw(t, "text"))
 				}
 			},
-			"go on": func(*rapid.T) { checkContinues(o.pick(idle), "the conversation continues") },
-			"fail and try again": func(*rapid.T) {
+			"continue": func(*rapid.T) { checkContinues(o.pick(idle), "next turn") },
+			"fail and retry": func(*rapid.T) {
 				if x := o.pick(func(x *dialogue) bool { return x.open != nil && x.replies > 0 }); x != nil {
 					o.th.RecordEnd(*x.open, false, o.now)
-					checkContinues(x, "the request is repeated")
+					checkContinues(x, "retry")
 				}
 			},
 			"edit": func(t *rapid.T) {
@@ -153,21 +153,21 @@ func TestEachConversationIsOneSession(t *testing.T) {
 				}
 				if len(ends) > 0 {
 					x.history = append(x.history[:rapid.SampledFrom(ends).Draw(t, "end")], userMessage("do it otherwise"))
-					checkContinues(x, "the history is edited")
+					checkContinues(x, "edited history")
 				}
 			},
 			"shorten": func(*rapid.T) {
 				if x := o.pick(func(x *dialogue) bool { return idle(x) && len(x.history) > 4 }); x != nil {
 					x.history = append([]string{userMessage("what was done so far: a lot")}, x.history[len(x.history)-2:]...)
-					checkContinues(x, "the history is shortened")
+					checkContinues(x, "shortened history")
 				}
 			},
 			"restart": func(t *rapid.T) {
-				if rapid.IntRange(0, 3).Draw(t, "skip") > 0 { // one time in four
+				if rapid.IntRange(0, 3).Draw(t, "skip") > 0 { // restart one time in four
 					return
 				}
 				o.th = session.NewThreader(o.entropy)
-				o.talks = slices.DeleteFunc(o.talks, func(x *dialogue) bool { return x.open != nil })
+				o.dialogues = slices.DeleteFunc(o.dialogues, func(x *dialogue) bool { return x.open != nil })
 			},
 		})
 	})

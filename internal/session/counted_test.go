@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// Two replicas serve sessions of one run at the same time. In any order, a replica writes its copy of the run to the
-// store or reads the stored record. In the end both copies count each turn, error and token exactly once.
+// Two replicas serve sessions of one run at the same time, and write their copies of the run to the store or read the
+// stored record, in any order. In the end both copies count each turn, error and token exactly once.
 func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		stored := runOf("ci-1", testStart)
@@ -41,7 +41,7 @@ func TestRunOnTwoReplicasCountsEachTurnOnce(t *testing.T) {
 		}
 		for _, rec := range copies {
 			if rec.Thread.Tally != want || rec.Thread.Used != used {
-				rt.Fatalf("replica %s counts sums %+v and usage %+v, want %+v and %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
+				rt.Fatalf("replica %s: got tally %+v, usage %+v, want %+v, %+v", rec.Unit.Replica, rec.Thread.Tally, rec.Thread.Used, want, used)
 			}
 		}
 	})
@@ -68,9 +68,9 @@ func afterWrite(rt *rapid.T, stored, rec *session.Record) *session.Record {
 	return out
 }
 
-// Sub-agents of one session run at two replicas. After Join the session has the turns of all sub-agents, even if the
+// Two replicas serve sub-agents of one session. After Join the session counts the turns of all sub-agents, even if the
 // record of the other replica is older.
-func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
+func TestJoinAddsSubAgentCountsOfBothReplicas(t *testing.T) {
 	for _, later := range []time.Duration{-time.Second, time.Second} {
 		local, remote := recordOf("s"), recordOf("s")
 		local.Unit.Replica, remote.Unit.Replica = "a", "b"
@@ -82,14 +82,14 @@ func TestSessionWithSubAgentsKeepsTheCountsOfBothReplicas(t *testing.T) {
 		remote.Observe(trial.Tally{Turns: 2})
 		remote.Identity.Seen = local.Identity.Seen.Add(later)
 		if local.Join(remote); local.Thread.Tally.Turns != 6 || local.Thread.Tally.Errors != 1 || local.Unit.Replica != "a" {
-			t.Errorf("got sums %+v at replica %q, want 6 turns and 1 error at replica a", local.Thread.Tally, local.Unit.Replica)
+			t.Errorf("got tally %+v of replica %q, want 6 turns and 1 error of replica a", local.Thread.Tally, local.Unit.Replica)
 		}
 	}
 }
 
-// During a rolling upgrade, a replica of an earlier release writes the sums of a run without the parts of the replicas.
+// During a rolling upgrade, a replica of an earlier release writes the sums of a run without the counts per replica.
 // The new replica counts the turns of the earlier release once, even if it reads the row twice.
-func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
+func TestTurnsOfEarlierReleaseAreCountedOnce(t *testing.T) {
 	newer, older := runOf("ci-1", testStart), runOf("ci-1", testStart)
 	newer.Unit.Replica = "a"
 	var want trial.Tally
@@ -104,7 +104,7 @@ func TestReplicaOfAnEarlierReleaseIsCountedOnce(t *testing.T) {
 		newer.Join(older)
 		// Of 13 tokens of a turn, 10 are input tokens.
 		if newer.Thread.Tally != want || newer.Thread.Used.Input != want.Tokens*10/13 {
-			t.Fatalf("the new replica counts sums %+v and %d input tokens, want %+v and %d", newer.Thread.Tally, newer.Thread.Used.Input, want, want.Tokens*10/13)
+			t.Fatalf("new replica: got tally %+v and %d input tokens, want %+v and %d", newer.Thread.Tally, newer.Thread.Used.Input, want, want.Tokens*10/13)
 		}
 	}
 }

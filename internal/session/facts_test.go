@@ -28,13 +28,13 @@ func TestFactsCountARepeatedTurnOnce(t *testing.T) {
 	add(3, 1)
 	add(2, 2) // a late attempt
 	if f.Turns != 3 || f.Errors != 3 || f.Output != 60 || f.Newest != 3 {
-		t.Errorf("the facts are %+v, want 3 turns, 3 errors and 60 tokens", f)
+		t.Errorf("got %+v, want Turns = 3, Errors = 3, Output = 60 and Newest = 3", f)
 	}
 }
 
-// The first words are those of a person: the template and the preamble of a harness are left out, unless the request
-// contains nothing else.
-func TestFirstWordsAreThoseOfAPerson(t *testing.T) {
+// FirstWords returns the user's own text, without the template and the preamble of an agent. It returns a preamble only
+// if the request contains nothing else.
+func TestFirstWordsOmitTemplateAndPreamble(t *testing.T) {
 	t.Parallel()
 	const preamble = `This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday.`
 	const frame = `Please solve this issue: Round the total.\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps`
@@ -42,20 +42,20 @@ func TestFirstWordsAreThoseOfAPerson(t *testing.T) {
 		list []string
 		want string
 	}{
-		"the user's words":           {[]string{system("S"), userMessage("Round the total.")}, "Round the total."},
-		"a template":                 {[]string{system("S"), userMessage(frame)}, "Round the total."},
-		"a preamble and its answer":  {[]string{system("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
-		"a preamble alone":           {[]string{system("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},
-		"words after a long note":    {[]string{userMessage("<user_info>" + strings.Repeat("x", 9<<10) + "</user_info><user_query>Round the total.</user_query>")}, "Round the total."},
-		"more words than are stored": {[]string{userMessage("New task:\\n" + strings.Repeat("r", 9<<10))}, strings.Repeat("r", 8<<10)},
-		"no words":                   {[]string{system("S"), userMessage("<system-reminder>x</system-reminder>")}, ""},
-		"no user":                    {[]string{system("S")}, ""},
+		"a user message":            {[]string{system("S"), userMessage("Round the total.")}, "Round the total."},
+		"a template":                {[]string{system("S"), userMessage(frame)}, "Round the total."},
+		"a preamble and its answer": {[]string{system("S"), userMessage(preamble), assistantMessage("Got it."), userMessage("Round the total.")}, "Round the total."},
+		"only a preamble":           {[]string{system("S"), userMessage(preamble)}, strings.ReplaceAll(preamble, `\n`, "\n")},
+		"a query after a long note": {[]string{userMessage("<user_info>" + strings.Repeat("x", 9<<10) + "</user_info><user_query>Round the total.</user_query>")}, "Round the total."},
+		"more text than is stored":  {[]string{userMessage("New task:\\n" + strings.Repeat("r", 9<<10))}, strings.Repeat("r", 8<<10)},
+		"only a reminder":           {[]string{system("S"), userMessage("<system-reminder>x</system-reminder>")}, ""},
+		"no user message":           {[]string{system("S")}, ""},
 	} {
 		if got := session.FirstWords(parseChat(t, k.list...)); got != k.want {
-			t.Errorf("%s: got first words %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), k.want, len(k.want))
+			t.Errorf("%s: FirstWords = %.80q (%d bytes), want %.80q (%d bytes)", name, got, len(got), k.want, len(k.want))
 		}
 	}
 	if got := session.FirstWords(continued(t, "resp_1", userMessage("Round the total."))); got != "" {
-		t.Errorf("a request without its history: got first words %q, want none", got)
+		t.Errorf("request without its history: FirstWords = %q, want none", got)
 	}
 }

@@ -11,7 +11,7 @@ import (
 	"precept/internal/wire"
 )
 
-// headers returns the header with these names and values.
+// headers returns a header with these pairs of names and values.
 func headers(pairs ...string) http.Header {
 	h := http.Header{}
 	for i := 0; i < len(pairs); i += 2 {
@@ -20,8 +20,8 @@ func headers(pairs ...string) http.Header {
 	return h
 }
 
-// hinted returns a request whose body has the hints h, such as a session name in its metadata.
-func hinted(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
+// requestWithHints returns a request with hints of its body, such as a session name in the metadata.
+func requestWithHints(h wire.Hints) *wire.Request { return &wire.Request{Hints: h} }
 
 func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 	all := wire.Hints{MetadataSession: "m", UserIDSession: "u", PromptCacheKey: "k", Conversation: "c", PreviousID: "resp_1"}
@@ -30,7 +30,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 		"X-Session-Affinity", "xa", "Helicone-Session-Id", "he", "X-Litellm-Session-Id", "li", "Agent-Session-Id", "as",
 		"User-Agent", "codex_exec/0.169.0",
 	}
-	// The request of case i has the sources of a name of case i and of all later cases. The source of case i decides.
+	// Request i has the name sources from entry i of order on, and the source of entry i decides.
 	type want struct {
 		name   string
 		space  session.Space
@@ -81,9 +81,9 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 			if i <= 14 {
 				hints.Conversation = all.Conversation
 			}
-			c := session.Identify(h, path, hinted(hints))
+			c := session.Identify(h, path, requestWithHints(hints))
 			if c.Session != w.name || c.Space != w.space || c.Method != w.method {
-				t.Errorf("the session name is %q from %s (%s), want %q from %s (%s)", c.Session, c.Space, c.Method, w.name, w.space, w.method)
+				t.Errorf("got Session = %q, Space = %q, Method = %q, want %q, %q, %q", c.Session, c.Space, c.Method, w.name, w.space, w.method)
 			}
 			if c.Previous != "resp_1" {
 				t.Errorf("got Previous = %q, want resp_1", c.Previous)
@@ -92,7 +92,7 @@ func TestIdentifySessionBySourcePrecedence(t *testing.T) {
 	}
 }
 
-func TestIdentifyCodexHeadersOnlyOfCodex(t *testing.T) {
+func TestIdentifyReadsCodexHeadersOnlyFromCodex(t *testing.T) {
 	for ua, want := range map[string]string{
 		"codex_exec/0.169.0": "s", "codex-tui/1 (x)": "s", "curl/8": "", "": "", "mycodex/1": "",
 	} {
@@ -103,13 +103,13 @@ func TestIdentifyCodexHeadersOnlyOfCodex(t *testing.T) {
 	}
 }
 
-func TestAgentComesFromHeadersOrPath(t *testing.T) {
+func TestIdentifyAgentFromHeadersOrPath(t *testing.T) {
 	for _, c := range []struct {
 		name, path string
 		h          http.Header
 		want       string
 	}{
-		{"nothing", "/v1", nil, "default"},
+		{"no source", "/v1", nil, "default"},
 		{"user agent", "/v1", headers("User-Agent", "claude-cli/2.1.197 (external, sdk-cli)"), "claude-cli"},
 		{"user agent with a path", "/v1", headers("User-Agent", "ai-sdk/openai-compatible/3.0.37"), "ai-sdk"},
 		{"underscores", "/v1", headers("User-Agent", "codex_exec/0.169.0"), "codex_exec"},
@@ -134,11 +134,11 @@ func TestIdentifyRoleSkillTagsAndSwitches(t *testing.T) {
 		InjectOff: true, LearnOff: true, Retry: true,
 	}
 	if !reflect.DeepEqual(got, want) {
-		t.Errorf("the claim is\n%+v\nwant\n%+v", got, want)
+		t.Errorf("got claim\n%+v\nwant\n%+v", got, want)
 	}
 	c := session.Identify(headers("Precept-Inject", "on", "Precept-Learn", "on", "X-Stainless-Retry-Count", "0"), "/v1", nil)
 	if c.InjectOff || c.LearnOff || c.Retry {
-		t.Errorf("values other than off and a retry count of 0: got %+v, want InjectOff, LearnOff and Retry = false", c)
+		t.Errorf("switches on and retry count 0: got %+v, want InjectOff, LearnOff and Retry = false", c)
 	}
 }
 
@@ -155,7 +155,7 @@ func TestTagsAreBounded(t *testing.T) {
 
 func BenchmarkIdentify(b *testing.B) {
 	h := headers("User-Agent", "opencode/1.18.33 ai-sdk/provider", "X-Session-Id", "ses_0123456789abcdef", "Content-Type", "application/json")
-	req := hinted(wire.Hints{PromptCacheKey: "ses_0123456789abcdef"})
+	req := requestWithHints(wire.Hints{PromptCacheKey: "ses_0123456789abcdef"})
 	b.ReportAllocs()
 	for b.Loop() {
 		c := session.Identify(h, "/v1/chat/completions", req)

@@ -6,9 +6,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// looksRandom estimates the random bits of an id from its length and its characters. An id looks random from 40 bits
-// on.
-func TestRandomCallIDsAreDetected(t *testing.T) {
+// looksRandom estimates the random bits of an id from its length and its characters. An id with at least 40 bits looks
+// random.
+func TestLooksRandom(t *testing.T) {
 	for key, want := range map[string]bool{
 		"c:call_1":                        false,
 		"c:call_mockstep_1":               false,
@@ -27,7 +27,7 @@ func TestRandomCallIDsAreDetected(t *testing.T) {
 		"c:zzzzzzzzz1":    true,  // ten: 40 bits
 		"c:AAAAAAAAZ1":    true,
 		"c:0123456789012": true,  // thirteen digits: 43 bits
-		"c:012345678901":  false, // twelve: 40 bits less a half
+		"c:012345678901":  false, // twelve digits: 39.5 bits
 	} {
 		if got := looksRandom(key); got != want {
 			t.Errorf("looksRandom(%q) = %v, want %v", key, got, want)
@@ -45,7 +45,7 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 		}
 	}
 	if len(keys) != 8 {
-		t.Errorf("got %d different keys, want 8", len(keys))
+		t.Errorf("got %d different keys of 2 tenants, 2 credentials and 2 items, want 8", len(keys))
 	}
 	for key, want := range map[string]bool{
 		"c:call_1": true, "t:0123456789abcdef": true, "r:resp_1": false, "c:toolu_01A09q90qw90lq917835lq9": false,
@@ -58,25 +58,25 @@ func TestEchoKeysDifferByTenantAndCredential(t *testing.T) {
 
 func idOf(n int) ID { return ID{byte(n), byte(n >> 8)} }
 
-func TestIndexKeepsTheNewest(t *testing.T) {
+func TestIndexKeepsNewestKeys(t *testing.T) {
 	x := newIndex(4)
 	key := func(n int) EchoKey { return EchoKey(n) + 1 }
 	for n := range 10 {
 		if !x.add(key(n), owner{idOf(n), stampReply}) {
-			t.Fatalf("add of the new key %d returned false, want true", n)
+			t.Fatalf("add of new key %d = false, want true", n)
 		}
 	}
 	for n := range 10 {
 		got := x.owners(key(n))
 		if n < 6 && len(got) != 0 {
-			t.Errorf("got owners %v of the evicted key %d, want none", got, n)
+			t.Errorf("evicted key %d: got owners %v, want none", n, got)
 		}
 		if n >= 6 && (len(got) != 1 || got[0].id != idOf(n)) {
-			t.Errorf("got owners %v of key %d, want only owner %v", got, n, idOf(n))
+			t.Errorf("key %d: got owners %v, want [%v]", n, got, idOf(n))
 		}
 	}
 	if n := len(x.last); n != 4 {
-		t.Errorf("got %d keys in the map of an index of 4, want 4", n)
+		t.Errorf("got %d keys in the index, want its limit of 4", n)
 	}
 }
 
@@ -91,19 +91,19 @@ func TestIndexBoundsTheOwnersOfAKey(t *testing.T) {
 	}
 	for i, o := range got {
 		if o.id != idOf(maxOwners+7-i) {
-			t.Fatalf("owner %d is %v, want %v, because the newest owner is first", i, o.id, idOf(maxOwners+7-i))
+			t.Fatalf("owner %d: got %v, want %v (newest first)", i, o.id, idOf(maxOwners+7-i))
 		}
 	}
 	if x.add(7, owner{idOf(maxOwners + 7), stampRequest}) {
-		t.Error("add of a known owner returned true, want false")
+		t.Error("add of a known owner = true, want false")
 	}
 	if x.owners(7)[0].stamp != stampReply {
-		t.Errorf("the stamp of a known owner is %v after a request, want stamp %v of the reply", x.owners(7)[0].stamp, stampReply)
+		t.Errorf("known owner after a request: got stamp %v, want %v", x.owners(7)[0].stamp, stampReply)
 	}
 }
 
-// The index holds the same keys and owners as a plain list of the same length.
-func TestIndexMatchesAList(t *testing.T) {
+// The index has the same owners as a model: a list of pairs with the same limit, newest first.
+func TestIndexMatchesListModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		limit := rapid.IntRange(1, 8).Draw(t, "limit")
 		x := newIndex(limit)
@@ -119,7 +119,7 @@ func TestIndexMatchesAList(t *testing.T) {
 				known = known || m == p
 			}
 			if x.add(p.k, owner{p.o, 0}) == known {
-				t.Fatalf("add returned %v, want %v", !known, known)
+				t.Fatalf("add(%v) = %v, want %v", p, known, !known)
 			}
 			if !known {
 				model = append([]pair{p}, model...)
@@ -155,7 +155,7 @@ func BenchmarkIndex(b *testing.B) {
 		k := EchoKey(n * 0x9e3779b97f4a7c15)
 		x.add(k, owner{ID{byte(n)}, stampReply})
 		if len(x.owners(k)) != 1 {
-			b.Fatalf("the index has %d owners of a new key, want 1", len(x.owners(k)))
+			b.Fatalf("new key: got %d owners, want 1", len(x.owners(k)))
 		}
 	}
 }

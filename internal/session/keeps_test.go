@@ -13,8 +13,7 @@ import (
 	"precept/internal/wire"
 )
 
-// Each change of a record marks the record as dirty.
-func TestEachChangeMarksTheRecordDirty(t *testing.T) {
+func TestEachChangeMarksRecordDirty(t *testing.T) {
 	one := parseChat(t, userMessage("one"))
 	for name, change := range map[string]func(r *session.Record){
 		"a request":                  func(r *session.Record) { r.Begin(one, testStart) },
@@ -32,13 +31,13 @@ func TestEachChangeMarksTheRecordDirty(t *testing.T) {
 	}
 }
 
-// The start time of a new record is in UTC. A session without a name has its ID as its name.
-func TestNewRecordsHaveAStartInUTCAndAName(t *testing.T) {
+// A new record has its start time in UTC, and the ID as its name if the session has no name.
+func TestNewRecordHasUTCStartAndName(t *testing.T) {
 	east := testStart.In(time.FixedZone("east", 7200))
-	run := session.NewRun("default", session.Claim{}, "r", conversation("r"), east)
-	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: conversation("s")}, east)
-	if run.Identity.Started.Location() != time.UTC || rec.Identity.Started.Location() != time.UTC || rec.Identity.Name != conversation("s").String() {
-		t.Errorf("got start times %v and %v and name %q, want UTC and the session's ID as its name", run.Identity.Started, rec.Identity.Started, rec.Identity.Name)
+	run := session.NewRun("default", session.Claim{}, "r", sessionID("r"), east)
+	rec := session.NewRecord("default", session.Claim{}, session.Resolved{ID: sessionID("s")}, east)
+	if run.Identity.Started.Location() != time.UTC || rec.Identity.Started.Location() != time.UTC || rec.Identity.Name != sessionID("s").String() {
+		t.Errorf("got Started = %v (run), %v (session), Name = %q, want both in UTC and Name = %s", run.Identity.Started, rec.Identity.Started, rec.Identity.Name, sessionID("s"))
 	}
 }
 
@@ -50,16 +49,16 @@ func TestSeenGrowsWhenTheClockIsSetBack(t *testing.T) {
 		before := r.Identity.Seen
 		r.Begin(parseChat(t, userMessage(strings.Repeat("more ", i+1))), at)
 		if i > 0 && !r.Identity.Seen.After(before) {
-			t.Errorf("turn %d: got Seen = %v, want a time after the previous turn, %v", i+1, r.Identity.Seen, before)
+			t.Errorf("turn %d: got Seen = %v, want a time after %v", i+1, r.Identity.Seen, before)
 		}
 	}
 	if want := testStart.Add(time.Hour); !r.Identity.Seen.Equal(want) {
-		t.Errorf("the session was seen at %v, want %v", r.Identity.Seen, want)
+		t.Errorf("got Seen = %v, want %v", r.Identity.Seen, want)
 	}
 }
 
-// The usage of replies is added up, and unknown values count as zero. Only the newest reply is recognised by its text.
-func TestRepliesAddUpUsage(t *testing.T) {
+// AddReply adds the usage of a reply, with unknown values as zero. InPlace recognises only the newest reply.
+func TestAddReplySumsUsageAndKeepsNewestReply(t *testing.T) {
 	for reply, want := range map[string]bool{"the third answer": true, "the first answer": false} {
 		r := recordOf("s")
 		first := parseChat(t, userMessage("one"))
@@ -74,32 +73,32 @@ func TestRepliesAddUpUsage(t *testing.T) {
 		next := parseChat(t, userMessage("one, rewritten"), assistantMessage(reply), userMessage("two"))
 		r.Begin(next, testStart)
 		if got := r.InPlace(next); got != want {
-			t.Errorf("list with %s: got InPlace = %v, want %v", reply, got, want)
+			t.Errorf("request with %q: got InPlace = %v, want %v", reply, got, want)
 		}
 	}
 }
 
-// Join merges the records of two replicas. For a session, Join takes the state of the replica with more turns. With
-// equal turns, the later Seen decides. The number of members is the larger one. For a run, Join takes the later Seen
-// and the usage with more input tokens.
+// Join merges the records of two replicas. For a session, Join takes the state of the replica with more turns; if both
+// have the same number of turns, the later Seen decides. Join takes the larger number of members. For a run, Join takes
+// the later Seen and the usage with more input tokens.
 func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	for name, k := range map[string]struct {
-		turns int           // turns of there minus turns of here
-		seen  time.Duration // Seen of there minus Seen of here
+		turns int           // turns of the remote record minus turns of the local record
+		seen  time.Duration // Seen of the remote record minus Seen of the local record
 		want  string
 	}{
-		"more turns":                      {1, -time.Second, "there"},
-		"as many turns, later":            {0, time.Second, "there"},
-		"as many turns, at the same time": {0, 0, "here"},
-		"as many turns, earlier":          {0, -time.Second, "here"},
-		"fewer turns, later":              {-1, time.Second, "here"},
+		"more turns":            {1, -time.Second, "there"},
+		"same turns, later":     {0, time.Second, "there"},
+		"same turns, same time": {0, 0, "here"},
+		"same turns, earlier":   {0, -time.Second, "here"},
+		"fewer turns, later":    {-1, time.Second, "here"},
 	} {
 		local, remote := recordOf("s"), recordOf("s")
 		local.Identity.Agent, remote.Identity.Agent = "here", "there"
 		local.Thread.Turns, remote.Thread.Turns = 3, 3+k.turns
 		remote.Identity.Seen, remote.Unit.Members = local.Identity.Seen.Add(k.seen), 5
 		if local.Join(remote); local.Identity.Agent != k.want || local.Unit.Members != 5 {
-			t.Errorf("%s: got the state of replica %s and %d members, want replica %s and 5", name, local.Identity.Agent, local.Unit.Members, k.want)
+			t.Errorf("%s: got agent %q and %d members, want agent %q and 5", name, local.Identity.Agent, local.Unit.Members, k.want)
 		}
 	}
 	local, remote := recordOf("r"), recordOf("r")
@@ -107,22 +106,22 @@ func TestJoinPrefersTheReplicaWithMoreTurns(t *testing.T) {
 	local.Thread.Used.Input, remote.Thread.Used.Input, remote.Thread.Used.Cached = 5, 5, 9
 	remote.Identity.Seen = local.Identity.Seen.Add(time.Second)
 	if local.Join(remote); local.Thread.Used.Cached != 0 || !local.Identity.Seen.Equal(remote.Identity.Seen) {
-		t.Errorf("got usage %+v and Seen = %v of the run, want no cached tokens and Seen = %v", local.Thread.Used, local.Identity.Seen, remote.Identity.Seen)
+		t.Errorf("run: got usage %+v, Seen = %v, want Cached = 0, Seen = %v", local.Thread.Used, local.Identity.Seen, remote.Identity.Seen)
 	}
 }
 
-// Stores hold the IDs of sessions, so the ID of a name is equal in all releases. The ID is a hash that covers the
-// lengths of the tenant and of the space (the source of the name). Different tenants and names have different IDs.
-func TestSessionIDsAreStableAcrossReleases(t *testing.T) {
+// Stores hold session IDs, so a name must have the same ID in all releases. The ID is a hash that covers the lengths of
+// the tenant and of the space (the source of the name), so that different tenants and names have different IDs.
+func TestSessionIDsAreUniqueAndStableAcrossReleases(t *testing.T) {
 	want := sha256.Sum256([]byte("precept session\x00\x05alice\x04nameci-42"))
 	if got := session.KeyOf("alice", session.SpaceName, "ci-42"); string(got[:]) != string(want[:16]) {
-		t.Errorf("got ID %s of the name ci-42, want %x", got, want[:16])
+		t.Errorf("KeyOf(alice, ci-42) = %s, want %x", got, want[:16])
 	}
 	seen := map[session.ID]string{}
 	for _, k := range [][2]string{{"a", "bc"}, {"ab", "c"}, {"", "abc"}, {"a\x04name", "bc"}} {
 		id := session.KeyOf(k[0], session.SpaceName, k[1])
 		if other, ok := seen[id]; ok {
-			t.Errorf("%q and %s have one session ID, want different IDs", k, other)
+			t.Errorf("%q and %s have the same session ID, want different IDs", k, other)
 		}
 		seen[id] = fmt.Sprint(k)
 	}
@@ -131,17 +130,17 @@ func TestSessionIDsAreStableAcrossReleases(t *testing.T) {
 	for _, run := range []string{"", "r1", "r2"} {
 		for _, name := range []string{"reviewer", "writer"} {
 			named.Session = name
-			ids[threader().Resolve(session.Scope{Tenant: "t", Run: run}, named, nil, testStart, nil).ID] = true
+			ids[newThreader().Resolve(session.Scope{Tenant: "t", Run: run}, named, nil, testStart, nil).ID] = true
 		}
 	}
 	if len(ids) != 6 {
-		t.Errorf("two names outside of a run and in two runs have %d session IDs, want 6", len(ids))
+		t.Errorf("got %d session IDs of two names in two runs and without a run, want 6", len(ids))
 	}
 }
 
-// The id of a request holds the id of its session.
-func TestRequestIDHoldsTheSession(t *testing.T) {
-	id := conversation("s")
+// A request id contains the id of its session.
+func TestOfRequestReadsSessionFromRequestID(t *testing.T) {
+	id := sessionID("s")
 	for requestID, want := range map[string]bool{
 		"req_" + id.String() + "0123456789abcdef":  true,
 		id.String() + "0123456789abcdef0123":       false,
@@ -152,15 +151,15 @@ func TestRequestIDHoldsTheSession(t *testing.T) {
 		"":                                         false,
 	} {
 		if got, ok := session.OfRequest(requestID); ok != want || ok && got != id {
-			t.Errorf("%q: got session %s, ok = %v, want ok = %v with session %s if true", requestID, got, ok, want, id)
+			t.Errorf("OfRequest(%q) = %s, %v, want ok = %v (session %s if true)", requestID, got, ok, want, id)
 		}
 	}
 }
 
-// The values off, false, no and 0 of a switch header turn the switch off. An unknown value opts out of learning,
-// and changes no other switch. The agent is the start of the User-Agent up
-// to the first character that is not a letter, digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
-func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
+// The values off, false, no and 0 of a switch header turn the switch off. An unknown value opts out of learning, and
+// changes no other switch. The agent is the start of the User-Agent up to the first character that is not a letter,
+// digit, "-", "_" or ".". A tag of more than 64 bytes is dropped.
+func TestIdentifySwitchHeadersAgentAndTagBounds(t *testing.T) {
 	for value, want := range map[string]bool{
 		"off": true, "OFF": true, " false ": true, "no": true, "0": true,
 		"": false, "on": false, "true": false, "yes": false, "1": false, "disabled": false, "none": false, "00": false,
@@ -169,7 +168,7 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 		c, unknown := session.Identify(h, "/", nil), session.UnknownLearn(h)
 		isUnknown := slices.Contains([]string{"disabled", "none", "00"}, value)
 		if c.InjectOff != want || c.LearnOff != (want || isUnknown) || (unknown == value) != (isUnknown || value == "") {
-			t.Errorf("%q: got InjectOff = %v, LearnOff = %v and the unknown value %q, want %v, %v and unknown = %v",
+			t.Errorf("%q: got InjectOff = %v, LearnOff = %v, UnknownLearn = %q, want %v, %v, unknown = %v",
 				value, c.InjectOff, c.LearnOff, unknown, want, want || isUnknown, isUnknown)
 		}
 	}
@@ -191,13 +190,13 @@ func TestSwitchHeadersProductAndTagBounds(t *testing.T) {
 	long := strings.Repeat("t", 64)
 	c := session.Identify(http.Header{"Precept-Tags": {long + "," + long + "x, ok"}}, "/", nil)
 	if fmt.Sprint(c.Tags) != fmt.Sprint([]string{long, "ok"}) {
-		t.Errorf("got tags %q, want the tag of 64 bytes and ok", c.Tags)
+		t.Errorf("got tags %q, want %q", c.Tags, []string{long, "ok"})
 	}
 }
 
 // Turns are numbered from one, so an opt-out of turn zero hides nothing. An opt-out mark with fewer list items than the
 // session is outdated, and hides nothing either.
-func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
+func TestOptOutOfTurnZeroOrOutdatedMarkHidesNothing(t *testing.T) {
 	r := recordOf("s")
 	one := parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))
 	r.Begin(one, testStart)
@@ -206,41 +205,41 @@ func TestOptOutOfTurnZeroHidesNothing(t *testing.T) {
 	row, fields := rowOf(t, r)
 	thread, _ := fields["thread"].(map[string]any)
 	if r.Silent() || !r.Visible() || thread["list_hash"] == nil || thread["first_words"] == nil {
-		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true and a row with list_hash and first_words", r.Silent(), r.Visible(), row.Data)
+		t.Errorf("got Silent = %v, Visible = %v, row %s, want false, true, and list_hash and first_words in the row", r.Silent(), r.Visible(), row.Data)
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 2}); r.Silent() {
-		t.Error("a mark with 2 items made a session of 3 items silent, want no effect")
+		t.Error("mark with 2 items, session with 3 items: got Silent = true, want false")
 	}
 	if r.Hide(session.OptOutMark{Turns: 1, Items: 3}); !r.Silent() {
-		t.Error("a mark with 3 items left a session of 3 items visible, want a silent session")
+		t.Error("mark with 3 items, session with 3 items: got Silent = false, want true")
 	}
 }
 
-// Two sessions with equal first words and an equal newest call are distinguished by the items before the call.
-func TestEqualCallsAreDistinguishedByHistory(t *testing.T) {
+// Two sessions with the same first message and the same newest call are distinguished by the items before the call.
+func TestSameCallIsDistinguishedByHistory(t *testing.T) {
 	d := newStoredThreader(t)
 	var all [2]session.Resolved
 	for i := range all {
 		all[i] = d.open(session.Claim{}, userMessage("go"))
 	}
-	past := func(i int) []string {
+	history := func(i int) []string {
 		return []string{userMessage("go"), callMessage(randomCallID(i)), resultMessage(randomCallID(i), "ok")}
 	}
 	for i := range all {
 		d.reply(all[i], callReply(randomCallID(i)))
-		d.reply(d.open(session.Claim{}, past(i)...), callReply("call_1"))
+		d.reply(d.open(session.Claim{}, history(i)...), callReply("call_1"))
 	}
 	for _, i := range []int{1, 0} {
-		next := d.open(session.Claim{}, append(past(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
+		next := d.open(session.Claim{}, append(history(i), callMessage("call_1"), resultMessage("call_1", "ok"))...)
 		if next.ID != all[i].ID || len(next.Doubt) > 0 {
-			t.Errorf("session %d: got %s, %d ambiguous, want %s and no ambiguity", i, next.ID, len(next.Doubt), all[i].ID)
+			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, next.ID, next.Doubt, all[i].ID)
 		}
 	}
 }
 
-// A long text, or a call with long arguments, ties a request to its session when the first message changed and the
-// calls have other ids.
-func TestLongAnswerIdentifiesTheSession(t *testing.T) {
+// A long text, or a call with long arguments, identifies the session of a request, even if the first message and the
+// call ids have changed.
+func TestLongReplyIdentifiesSession(t *testing.T) {
 	args := func(n int) string { return `{"path":"` + strings.Repeat("x", n-len(`{"path":""}`)) + `"}` }
 	callMessage := func(id, args string) string {
 		return `{"role":"assistant","content":null,"tool_calls":[{"id":"` + id + `","type":"function","function":{"name":"sh","arguments":` + quoted(args) + `}}]}`
@@ -260,7 +259,7 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 		r := d.reply(d.open(session.Claim{}, userMessage("the plan was: one")), k.rep)
 		next := d.open(session.Claim{}, append([]string{userMessage("the plan is: two")}, k.back...)...)
 		if (next.ID == r.ID) != k.want {
-			t.Errorf("%s: got the same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, k.want)
+			t.Errorf("%s: got same session = %v (by %s), want %v", name, next.ID == r.ID, next.Method, k.want)
 		}
 	}
 }
@@ -268,7 +267,7 @@ func TestLongAnswerIdentifiesTheSession(t *testing.T) {
 // quoted returns s as a JSON string.
 func quoted(s string) string { return string(wire.AppendString(nil, s)) }
 
-// manyCalls returns a reply with n calls, of which only the last is long.
+// manyCalls returns a reply with n calls. Only the last call has long arguments.
 func manyCalls(n int, long string) (rep wire.Reply) {
 	for i := range n {
 		rep.Calls = append(rep.Calls, wire.Call{ID: fmt.Sprintf("call_%d", i), Name: "sh", Args: "{}"})
@@ -277,7 +276,7 @@ func manyCalls(n int, long string) (rep wire.Reply) {
 	return rep
 }
 
-// manyCallsMessage returns the message of the model with the calls of manyCalls, with other ids.
+// manyCallsMessage returns a message of the model with the calls of manyCalls under different ids.
 func manyCallsMessage(n int, callMessage func(id, args string) string, long string) string {
 	var list []string
 	for i := range n {

@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// storedThreader is a threader with a store of its sessions. The store finds a session by its echo keys, the hashes of
-// the ids and texts that an agent sends back.
+// storedThreader is a threader with a store of its sessions by echo key, the hash of an id or a text that an agent
+// sends back.
 type storedThreader struct {
 	*testing.T
 	th     *session.Threader
@@ -29,7 +29,7 @@ func newStoredThreader(t *testing.T) *storedThreader {
 	return d
 }
 
-// restart restarts precept: the memory is empty, and the store is kept.
+// restart replaces the threader by an empty one, and keeps the store.
 func (d *storedThreader) restart() {
 	d.th = session.NewThreader(func() (e [16]byte) {
 		d.names++
@@ -46,8 +46,8 @@ func (d *storedThreader) findKeys(keys []session.EchoKey) map[session.EchoKey][]
 	return found
 }
 
-// keep stores the session under echo keys.
-func (d *storedThreader) keep(id session.ID, keys []session.EchoKey) {
+// storeKeys stores the session under the echo keys.
+func (d *storedThreader) storeKeys(id session.ID, keys []session.EchoKey) {
 	for _, k := range keys {
 		d.stored[k] = append([]session.ID{id}, d.stored[k]...)
 	}
@@ -56,20 +56,20 @@ func (d *storedThreader) keep(id session.ID, keys []session.EchoKey) {
 // open resolves a request with these messages and stores its keys.
 func (d *storedThreader) open(c session.Claim, messages ...string) session.Resolved {
 	d.Helper()
-	r := d.th.Resolve(someone, c, parseChat(d, messages...), d.now, d.findKeys)
-	d.keep(r.ID, r.Echoes)
+	r := d.th.Resolve(testScope, c, parseChat(d, messages...), d.now, d.findKeys)
+	d.storeKeys(r.ID, r.Echoes)
 	return r
 }
 
 // reply ends a request with a complete reply and stores the keys of the reply.
 func (d *storedThreader) reply(r session.Resolved, rep wire.Reply) session.Resolved {
 	rep.Complete = true
-	d.keep(r.ID, d.th.RecordReply(r, &rep, true))
+	d.storeKeys(r.ID, d.th.RecordReply(r, &rep, true))
 	d.th.RecordEnd(r, true, d.now)
 	return r
 }
 
-// callReply returns a reply with a call under each id.
+// callReply returns a reply with one call for each id.
 func callReply(ids ...string) (rep wire.Reply) {
 	for _, id := range ids {
 		rep.Calls = append(rep.Calls, wire.Call{ID: id, Name: "sh", Args: "{}"})
@@ -77,13 +77,13 @@ func callReply(ids ...string) (rep wire.Reply) {
 	return rep
 }
 
-// randomCallID returns the random call id number n.
+// randomCallID returns a call id with number n that looks random.
 func randomCallID(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq917%06d", n) }
 
-// Several stored sessions may have the newest item of a request. The request continues the session that has more of the
+// If several stored sessions have the newest item of a request, the request continues the session that has more of the
 // earlier items. Items that none of these sessions has are ignored.
-func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
-	x, y, z := conversation("x"), conversation("y"), conversation("z")
+func TestResolvePrefersSessionWithLongerSharedHistory(t *testing.T) {
+	x, y, z := sessionID("x"), sessionID("y"), sessionID("z")
 	history := []string{userMessage("go")}
 	for n := range 3 {
 		history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
@@ -93,15 +93,15 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 		want   session.ID
 	}{
 		"one session":                          {[][]session.ID{{x}}, x},
-		"no older key is known":                {[][]session.ID{{x, y}}, x},
+		"two sessions, no older key is known":  {[][]session.ID{{x, y}}, x},
 		"the second session has the older key": {[][]session.ID{{x, y}, {y}}, y},
 		"a third session has the older key":    {[][]session.ID{{x, y}, {z}}, x},
-		"a third session has an older key, the second an even older key": {[][]session.ID{{x, y}, {z}, {z, y}}, y},
-		"the newest key is unknown":                                      {[][]session.ID{nil, {y}}, y},
-		"each older key leaves fewer sessions":                           {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
+		"a third session has an older key, and the second has an even older key": {[][]session.ID{{x, y}, {z}, {z, y}}, y},
+		"the newest key is unknown":            {[][]session.ID{nil, {y}}, y},
+		"each older key leaves fewer sessions": {[][]session.ID{{x, y, z}, {z, y}, {x, z}}, z},
 	} {
-		th := threader()
-		r := th.Resolve(someone, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		th := newThreader()
+		r := th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 			found := map[session.EchoKey][]session.ID{}
 			for _, key := range keys { // a call and its result have one key
 				if n := len(found); found[key] == nil && n < len(k.owners) {
@@ -111,43 +111,43 @@ func TestSessionWithMoreOfTheHistoryWins(t *testing.T) {
 			return found
 		})
 		if r.ID != k.want || r.Method != session.ByEcho || r.New || r.Name != "" {
-			t.Errorf("%s: got session %s by %s (New %v, name %q), want %s by echo", name, r.ID, r.Method, r.New, r.Name, k.want)
+			t.Errorf("%s: got session %s by %s (New = %v, Name = %q), want %s by echo (false, empty)", name, r.ID, r.Method, r.New, r.Name, k.want)
 		}
 	}
 }
 
-// A later turn of a sub-agent may have the session name of its parent. The turn continues the session of the sub-agent
-// and not the session of the parent. The session is found in the store and later in memory.
-func TestSubAgentIsNotTakenForItsParent(t *testing.T) {
+// A sub-agent may send the session name of its parent in a later turn. The turn still continues the session of the
+// sub-agent. The session is found in the store, and afterwards in memory.
+func TestLaterTurnOfSubAgentDoesNotJoinParent(t *testing.T) {
 	d := newStoredThreader(t)
 	named := func(req *wire.Request) session.Claim { return claimOf(t, req, "Precept-Session", "above") }
 	lead := agentRequest(t, "You lead.", []string{"delegate"}, userMessage("go"))
-	above := d.reply(d.th.Resolve(someone, named(lead), lead, testStart, d.findKeys), wire.Reply{Text: "I delegate it"})
+	leader := d.reply(d.th.Resolve(testScope, named(lead), lead, testStart, d.findKeys), wire.Reply{Text: "I delegate it"})
 	task := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"))
-	parent := d.th.Resolve(someone, named(task), task, testStart, d.findKeys)
+	parent := d.th.Resolve(testScope, named(task), task, testStart, d.findKeys)
 	sub, ok := d.th.ResolveSubagent(parent, named(task), true, testStart, d.findKeys)
 	if !ok {
-		t.Fatal("ResolveSubagent for the first request of a sub-agent = false, want true")
+		t.Fatal("ResolveSubagent of a first request = false, want true")
 	}
-	d.keep(sub.ID, sub.Echoes)
+	d.storeKeys(sub.ID, sub.Echoes)
 	d.reply(sub, callReply(randomCallID(1)))
 
 	d.restart()
 	next := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	for i := range 2 { // the second time from memory
-		parent = d.th.Resolve(someone, named(next), next, testStart, d.findKeys)
-		d.keep(parent.ID, parent.Echoes)
+		parent = d.th.Resolve(testScope, named(next), next, testStart, d.findKeys)
+		d.storeKeys(parent.ID, parent.Echoes)
 		repeated, ok := d.th.ResolveSubagent(parent, named(next), false, testStart, d.findKeys)
-		if parent.ID != above.ID || !ok || repeated.ID != sub.ID {
-			t.Fatalf("look-up %d: got parent session %s and sub-agent's session %s (found %v), want %s and %s", i+1, parent.ID, repeated.ID, ok, above.ID, sub.ID)
+		if parent.ID != leader.ID || !ok || repeated.ID != sub.ID {
+			t.Fatalf("lookup %d: got parent %s, sub-agent %s (ok = %v), want %s, %s", i+1, parent.ID, repeated.ID, ok, leader.ID, sub.ID)
 		}
 		d.th.RecordEnd(repeated, true, testStart)
 	}
 }
 
 // An application may send one session name in all its conversations. SplitSession starts a new session for a request
-// that has only this name in common with the stored session. Both sessions continue.
-func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
+// that has only this name in common with the stored session. Later turns continue both sessions.
+func TestSplitSessionSeparatesConversationsWithSharedName(t *testing.T) {
 	d := newStoredThreader(t)
 	shared := session.Claim{Session: "app", Space: session.SpaceMetadata, Method: session.ByBody}
 	first := d.reply(d.open(shared, userMessage("one")), callReply(randomCallID(1)))
@@ -157,25 +157,25 @@ func TestSplitSessionStartsANewSessionUnderASharedName(t *testing.T) {
 	d.restart()
 	two := d.open(shared, userMessage("two"))
 	if two.ID != first.ID || !two.SharedName {
-		t.Fatalf("request with other words: got session %s (SharedName %v), want %s (true)", two.ID, two.SharedName, first.ID)
+		t.Fatalf("request of another conversation: got session %s (SharedName = %v), want %s (true)", two.ID, two.SharedName, first.ID)
 	}
-	own := d.th.SplitSession(two, shared, d.now)
-	d.keep(own.ID, own.Echoes)
-	if own.ID == first.ID || !own.New || own.SharedName || own.Method != session.ByNew {
-		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", own, first.ID, session.ByNew)
+	split := d.th.SplitSession(two, shared, d.now)
+	d.storeKeys(split.ID, split.Echoes)
+	if split.ID == first.ID || !split.New || split.SharedName || split.Method != session.ByNew {
+		t.Fatalf("SplitSession: got %+v, want ID other than %v, New = true, SharedName = false and Method = %q", split, first.ID, session.ByNew)
 	}
-	d.reply(own, callReply(randomCallID(2)))
-	if next := d.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != own.ID {
-		t.Errorf("next turn of the new session: got session %s by %s, want %s", next.ID, next.Method, own.ID)
+	d.reply(split, callReply(randomCallID(2)))
+	if next := d.open(shared, userMessage("two"), callMessage(randomCallID(2)), resultMessage(randomCallID(2), "ok")); next.ID != split.ID {
+		t.Errorf("next turn of the new session: got session %s by %s, want %s", next.ID, next.Method, split.ID)
 	}
 	if next := d.open(shared, userMessage("one"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "ok")); next.ID != first.ID {
 		t.Errorf("next turn of the first session: got session %s by %s, want %s", next.ID, next.Method, first.ID)
 	}
 }
 
-// The bytes of a request are released while its answer arrives. The next request still finds the session by the answer,
-// even if other conversations have the same answer.
-func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
+// Release frees the bytes of a request while the reply arrives. The next request still finds the session by the reply,
+// even if other conversations have the same reply.
+func TestReleasedRequestIsMatchedByReply(t *testing.T) {
 	d := newStoredThreader(t)
 	r := d.open(session.Claim{}, userMessage("count the files"))
 	other := d.open(session.Claim{}, userMessage("count the lines"))
@@ -188,9 +188,9 @@ func TestReleasedRequestIsMatchedByItsAnswer(t *testing.T) {
 	}
 }
 
-// The reply to a side request may be a summary of a session. A list that begins with the summary belongs to this
-// session. The text of a truncated reply is not a summary.
-func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
+// The reply to a side request may be a summary of a session. A later request that begins with the summary continues
+// this session. An incomplete reply is not a summary.
+func TestRequestWithSummaryContinuesSummarisedSession(t *testing.T) {
 	const recap = "The parser was moved to its own package and all of its forty tests pass once more with the race detector on."
 	for complete, want := range map[bool]bool{true: true, false: false} {
 		d := newStoredThreader(t)
@@ -199,31 +199,31 @@ func TestSummaryOfASideRequestTiesToItsSession(t *testing.T) {
 		d.th.AddSummary(side, r.ID, &wire.Reply{Complete: complete, Text: recap})
 		d.th.RecordEnd(side, complete, d.now)
 		if next := d.open(session.Claim{}, userMessage(recap), userMessage("go on")); (next.ID == r.ID) != want {
-			t.Errorf("summary with complete = %v: got session %s by %s, which is the summarised session: %v, want %v", complete, next.ID, next.Method, next.ID == r.ID, want)
+			t.Errorf("summary with Complete = %v: got session %s by %s; same as %s = %v, want %v", complete, next.ID, next.Method, r.ID, next.ID == r.ID, want)
 		}
 	}
 }
 
-// A history that its agent declares truncated is recognised by its first words, even after a restart.
+// A history that the agent marks as truncated is recognised by its first message, even after a restart.
 func TestTruncatedHistoryKeepsItsSessionAfterARestart(t *testing.T) {
 	d := newStoredThreader(t)
 	r := d.reply(d.open(session.Claim{}, userMessage("upgrade the parser")), callReply(randomCallID(1)))
-	cut := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
+	truncated := `{"role":"user","content":[{"type":"text","text":"upgrade the parser"},{"type":"text","text":"<SYSTEM_NOTICE>Earlier context was compacted.</SYSTEM_NOTICE>"}]}`
 	d.restart()
-	if next := d.open(session.Claim{}, cut); next.ID != r.ID || next.Method != session.ByEcho || next.New {
+	if next := d.open(session.Claim{}, truncated); next.ID != r.ID || next.Method != session.ByEcho || next.New {
 		t.Errorf("truncated history: got session %s by %s (New %v), want %s by echo", next.ID, next.Method, next.New, r.ID)
 	}
 	d.restart()
-	for k := range d.stored { // store another conversation with the same words
-		d.stored[k] = append(d.stored[k], conversation("another"))
+	for k := range d.stored { // add another session with the same first message
+		d.stored[k] = append(d.stored[k], sessionID("another"))
 	}
-	if next := d.open(session.Claim{}, cut); next.ID == r.ID || !next.New {
-		t.Errorf("a truncated history that fits two sessions got session %s by %s, want a new session", next.ID, next.Method)
+	if next := d.open(session.Claim{}, truncated); next.ID == r.ID || !next.New {
+		t.Errorf("truncated history of two sessions: got session %s by %s, want a new session", next.ID, next.Method)
 	}
 }
 
-// A request with the words of a failed first request is a retry within a minute. Later it begins another session.
-func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
+// A repetition of a failed first request is a retry within a minute. Later it starts a new session.
+func TestRepeatWithinAMinuteIsRetryOfFailedFirstRequest(t *testing.T) {
 	for after, want := range map[time.Duration]bool{time.Second: true, time.Minute: true, time.Minute + 1: false} {
 		d := newStoredThreader(t)
 		r := d.open(session.Claim{}, userMessage("go"))
@@ -231,15 +231,15 @@ func TestFailedFirstRequestIsRetriedWithinAMinute(t *testing.T) {
 		d.now = d.now.Add(after)
 		repeated := d.open(session.Claim{}, userMessage("go"))
 		if (repeated.ID == r.ID) != want || repeated.New == want || len(repeated.Doubt) > 0 {
-			t.Errorf("retry after %v: got the same session = %v, new = %v, doubt %v, want %v, %v and no doubt", after, repeated.ID == r.ID, repeated.New, repeated.Doubt, want, !want)
+			t.Errorf("retry after %v: got same session = %v, New = %v, Doubt = %v, want %v, %v, empty Doubt", after, repeated.ID == r.ID, repeated.New, repeated.Doubt, want, !want)
 		}
 		if want && repeated.Name != r.Name {
-			t.Errorf("the retry got name %s, want %s", repeated.Name, r.Name)
+			t.Errorf("retry after %v: got name %s, want %s", after, repeated.Name, r.Name)
 		}
 	}
 }
 
-// A retry of a failed first request is recognised among very many answered equal requests.
+// A retry of a failed first request is recognised among many identical requests that were answered.
 func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 	d := newStoredThreader(t)
 	slow := d.open(session.Claim{}, userMessage("go"))
@@ -253,37 +253,37 @@ func TestRetryIsFoundAmongManyAnsweredRequests(t *testing.T) {
 }
 
 // A client library may declare a request as a retry. The retry belongs to the session of the first attempt, even while
-// the first attempt is in flight. If several first attempts fit, the match is ambiguous.
+// the first attempt is in flight. If several first attempts are possible, the match is ambiguous.
 func TestDeclaredRetryKeepsItsSession(t *testing.T) {
 	retry := session.Claim{Retry: true}
 	d := newStoredThreader(t)
 	a := d.open(session.Claim{}, userMessage("go"))
 	if repeated := d.open(retry, userMessage("go")); repeated.ID != a.ID || len(repeated.Doubt) > 0 {
-		t.Errorf("the declared retry: got the same session = %v, doubt %v, want true and none", repeated.ID == a.ID, repeated.Doubt)
+		t.Errorf("declared retry: got same session = %v, Doubt = %v, want true, empty Doubt", repeated.ID == a.ID, repeated.Doubt)
 	}
 	b := d.open(session.Claim{}, userMessage("go"))
 	if b.ID == a.ID {
 		t.Fatal("two concurrent first requests got one session, want two")
 	}
 	if repeated := d.open(retry, userMessage("go")); !slices.Equal(repeated.Doubt, []session.ID{a.ID}) || repeated.ID != a.ID {
-		t.Errorf("a retry of two equal first requests: got the first = %v, the second = %v, doubt %v, want the first, with its ID in Doubt", repeated.ID == a.ID, repeated.ID == b.ID, repeated.Doubt)
+		t.Errorf("retry of two identical first requests: got session %s, Doubt = %v, want %s, its ID in Doubt", repeated.ID, repeated.Doubt, a.ID)
 	}
 
-	// Two sessions have equal histories and different open requests. A retry continues the session
-	// whose open request is equal to the retry.
+	// Two sessions have the same history and different open requests. A retry continues the session whose open request
+	// is identical to the retry.
 	d = newStoredThreader(t)
 	a = d.open(session.Claim{}, userMessage("go"))
 	b = d.open(session.Claim{}, userMessage("go"))
 	d.reply(a, callReply("call_1"))
 	d.reply(b, callReply("call_1"))
-	past := []string{userMessage("go"), callMessage("call_1")}
-	inFlight := d.open(session.Claim{}, append(past, resultMessage("call_1", "mine"))...)
-	d.open(session.Claim{}, append(past, resultMessage("call_1", "other"))...)
-	if repeated := d.open(retry, append(past, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
+	history := []string{userMessage("go"), callMessage("call_1")}
+	inFlight := d.open(session.Claim{}, append(history, resultMessage("call_1", "mine"))...)
+	d.open(session.Claim{}, append(history, resultMessage("call_1", "other"))...)
+	if repeated := d.open(retry, append(history, resultMessage("call_1", "mine"))...); repeated.ID != inFlight.ID {
 		t.Errorf("declared retry of a later turn: got session %s by %s, want %s", repeated.ID, repeated.Method, inFlight.ID)
 	}
-	if third := d.open(session.Claim{}, append(past, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
-		t.Errorf("request with a third result: got session %s, want a new session", third.ID)
+	if third := d.open(session.Claim{}, append(history, resultMessage("call_1", "a third one"))...); third.ID == a.ID || third.ID == b.ID {
+		t.Errorf("retry with a third result: got session %s, want a new session", third.ID)
 	}
 }
 
@@ -300,18 +300,18 @@ func TestIdenticalHistoriesContinueInOrder(t *testing.T) {
 	for i, r := range all {
 		next := d.open(session.Claim{}, userMessage("go"), callMessage("call_1"), resultMessage("call_1", "ok"))
 		if next.ID != r.ID {
-			t.Errorf("continuation %d is session %s, want %s", i+1, next.ID, r.ID)
+			t.Errorf("continuation %d: got session %s, want %s", i+1, next.ID, r.ID)
 		}
 		if want := len(all) - i; want > 1 && len(next.Doubt) != want || want == 1 && len(next.Doubt) > 0 {
-			t.Errorf("continuation %d: got %d ambiguous sessions, want %d (none if only one is left)", i+1, len(next.Doubt), want)
+			t.Errorf("continuation %d: got %d sessions in Doubt, want %d (0 instead of 1)", i+1, len(next.Doubt), want)
 		}
 	}
 }
 
-// A store that did not answer in time makes a conversation begin a stand-in. As soon as the store answers, FindLost
-// returns the session that owns the older items. The items that only the stand-in has belong to no other session,
-// although a call and its result have one key.
-func TestStandInIsReplacedByTheSessionOfItsItems(t *testing.T) {
+// If the store does not answer in time, the conversation gets a new session as a stand-in. Once the store answers,
+// FindLost returns the session that owns the older items. Items that only the stand-in has do not lead to another
+// session, although a call and its result have one key.
+func TestFindLostReplacesStandInBySessionOfItems(t *testing.T) {
 	for name, isStored := range map[string]bool{"the store has the first session": true, "the store has only the stand-in": false} {
 		t.Run(name, func(t *testing.T) {
 			d := newStoredThreader(t)
@@ -325,29 +325,30 @@ func TestStandInIsReplacedByTheSessionOfItsItems(t *testing.T) {
 				history = append(history, callMessage(randomCallID(n)), resultMessage(randomCallID(n), "ok"))
 			}
 			unanswered := func([]session.EchoKey) map[session.EchoKey][]session.ID { return nil }
-			standIn := d.th.Resolve(someone, session.Claim{}, parseChat(t, history...), testStart, unanswered)
+			standIn := d.th.Resolve(testScope, session.Claim{}, parseChat(t, history...), testStart, unanswered)
 			if !standIn.New || standIn.ID == first.ID {
-				t.Fatalf("without an answer of the store: got %+v, want a new session", standIn)
+				t.Fatalf("store without an answer: got %+v, want a new session", standIn)
 			}
-			d.keep(standIn.ID, standIn.Echoes)
+			d.storeKeys(standIn.ID, standIn.Echoes)
 			found, ok := d.th.FindLost(standIn, session.Claim{}, testStart, d.findKeys)
 			want := standIn.ID
 			if isStored {
 				want = first.ID
 			}
 			if ok != isStored || found.ID != want {
-				t.Errorf("FindLost: got session %s, %v, want %s, %v", found.ID, ok, want, isStored)
+				t.Errorf("FindLost = session %s, %v, want %s, %v", found.ID, ok, want, isStored)
 			}
 		})
 	}
 }
 
-// Items that the store knows only from the parent do not make a request a turn of a session without an ID.
-func TestSubAgentWithItemsOfItsParentIsNew(t *testing.T) {
+// If the store knows the items of a sub-agent's first request only from the parent, the sub-agent gets a new session
+// with an ID.
+func TestSubAgentWithItemsOfParentStartsNewSession(t *testing.T) {
 	d := newStoredThreader(t)
 	req := agentRequest(t, "You count.", []string{"sh"}, userMessage("count the files"), callMessage(randomCallID(1)), resultMessage(randomCallID(1), "3"))
 	claim := claimOf(t, req, "Precept-Session", "above")
-	parent := d.th.Resolve(someone, claim, req, testStart, d.findKeys)
+	parent := d.th.Resolve(testScope, claim, req, testStart, d.findKeys)
 	onlyParent := func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 		found := map[session.EchoKey][]session.ID{}
 		for _, k := range keys {
@@ -357,6 +358,6 @@ func TestSubAgentWithItemsOfItsParentIsNew(t *testing.T) {
 	}
 	sub, ok := d.th.ResolveSubagent(parent, claim, true, testStart, onlyParent)
 	if !ok || !sub.New || sub.ID == (session.ID{}) || sub.ID == parent.ID {
-		t.Errorf("ResolveSubagent: got session %s (new %v, found %v), want a new session with an ID", sub.ID, sub.New, ok)
+		t.Errorf("ResolveSubagent = session %s (New = %v), %v, want a new session with an ID other than %s, true", sub.ID, sub.New, ok, parent.ID)
 	}
 }

@@ -13,7 +13,7 @@ func TestBoundedTrimsAndShortensNames(t *testing.T) {
 		{"plain", "ci-42", "ci-42"},
 		{"trimmed", " ci-42\t", "ci-42"},
 		{"empty", "  ", ""},
-		{"braces, stars, slashes stay: they are hashed before they become a key", "{}:*../../etc", "{}:*../../etc"},
+		{"braces, stars and slashes are kept", "{}:*../../etc", "{}:*../../etc"},
 		{"unicode", "réunion-日本", "réunion-日本"},
 		{"exactly the limit", long[:MaxName], long[:MaxName]},
 	} {
@@ -26,14 +26,14 @@ func TestBoundedTrimsAndShortensNames(t *testing.T) {
 	for _, hostile := range []string{long, long[:MaxName+1], "a\x00b", "a\r\nX-Evil: 1", "a\x7fb", "a\xffb", "a\u0085b"} {
 		got := Bounded(hostile)
 		if !strings.HasPrefix(got, "h_") || len(got) != 34 {
-			t.Errorf("Bounded(%.20q) = %q, want h_ and a hash of 32 characters", hostile, got)
+			t.Errorf("Bounded(%.20q) = %q, want h_ and 32 hash characters", hostile, got)
 		}
 		if got != Bounded(hostile) {
-			t.Errorf("Bounded(%.20q) = %q in a second call, want %q", hostile, Bounded(hostile), got)
+			t.Errorf("second Bounded(%.20q) = %q, want %q", hostile, Bounded(hostile), got)
 		}
 	}
 	if Bounded(long) == Bounded(long+"y") {
-		t.Errorf("two different long names have the bounded form %q, want two forms", Bounded(long))
+		t.Errorf("Bounded of two different long names = %q for both, want different names", Bounded(long))
 	}
 }
 
@@ -42,16 +42,16 @@ func TestBoundedProperties(t *testing.T) {
 		name := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
 		b := Bounded(name)
 		if len(b) > MaxName {
-			t.Fatalf("the bounded name has %d bytes, want at most %d", len(b), MaxName)
+			t.Fatalf("Bounded(%q): got %d bytes, want at most %d", name, len(b), MaxName)
 		}
 		if strings.ContainsAny(b, "\x00\r\n") {
-			t.Fatalf("the bounded name is %q, want a name without NUL, CR and LF", b)
+			t.Fatalf("Bounded(%q) = %q, want no NUL, CR or LF", name, b)
 		}
 		if Bounded(b) != b {
-			t.Fatalf("Bounded(%q) = %q, want an unchanged bounded name", b, Bounded(b))
+			t.Fatalf("Bounded(%q) = %q, want a bounded name unchanged", b, Bounded(b))
 		}
 		if KeyOf("t", SpaceName, name) != KeyOf("t", SpaceName, b) {
-			t.Fatalf("the session IDs of %q and of its bounded form %q differ, want one ID", name, b)
+			t.Fatalf("KeyOf(%q) differs from KeyOf of its bounded form %q, want the same ID", name, b)
 		}
 	})
 }
@@ -64,7 +64,7 @@ func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 				id := KeyOf(tenant, space, name)
 				what := tenant + "|" + string(space) + "|" + name
 				if other, ok := seen[id]; ok {
-					t.Errorf("%q and %q have one key, want different keys", what, other)
+					t.Errorf("%q and %q have the same key, want different keys", what, other)
 				}
 				seen[id] = what
 			}
@@ -72,8 +72,8 @@ func TestKeyOfDiffersBySpaceAndTenant(t *testing.T) {
 	}
 }
 
-// Feedback that names a session does not know the space of the name, the source from which precept took the name.
-func TestCandidatesHoldEverySpace(t *testing.T) {
+// Feedback names a session without the space, the source from which precept took the name.
+func TestCandidatesCoverEverySpace(t *testing.T) {
 	for _, space := range spaces() {
 		id := KeyOf("t", space, "ses_1")
 		found := false
@@ -81,7 +81,7 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 			found = found || c == id
 		}
 		if !found {
-			t.Errorf("the candidates of the name do not include its ID in space %s, want the ID: feedback would miss its session", space)
+			t.Errorf("Candidates(ses_1) lacks the ID in space %s; feedback would miss its session", space)
 		}
 	}
 }
@@ -89,10 +89,10 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 func TestIDTextRoundTrip(t *testing.T) {
 	id := KeyOf("t", SpaceName, "x")
 	if c := Candidates("t", id.String()); c[len(c)-1] != id {
-		t.Errorf("the candidates of an ID are %v, want %v at the end", c, id)
+		t.Errorf("Candidates(%s) = %v, want %v as the last", id, c, id)
 	}
 	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Identity.Name != id.String() {
-		t.Errorf("a record without a name has name %q, want its ID %s", r.Identity.Name, id)
+		t.Errorf("record without a name: got name %q, want its ID %s", r.Identity.Name, id)
 	}
 	parsed, ok := ParseID(id.String())
 	if !ok || parsed != id {
@@ -100,7 +100,7 @@ func TestIDTextRoundTrip(t *testing.T) {
 	}
 	for _, bad := range []string{"", "zz", id.String()[1:], id.String() + "0", strings.Repeat("g", 32)} {
 		if _, ok := ParseID(bad); ok {
-			t.Errorf("ParseID(%q) for an invalid ID = true, want false", bad)
+			t.Errorf("ParseID(%q) = true, want false", bad)
 		}
 	}
 }

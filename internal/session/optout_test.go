@@ -40,7 +40,7 @@ func userMessage(s string) string { return `{"role":"user","content":"` + s + `"
 // assistantMessage returns a message of the model.
 func assistantMessage(s string) string { return `{"role":"assistant","content":"` + s + `"}` }
 
-// rowOf returns the row of a record.
+// rowOf returns the row of a record and the decoded fields of its data.
 func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	t.Helper()
 	row, err := r.Row(func(s string) (string, bool) { return s, true })
@@ -54,8 +54,8 @@ func rowOf(t *testing.T, r *session.Record) (session.Row, map[string]any) {
 	return row, fields
 }
 
-// A row holds no hash, call or inserted block of a turn that opted out or that the recorder has not judged yet. First
-// words and blocks of other turns are kept.
+// A row has no hash, call or inserted block of a turn that opted out or that the recorder has not judged yet. The row
+// keeps the first words and the blocks of other turns.
 func TestRowsOmitHiddenTurns(t *testing.T) {
 	turn := func(r *session.Record, req *wire.Request, reply string) {
 		r.Begin(req, testStart)
@@ -70,7 +70,7 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		omitted []string
 		kept    []string
 	}{
-		"none":                              {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
+		"no turn is hidden":                 {func(*session.Record) {}, nil, []string{"first_words", "list_hash", "last_turn", "calls", "call_order", "block of 1", "block of 2"}},
 		"the second is not judged yet":      {func(r *session.Record) { r.Await(2) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
 		"the second opted out":              {func(r *session.Record) { r.Judged(2, true) }, []string{"list_hash", "last_turn", "calls", "call_order", "block of 2"}, []string{"first_words", "block of 1"}},
 		"the first opted out":               {func(r *session.Record) { r.Judged(1, true) }, []string{"first_words", "list_hash", "calls", "call_order", "block of 1"}, []string{"last_turn", "block of 2"}},
@@ -85,21 +85,21 @@ func TestRowsOmitHiddenTurns(t *testing.T) {
 		has := func(what string) bool { return strings.Contains(string(row.Data), `"`+what+`"`) }
 		for _, what := range k.omitted {
 			if has(what) {
-				t.Errorf("%s: row %s holds %s of a hidden turn, want none", name, row.Data, what)
+				t.Errorf("%s: row %s contains %q of a hidden turn", name, row.Data, what)
 			}
 		}
 		for _, what := range k.kept {
 			if !has(what) {
-				t.Errorf("%s: row %s has no %s of a visible turn, want one", name, row.Data, what)
+				t.Errorf("%s: row %s lacks %q of a visible turn", name, row.Data, what)
 			}
 		}
 		if len(r.Lessons.Blocks) != 2 || len(r.Thread.Calls) == 0 {
-			t.Errorf("%s: after the row is written, the record in memory has %d blocks and %d calls, want 2 and at least 1", name, len(r.Lessons.Blocks), len(r.Thread.Calls))
+			t.Errorf("%s: record in memory after Row: got %d blocks and %d calls, want 2 and at least 1", name, len(r.Lessons.Blocks), len(r.Thread.Calls))
 		}
 	}
 }
 
-// A row omits calls whose arguments must not be stored, and the texts of the client are redacted.
+// A row omits calls whose arguments must not be stored, and client texts are redacted.
 func TestRowsAreRedacted(t *testing.T) {
 	r := recordOf("jane@example.org")
 	r.Unit.RunName = "run of jane"
@@ -119,15 +119,14 @@ func TestRowsAreRedacted(t *testing.T) {
 		t.Errorf(`the row decodes to %+v, want Identity.Name = "X@example.org", Unit.RunName = "run of X", two entries in Thread.Calls, Thread.Calls["b"].Args = "open X.txt" and two entries in Thread.CallOrder`, decoded)
 	}
 	if r.Identity.Name != "jane@example.org" || r.Thread.Calls["b"].Args != "open jane.txt" {
-		t.Errorf("after the redaction the record in memory has name %q and arguments %q, want both unchanged", r.Identity.Name, r.Thread.Calls["b"].Args)
+		t.Errorf("record in memory after Row: got name %q and arguments %q, want both unredacted", r.Identity.Name, r.Thread.Calls["b"].Args)
 	}
 }
 
 // A session with turns is silent if all turns opted out. A session is visible if it has no turn, or a turn that neither
-// opted out nor waits for its judgement. An opt-out mark holds the numbers of turns and list items
-// of a silent session. The mark hides these turns in another record of the session, and none in a record
-// with more items.
-func TestOptOutMarksHideOtherRecords(t *testing.T) {
+// opted out nor waits for its judgement. The opt-out mark of a silent session holds its numbers of turns and list
+// items. The mark hides these turns in another record of the session, but not in a record with more items.
+func TestOptOutMarkHidesTurnsInOtherRecords(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := rapid.IntRange(0, 6).Draw(t, "turns")
 		r := recordOf("s")
@@ -147,23 +146,23 @@ func TestOptOutMarksHideOtherRecords(t *testing.T) {
 			}
 		}
 		if want := turns == 0 || out+unjudged < turns; r.Visible() != want {
-			t.Fatalf("got Visible = %v with %d of %d turns opted out and %d not judged, want %v", r.Visible(), out, turns, unjudged, want)
+			t.Fatalf("%d turns, %d opted out, %d not judged: got Visible = %v, want %v", turns, out, unjudged, r.Visible(), want)
 		}
 		mark, silent := r.OptOutMark()
 		if want := turns > 0 && out == turns; silent != want || r.Silent() != want {
-			t.Fatalf("got silent = %v with %d of %d turns opted out, want %v", silent, out, turns, want)
+			t.Fatalf("%d turns, %d opted out: got silent = %v, want %v", turns, out, silent, want)
 		}
 		other := recordOf("s")
 		other.Hide(mark)
 		if turns > 0 && (!other.Silent() || other.Thread.Turns != turns || other.Thread.Items != r.Thread.Items) {
-			t.Fatalf("record after the mark of %d turns and %d items: got %d turns, %d items, Silent = %v, want the numbers of the mark and true",
-				turns, r.Thread.Items, other.Thread.Turns, other.Thread.Items, other.Silent())
+			t.Fatalf("other record after Hide: got %d turns, %d items, Silent = %v, want %d, %d, true",
+				other.Thread.Turns, other.Thread.Items, other.Silent(), turns, r.Thread.Items)
 		}
 		longer := recordOf("s")
 		longer.Begin(parseChat(t, append(messages, userMessage("more"), userMessage("and more"))...), testStart)
 		longer.Hide(mark)
 		if longer.Silent() {
-			t.Fatal("a mark of fewer items hid a record with more items, want no effect")
+			t.Fatal("record with more items than the mark: got Silent = true, want false")
 		}
 	})
 }

@@ -9,25 +9,25 @@ import (
 	"precept/internal/session"
 )
 
-func TestParsePathReadsThePathForm(t *testing.T) {
+func TestParsePath(t *testing.T) {
 	for _, c := range []struct {
 		name, path, rest string
 		want             session.PathForm
 		ok               bool
 	}{
-		{"none", "/v1/chat/completions", "/v1/chat/completions", session.PathForm{}, false},
+		{"no form", "/v1/chat/completions", "/v1/chat/completions", session.PathForm{}, false},
 		{
-			"all", "/p/agent=coder,run=ci,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
+			"all keys", "/p/agent=coder,run=ci,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
 			session.PathForm{Agent: "coder", Run: "ci", Session: "ci-42", Role: "reviewer", Skill: "go", Upstream: "x"},
 			true,
 		},
 		{"no rest", "/p/agent=coder", "/", session.PathForm{Agent: "coder"}, true},
 		{"rest is only a slash", "/p/agent=coder/", "/", session.PathForm{Agent: "coder"}, true},
 		{"escaped value", "/p/session=a%2Cb%2Fc%20d/v1", "/v1", session.PathForm{Session: "a,b/c d"}, true},
-		{"escaped signs", "/p/agent%3Dcoder%2Csession%3Dci-42/v1", "/v1", session.PathForm{Agent: "coder", Session: "ci-42"}, true},
+		{"escaped separators", "/p/agent%3Dcoder%2Csession%3Dci-42/v1", "/v1", session.PathForm{Agent: "coder", Session: "ci-42"}, true},
 		{"escapes of the rest are kept", "/p/agent=a/v1/files/x%2Fy", "/v1/files/x%2Fy", session.PathForm{Agent: "a"}, true},
 		{"an unknown key after a known key", "/p/agent=a,colour=red/v1", "/v1", session.PathForm{Agent: "a", Unknown: "colour"}, true},
-		{"only unknown keys: an upstream's own path", "/p/colour=red/v1", "/p/colour=red/v1", session.PathForm{}, false},
+		{"only unknown keys", "/p/colour=red/v1", "/p/colour=red/v1", session.PathForm{}, false},
 		{"no pairs", "/p/v1/messages", "/p/v1/messages", session.PathForm{}, false},
 		{"the first value of a key counts", "/p/session=a,session=b/v1", "/v1", session.PathForm{Session: "a"}, true},
 		{"bad escape is literal", "/p/session=a%zz/v1", "/v1", session.PathForm{Session: "a%zz"}, true},
@@ -47,11 +47,11 @@ func TestParsePathReadsThePathForm(t *testing.T) {
 func TestParsePathBoundsHostileValues(t *testing.T) {
 	f, rest, ok := session.ParsePath("/p/session=a%0d%0aX-Evil:%201%00,agent=" + strings.Repeat("y", 1<<20) + "/v1")
 	if !ok || rest != "/v1" {
-		t.Fatalf("ParsePath returns rest %q and %v, want /v1 and true", rest, ok)
+		t.Fatalf("got rest %q, ok = %v, want /v1, true", rest, ok)
 	}
 	for _, v := range []string{f.Session, f.Agent} {
 		if len(v) > session.MaxName || strings.ContainsAny(v, "\r\n\x00") {
-			t.Errorf("ParsePath accepted value %.40q, want at most %d bytes without control characters", v, session.MaxName)
+			t.Errorf("got value %.40q of %d bytes, want at most %d bytes and no control characters", v, len(v), session.MaxName)
 		}
 	}
 }
@@ -63,14 +63,14 @@ func FuzzParsePath(f *testing.F) {
 	f.Fuzz(func(t *testing.T, path string) {
 		form, rest, ok := session.ParsePath(path)
 		if !ok && (rest != path || form != session.PathForm{}) {
-			t.Fatalf("ParsePath(%q) = %+v, %q, false, want no form and the unchanged path", path, form, rest)
+			t.Fatalf("ParsePath(%q) = %+v, %q, false, want an empty form and the unchanged path", path, form, rest)
 		}
 		if ok && (!strings.HasPrefix(rest, "/") || !strings.HasSuffix(path, rest) && rest != "/") {
-			t.Fatalf("ParsePath(%q) returned rest %q, want a suffix of the path that begins with a slash", path, rest)
+			t.Fatalf("ParsePath(%q): got rest %q, want a suffix of the path that begins with a slash", path, rest)
 		}
 		for _, v := range []string{form.Agent, form.Session, form.Role, form.Skill, form.Upstream} {
 			if len(v) > session.MaxName || !utf8.ValidString(v) || strings.ContainsFunc(v, unicode.IsControl) {
-				t.Fatalf("ParsePath accepted value %q, want bounded valid text without control characters", v)
+				t.Fatalf("ParsePath(%q): got value %q, want valid UTF-8 of at most %d bytes without control characters", path, v, session.MaxName)
 			}
 		}
 	})

@@ -9,8 +9,8 @@ import (
 	"precept/internal/session"
 )
 
-// A session keeps the names that a client gave, and nothing else of the header or path.
-func TestNamesHoldNothingOfHeaderOrPath(t *testing.T) {
+// The names in a claim do not keep the memory of the header or the path reachable.
+func TestNamesDoNotRetainHeaderOrPath(t *testing.T) {
 	heap := func() int64 {
 		var s runtime.MemStats
 		for range 3 {
@@ -35,7 +35,7 @@ func TestNamesHoldNothingOfHeaderOrPath(t *testing.T) {
 			kept = append(kept, c.Agent, c.Session, c.Role, c.Skill, c.Run)
 		}
 		if grown := heap() - before; grown > claims*size/4 {
-			t.Errorf("%s: the names of %d sessions keep %d KiB reachable, want at most %d KiB", what, claims, grown>>10, claims*size/4>>10)
+			t.Errorf("%s: names of %d claims keep %d KiB reachable, want at most %d KiB", what, claims, grown>>10, claims*size/4>>10)
 		}
 		runtime.KeepAlive(kept)
 	}

@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// quoteRequest returns the chat request with this body.
+// quoteRequest returns a chat request with this body.
 func quoteRequest(t *testing.T, body string) *wire.Request {
 	t.Helper()
 	req, err := wire.Parse(wire.Chat, []byte(body))
@@ -19,8 +19,8 @@ func quoteRequest(t *testing.T, body string) *wire.Request {
 	return req
 }
 
-// Quotes holds texts of conversations, by which a side request that quotes a conversation is recognised. The texts are
-// kept for a bounded time, and for a bounded number of conversations and credentials.
+// Quotes holds texts of conversations, which identify the conversation that a side request quotes. It keeps them for a
+// limited time, and for a limited number of conversations and credentials.
 func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 	q, now := NewQuotes(), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
 	work := func(n int) *wire.Request {
@@ -43,36 +43,36 @@ func TestQuotesAreBoundedInTimeAndNumber(t *testing.T) {
 		at    time.Time
 		want  bool
 	}{
-		{"at once", one, now, true},
+		{"immediately", one, now, true},
 		{"in a run, at the end of the time limit", Scope{Tenant: "t", Credential: 1, Run: "r"}, now.Add(quoteTTL - 1), true},
 		{"after the time limit", one, now.Add(quoteTTL), false},
 		{"another credential", Scope{Tenant: "t", Credential: 2}, now, false},
 		{"another tenant", Scope{Tenant: "u", Credential: 1}, now, false},
 	} {
 		if got := about(k.scope, 0, k.at); got != k.want {
-			t.Errorf("%s: got the quotation recognised = %v, want %v", k.name, got, k.want)
+			t.Errorf("%s: About = %v, want %v", k.name, got, k.want)
 		}
 	}
 	for n := 1; n <= maxQuoteConversations; n++ {
 		play(one, n)
 	}
 	if about(one, 0, now) || !about(one, 1, now) {
-		t.Errorf("after %d further conversations: got conversation 0 recognised = %v and conversation 1 = %v, want false and true", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
+		t.Errorf("after %d more conversations: About = %v for conversation 0 and %v for conversation 1, want false, true", maxQuoteConversations, about(one, 0, now), about(one, 1, now))
 	}
 	for n := range maxQuoteScopes {
 		play(Scope{Tenant: "t", Credential: uint64(100 + n)}, n)
 	}
 	if about(one, 1, now) {
-		t.Errorf("after conversations of %d further credentials: a conversation of the first credential is recognised, want none", maxQuoteScopes)
+		t.Errorf("after conversations of %d more credentials: About = true for the first credential, want false", maxQuoteScopes)
 	}
 	if len(q.byScope.values) != maxQuoteScopes {
-		t.Errorf("Quotes holds texts of %d credentials, want %d", len(q.byScope.values), maxQuoteScopes)
+		t.Errorf("got quotes of %d credentials, want %d", len(q.byScope.values), maxQuoteScopes)
 	}
 }
 
-// A list of messages quotes a conversation if a message of the user has a question of the conversation, and a message
-// of the assistant has an answer. The system text of the list must differ from the system text of the conversation.
-func TestQuotesFindAConversationInAList(t *testing.T) {
+// A request quotes a conversation if a user message contains a question of the conversation and an assistant message
+// contains an answer. The system prompt of the request must differ from that of the conversation.
+func TestAboutFindsConversationQuotedAsMessages(t *testing.T) {
 	q, now, sc := NewQuotes(), noon, Scope{Tenant: "t", Credential: 1}
 	id := sc.idOf(SpaceName, "a")
 	system := func(text string) obj { return obj{"role": "system", "content": text} }
@@ -83,21 +83,21 @@ func TestQuotesFindAConversationInAList(t *testing.T) {
 		list []obj
 		want bool
 	}{
-		"the newest question and answer":      {[]obj{assistantMessage("what came before"), userMessage("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
-		"the first question and answer":       {[]obj{system("A"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("Judge that.")}, true},
-		"the answer as words of the user":     {[]obj{system("You write."), userMessage("this is the second task"), userMessage("this is the second answer")}, false},
-		"the system text of the conversation": {[]obj{system("S"), userMessage("this is the second task"), assistantMessage("this is the second answer"), userMessage("go on")}, false},
-		"the question alone":                  {[]obj{system("You plan."), userMessage("this is the second task")}, false},
+		"the newest question and answer":        {[]obj{assistantMessage("what came before"), userMessage("this is the second task"), assistantMessage("this is the second answer"), system("Tell it in three lines.")}, true},
+		"the first question and answer":         {[]obj{system("A"), userMessage("this is the task"), assistantMessage("this is the first answer"), userMessage("Judge that.")}, true},
+		"the answer in a user message":          {[]obj{system("You write."), userMessage("this is the second task"), userMessage("this is the second answer")}, false},
+		"the system prompt of the conversation": {[]obj{system("S"), userMessage("this is the second task"), assistantMessage("this is the second answer"), userMessage("go on")}, false},
+		"only the question":                     {[]obj{system("You plan."), userMessage("this is the second task")}, false},
 	} {
 		if got, ok := q.About(sc, chat(t, c.list...), now); ok != c.want || ok && got != id {
-			t.Errorf("%s: got conversation %v, found = %v, want found = %v (%v if found)", name, got, ok, c.want, id)
+			t.Errorf("%s: About = %v, %v, want ok = %v (%v if true)", name, got, ok, c.want, id)
 		}
 	}
 }
 
-// speakerLabel returns the punctuation at the end of a speaker's label ("user: "), and "" without a label. In a
-// dialogue the result is equal for the question and for the answer.
-func TestSpeakerLabelOfQuestionAndAnswer(t *testing.T) {
+// speakerLabel returns the punctuation at the end of a speaker's label, such as ":" for "user: ", or "" without a
+// label. In a dialogue the labels of the question and of the answer have the same punctuation.
+func TestSpeakerLabelIsSameForQuestionAndAnswer(t *testing.T) {
 	for _, c := range []struct{ beforeQuestion, beforeAnswer, want string }{
 		{"Input:\nuser: ", "\nassistant: ", ":"},
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
@@ -108,14 +108,14 @@ func TestSpeakerLabelOfQuestionAndAnswer(t *testing.T) {
 	} {
 		a, b := speakerLabel(c.beforeQuestion, len(c.beforeQuestion)), speakerLabel(c.beforeAnswer, len(c.beforeAnswer))
 		if a != c.want || c.want != "" && b != c.want {
-			t.Errorf("speakerLabel gives %q after %q and %q after %q, want %q before the question and, unless empty, before the answer", a, c.beforeQuestion, b, c.beforeAnswer, c.want)
+			t.Errorf("speakerLabel(%q) = %q, speakerLabel(%q) = %q, want %q for both (any for the answer if empty)", c.beforeQuestion, a, c.beforeAnswer, b, c.want)
 		}
 	}
 }
 
-// distinctive returns the first part of a text that has at least 12 bytes and no character that a quotation escapes. A
-// longer part is cut to 80 bytes.
-func TestDistinctiveReturnsTheFirstLongPart(t *testing.T) {
+// distinctive returns the first part of a text that has at least 12 bytes and no character that a quotation escapes. It
+// cuts a long part to 80 bytes.
+func TestDistinctiveReturnsFirstLongPart(t *testing.T) {
 	for text, want := range map[string]string{
 		"": "", "ok": "", "yes\nno\nmaybe": "", "short\nthis line is long enough": "this line is long enough",
 		`say "hello world again" now`:     "hello world again",

@@ -19,7 +19,7 @@ func newRecord() *Record {
 	return NewRecord("default", Claim{Agent: "coder"}, Resolved{ID: idOf(1), Name: "s_1", Method: ByNew}, noon)
 }
 
-// tools returns the member tools of a body with these names.
+// tools returns the "tools" member of a body, with tools of these names.
 func tools(names ...string) obj {
 	list := make([]obj, 0, len(names))
 	for _, n := range names {
@@ -46,21 +46,21 @@ func TestRecordRoundTrip(t *testing.T) {
 	}
 	decoded.State.Dirty = r.State.Dirty
 	if !reflect.DeepEqual(decoded, r) {
-		t.Errorf("the decoded record is\n%+v\nwant\n%+v", decoded, r)
+		t.Errorf("decoded record:\n%+v\nwant\n%+v", decoded, r)
 	}
 	if row.Tenant != "default" || row.ID != r.Identity.ID || !row.Started.Equal(noon) || row.Closed {
-		t.Errorf("the row is %+v, want the tenant, ID and start time of the record, and Closed = false", row)
+		t.Errorf("got row %+v, want Tenant = default, ID = %v, Started = %v, Closed = false", row, r.Identity.ID, noon)
 	}
 }
 
 func TestDecodeIgnoresUnknownKeysAndRefusesInvalidData(t *testing.T) {
 	r, err := Decode(idOf(2), []byte(`{"tenant":"t","agent":"a","turns":3,"from_the_future":{"x":[1]}}`))
 	if err != nil || r.Thread.Turns != 3 || r.Identity.ID != idOf(2) {
-		t.Errorf("Decode returns %+v and error %v, want no error, Thread.Turns = 3 and Identity.ID = %v", r, err, idOf(2))
+		t.Errorf("Decode = %+v, %v, want Thread.Turns = 3, Identity.ID = %v, no error", r, err, idOf(2))
 	}
 	for _, bad := range []string{"", "null?", `{"turns":"three"}`, `[`} {
 		if _, err := Decode(idOf(2), []byte(bad)); err == nil || !strings.Contains(err.Error(), "session: decode") {
-			t.Errorf(`%q: got %v, want an error with "session: decode"`, bad, err)
+			t.Errorf(`Decode(%q): err = %v, want an error with "session: decode"`, bad, err)
 		}
 	}
 }
@@ -74,10 +74,10 @@ func FuzzDecode(f *testing.F) {
 		}
 		second, err := r.Encode()
 		if err != nil {
-			t.Fatalf("Encode of a decoded record: got error %v, want none", err)
+			t.Fatalf("Encode of a decoded record: %v", err)
 		}
 		if _, err := Decode(idOf(1), second); err != nil {
-			t.Fatalf("Decode of an encoded record: got error %v, want none", err)
+			t.Fatalf("Decode of an encoded record: %v", err)
 		}
 	})
 }
@@ -88,7 +88,7 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step := func(req *wire.Request, want TurnKind, turns int) {
 		t.Helper()
 		if got := r.Begin(req, noon.Add(time.Minute)); got != want || r.Thread.Turns != turns {
-			t.Errorf("Begin returns kind %d for turn %d, want kind %d for turn %d", got, r.Thread.Turns, want, turns)
+			t.Errorf("Begin = %d in turn %d, want %d in turn %d", got, r.Thread.Turns, want, turns)
 		}
 	}
 	done := func(complete bool) { r.AddReply(&wire.Reply{Complete: complete}) }
@@ -102,16 +102,16 @@ func TestBeginClassifiesTheTurn(t *testing.T) {
 	step(second, NewTurn, 3)
 	step(first, NewTurn, 4)
 	if !r.Identity.Seen.Equal(noon.Add(time.Minute)) || r.Identity.Model != "gpt-x" || r.Identity.Dialect != wire.Chat || r.Thread.Items != 1 || r.Thread.Replied {
-		t.Errorf(`the record is %+v, want seen at the last turn, the model gpt-x in a chat, 1 item and no reply`, r)
+		t.Errorf("got record %+v, want Seen = %v, Model = gpt-x, Dialect = chat, Items = 1, Replied = false", r, noon.Add(time.Minute))
 	}
 }
 
-func TestSideRequestsHaveAReason(t *testing.T) {
+func TestSide(t *testing.T) {
 	system := func(s string) obj { return obj{"role": "system", "content": s} }
 	main := parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("a", "b", "c"))
-	grown := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
+	longer := []obj{system("S"), userMessage("go"), assistantMessage("ok"), userMessage("on")}
 	none := Signs{}
-	signs := Signs{ // a list of seven items is a title request, and the agent opencode has tools
+	signs := Signs{ // a request with seven items is a title request, and the agent opencode works with tools
 		Side:           func(req *wire.Request) string { return map[bool]string{true: "title"}[req.Len() == 7] },
 		WorksWithTools: func(product string) bool { return product == "opencode" },
 	}
@@ -121,26 +121,26 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 		req     *wire.Request
 		product string
 		signs   Signs
-		began   bool // the session has served the main request
+		began   bool // the session has already served the main request
 		want    label.Reason
 	}{
 		{"never had tools", chat(t, userMessage("hi")), "", none, false, ""},
-		{"never had tools, agent works with tools", chat(t, userMessage("hi")), "opencode", signs, false, label.SideNoTools},
-		{"first with tools", main, "opencode", signs, false, ""},
+		{"never had tools, product works with tools", chat(t, userMessage("hi")), "opencode", signs, false, label.SideNoTools},
+		{"first request with tools", main, "opencode", signs, false, ""},
 		{"the same request again", main, "", none, true, ""},
 		{"no tools after a request with tools", chat(t, userMessage("hi")), "", none, true, label.SideNoTools},
 		{"empty tools", parse(t, wire.Chat, "messages", []obj{userMessage("x")}, obj{"tools": []obj{}}), "", none, true, label.SideNoTools},
-		{"another system text alone", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("go")}, tools("a", "b", "c")), "", none, true, ""},
+		{"only the system prompt differs", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("go")}, tools("a", "b", "c")), "", none, true, ""},
 		{"tools in another order", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("go")}, tools("c", "b", "a")), "", none, true, ""},
-		{"other tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("x", "y")), "", none, true, ""},
-		{"other tools, another system text", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, grown[1:]...), tools("x", "y")), "", none, true, label.SideTools},
+		{"other tools, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("x", "y")), "", none, true, ""},
+		{"other tools, another system prompt", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, longer[1:]...), tools("x", "y")), "", none, true, label.SideTools},
 		{"other tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("x", "y")), "", none, true, label.SideTools},
-		{"fewer tools, another system text", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, grown[1:]...), tools("a")), "", none, true, label.SideTools},
+		{"fewer tools, another system prompt", parse(t, wire.Chat, "messages", extend([]obj{system("T")}, longer[1:]...), tools("a")), "", none, true, label.SideTools},
 		{"fewer tools, another history", parse(t, wire.Chat, "messages", []obj{system("S"), userMessage("sub")}, tools("a")), "", none, true, label.SideTools},
-		{"fewer tools, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b")), "", none, true, ""},
-		{"one tool more, same system text and history", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
-		{"one tool more, another system text and history", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
-		{"known wording", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
+		{"fewer tools, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b")), "", none, true, ""},
+		{"one more tool, same system prompt and history", parse(t, wire.Chat, "messages", longer, tools("a", "b", "c", "d")), "", none, true, ""},
+		{"one more tool, another system prompt and history", parse(t, wire.Chat, "messages", []obj{system("T"), userMessage("sub")}, tools("a", "b", "c", "d")), "", none, true, label.SideTools},
+		{"matched by Signs.Side", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
 		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{userMessage("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, label.SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, label.SideWarmUp},
 	} {
@@ -152,7 +152,7 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 			}
 			got, side := r.Side(c.req, Claim{Product: c.product}, c.signs)
 			if got != c.want || side != (c.want != "") {
-				t.Errorf("got side = %v with reason %q, want reason %q (side = false without a reason)", side, got, c.want)
+				t.Errorf("Side() = %q, %v, want %q, %v", got, side, c.want, c.want != "")
 			}
 		})
 	}
@@ -160,7 +160,7 @@ func TestSideRequestsHaveAReason(t *testing.T) {
 
 // After a handoff, an agent without tools sends the result of the handoff call. This turn and the later turns of the
 // agent are main requests.
-func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
+func TestRequestsAfterHandoffAreMain(t *testing.T) {
 	r := newRecord()
 	list := []obj{{"role": "system", "content": "S"}, userMessage("go")}
 	step := func(req *wire.Request) label.Reason {
@@ -177,11 +177,11 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 	list = append([]obj{{"role": "system", "content": "W"}}, list[1:]...)
 	list = append(list, callMessage("call_x7Gh2kQ9", "{}"), resultMessage("call_x7Gh2kQ9", "{}"))
 	if got := step(chat(t, list...)); got != "" {
-		t.Errorf("the agent after the handoff: got side request %s, want a main request", got)
+		t.Errorf("first request after the handoff: got side request %s, want a main request", got)
 	}
 	list = append(list, assistantMessage("a report"), userMessage("shorter"))
 	if got := step(chat(t, list...)); got != "" {
-		t.Errorf("the next turn of the new agent: got side request %s, want a main request", got)
+		t.Errorf("next turn of the new agent: got side request %s, want a main request", got)
 	}
 	list = append(list, assistantMessage("a line"), userMessage("name it"))
 	list[0] = obj{"role": "system", "content": "N"}
@@ -189,11 +189,11 @@ func TestAgentAfterAHandoffIsNoSideRequest(t *testing.T) {
 		t.Errorf("another agent without tools: got side request %q, want %q", got, label.SideNoTools)
 	}
 	if got := step(chat(t, obj{"role": "system", "content": "W"}, userMessage("something else"))); got != label.SideNoTools {
-		t.Errorf("the new agent with another history: got side request %q, want %q", got, label.SideNoTools)
+		t.Errorf("new agent with another history: got side request %q, want %q", got, label.SideNoTools)
 	}
 }
 
-func TestOtherToolsMakeASideRequest(t *testing.T) {
+func TestSideRequestIsDetectedByDifferentTools(t *testing.T) {
 	r := newRecord()
 	begin := func(text string, names ...string) (label.Reason, bool) {
 		req := parse(t, wire.Chat, "messages", []obj{userMessage("go"), assistantMessage("ok"), userMessage(text)}, tools(names...))
@@ -210,13 +210,13 @@ func TestOtherToolsMakeASideRequest(t *testing.T) {
 		}
 	}
 	if _, side := begin("other", "z"); !side {
-		t.Error("a request with other tools: got a main request, want a side request")
+		t.Error("different tools: got a main request, want a side request")
 	}
 }
 
-// IsNewItem is true for the items that the session sends for the first time. The list may have grown after an answer,
-// or changed by an edit or a compaction.
-func TestNewItemsOfAList(t *testing.T) {
+// IsNewItem reports whether the session sends an item for the first time. The list may have grown after a reply, or
+// have changed by an edit or a compaction.
+func TestIsNewItem(t *testing.T) {
 	r := newRecord()
 	next := func(list ...obj) (newItems []int) {
 		req := chat(t, list...)
@@ -236,15 +236,15 @@ func TestNewItemsOfAList(t *testing.T) {
 		}
 	}
 	check("first", next(userMessage("a")), 0)
-	check("unanswered, one more", next(userMessage("a"), userMessage("b")), 1)
-	check("answered", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x")), 3)
-	check("unanswered, more words after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("stop")), 4)
-	check("unanswered, other words after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("go on")), 4)
+	check("no reply, one more message", next(userMessage("a"), userMessage("b")), 1)
+	check("replied", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x")), 3)
+	check("no reply, a message after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("stop")), 4)
+	check("no reply, another message after the result", next(userMessage("a"), userMessage("b"), callMessage("c1", "{}"), resultMessage("c1", "x"), userMessage("go on")), 4)
 	check("shorter after a compaction", next(userMessage("summary"), userMessage("go on")), 0, 1)
 }
 
-// If an agent adds words after a result that it has sent before, the item is new and the result is not.
-func TestNewResultsOfAnItem(t *testing.T) {
+// If an agent adds a text to a result that it has sent before, the item is new and the result is not.
+func TestIsNewResult(t *testing.T) {
 	r := newRecord()
 	answer := func(id string, more ...obj) *wire.Request {
 		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)
@@ -266,16 +266,16 @@ func TestNewResultsOfAnItem(t *testing.T) {
 			t.Errorf("%s: got IsNewResult = %v, want %v", what, got, result)
 		}
 		if r.IsNewResult(req, 0, "call_1") {
-			t.Errorf("%s: IsNewResult for the first item = true, want false", what)
+			t.Errorf("%s: got IsNewResult = true for the first item, want false", what)
 		}
 		r.SetLastTurn(req)
 	}
 	check("first", answer("call_1"), true, true)
-	check("unanswered, more words after the result", answer("call_1", obj{"type": "text", "text": "stop"}), true, false)
-	check("answered, and a later call with the same id", answer("call_1"), true, true)
+	check("no reply, a text after the result", answer("call_1", obj{"type": "text", "text": "stop"}), true, false)
+	check("replied, a later call with the same id", answer("call_1"), true, true)
 }
 
-func TestNewItemsOfALongFirstRequest(t *testing.T) {
+func TestNewItemHashesAreBounded(t *testing.T) {
 	r := newRecord()
 	var list []obj
 	for i := range 3 * maxNew {
@@ -290,7 +290,7 @@ func TestNewItemsOfALongFirstRequest(t *testing.T) {
 	longer := chat(t, extend(list, userMessage("new"))...)
 	r.Begin(longer, noon)
 	if !r.IsNewItem(longer, 3*maxNew) || r.IsNewItem(longer, 3*maxNew-1) {
-		t.Errorf("got IsNewItem = %v for the last item and %v for the item before, want true, false", r.IsNewItem(longer, 3*maxNew), r.IsNewItem(longer, 3*maxNew-1))
+		t.Errorf("IsNewItem = %v for the last item and %v for the item before, want true, false", r.IsNewItem(longer, 3*maxNew), r.IsNewItem(longer, 3*maxNew-1))
 	}
 }
 
@@ -309,58 +309,58 @@ func TestCallsOfARecordAreBounded(t *testing.T) {
 			t.Fatal(err)
 		}
 		if len(data) > maxCallSum+4<<10 {
-			t.Fatalf("the row has %d bytes, want at most %d", len(data), maxCallSum+4<<10)
+			t.Fatalf("encoded record: got %d bytes, want at most %d", len(data), maxCallSum+4<<10)
 		}
 		if len(r.Thread.CallOrder) != len(r.Thread.Calls) {
-			t.Fatalf("got %d ids in CallOrder and %d calls, want equal numbers", len(r.Thread.CallOrder), len(r.Thread.Calls))
+			t.Fatalf("got %d ids in CallOrder, want the number of calls, %d", len(r.Thread.CallOrder), len(r.Thread.Calls))
 		}
 		if _, ok := r.Thread.Calls[last]; n > 0 && !ok {
-			t.Fatalf("the record has calls %v, want the newest call %s among them", r.Thread.CallOrder, last)
+			t.Fatalf("got calls %v, want the newest call %s among them", r.Thread.CallOrder, last)
 		}
 	})
 }
 
-func TestLongArgumentsStayComparable(t *testing.T) {
+func TestLongArgumentsAreShortenedAndComparable(t *testing.T) {
 	r := newRecord()
 	long := `{"command":"` + strings.Repeat("x", 5000) + `"}`
 	r.AddReply(&wire.Reply{Calls: []wire.Call{{ID: "a", Args: long}, {ID: "b", Args: long}, {ID: "c", Args: long + " "}, {Args: "no id"}}})
 	if r.Thread.Replied {
-		t.Error("Replied after an incomplete reply = true, want false")
+		t.Error("incomplete reply: got Replied = true, want false")
 	}
 	if len(r.Thread.Calls) != 3 || r.Thread.Calls["a"].Args != r.Thread.Calls["b"].Args || r.Thread.Calls["a"].Args == r.Thread.Calls["c"].Args || !json.Valid([]byte(r.Thread.Calls["a"].Args)) {
-		t.Errorf("got calls %+v, want 3 calls, with equal arguments of a and b, other arguments of c, and arguments in JSON", r.Thread.Calls)
+		t.Errorf("got calls %+v, want 3 calls, the same valid JSON arguments for a and b, and different ones for c", r.Thread.Calls)
 	}
 }
 
-func TestFullListReplacesKeptCalls(t *testing.T) {
+func TestRequestWithFullListDropsKeptCalls(t *testing.T) {
 	r := newRecord()
 	r.AddReply(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "a"}}})
 	r.Begin(parse(t, wire.Responses, "input", []obj{{"type": "function_call_output", "call_id": "a", "output": "x"}}, obj{"previous_response_id": "resp_1"}), noon)
 	if len(r.Thread.Calls) != 1 {
-		t.Errorf("after a request with new items only, the record has %d calls, want 1", len(r.Thread.Calls))
+		t.Errorf("after a request with only new items: got %d calls, want 1", len(r.Thread.Calls))
 	}
 	r.Begin(chat(t, userMessage("go"), callMessage("a", "{}"), resultMessage("a", "x")), noon)
 	if len(r.Thread.Calls) != 0 {
-		t.Errorf("after a request with the full list, the record has %d calls, want none", len(r.Thread.Calls))
+		t.Errorf("after a request with the full list: got %d calls, want 0", len(r.Thread.Calls))
 	}
 }
 
-func TestBranchOfASharedHistoryIsANewSession(t *testing.T) {
+func TestBranchOfSharedHistoryStartsNewSession(t *testing.T) {
 	w := newFixture(t)
 	id := func(n int) string { return fmt.Sprintf("toolu_01A09q90qw90lq9178%02d", n) }
-	past := []obj{userMessage("go"), callMessage(id(1), "{}"), resultMessage(id(1), "x")}
+	history := []obj{userMessage("go"), callMessage(id(1), "{}"), resultMessage(id(1), "x")}
 	named := func(name string, req *wire.Request) Resolved {
 		return w.threads.Resolve(w.scope, Claim{Session: name, Space: SpaceName, Method: ByHeader}, req, w.now, nil)
 	}
 	for _, name := range []string{"A", "B"} {
-		r := named(name, chat(t, past...))
+		r := named(name, chat(t, history...))
 		w.answer(r, callReply(id(2)+name))
-		next := named(name, chat(t, extend(past, callMessage(id(2)+name, "{}"), resultMessage(id(2)+name, "y"))...))
+		next := named(name, chat(t, extend(history, callMessage(id(2)+name, "{}"), resultMessage(id(2)+name, "y"))...))
 		w.answer(next, textReply("done"))
 	}
-	c := w.open(chat(t, extend(past, userMessage("a third way"))...))
+	c := w.open(chat(t, extend(history, userMessage("a third way"))...))
 	if !c.New {
-		t.Errorf("a branch of a shared history: got %+v, want New = true", c)
+		t.Errorf("branch of a shared history: got %+v, want New = true", c)
 	}
 }
 

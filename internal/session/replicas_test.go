@@ -11,8 +11,8 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf returns a request with one message for each letter of roles: u for the user's words, a for an answer with a
-// call, t for the result of the call, s for a summary.
+// chatOf returns a request with one message for each letter of roles: u for a user message, a for a reply with a call,
+// t for the result of the call, s for a summary.
 func chatOf(t *testing.T, roles string) *wire.Request {
 	t.Helper()
 	var items []string
@@ -37,43 +37,43 @@ func chatOf(t *testing.T, roles string) *wire.Request {
 }
 
 // Elsewhere reports whether another replica served turns of the session since the last turn of this replica.
-func TestTurnsOfAnotherReplicaAreDetected(t *testing.T) {
+func TestElsewhere(t *testing.T) {
 	for _, c := range []struct {
-		name, seen string // seen: the list of the last turn of this replica
+		name, last string // last: roles in the last turn of this replica
 		replied    bool   // the last turn has a reply
-		now        string // the list of the next request
+		next       string // roles in the next request
 		want       bool
 	}{
 		{"the next turn", "u", true, "uat", false},
-		{"a turn later on", "uat", true, "uatat", false},
-		{"words after the answer", "u", true, "uau", false},
-		{"more words without an answer", "u", true, "uu", false},
+		{"the turn after a tool call", "uat", true, "uatat", false},
+		{"a user message after the reply", "u", true, "uau", false},
+		{"another user message before the reply", "u", true, "uu", false},
 		{"the same list again", "u", true, "u", false},
 		{"a retry", "u", false, "u", false},
-		{"one turn was elsewhere", "u", true, "uatat", true},
-		{"three turns were elsewhere", "u", true, "uatatatat", true},
-		{"words were answered elsewhere", "u", true, "uauau", true},
-		{"an answer of another replica", "u", false, "uat", true},
+		{"another replica served one turn", "u", true, "uatat", true},
+		{"another replica served three turns", "u", true, "uatatatat", true},
+		{"another replica replied to a user message", "u", true, "uauau", true},
+		{"a reply that this replica has not seen", "u", false, "uat", true},
 		{"the history was compacted", "uatat", true, "su", true},
 		{"a new session", "", false, "u", false},
 	} {
 		r := &session.Record{}
-		if c.seen != "" {
-			seen := chatOf(t, c.seen)
-			r.Begin(seen, time.Unix(1, 0))
-			r.SetLastTurn(seen)
+		if c.last != "" {
+			last := chatOf(t, c.last)
+			r.Begin(last, time.Unix(1, 0))
+			r.SetLastTurn(last)
 			r.Thread.Replied = c.replied
 		}
-		if got := r.Elsewhere(chatOf(t, c.now)); got != c.want {
+		if got := r.Elsewhere(chatOf(t, c.next)); got != c.want {
 			t.Errorf("%s: got Elsewhere = %v, want %v", c.name, got, c.want)
 		}
 	}
 }
 
-// A field that Adopt omits would be lost when a session moves to another replica. The list own names the fields that
-// belong to one process, which Adopt keeps.
+// A field that Adopt omits would be lost when a session moves to another replica. Adopt keeps only processFields,
+// which belong to one process.
 func TestAdoptCopiesEveryField(t *testing.T) {
-	own := []string{"Identity.ID", "Identity.Tenant", "OptOut.ByRequest", "OptOut.PendingTurns", "OptOut.HasStorableSession", "State.Dirty", "Unit.Replica"}
+	processFields := []string{"Identity.ID", "Identity.Tenant", "OptOut.ByRequest", "OptOut.PendingTurns", "OptOut.HasStorableSession", "State.Dirty", "Unit.Replica"}
 	from, to := &session.Record{}, &session.Record{}
 	fill(reflect.ValueOf(from).Elem())
 	to.Adopt(from)
@@ -81,18 +81,18 @@ func TestAdoptCopiesEveryField(t *testing.T) {
 	for name, got := range fieldsOf(to) {
 		switch {
 		case want[name].IsZero():
-			t.Errorf("%s: fill set no value, want a value other than zero", name)
-		case slices.Contains(own, name) && !got.IsZero():
-			t.Errorf("%s: Adopt changed a field of this process to %v, want it unchanged", name, got)
-		case !slices.Contains(own, name) && !reflect.DeepEqual(got.Interface(), want[name].Interface()):
-			t.Errorf("%s: got %v after Adopt, want %v", name, got, want[name])
+			t.Errorf("%s: fill left the zero value", name)
+		case slices.Contains(processFields, name) && !got.IsZero():
+			t.Errorf("%s: Adopt set this field of the process to %v, want it unchanged", name, got)
+		case !slices.Contains(processFields, name) && !reflect.DeepEqual(got.Interface(), want[name].Interface()):
+			t.Errorf("%s: after Adopt: got %v, want %v", name, got, want[name])
 		}
 	}
 }
 
-// While one request adopts the record of another replica, other requests read the ID and the tenant without the lock,
-// and call MemberNow. The race detector finds an access that needs the lock.
-func TestAdoptDuringConcurrentReads(t *testing.T) {
+// While Adopt runs under the lock, other requests read the ID and the tenant and call MemberNow without the lock. The
+// race detector finds an access that needs the lock.
+func TestAdoptIsSafeWithConcurrentReads(t *testing.T) {
 	r := session.NewRun("x", session.Claim{}, "run", session.ID{1}, time.Unix(1e9, 0))
 	done := make(chan session.Member)
 	go func() {
@@ -110,11 +110,11 @@ func TestAdoptDuringConcurrentReads(t *testing.T) {
 		r.Unlock()
 	}
 	if m := <-done; m.Run != "run" && m.Run != "ran" {
-		t.Errorf("got run %q, want the name before or after the change", m.Run)
+		t.Errorf("got run %q, want run or ran", m.Run)
 	}
 }
 
-// fieldsOf returns the fields of the parts of a record, by part and name.
+// fieldsOf returns the fields of a record under "Part.Field".
 func fieldsOf(r *session.Record) map[string]reflect.Value {
 	fields := map[string]reflect.Value{}
 	v := reflect.ValueOf(r).Elem()
@@ -130,9 +130,9 @@ func fieldsOf(r *session.Record) map[string]reflect.Value {
 	return fields
 }
 
-// fill sets every exported field to a value other than zero.
+// fill sets every exported field to a non-zero value.
 func fill(v reflect.Value) {
-	switch v.Kind() { //nolint:exhaustive // the others do not occur
+	switch v.Kind() { //nolint:exhaustive // other kinds do not occur
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			v.Set(reflect.ValueOf(time.Unix(1234, 0).UTC()))

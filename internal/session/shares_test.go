@@ -20,7 +20,7 @@ func userMessages(n int) (list []string) {
 	return list
 }
 
-// recordWithTurns returns a record with these turns, each of them answered.
+// recordWithTurns returns a record with these turns, each with a reply.
 func recordWithTurns(turns ...*wire.Request) *session.Record {
 	r := recordOf("s")
 	for _, req := range turns {
@@ -31,39 +31,40 @@ func recordWithTurns(turns ...*wire.Request) *session.Record {
 	return r
 }
 
-// Shares reports whether a request contains an item that was new in the last turn of the session, at any index. A
-// system prompt does not count. A session without a turn, and a request without its history, count as a match.
-func TestSharesNeedsANewItemOfTheLastTurn(t *testing.T) {
+// Shares reports whether a request contains, at any index, an item that was new in the last turn of the session. System
+// prompts are ignored. The result is also true for a session without a turn and for a request without its history.
+func TestSharesRequiresNewItemOfLastTurn(t *testing.T) {
 	one := parseChat(t, system("S"), userMessage("one"))
 	for name, k := range map[string]struct {
-		had  []*wire.Request
-		now  *wire.Request
-		want bool
+		turns []*wire.Request
+		next  *wire.Request
+		want  bool
 	}{
 		"a session without a turn": {nil, parseChat(t, userMessage("two")), true},
 		"the next turn":            {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("one"), assistantMessage("ok"), userMessage("two")), true},
 		"the same list":            {[]*wire.Request{one}, one, true},
 		"the new item of the last turn at a later index": {[]*wire.Request{one}, parseChat(t, userMessage("zero"), assistantMessage("no"), userMessage("one"), userMessage("two")), true},
-		"only the system text in common":                 {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("two")), false},
+		"only the system prompt in common":               {[]*wire.Request{one}, parseChat(t, system("S"), userMessage("two")), false},
 		"nothing in common":                              {[]*wire.Request{one}, parseChat(t, userMessage("two"), assistantMessage("ok"), userMessage("three")), false},
 		"the new item of the turn before the last":       {[]*wire.Request{one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))}, parseChat(t, userMessage("one"), assistantMessage("no"), userMessage("three")), false},
 		"the common item before the last 96 items":       {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(96)...)...), false},
 		"the common item among the last 96 items":        {[]*wire.Request{one}, parseChat(t, append([]string{userMessage("one")}, userMessages(95)...)...), true},
 		"a list without the history":                     {[]*wire.Request{one}, continued(t, "resp_1", userMessage("two")), true},
 	} {
-		r := recordWithTurns(k.had...)
-		if got := r.Shares(k.now); got != k.want {
+		r := recordWithTurns(k.turns...)
+		if got := r.Shares(k.next); got != k.want {
 			t.Errorf("%s: got Shares = %v, want %v", name, got, k.want)
 		}
 	}
-	bare := recordOf("s") // a stored record without the items of an opted-out turn
-	bare.Thread.Turns, bare.Thread.ListHash = 1, 7
-	if !bare.Shares(one) {
-		t.Error("Shares for a record without hashes of its newest turn = false, want true")
+	withoutItems := recordOf("s") // as stored after an opted-out turn: a turn without its items
+	withoutItems.Thread.Turns, withoutItems.Thread.ListHash = 1, 7
+	if !withoutItems.Shares(one) {
+		t.Error("record without item hashes of its last turn: got Shares = false, want true")
 	}
 }
 
-// continued returns a request whose history the provider keeps.
+// continued returns a request with a previous response id and only the new items, because the provider keeps the
+// history.
 func continued(t *testing.T, previous string, items ...string) *wire.Request {
 	t.Helper()
 	body := `{"previous_response_id":"` + previous + `","input":[`
@@ -80,60 +81,60 @@ func continued(t *testing.T, previous string, items ...string) *wire.Request {
 	return req
 }
 
-// Under one session name, a request with the first words begins another conversation if the first words have an answer.
-// Before the answer the request is a retry.
-func TestEqualFirstWordsAfterAnAnswerBeginAConversation(t *testing.T) {
+// Under one session name, a request that repeats the first message starts another conversation if the session has a
+// reply. Without a reply, the request is a retry.
+func TestBeginsWhenFirstMessageIsRepeatedAfterReply(t *testing.T) {
 	one := parseChat(t, userMessage("one"))
-	asked := recordOf("s")
-	asked.Begin(one, testStart)
-	asked.SetLastTurn(one)
+	unanswered := recordOf("s")
+	unanswered.Begin(one, testStart)
+	unanswered.SetLastTurn(one)
 	for name, k := range map[string]struct {
 		r    *session.Record
-		now  *wire.Request
+		next *wire.Request
 		want bool
 	}{
-		"answered, and the same words": {recordWithTurns(one), one, true},
-		"answered, and other words":    {recordWithTurns(one), parseChat(t, userMessage("two")), false},
-		"not answered":                 {asked, one, false},
-		"a session that has no turn":   {recordOf("s"), one, false},
-		"answered, and a later turn":   {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
+		"replied, the same message": {recordWithTurns(one), one, true},
+		"replied, another message":  {recordWithTurns(one), parseChat(t, userMessage("two")), false},
+		"no reply":                  {unanswered, one, false},
+		"a session without a turn":  {recordOf("s"), one, false},
+		"replied, and a later turn": {recordWithTurns(one, parseChat(t, userMessage("one"), assistantMessage("ok"), userMessage("two"))), one, false},
 	} {
-		if got := k.r.Begins(k.now); got != k.want {
+		if got := k.r.Begins(k.next); got != k.want {
 			t.Errorf("%s: got Begins = %v, want %v", name, got, k.want)
 		}
 	}
 }
 
-// ShowsConversation reports whether a request continues the list of the session, or begins with the first words and has
-// an answer. A sub-agent sends the task without an answer.
-func TestShowsNeedsFirstWordsAndAnAnswer(t *testing.T) {
+// ShowsConversation reports whether a request continues the list of the session, or begins with its first message and
+// has a reply. The first request of a sub-agent has the task without a reply.
+func TestShowsConversationRequiresFirstMessageAndReply(t *testing.T) {
 	first, later := parseChat(t, userMessage("the task")), parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"))
 	for name, k := range map[string]struct {
-		now  *wire.Request
+		next *wire.Request
 		want bool
 	}{
-		"the next turn":                      {parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"), assistantMessage("ok"), userMessage("three")), true},
-		"the first words and another answer": {parseChat(t, userMessage("the task"), assistantMessage("otherwise"), userMessage("what is worth keeping?")), true},
-		"the task without an answer":         {parseChat(t, userMessage("the task"), userMessage("do it")), false},
-		"another task":                       {parseChat(t, userMessage("another task"), assistantMessage("ok"), userMessage("more")), false},
-		"an answer after the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(95)...), assistantMessage("late"))...), false},
-		"an answer among the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(94)...), assistantMessage("late"))...), true},
-		"no words at all":                    {parseChat(t, assistantMessage("ok")), false},
+		"the next turn":                    {parseChat(t, userMessage("the task"), assistantMessage("ok"), userMessage("two"), assistantMessage("ok"), userMessage("three")), true},
+		"the first message, another reply": {parseChat(t, userMessage("the task"), assistantMessage("otherwise"), userMessage("what is worth keeping?")), true},
+		"the task without a reply":         {parseChat(t, userMessage("the task"), userMessage("do it")), false},
+		"another task":                     {parseChat(t, userMessage("another task"), assistantMessage("ok"), userMessage("more")), false},
+		"a reply after the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(95)...), assistantMessage("late"))...), false},
+		"a reply among the first 96 items": {parseChat(t, append(append([]string{userMessage("the task")}, userMessages(94)...), assistantMessage("late"))...), true},
+		"no user message":                  {parseChat(t, assistantMessage("ok")), false},
 	} {
-		if got := recordWithTurns(first, later).ShowsConversation(k.now); got != k.want {
+		if got := recordWithTurns(first, later).ShowsConversation(k.next); got != k.want {
 			t.Errorf("%s: got ShowsConversation = %v, want %v", name, got, k.want)
 		}
 	}
-	wordless := recordWithTurns(first, later)
-	wordless.Thread.FirstWords = 0
-	if wordless.ShowsConversation(parseChat(t, assistantMessage("ok"))) {
-		t.Error("ShowsConversation for a record without first words = true, want false")
+	withoutFirstWords := recordWithTurns(first, later)
+	withoutFirstWords.Thread.FirstWords = 0
+	if withoutFirstWords.ShowsConversation(parseChat(t, assistantMessage("ok"))) {
+		t.Error("record without first words: got ShowsConversation = true, want false")
 	}
 }
 
-// Adopt takes the picks (the chosen lessons) of the other replica's record. For a session with members, the picks of
-// both records are kept. A session that is ambiguous in one of the records stays ambiguous.
-func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
+// Adopt takes the picks of the other replica's record, or the picks of both records if the session has members. A
+// session that is ambiguous in one of the records stays ambiguous.
+func TestAdoptMergesPicksMembersAndDoubt(t *testing.T) {
 	pick := func(slugs ...string) (a trial.Assignment) {
 		a.Decided = true
 		for _, s := range slugs {
@@ -161,14 +162,14 @@ func TestAdoptMergesTheRecordOfAReplica(t *testing.T) {
 		local.Unit.Members, remote.Unit.Members = k.members[0], k.members[1]
 		local.Adopt(remote)
 		if got := fmt.Sprint(slugs(local)); got != fmt.Sprint(k.want) || local.Unit.Members != max(k.members[0], k.members[1]) || local.Assignment.Excluded {
-			t.Errorf("%s: got picks %s, %d members, excluded %v, want %v, %d, false", name, got, local.Unit.Members, local.Assignment.Excluded, k.want, max(k.members[0], k.members[1]))
+			t.Errorf("%s: got picks %s, %d members, Excluded = %v, want %v, %d, false", name, got, local.Unit.Members, local.Assignment.Excluded, k.want, max(k.members[0], k.members[1]))
 		}
 	}
 	for _, doubted := range [][2]bool{{true, false}, {false, true}} {
 		local, remote := recordOf("s"), recordOf("s")
 		local.State.Doubted, remote.State.Doubted = doubted[0], doubted[1]
 		if local.Adopt(remote); !local.State.Doubted || !local.Assignment.Excluded || local.Assignment.ExcludedFor != trial.ExcludedTwin {
-			t.Errorf("doubted %v before Adopt: got doubted %v and excluded %v for %q, want both true for %q", doubted, local.State.Doubted, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
+			t.Errorf("Doubted = %v before Adopt: got Doubted = %v, Excluded = %v, ExcludedFor = %q, want true, true, %q", doubted, local.State.Doubted, local.Assignment.Excluded, local.Assignment.ExcludedFor, trial.ExcludedTwin)
 		}
 	}
 }

@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// constrainedRequest returns a request without tools that requires JSON, or, if forced, a request that must call its
-// tool.
+// constrainedRequest returns a request that must call its tool if forced, and otherwise a request without tools that
+// requires JSON.
 func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Request {
 	t.Helper()
 	more := `"response_format":{"type":"json_object"}`
@@ -25,10 +25,10 @@ func constrainedRequest(t *testing.T, forced bool, messages ...string) *wire.Req
 	return req
 }
 
-// About finds the conversation that a side request quotes. The user's first and newest words in each turn can
-// be quoted, and so can answers and tool results. If the conversation has tools, one quotation is enough in a side
-// request that requires JSON. A side request that must call a tool needs a question and an answer as a dialogue.
-func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
+// About finds the conversation that a side request quotes: the first and newest user messages of each turn, replies,
+// and tool results. If the conversation has tools, a side request that requires JSON needs only one quotation. A side
+// request that must call a tool needs a question and an answer with speaker labels.
+func TestAboutFindsQuotesOfEachTurn(t *testing.T) {
 	const first, newest = "Please rotate all signing keys", "Now restart the payment service"
 	const listed, answerText = "seventeen keys were found in the vault", "I have rotated every one of them"
 	history := []string{userMessage(first), callMessage(randomCallID(1)), resultMessage(randomCallID(1), listed)}
@@ -38,17 +38,17 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		req   *wire.Request
 		want  bool
 	}{
-		"the first words, for a judge":                  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first)), true},
-		"the newest words, for a judge":                 {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+newest)), true},
-		"an answer, for a judge":                        {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+answerText)), true},
-		"a result, for a judge":                         {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+listed)), true},
-		"other words, for a judge":                      {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: everything that was done today")), false},
-		"20 bytes of the first words":                   {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
-		"the first words of a chat, for a judge":        {nil, constrainedRequest(t, false, userMessage("Judge: "+first)), false},
+		"JSON required, the first message":              {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first)), true},
+		"JSON required, the newest message":             {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+newest)), true},
+		"JSON required, a reply":                        {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+answerText)), true},
+		"JSON required, a tool result":                  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+listed)), true},
+		"JSON required, no quotation":                   {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: everything that was done today")), false},
+		"JSON required, 20 bytes of the first message":  {[]string{"sh"}, constrainedRequest(t, false, userMessage("Judge: "+first[:20])), false},
+		"JSON required, the first message of a chat":    {nil, constrainedRequest(t, false, userMessage("Judge: "+first)), false},
 		"a dialogue in a request that must call a tool": {[]string{"sh"}, constrainedRequest(t, true, dialogue), true},
 		"a dialogue in a request that may call a tool":  {[]string{"sh"}, agentRequest(t, "Keep it.", []string{"save"}, dialogue), false},
-		"the first words after 128 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 128<<10)), userMessage("Judge: "+first)), false},
-		"the first words after 127 KiB":                 {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 127<<10)), userMessage("Judge: "+first)), true},
+		"the first message after 128 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 128<<10)), userMessage("Judge: "+first)), false},
+		"the first message after 127 KiB":               {[]string{"sh"}, constrainedRequest(t, false, userMessage(strings.Repeat("x", 127<<10)), userMessage("Judge: "+first)), true},
 		"a tool of the first turn only":                 {[]string{"sh"}, agentRequest(t, "Judge.", []string{"old"}, userMessage("user: "+first+" assistant: "+answerText)), true},
 		"a tool of the newest turn":                     {[]string{"sh"}, agentRequest(t, "Judge.", []string{"sh"}, userMessage("user: "+first+" assistant: "+answerText)), false},
 		"the question twice, without an answer":         {[]string{"sh"}, agentRequest(t, "Judge.", nil, userMessage(first+" "+first)), false},
@@ -58,28 +58,28 @@ func TestQuotesOfToolsAndOfEachTurn(t *testing.T) {
 		if old != nil {
 			old = []string{"old"}
 		}
-		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", old, userMessage(first)), testStart)
-		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: randomCallID(1), Name: "sh", Args: "{}"}}})
-		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, history...), testStart)
-		q.AddReply(someone, conversation("one"), &wire.Reply{Complete: true, Text: answerText})
+		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", old, userMessage(first)), testStart)
+		q.AddReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{ID: randomCallID(1), Name: "sh", Args: "{}"}}})
+		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", k.tools, history...), testStart)
+		q.AddReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Text: answerText})
 		more := append(append([]string{}, history...), assistantMessage(answerText), userMessage(newest))
-		q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", k.tools, more...), testStart)
+		q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", k.tools, more...), testStart)
 		if _, ok := q.About(session.Scope{Tenant: "default", Credential: 1, Run: "any"}, k.req, testStart.Add(time.Minute)); ok != k.want {
 			t.Errorf("%s: got About = %v, want %v", name, ok, k.want)
 		}
 	}
 }
 
-// Chats do not evict conversations with tools, and conversations with tools do not evict chats.
+// Chats do not evict conversations with tools from the quotes, nor conversations with tools chats.
 func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 	addExchange := func(q *session.Quotes, kind string, n int, tools []string) {
-		id := conversation(fmt.Sprint(kind, n))
-		q.AddTurn(someone, id, agentRequest(t, "You help.", tools, userMessage(fmt.Sprintf("this is the question of %s %04d", kind, n))), testStart)
-		q.AddReply(someone, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
+		id := sessionID(fmt.Sprint(kind, n))
+		q.AddTurn(testScope, id, agentRequest(t, "You help.", tools, userMessage(fmt.Sprintf("this is the question of %s %04d", kind, n))), testStart)
+		q.AddReply(testScope, id, &wire.Reply{Complete: true, Text: fmt.Sprintf("this is the answer to %s %04d", kind, n)})
 	}
 	about := func(q *session.Quotes, kind string, n int) bool {
 		text := fmt.Sprintf("user: this is the question of %s %04d assistant: this is the answer to %s %04d", kind, n, kind, n)
-		_, ok := q.About(someone, agentRequest(t, "Judge.", nil, userMessage(text)), testStart)
+		_, ok := q.About(testScope, agentRequest(t, "Judge.", nil, userMessage(text)), testStart)
 		return ok
 	}
 	for kind, other := range map[string]string{"agent": "chat", "chat": "agent"} {
@@ -90,25 +90,24 @@ func TestQuotesOfChatsAndAgentsAreSeparate(t *testing.T) {
 			addExchange(q, other, n, tools[other])
 		}
 		if !about(q, kind, 0) || !about(q, other, 199) || about(q, other, 0) {
-			t.Errorf("one %s conversation, then 200 %s conversations: About finds a conversation: %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
+			t.Errorf("one %s conversation, then 200 %s conversations: About = %v for the first, %v for the newest and %v for the oldest of the 200, want true, true, false", kind, other, about(q, kind, 0), about(q, other, 199), about(q, other, 0))
 		}
 	}
 }
 
-// A side request may quote the arguments of a call in the reply to the previous side request.
-func TestQuotesOfCallsInAReplyToASideRequest(t *testing.T) {
+func TestAboutFindsQuotedCallArgumentsOfSideReply(t *testing.T) {
 	const made = "The user rotates the signing keys by hand"
 	q := session.NewQuotes()
-	q.AddTurn(someone, conversation("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
-	q.AddSideReply(someone, conversation("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, testStart)
-	if _, ok := q.About(someone, constrainedRequest(t, true, userMessage("Sort this: "+made)), testStart); !ok {
-		t.Error("About finds no conversation by the arguments of a call, want the conversation one")
+	q.AddTurn(testScope, sessionID("one"), agentRequest(t, "You help.", []string{"sh"}, userMessage("How do I rotate the keys")), testStart)
+	q.AddSideReply(testScope, sessionID("one"), &wire.Reply{Complete: true, Calls: []wire.Call{{Name: "save", Args: `{"fact":"` + made + `"}`}}}, testStart)
+	if _, ok := q.About(testScope, constrainedRequest(t, true, userMessage("Sort this: "+made)), testStart); !ok {
+		t.Error("quoted call arguments of a side reply: About = false, want true")
 	}
 }
 
-// After a handoff, the agents before and after the handoff may continue the session, each with its own system text and
-// tools. The request of a third agent is a side request.
-func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
+// The agents before and after a handoff may both continue the session, each with its own system prompt and tools. A
+// request of a third agent is a side request.
+func TestAgentBeforeHandoffMayContinueSession(t *testing.T) {
 	r := recordOf("s")
 	turn := func(req *wire.Request, reply wire.Reply) {
 		r.Begin(req, testStart)
@@ -116,26 +115,26 @@ func TestAgentBeforeAHandoffMayContinue(t *testing.T) {
 		reply.Complete = true
 		r.AddReply(&reply)
 	}
-	handed := []string{userMessage("go"), callMessage(randomID), resultMessage(randomID, "ok")}
+	history := []string{userMessage("go"), callMessage(randomID), resultMessage(randomID, "ok")}
 	turn(agentRequest(t, "You lead.", []string{"hand_over", "plan"}, userMessage("go")), callReply(randomID))
-	turn(agentRequest(t, "You work.", []string{"sh"}, handed...), wire.Reply{Text: "done"})
-	back := append(append([]string{}, handed...), assistantMessage("done"), userMessage("and now"))
+	turn(agentRequest(t, "You work.", []string{"sh"}, history...), wire.Reply{Text: "done"})
+	longer := append(append([]string{}, history...), assistantMessage("done"), userMessage("and now"))
 	for name, k := range map[string]struct {
 		req  *wire.Request
 		side bool
 	}{
-		"the worker":                         {agentRequest(t, "You work.", []string{"sh"}, back...), false},
-		"the leader":                         {agentRequest(t, "You lead.", []string{"hand_over"}, back...), false},
-		"a third agent":                      {agentRequest(t, "You judge.", []string{"hand_over"}, back...), true},
+		"the worker":                         {agentRequest(t, "You work.", []string{"sh"}, longer...), false},
+		"the leader":                         {agentRequest(t, "You lead.", []string{"hand_over"}, longer...), false},
+		"a third agent":                      {agentRequest(t, "You judge.", []string{"hand_over"}, longer...), true},
 		"the leader in another conversation": {agentRequest(t, "You lead.", []string{"hand_over"}, userMessage("another"), assistantMessage("ok"), userMessage("x")), true},
-		"the leader without tools":           {agentRequest(t, "You lead.", nil, back...), true},
+		"the leader without tools":           {agentRequest(t, "You lead.", nil, longer...), true},
 	} {
 		if reason, side := r.Side(k.req, session.Claim{}, session.Signs{}); side != k.side {
 			t.Errorf("%s: got side = %v (%s), want %v", name, side, reason, k.side)
 		}
 	}
-	turn(agentRequest(t, "You lead.", []string{"hand_over"}, back...), wire.Reply{Text: "thanks"})
-	repeated := append(append([]string{}, back...), assistantMessage("thanks"), userMessage("more"))
+	turn(agentRequest(t, "You lead.", []string{"hand_over"}, longer...), wire.Reply{Text: "thanks"})
+	repeated := append(append([]string{}, longer...), assistantMessage("thanks"), userMessage("more"))
 	if reason, side := r.Side(agentRequest(t, "You work.", []string{"sh"}, repeated...), session.Claim{}, session.Signs{}); side {
 		t.Errorf("next turn of the worker: got side request %s, want a main request", reason)
 	}

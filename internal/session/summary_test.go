@@ -7,7 +7,7 @@ import (
 	"precept/internal/wire"
 )
 
-// recap is a summary as a model writes it. The agent sends back the part after the thoughts.
+// recap is a summary by a model. The agent sends back the part after the thoughts.
 const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
 	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
 	"next: run them\n</recap>"
@@ -20,7 +20,7 @@ func (w *fixture) summarise(history []obj, text string) {
 	w.threads.RecordEnd(r, true, w.now)
 }
 
-func TestThreadSummaryTiesToItsSession(t *testing.T) {
+func TestThreadRequestWithSummaryKeepsSession(t *testing.T) {
 	w := newFixture(t)
 	history := []obj{userMessage("upgrade the parser")}
 	a := w.request(chat(t, history...), callReply("toolu_01A09q90qw90lq917"))
@@ -30,35 +30,35 @@ func TestThreadSummaryTiesToItsSession(t *testing.T) {
 	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
 	next := []obj{userMessage(kept + "\n\nGo on from here."), assistantMessage("Understood."), userMessage("and now?")}
 	b := w.request(chat(t, next...), callReply("toolu_01B09q90qw90lq918"))
-	w.checkSame("a list that begins with the summary", a, b)
+	w.checkSame("request that begins with the summary", a, b)
 	if b.Method != ByEcho || b.New {
-		t.Errorf("the request with the summary got %+v, want Method = %q and New = false", b, ByEcho)
+		t.Errorf("request that begins with the summary: got %+v, want Method = %q and New = false", b, ByEcho)
 	}
-	w.checkSame("the next turn", a, w.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
+	w.checkSame("next turn", a, w.request(chat(t, extend(next, callMessage("toolu_01B09q90qw90lq918", "{}"), resultMessage("toolu_01B09q90qw90lq918", "ok"))...), textReply("Done.")))
 
-	w.checkDifferent("a list that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.checkDifferent("request that begins with a part of the summary", a, w.open(chat(t, userMessage("The user wants the parser upgraded."), assistantMessage("Understood."), userMessage("and now?"))))
 	other := w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
-	w.checkDifferent("the same words of another credential", a, other)
+	w.checkDifferent("same request under another credential", a, other)
 }
 
-// The reply to a main request is not a summary: a person may paste the reply into another conversation.
-func TestThreadPastedAnswerIsNoSummary(t *testing.T) {
+// The reply to a main request is not a summary: the user may paste the reply into another conversation.
+func TestThreadPastedReplyIsNotSummary(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("sum up")), textReply(recap))
-	w.checkDifferent("an answer in a new conversation", a, w.open(chat(t, userMessage(recap))))
+	w.checkDifferent("reply pasted into a new conversation", a, w.open(chat(t, userMessage(recap))))
 }
 
-// A heading that all summaries of an agent share ties a list to no session.
-func TestThreadCommonHeadingOfSummariesIsIgnored(t *testing.T) {
+// A heading that all summaries of an agent share does not identify a session.
+func TestThreadCommonSummaryHeadingIsIgnored(t *testing.T) {
 	const heading = "## What has been decided and done in this session so far\n"
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("toolu_01A09q90qw90lq917"))
 	w.summarise([]obj{userMessage("upgrade the parser"), callMessage("toolu_01A09q90qw90lq917", "{}"), resultMessage("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
-	w.checkDifferent("another summary", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
+	w.checkDifferent("another summary with the same heading", a, w.open(chat(t, userMessage(heading+"The docs of the lexer are written but not yet linked."), assistantMessage("Understood."), userMessage("and now?"))))
 }
 
-// A summary that two sessions share ties a list to neither.
-func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
+// A summary that two sessions share identifies neither session.
+func TestThreadSummaryOfTwoSessionsStartsNewSession(t *testing.T) {
 	w := newFixture(t)
 	var first [2]Resolved
 	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
@@ -67,11 +67,11 @@ func TestThreadEqualSummariesTieToNoSession(t *testing.T) {
 		w.summarise(extend(history, callMessage(id, "{}"), resultMessage(id, "no")), recap)
 	}
 	r := w.open(chat(t, userMessage(recap), assistantMessage("Understood."), userMessage("and now?")))
-	w.checkDifferent("the first session of the summary", first[0], r)
-	w.checkDifferent("the second session of the summary", first[1], r)
+	w.checkDifferent("first session with the summary", first[0], r)
+	w.checkDifferent("second session with the summary", first[1], r)
 }
 
-// truncatedMessage returns the first message of the agent cline, with the note that replaces the history.
+// truncatedMessage returns a first message of the agent cline: text and a note that replaces the history.
 func truncatedMessage(text string) obj {
 	return obj{"role": "user", "content": []obj{{"type": "text", "text": text}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
 }
@@ -81,38 +81,38 @@ func TestThreadTruncatedHistoryKeepsItsSession(t *testing.T) {
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	w.request(chat(t, userMessage("write the docs")), callReply("call_b81b9c2d3e4f5062"))
 	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_c81b9c2d3e4f5063"))
-	w.checkSame("the only session with these first words", a, r)
-	w.checkSame("the next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
-	w.checkDifferent("the first words without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
-	w.checkDifferent("other words with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
+	w.checkSame("only session with this first message", a, r)
+	w.checkSame("next turn", a, w.open(chat(t, truncatedMessage("upgrade the parser"), callMessage("call_c81b9c2d3e4f5063", "{}"), resultMessage("call_c81b9c2d3e4f5063", "ok"))))
+	w.checkDifferent("first message without the note", a, w.open(chat(t, userMessage("upgrade the parser"))))
+	w.checkDifferent("another first message with the note", a, w.open(chat(t, truncatedMessage("upgrade the lexer"))))
 	w.checkDifferent("another credential", a, w.threads.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, truncatedMessage("upgrade the parser")), w.now, nil))
 }
 
-// Of two sessions with equal first words, a truncated history belongs to the session whose newest request failed, or to
-// neither.
-func TestThreadTruncatedHistoryOfTwoSessions(t *testing.T) {
+// If two sessions have the same first message, a truncated history continues the session whose newest request failed.
+// If neither failed, it starts a new session.
+func TestThreadTruncatedHistoryPrefersSessionWithFailedRequest(t *testing.T) {
 	w := newFixture(t)
 	history := func(id string) []obj {
 		return []obj{userMessage("upgrade the parser"), callMessage(id, "{}"), resultMessage(id, "no")}
 	}
 	a := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_a81b9c2d3e4f5061"))
 	b := w.request(chat(t, userMessage("upgrade the parser")), callReply("call_b81b9c2d3e4f5062"))
-	w.checkDifferent("two runs", a, b)
+	w.checkDifferent("two conversations", a, b)
 	r := w.request(chat(t, truncatedMessage("upgrade the parser")), callReply("call_d81b9c2d3e4f5064"))
-	w.checkDifferent("the first session without a failed request", a, r)
-	w.checkDifferent("the second session without a failed request", b, r)
+	w.checkDifferent("first session, no failed request", a, r)
+	w.checkDifferent("second session, no failed request", b, r)
 
 	fail := func(id string) {
 		r := w.open(chat(t, history(id)...))
 		w.threads.RecordEnd(r, false, w.now)
 	}
 	fail("call_b81b9c2d3e4f5062")
-	w.checkSame("the session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))
+	w.checkSame("session with a failed request", b, w.open(chat(t, truncatedMessage("upgrade the parser"))))
 }
 
-// summaryKeys returns the keys by which a returned summary is found: one key for each very long line and for each pair
-// of long lines.
-func TestSummaryKeysNeedLongLines(t *testing.T) {
+// summaryKeys returns the keys that identify a summary in a later request: one key for each very long line and one for
+// each pair of long lines.
+func TestSummaryKeysRequireLongLines(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to belong to one conversation\n", 3)
 	for _, c := range []struct {
@@ -122,10 +122,10 @@ func TestSummaryKeysNeedLongLines(t *testing.T) {
 		{"empty text", "", 8, 0},
 		{"short lines", "a\nb\nFix the parser", 8, 0},
 		{"one long line", long[:len(long)/3], 8, 0},
-		{"three long lines: a key for each pair of lines", long, 8, 2},
+		{"three long lines, two adjacent pairs", long, 8, 2},
 		{"a very long line", strings.Repeat("word ", 20), 8, 1},
 		{"a line of summaryAlone bytes", strings.Repeat("x", summaryAlone), 8, 1},
-		{"a line that is a byte shorter", strings.Repeat("x", summaryAlone-1), 8, 0},
+		{"a line one byte shorter", strings.Repeat("x", summaryAlone-1), 8, 0},
 		{"more keys than the limit", strings.Repeat(long, 9), 2, 2},
 		{"long lines after the first 64 KiB", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {
@@ -134,6 +134,6 @@ func TestSummaryKeysNeedLongLines(t *testing.T) {
 		}
 	}
 	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {
-		t.Errorf("got key %x of a summary and %x of the indented summary, want equal keys", a[0], b[0])
+		t.Errorf("got key %x for a summary and %x for the same summary indented, want the same key", a[0], b[0])
 	}
 }

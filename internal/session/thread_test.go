@@ -14,7 +14,7 @@ import (
 
 var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
-// fixture holds a threader, its clock, and the number of session names so far.
+// fixture is a threader with a clock and a counter of session names.
 type fixture struct {
 	t       *testing.T
 	threads *Threader
@@ -23,7 +23,6 @@ type fixture struct {
 	names   uint64
 }
 
-// newFixture returns a threader with a clock and a sequence of session names.
 func newFixture(t *testing.T) *fixture {
 	t.Helper()
 	w := &fixture{t: t, scope: Scope{Tenant: "default", Credential: 1}, now: noon}
@@ -40,7 +39,7 @@ func (w *fixture) entropy() (e [16]byte) {
 // obj is a JSON object.
 type obj = map[string]any
 
-// parse returns the request with this list under key, and further members of the body.
+// parse returns a request with list under key and with the other members of the body in more.
 func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
 	tb.Helper()
 	body := obj{"model": "gpt-x", key: list}
@@ -53,18 +52,17 @@ func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wi
 	}
 	req, err := wire.Parse(d, data)
 	if err != nil {
-		tb.Fatalf("body %s is rejected with error %v, want no error", data, err)
+		tb.Fatalf("parse body %s: %v", data, err)
 	}
 	return req
 }
 
-// chat returns a request of the chat API with these messages.
+// chat returns a chat request with these messages.
 func chat(tb testing.TB, list ...obj) *wire.Request {
 	tb.Helper()
 	return parse(tb, wire.Chat, "messages", list)
 }
 
-// userMessage returns a message of the user.
 func userMessage(text string) obj { return obj{"role": "user", "content": text} }
 
 func assistantMessage(text string) obj { return obj{"role": "assistant", "content": text} }
@@ -81,7 +79,7 @@ func resultMessage(id, text string) obj {
 	return obj{"role": "tool", "tool_call_id": id, "content": text}
 }
 
-// extend returns the history and more messages.
+// extend returns a copy of history with more messages.
 func extend(history []obj, more ...obj) []obj { return append(append([]obj{}, history...), more...) }
 
 // request resolves a request without a name, and ends the request with a complete reply.
@@ -118,7 +116,7 @@ func textReply(s string) wire.Reply { return wire.Reply{ID: "chatcmpl-x", Text: 
 func (w *fixture) checkSame(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID != b.ID {
-		w.t.Errorf("%s: got sessions %s by %s and %s by %s, want one session", what, a.ID, a.Method, b.ID, b.Method)
+		w.t.Errorf("%s: got sessions %s by %s and %s by %s, want the same session", what, a.ID, a.Method, b.ID, b.Method)
 	}
 }
 
@@ -126,12 +124,12 @@ func (w *fixture) checkSame(what string, a, b Resolved) {
 func (w *fixture) checkDifferent(what string, a, b Resolved) {
 	w.t.Helper()
 	if a.ID == b.ID {
-		w.t.Errorf("%s: got one session %s (by %s and by %s), want two sessions", what, a.ID, a.Method, b.Method)
+		w.t.Errorf("%s: got the same session %s (by %s and by %s), want different sessions", what, a.ID, a.Method, b.Method)
 	}
 }
 
-func TestThreadToolLoopIsOneSession(t *testing.T) {
-	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // counted ids, random ids
+func TestThreadToolLoopKeepsSession(t *testing.T) {
+	for _, id := range []string{"call_%d", "toolu_01A09q90qw90lq9178%02d"} { // sequential ids, random ids
 		w := newFixture(t)
 		history := []obj{userMessage("build it")}
 		first := w.request(chat(t, history...), callReply(fmt.Sprintf(id, 0)))
@@ -149,7 +147,7 @@ func TestThreadToolLoopIsOneSession(t *testing.T) {
 	}
 }
 
-func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
+func TestThreadSameReplyToTwoTasksKeepsSessionsSeparate(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("task A")), textReply("Done."))
 	b := w.request(chat(t, userMessage("task B")), textReply("Done."))
@@ -158,7 +156,7 @@ func TestThreadEqualAnswersToTwoTasksKeepTwoSessions(t *testing.T) {
 	w.checkSame("next turn of B", b, w.open(chat(t, userMessage("task B"), assistantMessage("Done."), userMessage("thanks"))))
 }
 
-func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
+func TestThreadIdenticalFirstRequestsStartSeparateSessions(t *testing.T) {
 	w := newFixture(t)
 	req := chat(t, userMessage("build it"))
 	a, b := w.open(req), w.open(req) // in parallel
@@ -169,19 +167,19 @@ func TestThreadIdenticalStartsAreSeparate(t *testing.T) {
 	w.checkDifferent("the first and the third agent", a, c)
 	w.checkDifferent("the second and the third agent", b, c)
 
-	// All three requests are equal: each session gets one of the continuations.
+	// All three next requests are identical: each continues a different session.
 	next := chat(t, userMessage("build it"), callMessage("call_1", "{}"), resultMessage("call_1", "no"))
 	seen := map[ID]bool{}
 	for range 3 {
 		seen[w.open(next).ID] = true
 	}
 	if len(seen) != 3 || !seen[a.ID] || !seen[b.ID] || !seen[c.ID] {
-		t.Errorf("the next turns of three equal first requests got sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
+		t.Errorf("next turns of three identical conversations: got sessions %v, want %s, %s and %s", seen, a.ID, b.ID, c.ID)
 	}
 }
 
-func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
-	w := newFixture(t) // the same task repeatedly, with counted ids
+func TestThreadRepeatedTaskStartsSeparateSessions(t *testing.T) {
+	w := newFixture(t) // the same task repeatedly, with sequential call ids
 	var runs []Resolved
 	for range 40 {
 		history := []obj{userMessage("build it")}
@@ -198,7 +196,7 @@ func TestThreadRepeatedRunsAreSeparate(t *testing.T) {
 	}
 }
 
-func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
+func TestThreadRetryOfFirstRequestKeepsSession(t *testing.T) {
 	w := newFixture(t)
 	req := chat(t, userMessage("hello"))
 	a := w.open(req)
@@ -207,24 +205,24 @@ func TestThreadRetryOfFirstRequestKeepsItsSession(t *testing.T) {
 	b := w.open(req)
 	w.checkSame("a retry within a minute", a, b)
 	if b.New || b.Name != a.Name {
-		t.Errorf("the retry got %+v, want session %s", b, a.Name)
+		t.Errorf("retry: got %+v, want session %s", b, a.Name)
 	}
 	w.fail(b)
 	w.now = w.now.Add(61 * time.Second)
 	c := w.open(req)
-	w.checkDifferent("an equal request more than a minute after the failure", a, c)
+	w.checkDifferent("the same request more than a minute after the failure", a, c)
 	w.answer(c, textReply("hi"))
-	w.checkDifferent("an equal request after a reply", c, w.open(req))
+	w.checkDifferent("the same request after a reply", c, w.open(req))
 
 	// A client library may declare a retry while precept still treats the first request as in progress.
 	repeated := chat(t, userMessage("again"))
 	d := w.open(repeated)
 	w.checkSame("a declared retry", d, w.threads.Resolve(w.scope, Claim{Retry: true}, repeated, w.now, nil))
-	w.checkDifferent("an equal request that is not declared a retry", d, w.open(repeated))
-	w.checkDifferent("a request with other words", d, w.open(chat(t, userMessage("other"))))
+	w.checkDifferent("the same request, not declared a retry", d, w.open(repeated))
+	w.checkDifferent("another request", d, w.open(chat(t, userMessage("other"))))
 }
 
-func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
+func TestThreadRetryOfLaterTurnKeepsSession(t *testing.T) {
 	w := newFixture(t)
 	req := chat(t, userMessage("go"))
 	a, b := w.open(req), w.open(req)
@@ -234,7 +232,7 @@ func TestThreadRetryOfLaterTurnKeepsItsSession(t *testing.T) {
 	x := w.open(next)
 	w.fail(x)
 	w.checkSame("the retry of the failed request", x, w.open(next))
-	w.checkDifferent("another equal request", x, w.open(next))
+	w.checkDifferent("a second repetition of the request", x, w.open(next))
 }
 
 func TestThreadTenantsAreSeparate(t *testing.T) {
@@ -250,9 +248,9 @@ func (w *fixture) openIn(scope Scope, req *wire.Request) Resolved {
 	return w.threads.Resolve(scope, Claim{}, req, w.now, nil)
 }
 
-// Two agents with equal first words and equal counted call ids keep their sessions when both tokens are refreshed,
+// Two agents with the same first message and sequential call ids keep their sessions when both tokens are refreshed,
 // because the results of their calls differ.
-func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
+func TestThreadSequentialIDsKeepSessionsAfterTokenRefresh(t *testing.T) {
 	w := newFixture(t)
 	list := func(output string, turns int) *wire.Request {
 		history := []obj{userMessage("go")}
@@ -277,22 +275,23 @@ func TestThreadCountedIDsOfRefreshedCredentials(t *testing.T) {
 	w.checkDifferent("the two agents", sessions[0], sessions[1])
 }
 
-// Under another credential, a request with an earlier state of a conversation with counted ids begins a new session.
-func TestThreadCountedIDsOfEarlierStateAreNew(t *testing.T) {
+// A request that repeats an earlier state of a conversation starts a new session if it comes from another credential
+// and its call ids are sequential.
+func TestThreadEarlierStateWithSequentialIDsStartsNewSession(t *testing.T) {
 	w := newFixture(t)
 	a := w.request(chat(t, userMessage("go")), callReply("call_0"))
-	past := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
-	w.checkSame("the next turn", a, w.request(past, callReply("call_1")))
-	w.checkDifferent("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, past))
+	secondTurn := chat(t, userMessage("go"), callMessage("call_0", "{}"), resultMessage("call_0", "x"))
+	w.checkSame("the next turn", a, w.request(secondTurn, callReply("call_1")))
+	w.checkDifferent("an earlier state under another credential", a, w.openIn(Scope{Tenant: "default", Credential: 2}, secondTurn))
 }
 
-func TestThreadRetryWithANewCredential(t *testing.T) {
+func TestThreadRetryWithNewCredentialKeepsRefusedSession(t *testing.T) {
 	w := newFixture(t)
 	first := chat(t, userMessage("go"))
-	fresh := Scope{Tenant: "default", Credential: 2}
+	otherCredential := Scope{Tenant: "default", Credential: 2}
 	failed := w.open(first)
 	w.fail(failed)
-	w.checkDifferent("an equal request of another credential after a failure", failed, w.openIn(fresh, first))
+	w.checkDifferent("the same request with another credential after a failure", failed, w.openIn(otherCredential, first))
 
 	w = newFixture(t)
 	one, two := w.open(first), w.open(first)
@@ -300,15 +299,15 @@ func TestThreadRetryWithANewCredential(t *testing.T) {
 		w.threads.RecordRefusal(r)
 		w.fail(r)
 	}
-	a, b := w.openIn(fresh, first), w.openIn(fresh, first)
+	a, b := w.openIn(otherCredential, first), w.openIn(otherCredential, first)
 	w.checkDifferent("two retries", a, b)
 	if a.New || b.New || a.Name == "" {
-		t.Errorf("the retries got %+v and %+v, want the sessions of the refused requests with their names", a, b)
+		t.Errorf("retries: got %+v and %+v, want the existing, named sessions of the refused requests", a, b)
 	}
-	w.checkDifferent("a third request after two refused requests", a, w.openIn(fresh, first))
+	w.checkDifferent("a third request after two refused requests", a, w.openIn(otherCredential, first))
 }
 
-func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
+func TestThreadEditedHistoryKeepsSession(t *testing.T) {
 	w := newFixture(t)
 	ids := []string{"toolu_01AAAAqw90lq917835", "toolu_01BBBBqw90lq917835", "toolu_01CCCCqw90lq917835"}
 	history := []obj{userMessage("go")}
@@ -317,8 +316,8 @@ func TestThreadEditedHistoryKeepsItsSession(t *testing.T) {
 		history = extend(history, callMessage(ids[i], "{}"), resultMessage(ids[i], "no"))
 		w.request(chat(t, history...), callReply(ids[i+1]))
 	}
-	w.checkSame("back to the first step, other words", a, w.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
-	w.checkSame("the beginning is cut off", a, w.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
+	w.checkSame("first step again with different text", a, w.open(chat(t, extend(history[:3], userMessage("try another way"))...)))
+	w.checkSame("beginning replaced by a summary", a, w.open(chat(t, extend([]obj{userMessage("(summary)")}, history[3:]...)...)))
 }
 
 func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
@@ -330,7 +329,7 @@ func TestThreadFewShotExamplesAreIgnored(t *testing.T) {
 	w.checkSame("next turn of the first session", a, w.open(chat(t, extend(examples, userMessage("3+3?"), assistantMessage("6"), userMessage("why?"))...)))
 }
 
-func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
+func TestThreadConcurrentFewShotQuestionsStartSeparateSessions(t *testing.T) {
 	w := newFixture(t)
 	examples := []obj{userMessage("2+2?"), assistantMessage("4")}
 	seen := map[ID]bool{}
@@ -342,7 +341,7 @@ func TestThreadFewShotQuestionsInParallelAreSeparate(t *testing.T) {
 	}
 }
 
-func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
+func TestThreadRewrittenRepliesKeepSession(t *testing.T) {
 	w := newFixture(t) // an agent that shortens earlier messages in its next request
 	history := []obj{userMessage("a story"), assistantMessage("(earlier)"), userMessage("go on")}
 	first := w.request(chat(t, history...), textReply("Once upon a time."))
@@ -350,42 +349,42 @@ func TestThreadRewrittenRepliesKeepTheSession(t *testing.T) {
 		history = extend(history, assistantMessage(fmt.Sprint("Once ", i)), userMessage("on"))
 		w.checkSame("a longer list", first, w.request(chat(t, history...), textReply(fmt.Sprint("Once upon a time ", i))))
 	}
-	w.checkDifferent("an earlier state with other last words", first, w.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
+	w.checkDifferent("earlier state with another last message", first, w.open(chat(t, extend(history[:4], userMessage("a poem"))...)))
 }
 
-func TestThreadIDInARequestFindsItsSession(t *testing.T) {
+func TestThreadCallIDOfFailedRequestFindsSession(t *testing.T) {
 	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	history := []obj{userMessage("go"), callMessage(id, "{}"), resultMessage(id, "no")}
 	a := w.open(chat(t, history...))
 	w.fail(a) // the reply was lost
 	b := w.open(chat(t, extend(history, userMessage("still there?"))...))
-	w.checkSame("an id that only a request contained", a, b)
+	w.checkSame("id that only the failed request contained", a, b)
 	if b.Method != ByEcho {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByEcho)
 	}
 }
 
-// A session name decides before an echo, an id of an earlier reply that the agent sends back.
-func TestThreadNameTakesPrecedenceOverTheEcho(t *testing.T) {
+// A session name takes precedence over an echo, an id of an earlier reply that the agent sends back.
+func TestThreadNameTakesPrecedenceOverEcho(t *testing.T) {
 	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
 	a := w.threads.Resolve(w.scope, claim, chat(t, userMessage("go")), w.now, nil)
 	w.answer(a, callReply(id))
 	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
-		t.Errorf("the request with the name ci-42 got %+v, want the session ci-42 by its header", a)
+		t.Errorf("request with the name ci-42: got %+v, want the session ci-42, found by its header", a)
 	}
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))
-	w.checkSame("by echo, without the name", a, w.open(next))
+	w.checkSame("call id without a name", a, w.open(next))
 	named := w.threads.Resolve(w.scope, Claim{Session: "other", Space: SpaceName, Method: ByHeader}, next, w.now, nil)
-	w.checkDifferent("another name, with a call id of the first session", a, named)
-	ours := w.request(chat(t, userMessage("new")), textReply("x"))
-	byName := w.threads.Resolve(w.scope, Claim{Session: ours.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
-	w.checkSame("the name that precept gave, as Precept-Session", ours, byName)
+	w.checkDifferent("call id with another name", a, named)
+	generated := w.request(chat(t, userMessage("new")), textReply("x"))
+	byName := w.threads.Resolve(w.scope, Claim{Session: generated.Name, Space: SpaceName, Method: ByHeader}, chat(t, userMessage("y")), w.now, nil)
+	w.checkSame("generated name sent as Precept-Session", generated, byName)
 }
 
-func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
+func TestThreadPreviousResponseKeepsSession(t *testing.T) {
 	w := newFixture(t)
 	a := w.open(parse(t, wire.Responses, "input", "go"))
 	w.answer(a, wire.Reply{ID: "resp_1", Calls: []wire.Call{{ID: "call_1", Name: "f"}}})
@@ -393,7 +392,7 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	req := parse(t, wire.Responses, "input", out, obj{"previous_response_id": "resp_1"})
 	claim := Identify(nil, "/v1/responses", req)
 	b := w.threads.Resolve(w.scope, claim, req, w.now, nil)
-	w.checkSame("the session of the previous response", a, b)
+	w.checkSame("previous_response_id", a, b)
 	if b.Method != ByBody {
 		t.Errorf("the session is found by %s, want %s", b.Method, ByBody)
 	}
@@ -402,7 +401,7 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	claim.Previous = "resp_unknown"
 	c := w.threads.Resolve(w.scope, claim, req, w.now, nil)
 	if c.Name != "conv" || c.Method != ByBody {
-		t.Errorf("a request with an unknown previous_response_id got %+v, want the session conv by its body", c)
+		t.Errorf("unknown previous_response_id: got %+v, want the session conv, found by its body", c)
 	}
 	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
 	claim.Previous = "resp_1"
@@ -411,15 +410,15 @@ func TestThreadPreviousResponseKeepsTheSession(t *testing.T) {
 	w.checkDifferent("prompt_cache_key of codex takes precedence over previous_response_id", a, w.threads.Resolve(w.scope, claim, req, w.now, nil))
 }
 
-// Conversations under a name that a whole application shares are separate sessions in each turn.
-func TestThreadSharedNameHasManySessions(t *testing.T) {
+// Conversations with a name that a whole application shares have separate sessions in each turn.
+func TestThreadSharedNameKeepsSessionsSeparate(t *testing.T) {
 	for _, space := range []Space{SpaceCacheKey, SpaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
 			"calls": func(n int) (wire.Reply, []obj) {
 				id := fmt.Sprintf("call_01A09q90qw90lq91%04d", n)
 				return callReply(id), []obj{callMessage(id, "{}"), resultMessage(id, "x")}
 			},
-			"words": func(n int) (wire.Reply, []obj) {
+			"texts": func(n int) (wire.Reply, []obj) {
 				text := fmt.Sprintf("An answer about the matter number %d, in some words.", n)
 				return textReply(text), []obj{assistantMessage(text), userMessage(fmt.Sprint("and then? ", n))}
 			},
@@ -429,13 +428,13 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 			lists := make([][]obj, 20)
 			newest := make([]Resolved, 20) // newest request of each conversation
 			seen := map[ID]bool{}
-			for i := range lists { // all requests are in progress at once
-				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // in pairs of equal words
+			for i := range lists { // all requests are in progress at the same time
+				lists[i] = []obj{userMessage(fmt.Sprint("task ", i/2))} // two conversations for each task
 				newest[i] = w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
 				seen[newest[i].ID] = true
 			}
 			if len(seen) != 20 {
-				t.Fatalf("%s, %s: 20 conversations got %d sessions, want 20", space, name, len(seen))
+				t.Fatalf("%s, %s: got %d sessions of 20 conversations, want 20", space, name, len(seen))
 			}
 			for turn := range 3 {
 				for i := range lists {
@@ -446,7 +445,7 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 				for i := range lists {
 					r := w.threads.Resolve(w.scope, claim, chat(t, lists[i]...), w.now, nil)
 					if r.ID != newest[i].ID {
-						t.Errorf("%s, %s: turn %d of conversation %d got session %s by %s, want %s", space, name, turn, i, r.ID, r.Method, newest[i].ID)
+						t.Errorf("%s, %s: turn %d of conversation %d: got session %s by %s, want %s", space, name, turn, i, r.ID, r.Method, newest[i].ID)
 					}
 					newest[i] = r
 				}
@@ -455,8 +454,8 @@ func TestThreadSharedNameHasManySessions(t *testing.T) {
 	}
 }
 
-// Conversations under a shared name with equal first words are separate sessions in any order of turns.
-func TestThreadSharedNameWithEqualWords(t *testing.T) {
+// Conversations with a shared name and the same first message have separate sessions in each turn.
+func TestThreadSharedNameAndFirstMessageKeepsSessionsSeparate(t *testing.T) {
 	w := newFixture(t)
 	claim := Claim{Session: "my-app", Space: SpaceCacheKey, Method: ByBody}
 	lists, newest := make([][]obj, 6), make([]Resolved, 6)
@@ -476,14 +475,14 @@ func TestThreadSharedNameWithEqualWords(t *testing.T) {
 			lists[i] = append(lists[i], callMessage(id, "{}"), resultMessage(id, "x"))
 		}
 		if len(seen) != len(lists) {
-			t.Errorf("turn %d: %d conversations got %d sessions, want one for each", turn, len(lists), len(seen))
+			t.Errorf("turn %d: got %d sessions of %d conversations", turn, len(seen), len(lists))
 		}
 	}
 }
 
-// Several conversations may share a name from the metadata. If only one conversation has the name, the conversation
-// keeps its session when its list is retried, rewritten or truncated at the front.
-func TestThreadOwnNameKeepsOneSession(t *testing.T) {
+// Conversations may share a name from the metadata. If only one conversation has the name, it keeps its session when
+// its list is retried, rewritten or truncated at the front.
+func TestThreadUnsharedMetadataNameKeepsSession(t *testing.T) {
 	w := newFixture(t)
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
 	request := func(list ...obj) Resolved { return w.threads.Resolve(w.scope, claim, chat(t, list...), w.now, nil) }
@@ -496,38 +495,38 @@ func TestThreadOwnNameKeepsOneSession(t *testing.T) {
 	w.answer(a, textReply("ok"))
 	w.checkSame("a list truncated at the front", a, request(userMessage("more"), assistantMessage("ok"), userMessage("still")))
 	w.answer(a, textReply("yes"))
-	w.checkSame("a list with rewritten first words", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
+	w.checkSame("a list with a rewritten first message", a, request(userMessage("with context 2: hello"), assistantMessage("hi"), userMessage("more"), assistantMessage("ok"), userMessage("still"), assistantMessage("yes"), userMessage("end")))
 	if a.Name != "chat-1" {
-		t.Errorf(`the first request got %+v, want Name = "chat-1"`, a)
+		t.Errorf(`first request: got %+v, want Name = "chat-1"`, a)
 	}
 }
 
-func TestThreadAsksTheStoreOnce(t *testing.T) {
+func TestThreadAsksStoreOnce(t *testing.T) {
 	w := newFixture(t)
 	id := "toolu_01A09q90qw90lq917835"
 	a := w.request(chat(t, userMessage("go")), callReply(id))
 	elsewhere := newFixture(t) // another replica
 	next := chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"), assistantMessage("done"), userMessage("more"))
-	asked := 0
+	lookups := 0
 	findKeys := func(keys []EchoKey) map[EchoKey][]ID {
-		asked++
+		lookups++
 		if len(keys) == 0 || len(keys) > maxTrail+4 {
-			t.Errorf("the store was asked for %d keys, want 1 to %d", len(keys), maxTrail+4)
+			t.Errorf("got a lookup of %d keys, want 1 to %d", len(keys), maxTrail+4)
 		}
 		return map[EchoKey][]ID{EchoKeyOf("default", "c:"+id): {a.ID}}
 	}
 	b := elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys)
 	w.checkSame("found in the store", a, b)
-	if asked != 1 || b.Method != ByEcho || b.New || b.Name != "" {
-		t.Errorf("the store was asked %d times and the request got %+v, want once and the stored session by echo", asked, b)
+	if lookups != 1 || b.Method != ByEcho || b.New || b.Name != "" {
+		t.Errorf("got %d lookups and %+v, want 1 lookup and the stored session, found by echo", lookups, b)
 	}
-	w.checkSame("in memory from now on", a, elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys))
-	if asked != 1 {
-		t.Errorf("the store was asked %d times, want once", asked)
+	w.checkSame("found in memory afterwards", a, elsewhere.threads.Resolve(w.scope, Claim{}, next, w.now, findKeys))
+	if lookups != 1 {
+		t.Errorf("second request: got %d lookups, want still 1", lookups)
 	}
 	elsewhere.threads.Resolve(w.scope, Claim{}, chat(t, userMessage("fresh")), w.now, findKeys)
-	if asked != 1 {
-		t.Errorf("the store was asked %d times, want once: a request without a history needs no look-up", asked)
+	if lookups != 1 {
+		t.Errorf("request without a history: got %d lookups, want still 1", lookups)
 	}
 }
 
@@ -538,27 +537,27 @@ func TestThreadReturnsEachNewKeyOnce(t *testing.T) {
 	rep := callReply(id)
 	rep.Complete = true
 	if got := w.threads.RecordReply(r, &rep, true); len(got) != 2 { // the call and the reply
-		t.Errorf("got %d new keys of a reply, want 2", len(got))
+		t.Errorf("new reply: got %d new keys, want 2", len(got))
 	}
 	if got := w.threads.RecordReply(r, &rep, true); len(got) != 0 {
-		t.Errorf("got %d new keys of a known reply, want none", len(got))
+		t.Errorf("known reply: got %d new keys, want 0", len(got))
 	}
 	if next := w.open(chat(t, userMessage("go"), callMessage(id, "{}"), resultMessage(id, "x"))); len(next.Echoes) != 0 {
-		t.Errorf("got %d new keys of a request with known calls, want none", len(next.Echoes))
+		t.Errorf("request with known calls: got %d new keys, want 0", len(next.Echoes))
 	}
 }
 
-func TestThreadItemReferenceFindsItsSession(t *testing.T) {
+func TestThreadItemReferenceFindsSession(t *testing.T) {
 	w := newFixture(t)
 	a := w.open(parse(t, wire.Responses, "input", []obj{{"role": "user", "content": "go"}}))
 	w.answer(a, wire.Reply{ID: "resp_1", Text: "ok", ItemIDs: []string{"msg_bc068d65db054a6d1a349360"}})
 	next := parse(t, wire.Responses, "input", []obj{
 		{"role": "user", "content": "go"}, {"type": "item_reference", "id": "msg_bc068d65db054a6d1a349360"}, {"role": "user", "content": "on"},
 	})
-	w.checkSame("by item id", a, w.open(next))
+	w.checkSame("item id of the reply", a, w.open(next))
 }
 
-func TestThreadRequestsWithoutBodyAreSeparate(t *testing.T) {
+func TestThreadRequestsWithoutBodyStartSeparateSessions(t *testing.T) {
 	w := newFixture(t)
 	a := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
 	b := w.threads.Resolve(w.scope, Claim{}, nil, w.now, nil)
@@ -566,7 +565,7 @@ func TestThreadRequestsWithoutBodyAreSeparate(t *testing.T) {
 	w.threads.RecordEnd(a, false, w.now)
 }
 
-func TestThreadIsBounded(t *testing.T) {
+func TestThreaderMemoryIsBounded(t *testing.T) {
 	w := &fixture{t: t, scope: Scope{Tenant: "x"}, now: noon}
 	w.threads = newThreader(w.entropy, 640, 100)
 	for i := range 2000 {
@@ -583,7 +582,7 @@ func TestThreadIsBounded(t *testing.T) {
 	}
 }
 
-// The race detector finds state that several goroutines use without a lock. The test checks nothing else.
+// This test checks nothing itself: the race detector finds unlocked access to shared state.
 func TestThreaderIsSafeForConcurrentUse(t *testing.T) {
 	threads := newThreader(func() [16]byte { return [16]byte{1} }, 1000, 50)
 	done := make(chan bool)
@@ -641,7 +640,7 @@ func BenchmarkResolve(b *testing.B) {
 				b.Fatal(err)
 			}
 			if got := threads.Resolve(scope, Claim{}, req, noon, nil); got.ID != r.ID {
-				b.Fatalf("the turn got session %s by %s, want %s", got.ID, got.Method, r.ID)
+				b.Fatalf("got session %s by %s, want %s", got.ID, got.Method, r.ID)
 			}
 		}
 	})

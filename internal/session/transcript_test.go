@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// template writes a task and all previous steps into one message.
+// template renders a task and all previous steps as one message.
 type template func(task string, steps []string) string
 
 // templates returns prompts of agents that put the whole conversation into one message.
@@ -34,7 +34,7 @@ func templates() map[string]template {
 }
 
 // sendInterleaved sends four requests of each conversation, interleaved. Each request is one message that has grown by
-// a step. The result counts the requests of each conversation by session.
+// a step. It returns, for each conversation, the number of requests by session.
 func (w *fixture) sendInterleaved(render template, tasks []string, answer func(task, step int) string) (requests []map[ID]int) {
 	steps := make([][]string, len(tasks))
 	requests = make([]map[ID]int, len(tasks))
@@ -51,9 +51,9 @@ func (w *fixture) sendInterleaved(render template, tasks []string, answer func(t
 	return requests
 }
 
-// An agent may send its whole conversation as one message that grows. Such a conversation is one session, even if other
+// An agent may send its whole conversation as one growing message. Such a conversation has one session, even if other
 // conversations have the same template.
-func TestGrowingMessageIsOneSession(t *testing.T) {
+func TestGrowingMessageKeepsSession(t *testing.T) {
 	for name, render := range templates() {
 		t.Run(name, func(t *testing.T) {
 			w := newFixture(t)
@@ -63,7 +63,7 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 			for i, requests := range got {
 				for id := range requests {
 					if len(requests) != 1 || seen[id] {
-						t.Fatalf("conversation %d got sessions %v, want one session that no other conversation has; all conversations got %v", i, requests, got)
+						t.Fatalf("conversation %d: got sessions %v, want one session that no other conversation has; all sessions: %v", i, requests, got)
 					}
 					seen[id] = true
 				}
@@ -73,7 +73,7 @@ func TestGrowingMessageIsOneSession(t *testing.T) {
 }
 
 // A failed request with a growing message, its retry and the next turn belong to the session of the first turn.
-func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
+func TestRetryOfGrowingMessageKeepsSession(t *testing.T) {
 	w, render := newFixture(t), templates()["thoughts"]
 	first := w.request(chat(t, userMessage(render("build", nil))), wire.Reply{Text: "I build the shop now", Complete: true})
 	second := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
@@ -88,8 +88,8 @@ func TestGrowingMessageRetryKeepsItsSession(t *testing.T) {
 	}
 }
 
-// Growing messages that start alike are told apart by the first line that differs in an answer.
-func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
+// Growing messages that start alike are distinguished by any line of a reply that differs.
+func TestGrowingMessagesAreDistinguishedByReply(t *testing.T) {
 	w, render := newFixture(t), templates()["thoughts"]
 	a, b := w.open(chat(t, userMessage(render("build", nil)))), w.open(chat(t, userMessage(render("build", nil))))
 	const answer = "I build what was asked\nAction: make %s"
@@ -105,7 +105,7 @@ func TestGrowingMessagesDifferByAnyAnswer(t *testing.T) {
 
 // If two sessions have identical growing messages, two identical requests continue one session each, and the match of
 // the first request is marked ambiguous.
-func TestEqualGrowingMessagesAreAmbiguous(t *testing.T) {
+func TestIdenticalGrowingMessagesAreAmbiguous(t *testing.T) {
 	w, render := newFixture(t), templates()["thoughts"]
 	a, b := w.open(chat(t, userMessage(render("build", nil)))), w.open(chat(t, userMessage(render("build", nil))))
 	for _, r := range []Resolved{a, b} {
@@ -115,7 +115,7 @@ func TestEqualGrowingMessagesAreAmbiguous(t *testing.T) {
 	list := chat(t, userMessage(render("build", []string{"I build the shop now\nObservation: no"})))
 	c, d := w.open(list), w.open(list)
 	if len(c.Doubt) != 2 || c.ID == d.ID || c.ID != a.ID && c.ID != b.ID || d.ID != a.ID && d.ID != b.ID {
-		t.Errorf("got sessions %v and %v, Doubt = %v; want sessions %v and %v in any order, Doubt with both", c.ID, d.ID, c.Doubt, a.ID, b.ID)
+		t.Errorf("got sessions %v and %v, Doubt = %v; want %v and %v in any order, both in Doubt", c.ID, d.ID, c.Doubt, a.ID, b.ID)
 	}
 }
 
@@ -134,14 +134,14 @@ func TestTemplatedPromptsStartSeparateSessions(t *testing.T) {
 		w := newFixture(t)
 		first := w.request(chat(t, userMessage("Translate the text.\n\nText: The shop is closed.")), wire.Reply{Text: answer, Complete: true})
 		if r := w.open(chat(t, userMessage(next))); r.ID == first.ID {
-			t.Errorf("%s: the prompt joined the session of the first prompt, want a new session", name)
+			t.Errorf("%s: got the session of the first prompt, want a new session", name)
 		}
 	}
 	w := newFixture(t)
 	tool := obj{"tools": []obj{{"type": "function", "function": obj{"name": "f"}}}}
 	first := w.request(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please")}, tool), wire.Reply{Text: "I build it as you say", Complete: true})
 	if r := w.open(parse(t, wire.Chat, "messages", []obj{userMessage("Build it, please\nI build it as you say\nGo on")}, tool)); r.ID == first.ID {
-		t.Error("a request with tools joined a session by its text, want a new session")
+		t.Error("request with tools: got the session of an earlier text, want a new session")
 	}
 }
 
@@ -159,6 +159,6 @@ func TestTranscriptsAreBounded(t *testing.T) {
 		most = max(most, len(list))
 	}
 	if len(w.threads.transcripts.known.values) != maxTranscriptKeys || most != maxTranscriptsPerKey {
-		t.Errorf("got %d keys, and %d transcripts of one key, want %d and %d", len(w.threads.transcripts.known.values), most, maxTranscriptKeys, maxTranscriptsPerKey)
+		t.Errorf("got %d keys and at most %d transcripts per key, want %d and %d", len(w.threads.transcripts.known.values), most, maxTranscriptKeys, maxTranscriptsPerKey)
 	}
 }

@@ -17,7 +17,7 @@ func (w *fixture) startIdentical(n int, reply func(i int) (id, args string)) []R
 	for i := range all {
 		all[i] = w.open(first)
 		for _, other := range all[:i] {
-			w.checkDifferent("started at once", all[i], other)
+			w.checkDifferent("concurrent first requests", all[i], other)
 		}
 	}
 	for i, r := range all {
@@ -29,7 +29,7 @@ func (w *fixture) startIdentical(n int, reply func(i int) (id, args string)) []R
 	return all
 }
 
-// Conversations whose histories stay byte-for-byte identical cannot be distinguished. One request continues each
+// Conversations with byte-for-byte identical histories cannot be distinguished. Each request continues a different
 // session, and the match is ambiguous between all sessions.
 func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 	w := newFixture(t)
@@ -43,7 +43,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 		for range all {
 			r := w.open(chat(t, history...))
 			if got[r.ID] = true; r.New {
-				t.Fatalf("turn %d: got a new session after %d of %d known sessions, want a known session", turn, len(got), len(all))
+				t.Fatalf("turn %d: request %d of %d got a new session, want a known session", turn, len(got), len(all))
 			}
 			for _, d := range r.Doubt {
 				ambiguous[d] = true
@@ -51,7 +51,7 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 			resolved = append(resolved, r)
 		}
 		if len(got) != len(all) || len(ambiguous) != len(all) {
-			t.Fatalf("turn %d: got %d sessions, %d ambiguous, want %d of each", turn, len(got), len(ambiguous), len(all))
+			t.Fatalf("turn %d: got %d sessions and %d in Doubt, want %d of each", turn, len(got), len(ambiguous), len(all))
 		}
 		for _, r := range resolved {
 			w.answer(r, callReply(fmt.Sprintf("call_%d", turn+1)))
@@ -59,43 +59,43 @@ func TestThreadIdenticalHistoriesAreAmbiguous(t *testing.T) {
 	}
 }
 
-// The arguments of calls distinguish conversations with equal call ids.
-func TestThreadArgumentsDistinguishConversations(t *testing.T) {
+// Call arguments distinguish conversations with the same call ids.
+func TestThreadCallArgumentsDistinguishConversations(t *testing.T) {
 	w := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command": "cat %d"}`, i) }
 	all := w.startIdentical(50, func(i int) (string, string) { return "call_1", args(i) })
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage("call_1", fmt.Sprintf(`{"command":"cat %d"}`, i)), resultMessage("call_1", "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), all[i].ID)
+			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, all[i].ID)
 		}
 	}
 }
 
-// Different results distinguish conversations with equal call ids, but only after the first request with the result,
+// Different results distinguish conversations with the same call ids, but only after the first request with the result,
 // because the result comes from the client.
 func TestThreadResultsDistinguishConversations(t *testing.T) {
 	w := newFixture(t)
 	all := w.startIdentical(50, func(int) (string, string) { return "functions.bash:0", "{}" })
-	past := func(i int) []obj {
+	history := func(i int) []obj {
 		return []obj{userMessage("build it"), callMessage("functions.bash:0", "{}"), resultMessage("functions.bash:0", fmt.Sprint("found ", i))}
 	}
 	second := make([]Resolved, len(all))
 	for i := range all {
-		second[i] = w.request(chat(t, past(i)...), callReply("functions.bash:1"))
+		second[i] = w.request(chat(t, history(i)...), callReply("functions.bash:1"))
 		if i < len(all)-1 && len(second[i].Doubt) == 0 {
-			t.Fatalf("request %d: got no ambiguity, want ambiguity between equal histories", i)
+			t.Fatalf("request %d: got empty Doubt, want the sessions with the same history", i)
 		}
 	}
 	for i := range slices.Backward(all) {
-		list := extend(past(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
+		list := extend(history(i), callMessage("functions.bash:1", "{}"), resultMessage("functions.bash:1", "the same"))
 		r := w.request(chat(t, list...), textReply("Done."))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), second[i].ID)
+			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, second[i].ID)
 		}
 		r = w.open(chat(t, extend(list, assistantMessage("Done."), userMessage("thanks"))...))
 		if r.ID != second[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d after its reply: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), second[i].ID)
+			t.Fatalf("conversation %d after its reply: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, second[i].ID)
 		}
 	}
 }
@@ -108,7 +108,7 @@ func TestThreadRandomCallIDsAreUnambiguous(t *testing.T) {
 	for i := range slices.Backward(all) {
 		r := w.open(chat(t, userMessage("build it"), callMessage(id(i), "{}"), resultMessage(id(i), "no")))
 		if r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Fatalf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), all[i].ID)
+			t.Fatalf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, all[i].ID)
 		}
 	}
 }
@@ -129,12 +129,12 @@ func TestThreadRetryContinuesTheFailedSession(t *testing.T) {
 	waiting, failed := w.open(next), w.open(next)
 	w.fail(failed)
 	r := w.threads.Resolve(w.scope, retry, next, w.now, nil)
-	w.checkSame("the failed turn", failed, r)
-	w.checkDifferent("the request in progress", waiting, r)
+	w.checkSame("retry and the failed request", failed, r)
+	w.checkDifferent("retry and the request in progress", waiting, r)
 }
 
-// When two histories match, prefer the recently used session over one idle for an hour.
-func TestThreadPrefersTheRecentSession(t *testing.T) {
+// When two histories match, a session in recent use takes precedence over one that was idle for an hour.
+func TestThreadPrefersRecentSession(t *testing.T) {
 	w := newFixture(t)
 	first, next := chat(t, userMessage("hi")), chat(t, userMessage("hi"), assistantMessage("Hello!"), userMessage("build it"))
 	for range 5 {
@@ -145,14 +145,14 @@ func TestThreadPrefersTheRecentSession(t *testing.T) {
 		got := w.open(next)
 		w.checkSame("next turn of the newest session", r, got)
 		if !slices.Contains(got.Doubt, idle.ID) || !slices.Contains(got.Doubt, r.ID) {
-			t.Errorf("got Doubt = %v, want both sessions %s and %s: either may match", got.Doubt, idle.ID, r.ID)
+			t.Errorf("got Doubt = %v, want both sessions %s and %s", got.Doubt, idle.ID, r.ID)
 		}
 	}
 }
 
-// Conversations 0 to 10 have identical histories, and each of the conversations 11 to 19 has a history of its own.
-// Fifteen requests with the shared history do not join conversations 11 to 19.
-func TestThreadBranchJoinsNoOtherHistory(t *testing.T) {
+// Conversations 0 to 10 have the same history, and each of the conversations 11 to 19 has a different one. Fifteen
+// requests with the shared history do not join conversations 11 to 19.
+func TestThreadBranchDoesNotJoinOtherHistory(t *testing.T) {
 	w := newFixture(t)
 	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
 	all := w.startIdentical(20, func(i int) (string, string) { return "call_1", args(i) })
@@ -162,12 +162,12 @@ func TestThreadBranchJoinsNoOtherHistory(t *testing.T) {
 	for range 15 { // eleven continue a session; the other four are branches
 		r := w.request(nextTurn(0), callReply("call_2"))
 		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
-			t.Fatalf("the request joined conversation %d, want a conversation up to 10 or a new session", at)
+			t.Fatalf("got conversation %d, want one of 0 to 10 or a new session", at)
 		}
 	}
 	for i := 11; i < 20; i++ {
 		if r := w.open(nextTurn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
-			t.Errorf("conversation %d: got session %s, %d ambiguous, want %s and no ambiguity", i, r.ID, len(r.Doubt), all[i].ID)
+			t.Errorf("conversation %d: got session %s, Doubt = %v, want %s, empty Doubt", i, r.ID, r.Doubt, all[i].ID)
 		}
 	}
 }

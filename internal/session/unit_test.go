@@ -28,34 +28,34 @@ func TestRunCountsTurnsTokensAndMembers(t *testing.T) {
 	run.AddUsage(wire.Usage{Input: 10, Cached: 4})
 	run.AddUsage(wire.Usage{Input: -1, Cached: -1}) // unknown usage
 	if one.Unit.MemberNo != 1 || two.Unit.MemberNo != 2 || run.Unit.Members != 2 || run.Thread.Turns != 2 || !run.Identity.Seen.Equal(testStart.Add(time.Minute)) || run.Thread.Used != (trial.Usage{Input: 10, Cached: 4}) {
-		t.Errorf("got run %+v and the member numbers %d and %d, want two members, 2 turns, 10 input and 4 cached tokens and the numbers 1 and 2", run.Member(), one.Unit.MemberNo, two.Unit.MemberNo)
+		t.Errorf("got run %+v, Turns = %d, Used = %+v, MemberNo = %d and %d, want Members = 2, Turns = 2, 10 input and 4 cached tokens, MemberNo = 1 and 2", run.Member(), run.Thread.Turns, run.Thread.Used, one.Unit.MemberNo, two.Unit.MemberNo)
 	}
-	above := recordOf("above")
-	if above.Shared() {
-		t.Error("Shared for a session without members = true, want false")
+	parent := recordOf("above")
+	if parent.Shared() {
+		t.Error("session without members: got Shared = true, want false")
 	}
-	above.AddMember(one)
-	above.CountTurn(testStart)
-	if !above.Shared() || above.Thread.Turns != 0 {
-		t.Errorf("got Shared = %v and %d turns of the parent, want true and 0: a member's turn is not the parent's", above.Shared(), above.Thread.Turns)
+	parent.AddMember(one)
+	parent.CountTurn(testStart)
+	if !parent.Shared() || parent.Thread.Turns != 0 {
+		t.Errorf("parent after a member's turn: got Shared = %v, Turns = %d, want true, 0", parent.Shared(), parent.Thread.Turns)
 	}
-	one.Unit.ID = above.Identity.ID.String()
-	if id, ok := one.UnitID(); !ok || id != above.Identity.ID {
-		t.Errorf("UnitID returns %v and %v, want %v and true", id, ok, above.Identity.ID)
+	one.Unit.ID = parent.Identity.ID.String()
+	if id, ok := one.UnitID(); !ok || id != parent.Identity.ID {
+		t.Errorf("UnitID = %v, %v, want %v, true", id, ok, parent.Identity.ID)
 	}
 	if _, ok := two.UnitID(); ok {
-		t.Error("a session without a unit has a UnitID, want none")
+		t.Error("session without a unit: UnitID = true, want false")
 	}
-	if m := one.Member(); m.Unit != above.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
-		t.Errorf(`the member is %+v, want Unit = %v, MemberNo = 1, Name = "one" and empty Run`, m, above.Identity.ID)
+	if m := one.Member(); m.Unit != parent.Identity.ID || m.MemberNo != 1 || m.Name != "one" || m.Run != "" {
+		t.Errorf(`session: got Member = %+v, want Unit = %v, MemberNo = 1, Name = "one", empty Run`, m, parent.Identity.ID)
 	}
 	if m := run.Member(); m.Run != "ci-1" || m.Name != "" || m.Members != 2 {
-		t.Errorf(`the run as a member is %+v, want Run = "ci-1", empty Name and Members = 2`, m)
+		t.Errorf(`run: got Member = %+v, want Run = "ci-1", empty Name, Members = 2`, m)
 	}
 }
 
-// Merged keeps the picks and the largest numbers of both rows of a unit, in any order.
-func TestMergedUnitsLoseNothing(t *testing.T) {
+// Merged keeps the picks of both rows of a unit and the larger of each number, in either order of the rows.
+func TestMergedKeepsPicksAndNumbersOfBothRows(t *testing.T) {
 	earlier, later := runOf("ci-1", testStart), runOf("ci-1", testStart.Add(time.Second))
 	earlier.Assignment = trial.Assignment{Decided: true, Category: "a", Picks: []trial.Pick{{Slug: "x", Injected: true}}}
 	later.Assignment = trial.Assignment{Decided: true, Category: "b", Picks: []trial.Pick{{Slug: "y"}}}
@@ -74,19 +74,19 @@ func TestMergedUnitsLoseNothing(t *testing.T) {
 			t.Fatal(err)
 		}
 		if !got.Started.Equal(testStart) || !got.Seen.Equal(testStart.Add(time.Second)) || !got.Closed {
-			t.Errorf("the merged row is %+v, want the earliest start, the latest Seen, and closed", got)
+			t.Errorf("merged row: got %+v, want Started = %v, Seen = %v, Closed = true", got, testStart, testStart.Add(time.Second))
 		}
 		_, x := rec.Assignment.Pick("x")
 		_, y := rec.Assignment.Pick("y")
 		if !rec.State.Closed || rec.Thread.Turns != 5 || rec.Unit.Members != 3 || rec.Thread.Used.Input != 100 || rec.Assignment.Category != "a" || !x || !y {
-			t.Errorf(`the merged record is %+v, want State.Closed = true, Thread.Turns = 5, Unit.Members = 3, Thread.Used.Input = 100, Assignment.Category = "a" and the picks x and y`, rec)
+			t.Errorf(`merged record: got %+v, want State.Closed = true, Thread.Turns = 5, Unit.Members = 3, Thread.Used.Input = 100, Assignment.Category = "a" and the picks x and y`, rec)
 		}
 	}
 }
 
-// A stand-in is a record that precept makes while the store is unavailable. Of the record and the stand-in, Merged
-// returns the record, in any order.
-func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
+// A stand-in is a record that precept creates while the store is unavailable. Merged prefers the stored record to the
+// stand-in, in either order of the rows.
+func TestMergedPrefersRecordToStandIn(t *testing.T) {
 	stored, standIn := runOf("ci-1", testStart.Add(time.Hour)), runOf("ci-1", testStart)
 	stored.Thread.Turns, standIn.Thread.Turns, standIn.State.Provisional = 2, 9, true
 	a, _ := rowOf(t, stored)
@@ -94,15 +94,15 @@ func TestMergedPrefersTheRecordToTheStandIn(t *testing.T) {
 	for _, pair := range [][2]session.Row{{a, b}, {b, a}} {
 		got, err := session.Merged(pair[0], pair[1])
 		if err != nil || got.StandIn || string(got.Data) != string(a.Data) {
-			t.Errorf("Merged returns %+v and error %v, want no error, StandIn = false and Data = %s", got, err, a.Data)
+			t.Errorf("Merged = %+v, %v, want StandIn = false, Data = %s, no error", got, err, a.Data)
 		}
 	}
 	if _, err := session.Merged(session.Row{Data: []byte("{")}, a); err == nil {
-		t.Error("Merged of a damaged row returns no error, want one")
+		t.Error("Merged of a damaged row: err = nil, want an error")
 	}
 }
 
-// finder returns the known members and records the number of keys of each call.
+// finder returns the known members, and records the number of keys of each lookup.
 type finder struct {
 	known map[session.EchoKey][]session.ID
 	asked []int
@@ -136,17 +136,17 @@ func TestEachMemberReadsMembersInBatches(t *testing.T) {
 	}
 	of := &session.Member{ID: unit, Members: members}
 	if err := session.EachMember(t.Context(), f, "default", of, use); err != nil || len(seen) != want || calls != 2 {
-		t.Errorf("got error %v, %d members in %d calls of use, want no error and %d members in 2 calls", err, len(seen), calls, want)
+		t.Errorf("EachMember: err = %v, got %d members in %d calls of use, want no error and %d members in 2 calls", err, len(seen), calls, want)
 	}
 	if len(f.asked) != 3 || f.asked[2] != members-512 {
-		t.Errorf("got look-ups of %v keys, want 3 look-ups, the last of %d keys", f.asked, members-512)
+		t.Errorf("got lookups of %v keys, want 3 lookups, the last of %d keys", f.asked, members-512)
 	}
 	stop := errors.New("stop")
 	if err := session.EachMember(t.Context(), f, "default", of, func([]session.ID) error { return stop }); !errors.Is(err, stop) {
-		t.Errorf("error of use: got %v, want error stop", err)
+		t.Errorf("use fails: err = %v, want %v", err, stop)
 	}
 	f.err = stop
 	if err := session.EachMember(t.Context(), f, "default", of, use); !errors.Is(err, stop) {
-		t.Errorf("error of the look-up: got %v, want error stop", err)
+		t.Errorf("lookup fails: err = %v, want %v", err, stop)
 	}
 }

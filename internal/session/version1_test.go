@@ -14,8 +14,8 @@ import (
 	"precept/internal/wire"
 )
 
-// everyField returns a record with a value in every stored field. testdata/record_version_1.json is
-// this record, written by the last program that wrote version 1.
+// everyField returns a record with a value in every stored field. testdata/record_version_1.json is this record,
+// written by the last release with format version 1.
 func everyField() *Record {
 	at := time.Date(2026, 11, 3, 9, 30, 0, 0, time.UTC)
 	return &Record{
@@ -50,12 +50,11 @@ func version1Data(t *testing.T) []byte {
 func TestDecodeReadsVersion1(t *testing.T) {
 	got, err := Decode(ID{7}, version1Data(t))
 	if want := everyField(); err != nil || !reflect.DeepEqual(got, want) {
-		t.Errorf("got error %v, want none; got the record\n%+v\nwant\n%+v", err, got, want)
+		t.Errorf("Decode: err = %v; got record\n%+v\nwant\n%+v", err, got, want)
 	}
 }
 
-// Decode reads version 1 by tables of its keys. The recorded file has every key of the tables, and the tables have
-// every key of the file.
+// Decode reads version 1 by tables of its keys. The tables and the recorded file must have the same keys.
 func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	var keys map[string]any
 	if err := json.Unmarshal(version1Data(t), &keys); err != nil {
@@ -64,18 +63,18 @@ func TestVersion1TablesHaveEveryKey(t *testing.T) {
 	for part, names := range partsOfVersion1() {
 		for key := range names {
 			if keys[key] == nil {
-				t.Errorf("%s: the file of version 1 has no key %q of the tables, want one", part, key)
+				t.Errorf("%s: the recorded file lacks key %q of the table", part, key)
 			}
 			delete(keys, key)
 		}
 	}
 	if len(keys) > 0 {
-		t.Errorf("the tables have no entry for keys %v of version 1, want one for each key", keys)
+		t.Errorf("the tables lack keys %v of the recorded file", keys)
 	}
 }
 
-// A release of version 1 must fail to decode a record of today, or it would overwrite the record with an empty one.
-// Such a release expects a string under the key "unit", fails, and treats the session as unknown.
+// A release with format version 1 must fail to decode a current record, or it would overwrite the record with an empty
+// one. Such a release expects a string under the key "unit", fails, and treats the session as unknown.
 func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 	for name, r := range map[string]*Record{"a full record": everyField(), "an empty record": {}} {
 		data, err := r.Encode()
@@ -87,14 +86,14 @@ func TestVersion1RefusesTheCurrentFormat(t *testing.T) {
 			Unit   string `json:"unit"`
 		}
 		if err := json.Unmarshal(data, &version1); err == nil {
-			t.Errorf("%s: a struct of version 1 decodes %s without an error, want an error", name, data)
+			t.Errorf("%s: decoded %s into a version 1 struct without an error, want an error", name, data)
 		}
 	}
 }
 
-func TestDecodeRefusesANewerVersion(t *testing.T) {
+func TestDecodeRefusesNewerVersion(t *testing.T) {
 	if _, err := Decode(ID{7}, []byte(`{"version":3,"unit":{},"thread":{"turns":1}}`)); err == nil || !strings.Contains(err.Error(), "version 3 is newer than 2") {
-		t.Errorf(`Decode of version 3: got error %v, want "version 3 is newer than 2"`, err)
+		t.Errorf(`Decode of version 3: err = %v, want "version 3 is newer than 2"`, err)
 	}
 }
 
@@ -119,18 +118,18 @@ func TestEncodeDecodeRoundTrip(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// Encode omits the fields that belong to this process, and Decode sets Kept for a run.
+		// Encode omits the fields that belong to this process, and Decode sets HasStorableSession for a run.
 		want.OptOut.ByRequest, want.OptOut.PendingTurns, want.OptOut.HasStorableSession, want.State.Dirty = false, nil, want.Unit.IsRun, false
 		want.Unit.Replica = ""
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("Decode returns\n%+v\nwant\n%+v\nfrom %s", got, want, data)
+			t.Errorf("Decode(%s) =\n%+v\nwant\n%+v", data, got, want)
 		}
 	})
 }
 
-// emptyToNil replaces empty slices and maps by nil, because JSON omits both.
+// emptyToNil sets empty slices and maps to nil, because JSON omits both.
 func emptyToNil(v reflect.Value) {
-	switch v.Kind() { //nolint:exhaustive // the others hold no value
+	switch v.Kind() { //nolint:exhaustive // other kinds contain no slice or map
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			return

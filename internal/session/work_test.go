@@ -18,11 +18,11 @@ func branchOf(name, repository string) work.Ref {
 	return ref
 }
 
-// A short hash and the full hash of a commit match each other, and a branch matches within its repository.
+// A short hash matches the full hash of its commit, and a branch matches within its repository.
 func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	r := recordOf("s")
 	if keys := r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/x", ""), branchOf("fix/y", "acme/shop"), commitOf("3f2a9c1")}); len(keys) != 3 {
-		t.Errorf("AddWork returns %d new keys, want 3", len(keys))
+		t.Errorf("AddWork: got %d new keys, want 3", len(keys))
 	}
 	for _, k := range []struct {
 		ref  work.Ref
@@ -45,12 +45,12 @@ func TestMatchWorkFindsCommitsAndBranches(t *testing.T) {
 	r = recordOf("local")
 	r.AddWork(1, []work.Ref{branchOf("fix/x", "")})
 	if _, ok := r.MatchWork(branchOf("fix/x", "acme/other")); !ok {
-		t.Error("a branch of an unknown repository matches no stored branch, want a match")
+		t.Error("stored branch without a repository: got no match, want a match")
 	}
 }
 
-// A row holds neither the work of a turn that opted out nor the names of branches and repositories.
-func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
+// A row contains neither the work of an opted-out turn nor the names of branches and repositories.
+func TestRowOmitsWorkOfOptedOutTurnAndBranchNames(t *testing.T) {
 	r := recordOf("s")
 	r.Thread.Turns = 2
 	r.AddWork(1, []work.Ref{commitOf("3f2a9c1"), branchOf("fix/jane", "acme/shop")})
@@ -62,22 +62,22 @@ func TestRowHidesTheWorkOfAnOptedOutTurn(t *testing.T) {
 	}
 	for text, want := range map[string]bool{"3f2a9c1": true, "4f2a9c1": false, "jane": false, "acme": false} {
 		if got := strings.Contains(string(row.Data), text); got != want {
-			t.Errorf("the row contains %q: %v, want %v", text, got, want)
+			t.Errorf("row contains %q = %v, want %v", text, got, want)
 		}
 	}
 	if _, ok := r.MatchWork(commitOf("4f2a9c1")); ok {
-		t.Error("MatchWork finds the work of a turn that opted out, want no match")
+		t.Error("MatchWork of an opted-out turn's commit = true, want false")
 	}
 	decoded, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if hashes, ok := decoded.MatchWork(commitOf("3f2a9c1")); !ok || !slices.Equal(hashes, []string{"3f2a9c1"}) {
-		t.Errorf("after a restart: got %v, found %v, want the commit 3f2a9c1", hashes, ok)
+		t.Errorf("decoded row: MatchWork = %v, %v, want [3f2a9c1], true", hashes, ok)
 	}
 }
 
-// If an agent prints many hashes of commits, the record keeps the newest 64.
+// If an agent prints many commit hashes, the record keeps the newest 64.
 func TestWorkOfARecordIsBounded(t *testing.T) {
 	r := recordOf("s")
 	const digits = "0123456789abcdef"
@@ -88,6 +88,6 @@ func TestWorkOfARecordIsBounded(t *testing.T) {
 		t.Errorf("got %d references to work, want 64", len(r.Thread.Work))
 	}
 	if _, ok := r.MatchWork(commitOf("abcde1f3")); !ok {
-		t.Error("MatchWork does not find the newest hash abcde1f3, want a match")
+		t.Error("MatchWork of the newest commit abcde1f3 = false, want true")
 	}
 }
