@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// parseTagCall reads the calls that models write as text. Similar texts are not calls.
-func TestTagCallForms(t *testing.T) {
+// parseTagCall reads calls that models write as text. Similar texts are not calls.
+func TestParseTagCall(t *testing.T) {
 	long := strings.Repeat("<a>", maxTagged)
 	for text, want := range map[string]Call{
 		"I run it.\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>": {Name: "bash", Args: `{"command": "ls"}`},
@@ -27,13 +27,13 @@ func TestTagCallForms(t *testing.T) {
 			c = Call{}
 		}
 		if c != want {
-			t.Errorf("%.80q: got call %+v, want %+v", text, c, want)
+			t.Errorf("parseTagCall(%.80q) = %+v, want %+v", text, c, want)
 		}
 	}
 }
 
-// readReport reads a result that an agent writes as text. It returns no result for the user's words.
-func TestParseTextResultIgnoresWordsOfAPerson(t *testing.T) {
+// parseTextResult reads a tool result that an agent writes as text. It returns no result for similar user text.
+func TestParseTextResult(t *testing.T) {
 	for text, want := range map[string]string{
 		"<tool_response>\nx\n</tool_response>":                                       "x",
 		"<tool_response>\nx\n</tool_response>\n<tool_response>\ny\n</tool_response>": "x\n</tool_response>\n<tool_response>\ny\n</tool_response>",
@@ -50,14 +50,14 @@ func TestParseTextResultIgnoresWordsOfAPerson(t *testing.T) {
 		"<tool_response":                                                                "",
 	} {
 		if rep, _ := parseTextResult(text); rep.text != want {
-			t.Errorf("%q: got result %q, want %q", text, rep.text, want)
+			t.Errorf("parseTextResult(%q) = %q, want %q", text, rep.text, want)
 		}
 	}
 }
 
-// Qwen-Agent names the call of a result in the member "id". If no earlier call has this id, the result gets the name
-// of its tool as its call id.
-func TestResultNamedByID(t *testing.T) {
+// Qwen-Agent sends the call id of a result in the member "id". If no earlier call has this id, the call id of the
+// result is the name of its tool.
+func TestResultReadsCallIDFromMemberID(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},
 		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
 		{"role":"tool","name":"f","id":"call_0a1b2c3d4e5f","content":"x"},
@@ -69,50 +69,49 @@ func TestResultNamedByID(t *testing.T) {
 	}
 }
 
-// Qwen-Agent changes the JSON of the calls in an answer before it sends the answer back. The echo key, which
-// recognises a returned answer, must not change.
-func TestRewrittenTagCallsAreRecognised(t *testing.T) {
+// Qwen-Agent reformats the JSON of the calls in a reply before it sends the reply back. The echo key, which recognises
+// a returned reply, must not change.
+func TestEchoTextIgnoresFormatOfTagCalls(t *testing.T) {
 	const callText = "I look.\n<tool_call>\n{\"arguments\":{\"b\":1,\"a\":[2]},\"name\":\"f\"}\n</tool_call>"
-	back := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
-	if EchoText(callText) != EchoText(back) {
-		t.Errorf("got echo key %s of the reply and %s of the rewritten answer, want equal keys", EchoText(callText), EchoText(back))
+	reformatted := "I look. <tool_call>\n{\"name\": \"f\", \"arguments\": {\"a\": [2], \"b\": 1}}\n</tool_call>"
+	if EchoText(callText) != EchoText(reformatted) {
+		t.Errorf("EchoText = %s for the reply and %s for the reformatted reply, want the same key", EchoText(callText), EchoText(reformatted))
 	}
-	for _, other := range []string{strings.Replace(back, "I look", "I see", 1), strings.Replace(back, "[2]", "[3]", 1)} {
+	for _, other := range []string{strings.Replace(reformatted, "I look", "I see", 1), strings.Replace(reformatted, "[2]", "[3]", 1)} {
 		if EchoText(callText) == EchoText(other) {
-			t.Errorf("%q has the echo key of %q, want a different key", other, callText)
+			t.Errorf("EchoText(%q) is the key of %q, want a different key", other, callText)
 		}
 	}
 }
 
-// For an answer with 20,000 calls, parseTagCall allocates at most 100 times the length of the answer.
-func TestTagCallsAreLinear(t *testing.T) {
+func TestParseTagCallMemoryIsLinear(t *testing.T) {
 	text := strings.Repeat(`<tool_call>{"name":"f","arguments":{}}</tool_call>`, 20_000)
 	var before, after runtime.MemStats
 	runtime.ReadMemStats(&before)
 	c, _ := parseTagCall(text)
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 100*uint64(len(text)) {
-		t.Errorf("tagCall allocated %d bytes for a text of %d bytes, want at most 100 times the length", took, len(text))
+		t.Errorf("parseTagCall allocated %d bytes for a text of %d bytes, want at most 100 times the length", took, len(text))
 	}
 	if want := len("{}") + 19_999*len("\nf {}"); len(c.Args) != want {
 		t.Errorf("got arguments of %d bytes, want %d", len(c.Args), want)
 	}
 }
 
-// An agentFormat describes how an agent writes the results of calls as text. agentFormatOf finds a format by the
-// prefixes of such texts. No prefix of an earlier format may begin a prefix of a later format.
-func TestEachProfileIsReachable(t *testing.T) {
+// An agentFormat describes how an agent writes tool results as text. agentFormatOf finds a format by the prefixes of
+// such texts. No prefix of an earlier format may be a prefix of a later format's prefix.
+func TestEachAgentFormatIsReachable(t *testing.T) {
 	for i := range agentFormats {
 		p := &agentFormats[i]
 		if p.agent == "" || (len(p.prefixes) == 0) == (p.readSteps == nil) || (p.readSteps == nil) != (p.kind == "") {
-			t.Errorf("profile %d is %+v, want an agent, and either marks or readSteps with a kind", i, p)
+			t.Errorf("format %d: got %+v, want an agent, and either prefixes or readSteps with a kind", i, p)
 		}
 		for _, mark := range p.prefixes {
 			if got := agentFormatOf(mark + " x"); !p.exact && got != p {
-				t.Errorf("%q: got profile %v, want %s", mark+" x", got, p.agent)
+				t.Errorf("agentFormatOf(%q) = %v, want %s", mark+" x", got, p.agent)
 			}
 			if got := agentFormatOf(mark); got != p {
-				t.Errorf("%q: got profile %v, want %s", mark, got, p.agent)
+				t.Errorf("agentFormatOf(%q) = %v, want %s", mark, got, p.agent)
 			}
 		}
 	}

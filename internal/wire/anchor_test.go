@@ -20,12 +20,12 @@ const (
 	answerItem = `{"role":"assistant","content":"done"}`
 )
 
-// tool returns a message with the result of the call with this id.
-func tool(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
+// toolItem returns a message with the result of the call id.
+func toolItem(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
 
-// An anchor is the stored place of an inserted text: a message, or the result of a call. Find finds the place again in
-// a later request, whose list may have moved. Nth counts equal messages before the place.
-func TestAnchorsOfWords(t *testing.T) {
+// An anchor is the stored place of an inserted text: a message, or the result of a call. Find returns the index of this
+// place in a later request, where it may have changed. Nth counts the identical messages before the place.
+func TestFindAnchorOfMessage(t *testing.T) {
 	r := chatOf(t, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem)
 	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
 	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
@@ -40,23 +40,23 @@ func TestAnchorsOfWords(t *testing.T) {
 		{"the same list", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 5},
 		{"one more turn", []string{systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem, answerItem, goItem}, second, 5},
 		{"one more system message", []string{systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 6},
-		{"moved to the old index of the second equal message", []string{systemItem, systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, first, 5},
-		{"third equal message at the old index", []string{goItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 3},
-		{"one of the earlier equal messages removed", []string{systemItem, yesItem, answerItem, yesItem}, third, -1},
+		{"moved to the old index of the second identical message", []string{systemItem, systemItem, systemItem, goItem, answerItem, yesItem, answerItem, yesItem, answerItem, yesItem}, first, 5},
+		{"third identical message at the old index", []string{goItem, yesItem, answerItem, yesItem, answerItem, yesItem}, second, 3},
+		{"an earlier identical message removed", []string{systemItem, yesItem, answerItem, yesItem}, third, -1},
 		{"list shorter than the old index", []string{goItem}, first, -1},
 		{"message removed", []string{systemItem, goItem, answerItem}, first, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
 			if ok != (c.want >= 0) || ok && (item != c.want || block != -1) {
-				t.Errorf("got item %d, block %d, found %v, want item %d (-1: not found), block -1", item, block, ok, c.want)
+				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block -1", item, block, ok, c.want)
 			}
 		})
 	}
 }
 
-func TestAnchorsOfResults(t *testing.T) {
-	r := chatOf(t, goItem, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a"))
+func TestFindAnchorOfResult(t *testing.T) {
+	r := chatOf(t, goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a"))
 	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
 		t.Errorf("anchor of the first result: got %+v, want %+v", a, (Anchor{CallID: "a", Index: 2}))
 	}
@@ -70,49 +70,49 @@ func TestAnchorsOfResults(t *testing.T) {
 		anchor Anchor
 		want   int
 	}{
-		{"the same list", []string{goItem, answerItem, tool("a"), answerItem, tool("b"), answerItem, tool("a")}, second, 6},
-		{"another index", []string{systemItem, goItem, answerItem, tool("a"), answerItem, tool("a")}, second, 5},
-		{"result removed", []string{goItem, answerItem, tool("b")}, second, -1},
-		{"another result of the call at the old index", []string{goItem, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
+		{"the same list", []string{goItem, answerItem, toolItem("a"), answerItem, toolItem("b"), answerItem, toolItem("a")}, second, 6},
+		{"another index", []string{systemItem, goItem, answerItem, toolItem("a"), answerItem, toolItem("a")}, second, 5},
+		{"result removed", []string{goItem, answerItem, toolItem("b")}, second, -1},
+		{"another result of the call at the old index", []string{goItem, toolItem("a"), toolItem("a")}, Anchor{CallID: "a", Index: 2}, 1},
 		{"null content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, 1},
 		{"a number as content", []string{goItem, `{"role":"tool","tool_call_id":"a","content":7}`}, Anchor{CallID: "a", Index: 1}, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
 			if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
-				t.Errorf("got item %d, block %d, found %v, want item %d (-1: not found), block 0", item, block, ok, c.want)
+				t.Errorf("Find = item %d, block %d, %v, want item %d (-1: not found), block 0", item, block, ok, c.want)
 			}
 		})
 	}
 }
 
-func TestAnchorsInBlocks(t *testing.T) {
+func TestFindAnchorInMessageWithBlocks(t *testing.T) {
 	r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"\u0062","content":"x"},{"type":"text","text":"go"}]}]}`)
 	if item, block, ok := r.Find(r.AnchorAt(1, "b")); item != 1 || block != 1 || !ok {
-		t.Errorf("the result: got item %d, block %d, found %v, want item 1, block 1, found true", item, block, ok)
+		t.Errorf("anchor of result b: Find = item %d, block %d, %v, want item 1, block 1, true", item, block, ok)
 	}
 	words := r.AnchorAt(1, "")
 	if item, block, ok := r.Find(words); item != 1 || block != -1 || !ok || words.Nth != 0 {
-		t.Errorf("the words: got item %d, block %d, found %v, anchor %+v, want item 1, block -1, found true and Nth = 0", item, block, ok, words)
+		t.Errorf("anchor %+v of the text: Find = item %d, block %d, %v, want item 1, block -1, true, Nth = 0", words, item, block, ok)
 	}
 	if _, _, ok := r.Find(Anchor{CallID: "c"}); ok {
-		t.Error("anchor of an absent call: got found = true, want false")
+		t.Error("anchor of an absent call: Find = true, want false")
 	}
 }
 
-func TestAnchorOfTheSystemPrompt(t *testing.T) {
+func TestFindAnchorOfSystemPrompt(t *testing.T) {
 	r := chatOf(t, goItem, answerItem)
 	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
-		t.Errorf("got item %d, block %d, found %v, want item %d (System), block -1, found true", item, block, ok, System)
+		t.Errorf("Find = item %d, block %d, %v, want item %d (System), block -1, true", item, block, ok, System)
 	}
 	number := mustParse(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
 	if _, _, ok := number.Find(number.AnchorAt(System, "")); ok {
-		t.Error("anchor of a system prompt that is a number: got found = true, want false")
+		t.Error("anchor of a system prompt that is a number: Find = true, want false")
 	}
 }
 
-func TestAnchorSurvivesStorage(t *testing.T) {
-	r := chatOf(t, goItem, answerItem, tool("a"))
+func TestAnchorJSONRoundTrip(t *testing.T) {
+	r := chatOf(t, goItem, answerItem, toolItem("a"))
 	for _, a := range []Anchor{r.AnchorAt(0, ""), r.AnchorAt(2, "a")} {
 		raw, err := json.Marshal(a)
 		if err != nil {
@@ -120,13 +120,13 @@ func TestAnchorSurvivesStorage(t *testing.T) {
 		}
 		var decoded Anchor
 		if err := json.Unmarshal(raw, &decoded); err != nil || decoded != a {
-			t.Errorf("the JSON %s is decoded as %+v with error %v, want %+v", raw, decoded, err, a)
+			t.Errorf("Unmarshal(%s) = %+v, error %v, want %+v", raw, decoded, err, a)
 		}
 	}
 }
 
-// The echo keys of an item recognise a reply that the agent sends back: "c:" with the id of a call, "i:" with the id of
-// an item, and "t:" with a hash of the text or the call.
+// Echo keys recognise a reply that the agent sends back. A key is "c:" and a call id, "i:" and an item id, or "t:" and
+// a hash of the text or the call.
 func TestEchoKeysOfItems(t *testing.T) {
 	for _, c := range []struct {
 		name    string
@@ -147,15 +147,15 @@ func TestEchoKeysOfItems(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).Echo(0); !reflect.DeepEqual(got, c.want) {
-				t.Errorf("got keys %q, want %q", got, c.want)
+				t.Errorf("Echo = %q, want %q", got, c.want)
 			}
 		})
 	}
 }
 
-// The request that returns a reply has one of the reply's echo keys. Replies of the Messages API can have several texts
-// and calls that the provider itself answered.
-func TestEchoOfServedReply(t *testing.T) {
+// A request that returns a reply has one of the reply's echo keys, even if the reply has several texts, or calls that
+// the provider itself answered. Both occur in the Messages API.
+func TestEchoMatchesReplyWithServedCallsOrSeveralTexts(t *testing.T) {
 	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
 	for _, content := range []string{
 		`[` + served + `]`,
@@ -167,17 +167,17 @@ func TestEchoOfServedReply(t *testing.T) {
 		r := mustParse(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
 		echo := r.Echo(1)
 		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: got keys %q of the request, want one of the reply's %q", content, echo, keys)
+			t.Errorf("%s: Echo = %q, want the first among the reply's keys %q", content, echo, keys)
 		}
 		if prefilled := r.Prefilled(); strings.Contains(content, "srv_1") && prefilled != "" {
-			t.Errorf("%s: got Prefilled = %q, want none: the server wrote the text", content, prefilled)
+			t.Errorf("%s: Prefilled = %q, want none, because the provider wrote the text", content, prefilled)
 		}
 	}
 }
 
-// A returned answer has one of the reply's echo keys, even if the answer is a refusal or audio, or if the agent
-// removed the thoughts.
-func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
+// A request that returns a reply has one of the reply's echo keys, even if the reply is a refusal or audio, or if the
+// agent removed the thoughts.
+func TestEchoMatchesRefusalAudioAndRemovedThoughts(t *testing.T) {
 	chat := func(message string) string {
 		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`
 	}
@@ -190,15 +190,15 @@ func TestEchoOfRefusedSpokenAndThoughtlessAnswers(t *testing.T) {
 		{"refusal as a part", Chat, chat(`"content":null,"refusal":"I cannot."`), `{"role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}`},
 		{"streamed refusal", Chat, "data: {\"choices\":[{\"delta\":{\"refusal\":\"I can\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"refusal\":\"not.\"}}]}\n\n", `{"role":"assistant","refusal":"I cannot."}`},
 		{"refusal without its id", Responses, `{"id":"resp_1","output":[{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}]}`, `{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}`},
-		{"spoken", Chat, chat(`"content":null,"audio":{"id":"audio_1","data":"AA"}`), `{"role":"assistant","audio":{"id":"audio_1"}}`},
-		{"thoughts left out", Chat, chat(`"content":"<think>hm</think>\n\nIt is done."`), `{"role":"assistant","content":"It is done."}`},
+		{"audio", Chat, chat(`"content":null,"audio":{"id":"audio_1","data":"AA"}`), `{"role":"assistant","audio":{"id":"audio_1"}}`},
+		{"thoughts removed", Chat, chat(`"content":"<think>hm</think>\n\nIt is done."`), `{"role":"assistant","content":"It is done."}`},
 		{"thoughts kept", Chat, chat(`"content":"hm</think>It is done."`), `{"role":"assistant","content":"hm</think>It is done."}`},
-		{"thoughts alone", Chat, chat(`"content":"<think>hm</think>"`), `{"role":"assistant","content":"<think>hm</think>"}`},
+		{"only thoughts", Chat, chat(`"content":"<think>hm</think>"`), `{"role":"assistant","content":"<think>hm</think>"}`},
 	} {
 		keys := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 		r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
 		if echo := r.Echo(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
-			t.Errorf("%s: got keys %q of the request, want one of the reply's %q", c.name, echo, keys)
+			t.Errorf("%s: Echo = %q, want the first among the reply's keys %q", c.name, echo, keys)
 		}
 	}
 }

@@ -7,14 +7,14 @@ import (
 	"precept/internal/wire"
 )
 
-// The message of mini-SWE-agent, with the user's request between the head and the tail.
+// The template of mini-SWE-agent. The user's request is between the head and the tail.
 const (
 	miniHead = "Please solve this issue: "
 	miniTail = "\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps\n\n1. Run your script again."
 )
 
-// Asked returns the words that lessons are matched against.
-func TestAskedOfATemplate(t *testing.T) {
+// Asked returns the user's request without the templates of agents. Lessons are matched against this text.
+func TestAskedRemovesTemplates(t *testing.T) {
 	t.Parallel()
 	const swe = "I've uploaded a repository. Consider the following PR description:\n\n<pr_description>\n"
 	for name, c := range map[string]struct{ words, asked string }{
@@ -33,19 +33,19 @@ func TestAskedOfATemplate(t *testing.T) {
 	} {
 		req := messagesOf(t, "U "+c.words)
 		if got := req.Asked(1); got != c.asked {
-			t.Errorf("%s: got request %q, want %q", name, got, c.asked)
+			t.Errorf("%s: Request.Asked = %q, want %q", name, got, c.asked)
 		}
 		if got := wire.Asked(req.Item(1).Words); got != c.asked {
-			t.Errorf("%s: got request %q of the words, want %q", name, got, c.asked)
+			t.Errorf("%s: Asked(Words) = %q, want %q", name, got, c.asked)
 		}
 		if got := req.Asked(0); got != "" {
-			t.Errorf("%s: got request %q of the system prompt, want none", name, got)
+			t.Errorf("%s: Request.Asked of the system prompt = %q, want none", name, got)
 		}
 	}
 }
 
-// Asked returns all user text who writes or quotes text in the form of a template.
-func TestAskedKeepsTheTextOfAPerson(t *testing.T) {
+// Asked returns the whole text of a user who writes or quotes something in the form of a template.
+func TestAskedKeepsUserTextSimilarToTemplate(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"Why does git push fail? The prompt is:\n<pr_description>\nx\n</pr_description>",
@@ -65,51 +65,50 @@ func TestAskedKeepsTheTextOfAPerson(t *testing.T) {
 	} {
 		req := messagesOf(t, "U "+text)
 		if got, want := req.Asked(1), req.Item(1).Words; got != want {
-			t.Errorf("got request %q, want all words %q", got, want)
+			t.Errorf("Asked = %q, want the whole text %q", got, want)
 		}
 	}
 }
 
-// A template whose end is cut off has no known end, and the request of the person remains.
-func TestAskedOfACutTemplate(t *testing.T) {
+// Asked keeps the user's request in a template whose end is cut off.
+func TestAskedKeepsRequestInCutTemplate(t *testing.T) {
 	t.Parallel()
 	task := strings.Repeat("Round the total. ", 64<<10/16)
 	for _, template := range []string{miniHead + task + miniTail, "<user_query>\n" + task + "\n</user_query>", "New task:\n" + task} {
 		text := template[:64<<10]
 		if got := wire.Asked(text); !strings.Contains(got, strings.TrimSpace(task[:60<<10])) {
-			t.Errorf("got a request of %d bytes out of %d, want the text of the person", len(got), len(text))
+			t.Errorf("Asked returned %d of %d bytes, want the user's request among them", len(got), len(text))
 		}
 	}
 }
 
-// A message of more than 1 MB is its own request, so that the search for templates has a bound.
-func TestAskedKeepsAHugeMessage(t *testing.T) {
+// Asked returns a message of more than 1 MB unchanged, which bounds the search for templates.
+func TestAskedReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	text := miniHead + strings.Repeat("Round the total. ", 1<<20/16) + miniTail
 	if got := wire.Asked(text); got != text {
-		t.Errorf("got a request of %d bytes, want the message of %d bytes", len(got), len(text))
+		t.Errorf("Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
 	if got := messagesOf(t, "U "+text).Asked(1); got != text {
-		t.Errorf("got a request of %d bytes from the list, want the message of %d bytes", len(got), len(text))
+		t.Errorf("Request.Asked returned %d bytes, want the message of %d bytes", len(got), len(text))
 	}
 }
 
-// Each message has its own template.
-func TestAskedOfTwoMessages(t *testing.T) {
+func TestAskedRemovesTemplateOfEachMessage(t *testing.T) {
 	t.Parallel()
 	req := messagesOf(t, "U "+miniHead+"Round the total."+miniTail, "A Done.", "U <user_message>\nRound the tax.\n</user_message>")
 	if first, second := req.Asked(1), req.Asked(3); first != "Round the total." || second != "Round the tax." {
-		t.Errorf("got requests %q and %q, want each message without its template", first, second)
+		t.Errorf(`got Asked = %q and %q, want "Round the total." and "Round the tax."`, first, second)
 	}
 }
 
-// TemplateOf returns the rest of a message.
+// TemplateOf returns a message with "…" in place of the user's request.
 func TestTemplateOf(t *testing.T) {
 	t.Parallel()
 	text := miniHead + "Round it." + miniTail
 	for asked, want := range map[string]string{"Round it.": miniHead + "…" + miniTail, "": text, "another text": text} {
 		if got := wire.TemplateOf(text, asked); got != want {
-			t.Errorf("got template %q of a message with request %q, want %q", got, asked, want)
+			t.Errorf("TemplateOf(text, %q) = %q, want %q", asked, got, want)
 		}
 	}
 }

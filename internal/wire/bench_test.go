@@ -14,8 +14,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-// conversation returns a request of about size bytes: a system prompt and tools, then a loop of
-// calls and results.
+// conversation returns a request of about size bytes with a system prompt, tools, and a series of calls and results.
 func conversation(d Dialect, size int) []byte {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i)\n\t}\n}\n"
 	quote := func(s string) string { b, _ := json.Marshal(s); return string(b) }
@@ -45,7 +44,7 @@ func conversation(d Dialect, size int) []byte {
 		system, strings.TrimSuffix(tools, ","), d.listKey(), strings.Join(items, ","))
 }
 
-// forEachSize runs a benchmark on a conversation of 1, 32 and 256 KiB in each dialect.
+// forEachSize runs a benchmark on conversations of 1, 32 and 256 KiB in each dialect.
 func forEachSize(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
 	b.Helper()
 	for _, d := range []Dialect{Chat, Responses, Messages} {
@@ -71,7 +70,8 @@ func BenchmarkParse(b *testing.B) {
 	})
 }
 
-// BenchmarkTurn does the work of a proxy on a mid-session request.
+// BenchmarkTurn does what the proxy does with a later request of a session: parse, find the call of each new result and
+// two anchors, and splice.
 func BenchmarkTurn(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -94,7 +94,7 @@ func BenchmarkTurn(b *testing.B) {
 				}
 			}
 			if dst, err = r.Splice(dst[:0], edits); err != nil || len(edits) != 2 {
-				b.Fatalf("Splice gives error %v for edits %+v, want no error and two edits", err, edits)
+				b.Fatalf("Splice(%+v): err = %v, want two edits and no error", edits, err)
 			}
 		}
 	})
@@ -117,7 +117,7 @@ func BenchmarkSplice(b *testing.B) {
 	})
 }
 
-// BenchmarkImage reads a request with a picture of 5 MB in the newest message.
+// BenchmarkImage parses a request with an image of 5 MB in the newest message.
 func BenchmarkImage(b *testing.B) {
 	body := []byte(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
 		strings.Repeat("iVBORw0KGgoAAAAN", 5<<20/16) + `"}},{"type":"text","text":"what is it"}]}]}`)
@@ -126,7 +126,7 @@ func BenchmarkImage(b *testing.B) {
 	for b.Loop() {
 		r, err := Parse(Chat, body)
 		if err != nil || r.LastUser() != 0 {
-			b.Fatalf("Parse gives request %+v, error %v, want no error and LastUser = 0", r, err)
+			b.Fatalf("Parse = %+v, error %v, want LastUser = 0 and no error", r, err)
 		}
 		r.AnchorAt(0, "")
 	}
@@ -157,15 +157,15 @@ func BenchmarkReplySSE(b *testing.B) {
 					p = p[n:]
 				}
 				if n := len(r.Reply().Text); n != 1000 {
-					b.Fatalf("the reply has %d bytes of text, want 1000", n)
+					b.Fatalf("got %d bytes of text, want 1000", n)
 				}
 			}
 		})
 	}
 }
 
-// parseWithGJSON finds the same items as Parse, with gjson instead of precept's own scan: depth
-// limit, validation, top-level members, and for each item its position, role and answered calls.
+// parseWithGJSON does the work of Parse with gjson instead of precept's own scan: depth limit, validation, top-level
+// members, and for each item its position, role and answered calls.
 func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok bool) {
 	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // the validation of gjson overflows the stack on a deeper body
 		switch c := body[i]; {
@@ -213,7 +213,7 @@ func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok boo
 	return items, answered, ok
 }
 
-// BenchmarkParseWithGJSON is BenchmarkParse with the library gjson. Decision 25 has the results.
+// BenchmarkParseWithGJSON compares gjson with BenchmarkParse. Decision 25 has the results.
 func BenchmarkParseWithGJSON(b *testing.B) {
 	forEachSize(b, func(b *testing.B, d Dialect, body []byte) {
 		b.Helper()
@@ -223,14 +223,14 @@ func BenchmarkParseWithGJSON(b *testing.B) {
 		}
 		for b.Loop() {
 			if items, answered, ok := parseWithGJSON(d, body); !ok || len(items) != want.Len() || answered == 0 {
-				b.Fatalf("the parser with gjson found %d items and %d answered calls (ok %v), want %d items as Parse and at least 1 call", len(items), answered, ok, want.Len())
+				b.Fatalf("parseWithGJSON = %d items, %d answered calls, %v, want %d items, at least 1 call, true", len(items), answered, ok, want.Len())
 			}
 		}
 	})
 }
 
-// BenchmarkMemory reads a conversation that has grown by one answer and its result, from the start
-// and from the end of the previously validated part.
+// BenchmarkMemory parses a conversation that grew by one call and its result, in full and from the last checkpoint of a
+// Memory, a cache of earlier parses.
 func BenchmarkMemory(b *testing.B) {
 	for _, kib := range []int{32, 256} {
 		body := conversation(Chat, kib<<10)
@@ -258,7 +258,7 @@ func BenchmarkMemory(b *testing.B) {
 			}
 			kept := maps.Clone(m.checkpoints)
 			for b.Loop() {
-				m.checkpoints = maps.Clone(kept) // the memory before this turn
+				m.checkpoints = maps.Clone(kept) // as before this turn
 				if _, err := m.Parse(1, Chat, body, 0); err != nil {
 					b.Fatal(err)
 				}
@@ -267,7 +267,7 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkTemplate reads a stream with and without reuse of the structure of the last event.
+// BenchmarkTemplate reads a stream with and without reuse of the previous event's structure.
 func BenchmarkTemplate(b *testing.B) {
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
 	stream := bytes.Repeat(event, 200)
@@ -287,7 +287,7 @@ func BenchmarkTemplate(b *testing.B) {
 					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
 				}
 				if n := len(r.Reply().Text); n != 1000 {
-					b.Fatalf("the reply has %d bytes of text, want 1000", n)
+					b.Fatalf("got %d bytes of text, want 1000", n)
 				}
 			}
 		})
@@ -303,7 +303,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 		var text []byte
 		for range 200 {
 			if !gjson.ValidBytes(event) {
-				b.Fatalf("gjson refuses event %s, want valid JSON", event)
+				b.Fatalf("gjson rejects event %s", event)
 			}
 			e := gjson.ParseBytes(event)
 			_, _, _ = e.Get("id").Str, e.Get("model").Str, e.Get("usage").Raw
@@ -315,7 +315,7 @@ func BenchmarkEventWithGJSON(b *testing.B) {
 			})
 		}
 		if len(text) != 1000 {
-			b.Fatalf("the events have %d bytes of text, want 1000", len(text))
+			b.Fatalf("got %d bytes of text, want 1000", len(text))
 		}
 	}
 }

@@ -9,13 +9,12 @@ import (
 	"pgregory.net/rapid"
 )
 
-// text decodes a JSON string to the same text as encoding/json.
-func TestTextUnescapesAsEncodingJSONDoes(t *testing.T) {
+func TestTextMatchesEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := rapid.String().Draw(t, "s")
 		raw, err := json.Marshal(s)
 		if err != nil {
-			t.Skip("not a JSON text")
+			t.Skip("no JSON for this string")
 		}
 		var want string
 		if err := json.Unmarshal(raw, &want); err != nil {
@@ -42,27 +41,27 @@ func TestTextDecodesSurrogates(t *testing.T) {
 		}
 	}
 	if raw := "\"a\xffb\""; text([]byte(raw), span{0, len(raw)}) != "a\xffb" {
-		t.Errorf("text(%q) = %q, want the bytes that are not UTF-8 unchanged", raw, text([]byte(raw), span{0, len(raw)}))
+		t.Errorf("text(%q) = %q, want invalid UTF-8 unchanged", raw, text([]byte(raw), span{0, len(raw)}))
 	}
 }
 
-func TestEscapedRoundTrips(t *testing.T) {
+func TestAppendEscapedRoundTrip(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "s"))
 		raw := append(appendEscaped([]byte{'"'}, s), '"')
 		if !json.Valid(raw) {
-			t.Fatalf("appendEscaped of %q gives %s, want valid JSON", s, raw)
+			t.Fatalf("appendEscaped(%q) = %s, want valid JSON", s, raw)
 		}
 		if got := text(raw, span{0, len(raw)}); got != s {
 			t.Fatalf("text(%s) = %q, want %q", raw, got, s)
 		}
 	})
 	if got := string(appendEscaped(nil, "<a href='x'>&\u2028\"\\\n\x01")); got != "<a href='x'>&\u2028\\\"\\\\\\n\\u0001" {
-		t.Errorf("appendEscaped gives %s, want only the escapes that JSON requires", got)
+		t.Errorf("appendEscaped = %s, want only the escapes that JSON requires", got)
 	}
 }
 
-func TestMembersAgreeWithGJSON(t *testing.T) {
+func TestMembersMatchesGJSON(t *testing.T) {
 	body := `{ "a" : "x\"}" , "b":[1, {"c":"]"} ,[]] ,"\u0064":{ } ,"e":-1.5e3,"f":null , "g":"\\\\","h":"\\\"" }`
 	var names, values []string
 	for k, v := range members([]byte(body), span{0, len(body)}) {
@@ -74,7 +73,7 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		return true
 	})
 	if strings.Join(names, "|") != strings.Join(wantNames, "|") || strings.Join(values, "|") != strings.Join(wantValues, "|") {
-		t.Errorf("members gives names %q and values %q\nwant names %q and values %q as gjson", names, values, wantNames, wantValues)
+		t.Errorf("members: got names %q, values %q\nwant names %q, values %q as gjson", names, values, wantNames, wantValues)
 	}
 	var first []string
 	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), span{1, 25}) {
@@ -83,6 +82,6 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		}
 	}
 	if strings.Join(first, "|") != `1|"a"|[ ]` {
-		t.Errorf(`got elements %q, want 1, "a" and [ ]`, first)
+		t.Errorf(`elements: got %q, want 1, "a" and [ ]`, first)
 	}
 }

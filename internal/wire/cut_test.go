@@ -11,8 +11,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// cutText removes the first occurrence of a text from each passage of a body. The passages are the texts that Head
-// returns: the system prompt and the first messages of the user.
+// cutText removes the first occurrence of text from each passage of body. The passages are the texts that Head returns:
+// the system prompt and the first user messages.
 func cutText(t *testing.T, d Dialect, body, text string) string {
 	t.Helper()
 	r, err := Parse(d, []byte(body))
@@ -32,31 +32,31 @@ func cutText(t *testing.T, d Dialect, body, text string) string {
 	return string(out)
 }
 
-func TestCutRemovesASectionInEachDialect(t *testing.T) {
+func TestCutRemovesSectionInEachDialect(t *testing.T) {
 	for _, c := range []struct {
-		name          string
-		dialect       Dialect
-		body, cut, to string
+		name            string
+		dialect         Dialect
+		body, cut, want string
 	}{
 		{"chat system", Chat, `{"messages":[{"role":"system","content":"a\n## B\nx\n"},{"role":"user","content":"go"}]}`, "## B\nx\n", `{"messages":[{"role":"system","content":"a\n"},{"role":"user","content":"go"}]}`},
 		{"responses instructions", Responses, `{"instructions": "a\n- b\n", "input":"go"}`, "- b\n", `{"instructions": "a\n", "input":"go"}`},
 		{"responses developer item", Responses, `{"input":[{"role":"developer","content":[{"type":"input_text","text":"a- b"}]},{"role":"user","content":"go"}]}`, "- b", `{"input":[{"role":"developer","content":[{"type":"input_text","text":"a"}]},{"role":"user","content":"go"}]}`},
 		{"messages system parts", Messages, `{"system":[{"type":"text","text":"x"},{"type":"text","text":"a- b"}],"messages":[{"role":"user","content":"go"}]}`, "- b", `{"system":[{"type":"text","text":"x"},{"type":"text","text":"a"}],"messages":[{"role":"user","content":"go"}]}`},
 		{"a first user message", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"- b\nc"},{"type":"text","text":"go"}]}]}`, "- b\n", `{"messages":[{"role":"user","content":[{"type":"text","text":"c"},{"type":"text","text":"go"}]}]}`},
-		{"a text over two parts", Messages, `{"system":[{"type":"text","text":"a- b"},{"type":"text","text":"c- d"}],"messages":[{"role":"user","content":"go"}]}`, "- bc", `{"system":[{"type":"text","text":"a"},{"type":"text","text":"- d"}],"messages":[{"role":"user","content":"go"}]}`},
+		{"a text across two parts", Messages, `{"system":[{"type":"text","text":"a- b"},{"type":"text","text":"c- d"}],"messages":[{"role":"user","content":"go"}]}`, "- bc", `{"system":[{"type":"text","text":"a"},{"type":"text","text":"- d"}],"messages":[{"role":"user","content":"go"}]}`},
 		{"escapes", Chat, `{"messages":[{"role":"system","content":"\u0061\r\n\u002d \"b\" \ud83d\ude00 \ud83d \u00e9\t\/\r\nc"}]}`, "- \"b\" 😀 \ufffd é\t/\r\n", `{"messages":[{"role":"system","content":"\u0061\r\nc"}]}`},
-		{"bytes that are not UTF-8", Chat, "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff- b\xfe\"}]}", "- b", "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff\xfe\"}]}"},
-		{"an answer ends the head", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`},
-		{"aider's read-only files follow an example", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n"},{"role":"user","content":"- b"}]}`},
+		{"invalid UTF-8", Chat, "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff- b\xfe\"}]}", "- b", "{\"messages\":[{\"role\":\"system\",\"content\":\"\xff\xfe\"}]}"},
+		{"a reply ends the head", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"- b"}]}`},
+		{"aider's read-only files after an example", Chat, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n- b"},{"role":"user","content":"- b"}]}`, "- b", `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"- b"},{"role":"user","content":"Here are some READ ONLY files, provided for your reference.\n"},{"role":"user","content":"- b"}]}`},
 		{"a result ends the head", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`, "- b", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"- b"},{"type":"text","text":"- b"}]}]}`},
 	} {
-		if got := cutText(t, c.dialect, c.body, c.cut); got != c.to {
-			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.to)
+		if got := cutText(t, c.dialect, c.body, c.cut); got != c.want {
+			t.Errorf("%s:\n got %s\nwant %s", c.name, got, c.want)
 		}
 	}
 }
 
-// restore inserts the cut bytes of body into out.
+// restore inserts the cut bytes of body into out again.
 func restore(body, out []byte, cuts []Cut) []byte {
 	var restored []byte
 	from := 0 // in body
@@ -68,8 +68,8 @@ func restore(body, out []byte, cuts []Cut) []byte {
 	return append(restored, out...)
 }
 
-// checkCut removes a range of text from one passage. The result must be JSON and have the passage without the range.
-// With the removed bytes it must equal the original body.
+// checkCut removes a range of text from one passage. It fails the test unless the result is JSON, has the passage
+// without the range, and equals the original body after restore.
 func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 	t.Helper()
 	head := r.Head()
@@ -93,33 +93,33 @@ func checkCut(t testing.TB, r *Request, which, from, to int) []Cut {
 		t.Fatal(err)
 	}
 	if !json.Valid(out) && json.Valid(r.Body) {
-		t.Fatalf("the cut body is %s, want valid JSON", out)
+		t.Fatalf("cut body is not valid JSON: %s", out)
 	}
 	if restored := restore(r.Body, out, cuts); !bytes.Equal(restored, r.Body) {
-		t.Fatalf("the cut body with the removed bytes is %s, want the original body %s", restored, r.Body)
+		t.Fatalf("restored body: got %s, want %s", restored, r.Body)
 	}
 	want := p.Text[:from] + p.Text[to:]
 	second, err := Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("Parse of the cut body %s: got error %v, want none", out, err)
+		t.Fatalf("Parse of the cut body %s: %v", out, err)
 	}
 	texts := second.Head()
 	if want == "" { // Head returns no empty passage
 		if len(texts) != len(head)-1 {
-			t.Fatalf("the cut body has %d passages, want %d", len(texts), len(head)-1)
+			t.Fatalf("cut body: got %d passages, want %d", len(texts), len(head)-1)
 		}
 		return cuts
 	}
 	if !utf8.ValidString(want) || strings.ContainsRune(want, utf8.RuneError) {
-		return cuts // the cut may join two halves of one character
+		return cuts // the text around the cut may join to one character
 	}
 	if got := texts[which%len(head)].Text; got != want {
-		t.Fatalf("the passage after the cut is %q, want %q", got, want)
+		t.Fatalf("cut passage: got %q, want %q", got, want)
 	}
 	return cuts
 }
 
-func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
+func TestCutIsReversibleAndCombinesWithEdits(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		g := gen{rt}
 		d, body := g.body()
@@ -131,7 +131,7 @@ func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
 		cuts := checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))
 		cuts = append(cuts, checkCut(t, r, n.Draw(rt, "passage"), n.Draw(rt, "from"), n.Draw(rt, "to"))...)
 
-		// Splice with edits and cuts gives the same body as Splice with the edits, followed by the cuts.
+		// Splice with edits and cuts gives the same body as Splice with the edits and then the cuts.
 		edits := g.edits(r, rapid.OneOf(rapid.Just(block), rapid.String()))
 		out, err := r.Splice(nil, edits, cuts...)
 		if err != nil {
@@ -147,8 +147,8 @@ func TestRestoringTheCutTextGivesTheOriginal(t *testing.T) {
 	})
 }
 
-// without removes the cuts from whole, the body with the edits. Each cut moves by the length of the bytes inserted
-// before it.
+// without removes the cuts from whole, the body with the edits inserted. It shifts each cut by the length of the bytes
+// inserted before the cut.
 func without(r *Request, whole []byte, edits []Edit, cuts []Cut) []byte {
 	spots, _ := r.insertions(edits)
 	list := sorted(cuts)

@@ -35,21 +35,21 @@ func TestErrorBody(t *testing.T) {
 			}
 		}
 		if err := json.Unmarshal(body, &got); err != nil {
-			t.Fatalf("%s: the error body %s is no JSON (%v), want JSON", d, body, err)
+			t.Fatalf("%s: error body %s is not JSON: %v", d, body, err)
 		}
 		if got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
 			t.Errorf("%s: got %s, want Error.Message = \"try \\\"again\\\"\\n<later>\\uFFFD\" and Error.Type = \"precept_error\"", d, body)
 		}
 		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
-			t.Errorf("%s: got %s, want the type error only for the Messages API, and the code service_unavailable only for the others", d, body)
+			t.Errorf("%s: got %s, want type = error only in the Messages API and code = service_unavailable only in the others", d, body)
 		}
 	}
 	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
-		t.Errorf("ErrorBody returns %q, want `{\"error\":{\"message\":\"too big\",\"type\":\"precept_error\",\"param\":null,\"code\":\"request_entity_too_large\"}}`", got)
+		t.Errorf("ErrorBody = %q, want `{\"error\":{\"message\":\"too big\",\"type\":\"precept_error\",\"param\":null,\"code\":\"request_entity_too_large\"}}`", got)
 	}
 }
 
-// encoded returns plain, compressed with the encoding.
+// encoded returns plain in the content encoding.
 func encoded(tb testing.TB, encoding string, plain []byte) []byte {
 	tb.Helper()
 	var out bytes.Buffer
@@ -92,7 +92,7 @@ func TestDecodeEncodings(t *testing.T) {
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encoded(t, encoding, plain)
 		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
-			t.Errorf("encoding %q: got %d bytes, error %v, want the %d bytes of the text", encoding, len(got), err, len(plain))
+			t.Errorf("encoding %q: got %d bytes, error %v, want the %d bytes of the plain body", encoding, len(got), err, len(plain))
 		}
 		if encoding != "" && encoding != "identity" {
 			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {
@@ -104,7 +104,7 @@ func TestDecodeEncodings(t *testing.T) {
 		}
 	}
 	if got, err := decode(" GZIP ", encoded(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
-		t.Errorf("encoding GZIP in capitals: got %d bytes, error %v, want the %d bytes of the text", len(got), err, len(plain))
+		t.Errorf(`encoding " GZIP ": got %d bytes, error %v, want the %d bytes of the plain body`, len(got), err, len(plain))
 	}
 	for _, encoding := range []string{"deflate", "gzip, br", "aws-chunked"} {
 		if _, err := decode(encoding, plain, 1<<20); err == nil {

@@ -8,7 +8,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestDocumentReadsEveryKindOfValue(t *testing.T) {
+func TestDocumentReadsEachKindOfValue(t *testing.T) {
 	d := NewDocument([]byte(` {"t": "a\nb", "n" : [1, -2], "f":1.5e3,"o":{} , "raw":[null,{"x":true}]} `))
 	var text, raw string
 	var numbers []int
@@ -28,7 +28,7 @@ func TestDocumentReadsEveryKindOfValue(t *testing.T) {
 		}
 	})
 	if !d.Done() || text != "a\nb" || !slices.Equal(numbers, []int{1, -2}) || float != 1500 || raw != `[null,{"x":true}]` {
-		t.Errorf("got Done = %v, text %q, numbers %v, float %v, raw %q, want Done = true, text = \"a\\nb\", numbers = []int{1, -2}, float = 1500 and raw = `[null,{\"x\":true}]`", d.Done(), text, numbers, float, raw)
+		t.Errorf("got Done = %v, text %q, numbers %v, float %v, raw %q, want true, \"a\\nb\", [1 -2], 1500, `[null,{\"x\":true}]`", d.Done(), text, numbers, float, raw)
 	}
 }
 
@@ -36,17 +36,17 @@ func TestDocumentFailsOnInvalidJSONAndWrongTypes(t *testing.T) {
 	for _, text := range []string{``, `{`, `{"a"}`, `{"a":}`, `{"a":1`, `{"a":1}x`, `{"a":1,}`, `{"a":"x"}`, `{"a":1.5}`, `{"a":null}`, `[1]`, `{"a":01}`, `{"a":+1}`} {
 		d := NewDocument([]byte(text))
 		if d.Object(func(string) { d.Int() }); d.Done() {
-			t.Errorf("%s decodes as an object of integers, want a failure", text)
+			t.Errorf("%s read as an object of integers: got Done = true, want false", text)
 		}
 	}
 	d := NewDocument([]byte(`{"a":[{"b":1}],"c":"x"}`))
 	d.Object(func(string) { d.Array(func() { d.Text() }) })
 	if d.Done() || d.Text() != "" || d.Raw() != nil || d.Int() != 0 || d.Float() != 0 {
-		t.Errorf("after a failure got Done = %v and values %q, %q, %d and %v, want false and empty values", d.Done(), d.Text(), d.Raw(), d.Int(), d.Float())
+		t.Errorf("after a failure: got Done = %v and values %q, %q, %d and %v, want false and zero values", d.Done(), d.Text(), d.Raw(), d.Int(), d.Float())
 	}
 }
 
-// FuzzDocument compares the texts of an object with encoding/json.
+// FuzzDocument compares the strings of an object with encoding/json.
 func FuzzDocument(f *testing.F) {
 	f.Add(`{"a":"b","c":"d\u0041"}`)
 	f.Add(`{"a":"\ud83d\ude00\ud83d"}`)
@@ -59,7 +59,7 @@ func FuzzDocument(f *testing.F) {
 		}
 		want := map[string]string{}
 		if err := json.Unmarshal([]byte(text), &want); err != nil || !maps.Equal(got, want) {
-			t.Errorf("%q: got %q, want %q as encoding/json (error %v)", text, got, want, err)
+			t.Errorf("%q: got %q, want %q as encoding/json (its error: %v)", text, got, want, err)
 		}
 	})
 }

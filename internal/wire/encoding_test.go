@@ -16,8 +16,8 @@ import (
 	"precept/internal/wire"
 )
 
-// compressed returns the text in each Content-Encoding, by name. A suffix after a colon names one of two formats of the
-// same encoding.
+// compressed returns text in each content encoding, by name. A suffix after a colon distinguishes two formats of one
+// encoding.
 func compressed(t *testing.T, text string) map[string]string {
 	t.Helper()
 	out := map[string]string{}
@@ -44,8 +44,8 @@ func compressed(t *testing.T, text string) map[string]string {
 	return out
 }
 
-// A compressed reply in pieces of any size reads as the same reply without compression.
-func TestCompressedReplyReadsAsThePlainReply(t *testing.T) {
+// ReplyReader reads a compressed reply, in pieces of any size, as the same reply without compression.
+func TestCompressedReplyReadsLikePlainReply(t *testing.T) {
 	stream := strings.Repeat("data: {\"id\":\"c1\",\"choices\":[{\"delta\":{\"content\":\"日本é\"}}]}\n\n", 500) + "data: {\"choices\":[{\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"
 	for _, text := range []string{stream, `{"id":"c1","choices":[{"finish_reason":"stop","message":{"content":"a"}}]}`, ""} {
 		want := replyOf(wire.Chat, text, 1<<20)
@@ -65,8 +65,8 @@ func TestCompressedReplyReadsAsThePlainReply(t *testing.T) {
 	}
 }
 
-// A compressed reply that ends early gives the text before its end and is not complete.
-func TestCutCompressedReply(t *testing.T) {
+// A truncated compressed reply has the text before the truncation and is not complete.
+func TestTruncatedCompressedReplyIsIncomplete(t *testing.T) {
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
 	_, _ = io.WriteString(z, "data: {\"choices\":[{\"delta\":{\"content\":\"half\"}}]}\n\n")
@@ -75,6 +75,6 @@ func TestCutCompressedReply(t *testing.T) {
 	r.Unpack("gzip")
 	_, _ = r.Write(b.Bytes())
 	if rep := r.Reply(); rep.Text != "half" || rep.Complete {
-		t.Errorf(`the reply is %+v, want Text = "half" and Complete = false`, rep)
+		t.Errorf(`got %+v, want Text = "half" and Complete = false`, rep)
 	}
 }

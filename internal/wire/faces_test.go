@@ -20,8 +20,9 @@ import (
 	"precept/internal/wire"
 )
 
-// The type of an item determines its role: assistant for output of the model, tool for output of a tool, else unknown.
-func TestRolesOfResponsesItems(t *testing.T) {
+// In the Responses API, the type of an item determines its role: assistant for model output, tool for tool output, and
+// otherwise other.
+func TestResponsesItemTypeDeterminesRole(t *testing.T) {
 	for role, kinds := range map[wire.Role]string{
 		wire.RoleTool: "function_call_output custom_tool_call_output local_shell_call_output shell_call_output " +
 			"apply_patch_call_output computer_call_output mcp_call_output",
@@ -34,16 +35,16 @@ func TestRolesOfResponsesItems(t *testing.T) {
 			item := `{"type":"` + kind + `","id":"x","call_id":"c"}`
 			r := parse(t, wire.Responses, `{"input":[{"role":"user","content":"a"},`+item+`,{"role":"user","content":"b"}]}`)
 			if r.Role(1) != role || (r.New() == 2) != (role == wire.RoleAssistant) {
-				t.Errorf("%s: got role %d, New = %d, want role %d, and New = 2 only for output of the model", kind, r.Role(1), r.New(), role)
+				t.Errorf("%s: got role %d, New = %d, want role %d, and New = 2 only for model output", kind, r.Role(1), r.New(), role)
 			}
 		}
 	}
 }
 
 // A stream of the Responses API has the arguments of a call in pieces, in an event with all arguments, and in an event
-// with the whole item. If the last event is missing, the reader uses the earlier events. Pieces after the last event
-// have no effect.
-func TestCallsOfACutStream(t *testing.T) {
+// with the whole item. If the event with the whole item is missing, the reader uses the earlier events. Pieces after
+// this event have no effect.
+func TestTruncatedStreamKeepsCallArguments(t *testing.T) {
 	event := func(kind, rest string) string {
 		return `data: {"type":"` + kind + `","output_index":0` + rest + "}\n\n"
 	}
@@ -55,29 +56,29 @@ func TestCallsOfACutStream(t *testing.T) {
 			function + event("response.function_call_arguments.delta", `,"delta":"{\"a\""`) + event("response.function_call_arguments.done", `,"arguments":"{\"a\":2}"`),
 			`{"a":2}`,
 		},
-		"pieces of an input":           {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
-		"all of an input":              {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
-		"arguments that are no string": {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), ""},
-		"pieces after the whole item":  {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
+		"pieces of the input":         {custom + event("response.custom_tool_call_input.delta", `,"delta":"ls "`) + event("response.custom_tool_call_input.delta", `,"delta":"-l"`), "ls -l"},
+		"the whole input":             {custom + event("response.custom_tool_call_input.done", `,"input":"pwd"`), "pwd"},
+		"arguments as an object":      {function + event("response.function_call_arguments.done", `,"arguments":{"a":2}`), ""},
+		"pieces after the whole item": {function + event("response.output_item.done", `,"item":{"type":"function_call","id":"fc","call_id":"c1","name":"sh","arguments":"{}"}`) + event("response.function_call_arguments.delta", `,"delta":"x"`) + event("response.function_call_arguments.done", `,"arguments":"y"`), "{}"},
 	} {
 		r := wire.NewReplyReader(wire.Responses, -1, 1<<20)
 		_, _ = io.WriteString(r, k.stream)
 		rep := r.Reply()
 		if len(rep.Calls) != 1 || rep.Calls[0] != (wire.Call{ID: "c1", Name: "sh", Args: k.want}) || rep.Complete {
-			t.Errorf("%s: got calls %+v, complete %v, want one call with arguments %s, incomplete", name, rep.Calls, rep.Complete, k.want)
+			t.Errorf("%s: got calls %+v, Complete = %v, want one call with arguments %s, false", name, rep.Calls, rep.Complete, k.want)
 		}
 	}
 }
 
-// SystemText joins the members instructions or system and the leading system messages of the list. It leaves out
-// later system messages and the insertions of precept.
-func TestSystemTextOfEachAPI(t *testing.T) {
+// SystemText joins the member instructions or system and the leading system messages of the list. It omits later system
+// messages and the blocks that precept inserted.
+func TestSystemTextInEachDialect(t *testing.T) {
 	block := `Lessons from past experience:\n- x\nEnd of lessons.\n`
 	for name, k := range map[string]struct {
 		d          wire.Dialect
 		body, want string
 	}{
-		"none":                   {wire.Chat, `{"messages":[{"role":"user","content":"u"}]}`, ""},
+		"no system prompt":       {wire.Chat, `{"messages":[{"role":"user","content":"u"}]}`, ""},
 		"chat":                   {wire.Chat, `{"messages":[{"role":"system","content":"one"},{"role":"developer","content":[{"type":"text","text":"two"}]},{"role":"user","content":"u"},{"role":"system","content":"late"}]}`, "one\ntwo"},
 		"an empty message first": {wire.Chat, `{"messages":[{"role":"system","content":""},{"role":"system","content":"two"},{"role":"user","content":"u"}]}`, "two"},
 		"instructions":           {wire.Responses, `{"instructions":"one","input":[{"role":"developer","content":"two"},{"role":"user","content":"u"}]}`, "one\ntwo"},
@@ -85,32 +86,31 @@ func TestSystemTextOfEachAPI(t *testing.T) {
 		"a block of precept":     {wire.Messages, `{"system":"one\n` + block + `","messages":[{"role":"user","content":"u"}]}`, "one"},
 	} {
 		if got := parse(t, k.d, k.body).SystemText(); got != k.want {
-			t.Errorf("%s: got %q, want %q", name, got, k.want)
+			t.Errorf("%s: SystemText = %q, want %q", name, got, k.want)
 		}
 	}
 }
 
-// For any text, the JSON of AppendString decodes to the same string as the JSON of encoding/json.
-func TestAppendString(t *testing.T) {
+func TestAppendStringMatchesEncodingJSON(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.Byte()).Draw(t, "bytes")) + rapid.String().Draw(t, "text")
 		want, err := json.Marshal(s)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var ours, theirs string
+		var got, fromEncodingJSON string
 		written := wire.AppendString(nil, s)
-		if err := json.Unmarshal(written, &ours); err != nil || !utf8.Valid(written) {
-			t.Fatalf("text %q: got %q, error %v, want JSON in valid UTF-8", s, written, err)
+		if err := json.Unmarshal(written, &got); err != nil || !utf8.Valid(written) {
+			t.Fatalf("AppendString(%q) = %q, want JSON in valid UTF-8 (error %v)", s, written, err)
 		}
-		if err := json.Unmarshal(want, &theirs); err != nil || ours != theirs {
-			t.Fatalf("text %q: got %q after decoding, want %q as encoding/json (error %v)", s, ours, theirs, err)
+		if err := json.Unmarshal(want, &fromEncodingJSON); err != nil || got != fromEncodingJSON {
+			t.Fatalf("AppendString(%q) decodes to %q, want %q as for encoding/json (error %v)", s, got, fromEncodingJSON, err)
 		}
 	})
 }
 
-// ErrorBody returns JSON in the error format of each dialect, even for a message with quotes and invalid UTF-8.
-func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
+// ErrorBody returns JSON in the error format of the dialect, even for a message with quotes and invalid UTF-8.
+func TestErrorBodyHasFormatOfDialect(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.None, wire.Chat, wire.Responses, wire.Messages} {
 		body := wire.ErrorBody(d, 503, "it \"failed\"\n\xff<b>")
 		var got struct {
@@ -118,19 +118,19 @@ func TestErrorBodiesHaveTheShapeOfTheDialect(t *testing.T) {
 			Error struct{ Type, Message, Code string }
 		}
 		if err := json.Unmarshal(body, &got); err != nil || !utf8.Valid(body) || got.Error.Message != "it \"failed\"\n\uFFFD<b>" || got.Error.Type != "precept_error" {
-			t.Errorf("%s: got body %s, error %v, want no error, utf8.Valid(body) = true, Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and Error.Type = \"precept_error\"", d, body, err)
+			t.Errorf("%s: got body %s, error %v, want valid UTF-8, no error, Error.Message = \"it \\\"failed\\\"\\n\\uFFFD<b>\" and Error.Type = \"precept_error\"", d, body, err)
 		}
 		if isMessages := d == wire.Messages; isMessages != (got.Type == "error") || isMessages == (got.Error.Code == "service_unavailable") {
-			t.Errorf("%s: got type %q and code %q, want the type error only for the Messages API, and the code service_unavailable only for the other dialects: %s", d, got.Type, got.Error.Code, body)
+			t.Errorf("%s: got type %q and code %q, want type = error only in the Messages API and code = service_unavailable only in the others: %s", d, got.Type, got.Error.Code, body)
 		}
 	}
 	if body := wire.ErrorBody(wire.Chat, 418, "x"); !bytes.Contains(body, []byte(`"im_a_teapot"`)) {
-		t.Errorf("the error body of status 418 is %s, want a text with %q", body, []byte(`"im_a_teapot"`))
+		t.Errorf("status 418: got %s, want the code %q", body, []byte(`"im_a_teapot"`))
 	}
 }
 
-// Decode reads each encoding under each of its names. A truncated body and a wrong or unknown encoding are errors.
-func TestDecodeReadsEachNameOfAnEncoding(t *testing.T) {
+// Decode accepts each name of an encoding. A truncated body and a wrong or unknown encoding are errors.
+func TestDecodeAcceptsEachEncodingName(t *testing.T) {
 	const text = `{"messages":[]}`
 	pack := func(w io.WriteCloser, b *bytes.Buffer) []byte {
 		_, _ = io.WriteString(w, text)
@@ -156,12 +156,12 @@ func TestDecodeReadsEachNameOfAnEncoding(t *testing.T) {
 		return string(out)
 	}
 	var zl, df bytes.Buffer
-	bare, err := flate.NewWriter(&df, flate.BestSpeed)
+	rawDeflate, err := flate.NewWriter(&df, flate.BestSpeed)
 	if err != nil {
 		t.Fatal(err)
 	}
 	for encoding, body := range map[string][]byte{
-		"deflate": pack(zlib.NewWriter(&zl), &zl), "Deflate": pack(bare, &df),
+		"deflate": pack(zlib.NewWriter(&zl), &zl), "Deflate": pack(rawDeflate, &df),
 		"": []byte(text), "identity": []byte(text), "gzip": gzipped, "x-gzip": gzipped, " GZIP ": gzipped, "br": brotlied, "zstd": zstded,
 	} {
 		if got := read(encoding, body); got != text {
@@ -177,46 +177,46 @@ func TestDecodeReadsEachNameOfAnEncoding(t *testing.T) {
 	}
 }
 
-// The inserted part takes its type, text or input_text, from the next part, because some servers accept only one of
-// them.
-func TestNewPartTakesTheTypeOfItsNeighbour(t *testing.T) {
+// An inserted part takes its type, text or input_text, from the part after it, because some servers accept only one of
+// the types.
+func TestInsertedPartHasTypeOfNextTextPart(t *testing.T) {
 	for name, k := range map[string]struct{ list, want string }{
-		"before text":           {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
-		"before input_text":     {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
-		"before output_text":    {`[{"type":"output_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"output_text","text":"x"}]`},
-		"before an image, text": {`[{"type":"input_image"},{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"input_image"},{"type":"text","text":"x"}]`},
-		"of two texts":          {`[{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`},
-		"an image alone":        {`[{"type":"input_image"}]`, `[{"type":"input_text","text":"B"},{"type":"input_image"}]`},
-		"an empty array":        {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
+		"before text":                {`[{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"}]`},
+		"before input_text":          {`[{"type":"input_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"input_text","text":"x"}]`},
+		"before output_text":         {`[{"type":"output_text","text":"x"}]`, `[{"type":"input_text","text":"B"},{"type":"output_text","text":"x"}]`},
+		"before an image and a text": {`[{"type":"input_image"},{"type":"text","text":"x"}]`, `[{"type":"text","text":"B"},{"type":"input_image"},{"type":"text","text":"x"}]`},
+		"before two types":           {`[{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`, `[{"type":"text","text":"B"},{"type":"text","text":"x"},{"type":"input_text","text":"y"}]`},
+		"only an image":              {`[{"type":"input_image"}]`, `[{"type":"input_text","text":"B"},{"type":"input_image"}]`},
+		"an empty array":             {`[ ]`, `[{"type":"input_text","text":"B"} ]`},
 	} {
 		const before, after = `{"input":[{"type":"function_call_output","call_id":"c","output":`, `}]}`
 		out, err := parse(t, wire.Responses, before+k.list+after).Splice(nil, []wire.Edit{{Item: 0, Block: 0, Text: "B"}})
 		if err != nil || string(out) != before+k.want+after {
-			t.Errorf("%s: got body %s, error %v, want %s", name, out, err, before+k.want+after)
+			t.Errorf("%s: Splice = %s, error %v, want %s", name, out, err, before+k.want+after)
 		}
 	}
 }
 
-// The hash of an item depends on all of its content, even on parts other than text and calls. Changes that agents make
-// to an item do not change its hash.
-func TestHashDependsOnContentOnly(t *testing.T) {
+// The hash of an item covers all of its content, even parts other than text and calls, but not the changes that agents
+// make to an item before they send it back. ToolsHash ignores the order of tools and repeated tools.
+func TestHashCoversContentOnly(t *testing.T) {
 	hash := func(item string) uint64 { return parse(t, wire.Chat, `{"messages":[`+item+`]}`).Hash(0) }
 	user := func(text string) string { return fmt.Sprintf(`{"role":"user","content":%q}`, text) }
 	for name, k := range map[string]struct {
 		a, b string
 		same bool
 	}{
-		"two notes of an agent":     {user("I updated the files."), user("Format error:\n\n<error>\nx"), false},
-		"a note with a line feed":   {user("I updated the files."), user("I updated the files.\n"), true},
-		"answers":                   {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"b"}`, false},
-		"an answer with spaces":     {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":" a\n"}`, true},
-		"answers without any words": {`{"role":"assistant","content":null,"x":1}`, `{"role":"assistant","content":null,"x":2}`, false},
-		"images with words":         {`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"y"}}]}`, false},
-		"a text as one part":        {`{"role":"user","content":[{"type":"text","text":"a"}]}`, user("a"), true},
-		"two results":               {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
+		"different agent notes":    {user("I updated the files."), user("Format error:\n\n<error>\nx"), false},
+		"a note with a line feed":  {user("I updated the files."), user("I updated the files.\n"), true},
+		"different replies":        {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":"b"}`, false},
+		"a reply with spaces":      {`{"role":"assistant","content":"a"}`, `{"role":"assistant","content":" a\n"}`, true},
+		"replies without a text":   {`{"role":"assistant","content":null,"x":1}`, `{"role":"assistant","content":null,"x":2}`, false},
+		"a text, different images": {`{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"x"}}]}`, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"y"}}]}`, false},
+		"a text as one part":       {`{"role":"user","content":[{"type":"text","text":"a"}]}`, user("a"), true},
+		"results of two calls":     {`{"role":"tool","tool_call_id":"c1","content":"a"}`, `{"role":"tool","tool_call_id":"c2","content":"a"}`, false},
 	} {
 		if got := hash(k.a) == hash(k.b); got != k.same {
-			t.Errorf("%s: got equal hashes = %v, want %v", name, got, k.same)
+			t.Errorf("%s: got same hash = %v, want %v", name, got, k.same)
 		}
 	}
 	tools := func(names ...string) uint64 {
@@ -235,14 +235,14 @@ func TestHashDependsOnContentOnly(t *testing.T) {
 		{[]string{"a"}, []string{"b"}, false},
 	} {
 		if got := tools(k.a...) == tools(k.b...); got != k.same {
-			t.Errorf("tools %q and %q: got equal ToolsHash = %v, want %v", k.a, k.b, got, k.same)
+			t.Errorf("tools %q and %q: got same ToolsHash = %v, want %v", k.a, k.b, got, k.same)
 		}
 	}
 }
 
 // Some servers send the pieces of calls without an index. A piece without an id continues the last call, and a piece
-// with a new id begins a call. Text between the pieces belongs to the text of the reply.
-func TestStreamedCallsWithoutAnIndex(t *testing.T) {
+// with a new id starts a call. Text between the pieces belongs to the text of the reply.
+func TestStreamedCallsWithoutIndex(t *testing.T) {
 	const first, more, second = `{"id":"a","function":{"name":"f","arguments":"{\"x\""}}`, `{"function":{"arguments":":1}"}}`, `{"id":"b","function":{"name":"g","arguments":"{}"}}`
 	const both, counted = `{"index":0,"id":"a","function":{"name":"f","arguments":"{"}},{"index":1,"id":"b","function":{"name":"g","arguments":"{}"}}`, `{"index":0,"function":{"arguments":"\"x\""}}`
 	for name, deltas := range map[string][]string{
@@ -261,9 +261,9 @@ func TestStreamedCallsWithoutAnIndex(t *testing.T) {
 	}
 }
 
-// MediaHash is 0 except for images in a message of the user. Two messages with the same command and different output
-// have different hashes.
-func TestHashCoversContentBesidesUserWords(t *testing.T) {
+// MediaHash is 0 except for images in a user message. Hash differs for messages with the same command and different
+// output.
+func TestHashCoversImagesAndCommandOutput(t *testing.T) {
 	const picture = `[{"type":"text","text":"see"},{"type":"image_url","image_url":{"url":"data:,"}}]`
 	ran := func(output string) string {
 		return quoted("I ran this command:\n\nmake\n\nAnd got this output:\n\n" + output)
@@ -274,16 +274,16 @@ func TestHashCoversContentBesidesUserWords(t *testing.T) {
 		t.Fatal(err)
 	}
 	if r.MediaHash(0) == 0 || r.MediaHash(1) != 0 || r.MediaHash(2) != 0 {
-		t.Errorf("got MediaHash %x, %x and %x, want the first not zero, the others zero", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
+		t.Errorf("got MediaHash %x, %x and %x, want only the first non-zero", r.MediaHash(0), r.MediaHash(1), r.MediaHash(2))
 	}
 	if r.Hash(2) == r.Hash(3) || r.Hash(2) != r.Hash(4) || r.Hash(0) == r.Hash(1) {
-		t.Errorf("items 0 to 4 have hashes %x %x %x %x %x, want 2 and 4 equal, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
+		t.Errorf("items 0 to 4: got hashes %x %x %x %x %x, want 2 and 4 the same, 0 and 1 different, 2 and 3 different", r.Hash(0), r.Hash(1), r.Hash(2), r.Hash(3), r.Hash(4))
 	}
 }
 
-// Some servers send calls without ids and repeat the name in each piece. Once the arguments are complete, the next
-// piece begins another call.
-func TestStreamedLongCallsWithoutIDs(t *testing.T) {
+// Some servers send calls without ids and repeat the name in each piece. After complete arguments, the next piece
+// starts another call.
+func TestStreamedCallsWithoutIDs(t *testing.T) {
 	args := `{"text":"` + strings.Repeat("x{]y", 10_000) + `"}`
 	r := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	for range 2 {
@@ -294,12 +294,12 @@ func TestStreamedLongCallsWithoutIDs(t *testing.T) {
 		}
 	}
 	if rep := r.Reply(); !slices.Equal(rep.Calls, []wire.Call{{Name: "f", Args: args}, {Name: "f", Args: args}}) {
-		t.Errorf("got %d calls %.300v, want 2 calls of f with the whole arguments", len(rep.Calls), rep.Calls)
+		t.Errorf("got %d calls %.300v, want 2 calls of f with complete arguments", len(rep.Calls), rep.Calls)
 	}
 }
 
-// A list that begins with system messages and grows is parsed with a Memory as without one.
-func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
+// Memory.Parse gives the result of Parse for a growing list that begins with system messages.
+func TestMemoryParsesLeadingSystemMessages(t *testing.T) {
 	m := wire.NewMemory()
 	list := `{"role":"system","content":"` + strings.Repeat("a", 9<<10) + `"}`
 	for n := range 4 {
@@ -307,7 +307,7 @@ func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 		want, err := wire.Parse(wire.Chat, body)
 		got, memoryErr := m.Parse(1, wire.Chat, body, 0)
 		if err != nil || memoryErr != nil || got.SystemHash != want.SystemHash || got.ListHash != want.ListHash || got.Len() != n+1 {
-			t.Fatalf("list of %d items: got request %+v, error %v with a memory, want %+v, error %v as without a memory", n+1, got, memoryErr, want, err)
+			t.Fatalf("%d items: Memory.Parse = %+v, error %v, want %+v, error %v as from Parse", n+1, got, memoryErr, want, err)
 		}
 		role := "system"
 		if n == 2 {
@@ -319,25 +319,24 @@ func TestMemoryReadsLeadingSystemMessages(t *testing.T) {
 
 // The echo keys of a reply of the Responses API are its id, the ids of its items, and the ids of its calls. A call has
 // a second key with the id of its item.
-func TestEchoKeysOfOutputItems(t *testing.T) {
+func TestEchoReplyKeysOfResponsesItems(t *testing.T) {
 	r := wire.NewReplyReader(wire.Responses, -1, 1<<16)
 	_, _ = io.WriteString(r, `{"id":"resp_1","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},`+
 		`{"type":"function_call","id":"fc_1","call_id":"c1","name":"f","arguments":"{}"}]}`)
 	keys := wire.EchoReply(r.Reply(), "")
 	slices.Sort(keys)
 	if want := []string{"c:c1", "c:fc_1", "i:fc_1", "i:msg_1", "r:resp_1"}; !slices.Equal(keys, want) {
-		t.Errorf("got keys %q, want %q", keys, want)
+		t.Errorf("EchoReply = %q, want %q", keys, want)
 	}
 	r = wire.NewReplyReader(wire.Responses, -1, 1<<16) // a stream without its beginning
 	_, _ = io.WriteString(r, "data: {\"type\":\"response.function_call_arguments.done\",\"output_index\":0,\"arguments\":\"{}\"}\n\n")
 	if rep := r.Reply(); len(rep.Calls) != 1 || rep.Calls[0].Args != "{}" || rep.Text != "" {
-		t.Errorf("got reply %+v, want one call with the arguments {} and no text", rep)
+		t.Errorf("stream without its beginning: got %+v, want one call with the arguments {} and no text", rep)
 	}
 }
 
-// An anchor is the stored place of an inserted text. The anchor of a message counts the earlier messages with equal
-// words, even if tool results are between them.
-func TestEqualWordsAreCounted(t *testing.T) {
+// The anchor of a message counts the earlier messages with the same text, even if tool results are between them.
+func TestAnchorNthCountsIdenticalMessages(t *testing.T) {
 	const step = `{"role":"user","content":"go"},{"role":"assistant","tool_calls":[{"id":"%[1]d","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"%[1]d","content":"x"}`
 	list := fmt.Sprintf(step, 1) + "," + fmt.Sprintf(step, 2) + "," + fmt.Sprintf(step, 3)
 	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+list+`]}`))
@@ -346,9 +345,9 @@ func TestEqualWordsAreCounted(t *testing.T) {
 	}
 	for n := range 3 {
 		a := r.AnchorAt(3*n, "")
-		a.Index = 0 // the list has lost its first items
+		a.Index = 0 // as if the list had lost its first items
 		if i, block, ok := r.Find(a); a.Nth != n || i != 3*n || block != -1 || !ok {
-			t.Errorf("words of item %d: anchor %+v: got item %d, block %d, found %v, want Nth = %d, item %d, block -1", 3*n, a, i, block, ok, n, 3*n)
+			t.Errorf("item %d, anchor %+v: Find = item %d, block %d, %v, want Nth = %d, item %d, block -1, true", 3*n, a, i, block, ok, n, 3*n)
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gen draws request bodies of any dialect, with white space and the order of members as clients choose them.
+// gen draws request bodies of any dialect, with varying white space and order of members.
 type gen struct{ *rapid.T }
 
 func (g gen) space() string {
@@ -65,7 +65,7 @@ func (g gen) result(typ string) string {
 	return g.textOrParts(typ)
 }
 
-// textOrParts returns a content: a string, or parts with texts and other values.
+// textOrParts returns the content of a message: a string, or parts with texts and images.
 func (g gen) textOrParts(typ string) string {
 	if g.pick(2) == 0 {
 		return g.string()
@@ -149,7 +149,7 @@ func (r *Request) acceptsText(i int, res Result) bool {
 	return ok
 }
 
-// edits returns texts for some of the places of a request.
+// edits draws insertions of text for some of the places in a request.
 func (g gen) edits(r *Request, text *rapid.Generator[string]) []Edit {
 	var edits []Edit
 	for i := range r.Len() {

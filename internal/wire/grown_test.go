@@ -9,7 +9,7 @@ import (
 	"precept/internal/wire"
 )
 
-// userRequest returns a request with one message of the user; content is JSON.
+// userRequest returns a request with one user message. content is JSON.
 func userRequest(t *testing.T, content string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(wire.Chat, []byte(`{"messages":[{"role":"user","content":`+content+`}]}`))
@@ -25,15 +25,15 @@ func quoted(text string) string {
 	return string(b)
 }
 
-// twoParts returns a content with the text in two parts, around an image. The second part begins with the line at.
+// twoParts returns message content with an image between two parts of text. The second part begins with the line at.
 func twoParts(text, at string) string {
 	head, tail, _ := strings.Cut(text, "\n"+at)
 	return `[{"type":"text","text":` + quoted(head) + `},{"type":"image_url"},{"type":"text","text":` + quoted(at+tail) + `}]`
 }
 
-// Some agents send one message that grows with each step. Splice inserts the text for a result at the top of its
-// observation, even if the message has an equal label before the steps.
-func TestSplicePlacesInAGrowingMessage(t *testing.T) {
+// Some agents send one message that grows with each step. Splice inserts text for a result at the top of its
+// observation, even if the same label occurs before the steps.
+func TestSpliceIntoGrowingMessage(t *testing.T) {
 	const (
 		scratchpad = "Answer this. Quote \"it\".\n\nQuestion: what is an\nObservation: worth?\nThought: I look\nAction: ls\nAction Input: .\nObservation: RED\nThought: more\n" +
 			"Action: cat\nAction Input: a\nObservation 2: BLUE\u00e9\nThought:"
@@ -43,7 +43,7 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 	)
 	for name, c := range map[string]struct {
 		content string
-		want    []string // text of the spliced body, with HERE for the inserted text, "" if the result accepts no text
+		want    []string // by result: part of the spliced body around the inserted HERE, or "" if it accepts no text
 	}{
 		"a scratchpad":                  {quoted(scratchpad), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
 		"a scratchpad in two parts":     {twoParts(scratchpad, "Thought: more"), []string{"Observation:HERE  RED", "Observation 2:HERE  BLUE"}},
@@ -62,23 +62,23 @@ func TestSplicePlacesInAGrowingMessage(t *testing.T) {
 			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
 			switch {
 			case want == "" && (ok || err == nil):
-				t.Errorf("%s: result %d: text was inserted, want an error: %s", name, i, out)
+				t.Errorf("%s: result %d: Splice = %s, want an error", name, i, out)
 			case want != "" && (!ok || err != nil || strings.Count(string(out), want) != 1):
-				t.Errorf("%s: result %d: found %v, error %v, want the text inserted once: %s", name, i, ok, err, out)
+				t.Errorf("%s: result %d: Find = %v, Splice = %s, error %v, want %q once", name, i, ok, out, err, want)
 			case want != "":
 				second := userRequest(t, string(out[len(`{"messages":[{"role":"user","content":`):len(out)-len(`}]}`)]))
 				if got := second.Item(0).Results[i].Text; !strings.HasPrefix(got, "HERE") || !strings.HasSuffix(got, results[i].Text) {
-					t.Errorf("%s: result %d with the inserted text reads as %q, want HERE and the result", name, i, got)
+					t.Errorf("%s: result %d after Splice: got %q, want HERE and %q", name, i, got, results[i].Text)
 				}
 			}
 		}
 	}
 }
 
-// A trajectory is a message that lists all steps of the agent as fields. The head of a field has the name of the field
-// and the number of the step. A head with an unknown
-// name, with a number above 65535 or with other text in its line is part of the text above.
-func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
+// A trajectory is a message that lists all steps of the agent as fields. The header of a field has the name of the
+// field and the number of the step. A header with an unknown name, with a number above 65535, or with other text on its
+// line belongs to the text above it.
+func TestTrajectoryStepsAreReadByFieldHeader(t *testing.T) {
 	const head = "[[ ## q ## ]]\nx\n\n[[ ## trajectory ## ]]\n"
 	for text, want := range map[string]string{
 		"[[ ## tool_name_0 ## ]]\nls\n\n[[ ## tool_args_0 ## ]]\n{}\n\n[[ ## observation_0 ## ]]\nred":                                                                   "ls {} red 0",
@@ -94,7 +94,7 @@ func TestTrajectoryStepsAreReadByNumber(t *testing.T) {
 			got = append(got, fmt.Sprint(it.Calls[i].Name, " ", it.Calls[i].Args, " ", res.Text, " ", res.IsError))
 		}
 		if strings.Join(got, ";") != want || it.Words != "x" {
-			t.Errorf("%q: got steps %q and words %q, want %q and x", text, got, it.Words, want)
+			t.Errorf(`%q: got steps %q, Words = %q, want %q, "x"`, text, got, it.Words, want)
 		}
 	}
 }

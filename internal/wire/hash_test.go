@@ -8,8 +8,8 @@ func hashOf(t *testing.T, d Dialect, item string) uint64 {
 	return mustParse(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
 }
 
-// Agents change items before they send them back. The items of a case have equal hashes.
-func TestChangesByAgentsKeepTheHash(t *testing.T) {
+// Agents change items before they send them back. All items of a case must have the same hash.
+func TestHashIgnoresChangesByAgents(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
@@ -55,7 +55,7 @@ func TestChangesByAgentsKeepTheHash(t *testing.T) {
 			`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"abc"}`,
 			`{"encrypted_content":"abc","summary":[],"type":"reasoning","id":"rs_2"}`,
 		}},
-		{"pictures", Messages, []string{
+		{"images", Messages, []string{
 			`{"role":"user","content":[{"type":"image","source":{"data":"AAAA","type":"base64"}},{"type":"text","text":"go"}]}`,
 			`{"role":"user","content":[{"source":{"type":"base64","data":"AAAA"},"type":"image","cache_control":{}},{"type":"text","text":"go"}]}`,
 		}},
@@ -64,7 +64,7 @@ func TestChangesByAgentsKeepTheHash(t *testing.T) {
 			want := hashOf(t, c.dialect, c.same[0])
 			for _, s := range c.same[1:] {
 				if hashOf(t, c.dialect, s) != want {
-					t.Errorf("these items have different hashes, want equal hashes:\n%s\n%s", s, c.same[0])
+					t.Errorf("got different hashes, want the same hash for:\n%s\n%s", s, c.same[0])
 				}
 			}
 		})
@@ -102,14 +102,14 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 	} {
 		h := hashOf(t, s.dialect, s.item)
 		if other, ok := seen[h]; ok {
-			t.Errorf("%s and %s have one hash, want different hashes", s.item, other)
+			t.Errorf("%s and %s have the same hash, want different hashes", s.item, other)
 		}
 		seen[h] = s.item
 	}
 }
 
-// Anchors with the hash are stored, so every release must compute the same hash.
-func TestHashIsStable(t *testing.T) {
+// Stored anchors contain the hash, so every release must compute the same hash.
+func TestHashIsStableAcrossReleases(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
 		item    string
@@ -119,12 +119,12 @@ func TestHashIsStable(t *testing.T) {
 		{Responses, `{"type":"mystery","a":[1,{"b":null}]}`, 0x1b33c9c8c024d118},
 	} {
 		if got := hashOf(t, c.dialect, c.item); got != c.want {
-			t.Errorf("%s: got hash %#x, want %#x", c.item, got, c.want)
+			t.Errorf("Hash(%s) = %#x, want %#x", c.item, got, c.want)
 		}
 	}
 }
 
-func TestSystemHashIsEqualInAllDialects(t *testing.T) {
+func TestSystemHashIsSameInAllDialects(t *testing.T) {
 	system := func(d Dialect, body string) uint64 { return mustParse(t, d, body).SystemHash }
 	user := `{"role":"user","content":"a"}`
 	base := system(Messages, `{"system":"be brief","messages":[`+user+`]}`)
@@ -137,28 +137,28 @@ func TestSystemHashIsEqualInAllDialects(t *testing.T) {
 		"a later system message": system(Messages, `{"system":"be brief","messages":[`+user+`,{"role":"system","content":"more"}]}`),
 	} {
 		if h != base {
-			t.Errorf("%s: got SystemHash %x, want %x as for a string in system", name, h, base)
+			t.Errorf("%s: got SystemHash %x, want %x as for the member system", name, h, base)
 		}
 	}
 	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base {
-		t.Error("another system prompt has the same SystemHash, want a different one")
+		t.Error("another system prompt: got the same SystemHash, want a different one")
 	}
 	if system(Chat, `{"messages":[`+user+`]}`) == base {
-		t.Error("a request without a system prompt has the same SystemHash, want a different one")
+		t.Error("no system prompt: got the same SystemHash, want a different one")
 	}
 	two := system(Chat, `{"messages":[{"role":"system","content":"be"},{"role":"system","content":" brief"},`+user+`]}`)
 	if two == base {
-		t.Error("the system prompt in two messages has the same SystemHash as in one, want a different one")
+		t.Error("system prompt in two messages: got the same SystemHash as in one, want a different one")
 	}
 }
 
-// A tool result that an agent writes as text counts in the hash of its message.
+// The hash of a message covers a tool result that the agent writes as text.
 func TestHashCoversTextResults(t *testing.T) {
 	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
 	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {
-		t.Error("two different observations: got equal hashes, want different hashes")
+		t.Error("different observations: got the same hash, want different hashes")
 	}
 	if hashOf(t, Chat, a) != hashOf(t, Chat, `{"role":"user","content":[{"type":"text","text":"Observation:\none"}]}`) {
-		t.Error("an observation as a string and as one part: got different hashes, want equal hashes")
+		t.Error("the same observation as a string and as a part: got different hashes, want the same hash")
 	}
 }

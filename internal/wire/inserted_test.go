@@ -15,7 +15,7 @@ import (
 	"precept/internal/wire"
 )
 
-// places returns an edit without text for each place of a request that accepts text.
+// places returns an edit without text for each place in a request that accepts text.
 func places(r *wire.Request) []wire.Edit {
 	var out []wire.Edit
 	for i := range r.Len() {
@@ -41,7 +41,7 @@ func acceptsText(r *wire.Request, i int, res wire.Result) bool {
 	return err == nil
 }
 
-// escaped returns a text as the inside of a JSON string.
+// escaped returns text as in a JSON string, without the quotes.
 func escaped(text string) string {
 	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
@@ -50,8 +50,8 @@ func escaped(text string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(b.String(), `"`), "\"\n")
 }
 
-// without removes an inserted text from a body, together with the part, member or message that Splice created for the
-// text. without returns false unless the body has the text exactly once.
+// without removes an inserted text from body, together with the part, member or message that Splice created for the
+// text. It returns false unless the body contains the text exactly once.
 func without(body []byte, text string) ([]byte, bool) {
 	e := escaped(text)
 	if bytes.Count(body, []byte(e)) != 1 {
@@ -69,16 +69,16 @@ func without(body []byte, text string) ([]byte, bool) {
 	return nil, false
 }
 
-// checkInserted splices texts into random places of a body. The output must be JSON, and items without a text must keep
-// their bytes. Without the texts the output must equal the body.
+// checkInserted splices texts into random places of body. It fails the test unless the output is JSON, items without an
+// insertion keep their bytes, and the output without the texts equals body.
 func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	r, err := wire.Parse(d, bytes.Clone(body))
 	if err != nil {
-		t.Fatalf("Parse of %s: got error %v, want none", body, err)
+		t.Fatalf("Parse(%s): %v", body, err)
 	}
 	var edits []wire.Edit
 	for _, e := range places(r) {
-		if rapid.Bool().Draw(t, "here") {
+		if rapid.Bool().Draw(t, "insert here") {
 			e.Text = fmt.Sprintf("%s (text %d)%s", rapid.SampledFrom([]string{
 				"Lessons from past experience:\n- \"run\" it\nEnd of lessons.\n\n", "[LOOP DETECTED] x\n[END LOOP DETECTED]\n\n", "a\\b\t<c>\x01é😀",
 			}).Draw(t, "text"), len(edits), rapid.SampledFrom([]string{"\n\n", "\\", ""}).Draw(t, "end"))
@@ -87,33 +87,33 @@ func checkInserted(t *rapid.T, d wire.Dialect, body []byte) {
 	}
 	out, err := r.Splice(nil, edits)
 	if err != nil {
-		t.Fatalf("Splice of edits %+v into %s: got error %v, want none", edits, body, err)
+		t.Fatalf("Splice of %+v into %s: %v", edits, body, err)
 	}
 	if !bytes.Equal(r.Body, body) {
-		t.Fatalf("Splice changed the body of the request to %s, want %s", r.Body, body)
+		t.Fatalf("Splice changed r.Body to %s, want %s", r.Body, body)
 	}
 	if !json.Valid(out) {
-		t.Fatalf("the output of Splice is %s, want valid JSON", out)
+		t.Fatalf("Splice output is not valid JSON: %s", out)
 	}
 	checkItems(t, r, out, edits)
-	left := out
+	restored := out
 	for _, e := range edits {
-		rest, ok := without(left, e.Text)
+		rest, ok := without(restored, e.Text)
 		if !ok {
-			t.Fatalf("text %q is absent or more than once in %s, want exactly once", e.Text, left)
+			t.Fatalf("want text %q exactly once in %s", e.Text, restored)
 		}
-		left = rest
+		restored = rest
 	}
-	if !bytes.Equal(left, body) {
-		t.Fatalf("the spliced body without the inserted texts is\n%s\nwant the original body\n%s", left, body)
+	if !bytes.Equal(restored, body) {
+		t.Fatalf("Splice output without the inserted texts:\n got %s\nwant %s", restored, body)
 	}
 }
 
-// checkItems compares the items of a spliced body with the original items.
+// checkItems fails the test unless the items of a spliced body are those of r with the texts of edits inserted.
 func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 	spliced, err := wire.Parse(r.Dialect, out)
 	if err != nil {
-		t.Fatalf("Parse of the spliced body %s: got error %v, want none", out, err)
+		t.Fatalf("Parse of the spliced body %s: %v", out, err)
 	}
 	added := spliced.Len() - r.Len() // 1 if Splice created a system message
 	for i := range r.Len() {
@@ -124,17 +124,18 @@ func checkItems(t *rapid.T, r *wire.Request, out []byte, edits []wire.Edit) {
 			}
 			at := strings.Index(raw, escaped(e.Text))
 			if at < 0 || e.Block < 0 && !strings.Contains(spliced.Item(i+added).Text, e.Text) {
-				t.Fatalf("item %d is %s, want the inserted text %q in it", i, raw, e.Text)
+				t.Fatalf("item %d: got %s, want the inserted text %q in it", i, raw, e.Text)
 			}
 			changed = true
 		}
 		if !changed && raw != string(r.Raw(i)) && (i > 0 || added > 0 || r.Role(0) != wire.RoleSystem) {
-			t.Fatalf("item %d without an insertion changed: got %s, want %s", i, raw, r.Raw(i))
+			t.Fatalf("item %d, no insertion: got %s, want %s", i, raw, r.Raw(i))
 		}
 	}
 }
 
-// agentItems returns parts of agents' conversations by dialect. Each part has an answer and the items after the answer.
+// agentItems returns items as agents send them in the dialect. An element may be several items, such as a call and its
+// result. %d stands for a number.
 func agentItems(d wire.Dialect) []string {
 	return map[wire.Dialect][]string{
 		wire.Chat: {
@@ -165,7 +166,7 @@ func agentItems(d wire.Dialect) []string {
 	}[d]
 }
 
-// agentRequest draws a random request in dialect d, built from agentItems.
+// agentRequest draws a request of agentItems in dialect d.
 func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "length") {
@@ -187,8 +188,8 @@ func agentRequest(t *rapid.T, d wire.Dialect) []byte {
 		`],"stream":true,"seed":123456789012345678901234567890,"x":-1.5E+400,"metadata":{"b":1,"a":"\/\ud800"}}` + rapid.SampledFrom([]string{"", "\n", " \r\n"}).Draw(t, "after"))
 }
 
-// For random agent requests, Splice inserts the given texts and changes nothing else.
-func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
+// Splice of a random agent request inserts the texts and changes nothing else.
+func TestSpliceOnlyInsertsTexts(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Run(d.String(), func(t *testing.T) {
 			rapid.Check(t, func(t *rapid.T) { checkInserted(t, d, agentRequest(t, d)) })
@@ -196,9 +197,9 @@ func TestSpliceOnlyInsertsTheTexts(t *testing.T) {
 	}
 }
 
-// For recorded requests, Splice inserts the given texts and changes nothing else. PRECEPT_CAPTURES names a directory of
+// Splice of a recorded request inserts the texts and changes nothing else. PRECEPT_CAPTURES names a directory of
 // recordings: JSON Lines files of {path, body}. The recordings are not checked in.
-func TestSpliceOfRecordedRequests(t *testing.T) {
+func TestSpliceOnlyInsertsTextsIntoRecordedRequests(t *testing.T) {
 	dir := os.Getenv("PRECEPT_CAPTURES")
 	if dir == "" {
 		t.Skip("PRECEPT_CAPTURES is not set: no recorded requests to splice")
@@ -238,7 +239,7 @@ func TestSpliceOfRecordedRequests(t *testing.T) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 		t.Logf("%d requests of %s", count[d], d)
 		if count[d] == 0 {
-			t.Errorf("the recordings have no request of dialect %s, want at least one", d)
+			t.Errorf("the recordings have no %s request", d)
 		}
 	}
 }

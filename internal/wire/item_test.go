@@ -19,18 +19,18 @@ func TestItemsOfEachDialect(t *testing.T) {
 			"chat user in parts", Chat, `{"role":"user","content":[{"type":"text","text":"<system-reminder>r</system-reminder>"},{"type":"text","text":"go"},{"type":"image_url"},{"type":"text","text":"on"}]}`,
 			Item{Role: RoleUser, Text: "<system-reminder>r</system-reminder>\ngo\non", Words: "go\non", HasText: true},
 		},
-		{"chat user, only a picture", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, Item{Role: RoleUser}},
-		{"chat user, nothing", Chat, `{"role":"user","content":null}`, Item{Role: RoleUser}},
+		{"chat user, only an image", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, Item{Role: RoleUser}},
+		{"chat user, null", Chat, `{"role":"user","content":null}`, Item{Role: RoleUser}},
 		{
 			"chat assistant", Chat, `{"role":"assistant","content":"I\u0020will","refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"sh","arguments":"{\"a\":\"\\n\"}"}},{"id":"call_2","type":"custom","custom":{"name":"p","input":"x"}}]}`,
 			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"call_1", "sh", `{"a":"\n"}`}, {"call_2", "p", "x"}}},
 		},
-		{"chat old call", Chat, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, Item{Role: RoleAssistant, Calls: []Call{{"f", "f", "{}"}}}},
-		{"chat old result", Chat, `{"role":"function","name":"f","content":"out"}`, Item{Role: RoleTool, Results: []Result{{CallID: "f", Text: "out"}}}},
-		{"chat odd calls", Chat, `{"role":"assistant","tool_calls":[3,{}]}`, Item{Role: RoleAssistant, Calls: []Call{{ID: "~2"}, {ID: "~3"}}}},
+		{"chat legacy call", Chat, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, Item{Role: RoleAssistant, Calls: []Call{{"f", "f", "{}"}}}},
+		{"chat legacy result", Chat, `{"role":"function","name":"f","content":"out"}`, Item{Role: RoleTool, Results: []Result{{CallID: "f", Text: "out"}}}},
+		{"chat malformed calls", Chat, `{"role":"assistant","tool_calls":[3,{}]}`, Item{Role: RoleAssistant, Calls: []Call{{ID: "~2"}, {ID: "~3"}}}},
 		{"chat tool", Chat, `{"role":"tool","tool_call_id":"call_1","content":"out","__copilotMessageSource":"x"}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "out"}}}},
 		{"chat tool in parts", Chat, `{"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a\nb"}}}},
-		{"chat other", Chat, `{"role":"robot","content":"x"}`, Item{Text: "x"}},
+		{"chat unknown role", Chat, `{"role":"robot","content":"x"}`, Item{Text: "x"}},
 		{"chat no role", Chat, `{}`, Item{}},
 		{"responses message without type", Responses, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
 		{
@@ -67,7 +67,7 @@ func TestItemsOfEachDialect(t *testing.T) {
 			Item{Role: RoleTool, Results: []Result{{CallID: "a", Text: "x", IsError: 1}, {CallID: "b", Text: "y\nz", IsError: -1, Block: 1}, {CallID: "c", Block: 2}}},
 		},
 		{
-			"messages results and words", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"go on"}]}`,
+			"messages results and text", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"go on"}]}`,
 			Item{Role: RoleUser, Text: "go on", Words: "go on", HasText: true, Results: []Result{{CallID: "a", Text: "x"}}},
 		},
 		{
@@ -78,32 +78,32 @@ func TestItemsOfEachDialect(t *testing.T) {
 			"messages call that the provider answered", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]},{"type":"text","text":"so"}]}`,
 			Item{Role: RoleAssistant, Text: "so", Served: []string{"srv_1"}},
 		},
-		{"messages system inside", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
+		{"messages system in the list", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
 		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
-		{"messages, the last of two contents", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
+		{"messages duplicate content, last wins", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
 			c.want.Index = 1
 			got := *r.Item(1)
 			for i := range got.Results {
-				got.Results[i].MediaHash = 0 // TestContentBesidesTextDistinguishesResults checks MediaHash
+				got.Results[i].MediaHash = 0 // TestMediaHashDistinguishesResults checks MediaHash
 			}
 			if !reflect.DeepEqual(got, c.want) {
-				t.Errorf("the item is\n%+v\nwant\n%+v", got, c.want)
+				t.Errorf("got item\n%+v\nwant\n%+v", got, c.want)
 			}
 			if r.Role(1) != c.want.Role {
 				t.Errorf("got role %d, want %d", r.Role(1), c.want.Role)
 			}
 			if first, second := r.Item(1), r.Item(1); first != second {
-				t.Errorf("two calls of Item returned %p and %p, want one pointer: the item is decoded once", first, second)
+				t.Errorf("two calls of Item = %p, %p, want the same pointer", first, second)
 			}
 		})
 	}
 }
 
-// Results with the same text and different images have different MediaHash values. Without an image MediaHash is 0.
-func TestContentBesidesTextDistinguishesResults(t *testing.T) {
+// Results with the same text and different images have different MediaHash values. Without an image, MediaHash is 0.
+func TestMediaHashDistinguishesResults(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
 		item    string
@@ -117,24 +117,24 @@ func TestContentBesidesTextDistinguishesResults(t *testing.T) {
 			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
 			sum := r.Item(0).Results[0].MediaHash
 			if (sum == 0) != (more == "") || seen[sum] {
-				t.Errorf("%s with %q: got MediaHash %x, want a different hash for each content, 0 for none", c.dialect, more, sum)
+				t.Errorf("%s with %q: got MediaHash %x, want a different hash for each image, 0 for none", c.dialect, more, sum)
 			}
 			seen[sum] = true
 		}
 	}
 }
 
-func TestStringInputIsAUserItem(t *testing.T) {
+func TestStringInputIsUserItem(t *testing.T) {
 	r := mustParse(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
 	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", Words: "go", HasText: true}
 	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.New() != 0 {
-		t.Errorf("got item %+v, LastUser = %d, New = %d, want item %+v, LastUser = 0, New = 0", got, r.LastUser(), r.New(), want)
+		t.Errorf("got item %+v, LastUser = %d, New = %d, want item %+v, 0, 0", got, r.LastUser(), r.New(), want)
 	}
 }
 
-// New returns the index of the first item after the last output of the model. LastUser returns the index of the last
-// new message with the user's words and a place for inserted text, -1 for none.
-func TestNewItemsOfARequest(t *testing.T) {
+// New returns the index of the first item after the last model output. LastUser returns the index of the last new user
+// message that has words and accepts inserted text, or -1.
+func TestNewItemsAndLastUser(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
@@ -145,18 +145,18 @@ func TestNewItemsOfARequest(t *testing.T) {
 		results []string
 	}{
 		{"first turn", Chat, `{"role":"system","content":"s"},{"role":"user","content":"a"}`, 0, 1, []string{"a"}, nil},
-		{"tools", Chat, `{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"x"},{"id":"y"}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}`, 2, -1, nil, []string{"x", "y"}},
-		{"tools and words", Chat, `{"role":"assistant"},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"user","content":"stop"},{"role":"user","content":"<system-reminder>r</system-reminder>"}`, 1, 2, []string{"stop"}, []string{"x"}},
-		{"two users", Chat, `{"role":"assistant","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}`, 1, 2, []string{"b", "c"}, nil},
-		{"prefilled answer", Chat, `{"role":"assistant","content":"x"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}`, 1, 1, []string{"a"}, nil},
+		{"tool results", Chat, `{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"x"},{"id":"y"}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}`, 2, -1, nil, []string{"x", "y"}},
+		{"tool result and text", Chat, `{"role":"assistant"},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"user","content":"stop"},{"role":"user","content":"<system-reminder>r</system-reminder>"}`, 1, 2, []string{"stop"}, []string{"x"}},
+		{"two user messages", Chat, `{"role":"assistant","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}`, 1, 2, []string{"b", "c"}, nil},
+		{"prefilled reply", Chat, `{"role":"assistant","content":"x"},{"role":"user","content":"a"},{"role":"assistant","content":"b"}`, 1, 1, []string{"a"}, nil},
 		{"ends with the model's call", Chat, `{"role":"user","content":"a"},{"role":"assistant","content":"b","tool_calls":[{"id":"x"}]}`, 2, -1, nil, nil},
-		{"words without a place", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, 0, -1, nil, nil},
+		{"only an image", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, 0, -1, nil, nil},
 		{"call", Responses, `{"role":"user","content":"a"},{"type":"function_call","call_id":"x"},{"type":"function_call_output","call_id":"x","output":"1"}`, 2, -1, nil, []string{"x"}},
 		{"reference", Responses, `{"role":"user","content":"a"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
 		{"reasoning", Responses, `{"role":"user","content":"a"},{"type":"reasoning","id":"rs"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
 		{"compaction", Responses, `{"role":"user","content":"a"},{"type":"compaction","id":"cmp"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
-		{"codex starts", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
-		{"claude", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
+		{"first turn of codex", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
+		{"result and text in one message", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mustParse(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.list+`]}`)
@@ -171,11 +171,11 @@ func TestNewItemsOfARequest(t *testing.T) {
 	}
 	delta := mustParse(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
 	if delta.New() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
-		t.Errorf("a delta request: got New = %d and results %+v, want New = 0 and the result of item 1", delta.New(), delta.NewResults())
+		t.Errorf("delta request: got New = %d, results %+v, want New = 0, the result of item 1", delta.New(), delta.NewResults())
 	}
 }
 
-func TestCallOfFindsTheNewestCall(t *testing.T) {
+func TestCallOfFindsNewestCall(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"first"}},{"id":"b\/c","function":{"name":"slash"}}]},
 		{"role":"assistant","content":"a","tool_calls":[{"id":"a","function":{"name":"second"}}]},{"role":"assistant","tool_calls":[{"id":"\u0064","function":{"name":"escaped"}}]},
 		{"role":"tool","tool_call_id":"e","content":"x"}]}`)

@@ -10,8 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Kept.Read decodes stored items to the same values as Request.Item decodes them in the list of a request.
-func TestKeptItemsReadAsInTheList(t *testing.T) {
+// Kept.Read decodes stored items to the same values as Request.Item.
+func TestKeptReadMatchesRequestItems(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
 		c := conversationOf(t, d)
@@ -28,13 +28,13 @@ func TestKeptItemsReadAsInTheList(t *testing.T) {
 			want := *r.Item(from + n)
 			want.Index, want.textCallIndex, it.textCallIndex = n, 0, 0
 			if !reflect.DeepEqual(*it, want) {
-				t.Fatalf("kept item %d, item %d of the list:\n got %+v\nwant %+v", n, from+n, *it, want)
+				t.Fatalf("kept item %d (item %d of the request):\n got %+v\nwant %+v", n, from+n, *it, want)
 			}
 		}
 	})
 }
 
-// conversationOf draws a request body. Its calls may have ids or none.
+// conversationOf draws a request body. Some of its calls have no id.
 func conversationOf(t *rapid.T, d Dialect) []byte {
 	var items []string
 	for i := range rapid.IntRange(1, 8).Draw(t, "items") {
@@ -52,7 +52,7 @@ func conversationOf(t *rapid.T, d Dialect) []byte {
 		case Messages, None:
 			forms = []string{`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%i","content":"%w"},{"type":"text","text":"%w"}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"%i","name":"f","input":{}}]}`}
 		}
-		if i == 0 { // some of the lists begin with a person
+		if i == 0 { // some lists begin with a user message
 			forms = append(forms, `{"role":"user","content":"%w"}`)
 		}
 		items = append(items, strings.NewReplacer("%w", word, "%i", id).Replace(rapid.SampledFrom(forms).Draw(t, "form")))
@@ -60,7 +60,7 @@ func conversationOf(t *rapid.T, d Dialect) []byte {
 	return append(appendListKey(nil, d), "["+strings.Join(items, ",")+"]}"...)
 }
 
-func TestKeptAcceptsInvalidItems(t *testing.T) {
+func TestKeptReadAcceptsInvalidItems(t *testing.T) {
 	deep := strings.Repeat("[", 250) + strings.Repeat("]", 250)
 	tooDeep := strings.Repeat("[", 255) + strings.Repeat("]", 255)
 	k := Kept[json.RawMessage]{Items: []json.RawMessage{
@@ -74,49 +74,48 @@ func TestKeptAcceptsInvalidItems(t *testing.T) {
 		got = append(got, it.Words)
 	}
 	if want := []string{"hello", "", "", "", "hi", ""}; !reflect.DeepEqual(got, want) {
-		t.Errorf("got words %q of the kept items, want %q", got, want)
+		t.Errorf("got Words %q of the kept items, want %q", got, want)
 	}
 	if n := len((Kept[[]byte]{}).Read()); n != 0 {
-		t.Errorf("got %d items of an empty list, want none", n)
+		t.Errorf("empty list: got %d items, want 0", n)
 	}
 }
 
-// The dialect is detected from the form of the stored items.
-func TestKeptDetectsTheDialect(t *testing.T) {
+// Kept.Read without a dialect detects the dialect from the form of the items.
+func TestKeptDetectsDialect(t *testing.T) {
 	for d, item := range map[Dialect]string{
 		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
 		Messages: `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"x"}]}`,
 	} {
 		it := Kept[[]byte]{Items: [][]byte{[]byte(item)}}.Read()[0]
 		if len(it.Calls) != 1 || it.Calls[0].ID != "c" || it.Calls[0].Name != "f" {
-			t.Errorf(`%s: got %+v, want one entry in Calls, Calls[0].ID = "c" and Calls[0].Name = "f"`, d, it)
+			t.Errorf(`%s: got %+v, want one call with ID = "c" and Name = "f"`, d, it)
 		}
 		if DialectNamed(d.String()) != d {
 			t.Errorf("DialectNamed(%q) = %v, want %v", d.String(), DialectNamed(d.String()), d)
 		}
 	}
 	if DialectNamed("none") != None || DialectNamed("") != None {
-		t.Errorf("got %v for the name none and %v for an empty name, want None", DialectNamed("none"), DialectNamed(""))
+		t.Errorf(`DialectNamed("none") = %v, DialectNamed("") = %v, want None`, DialectNamed("none"), DialectNamed(""))
 	}
 }
 
-// ModelText is the text of the model before the first stored item. A result in the stored items gets the id of the
-// call in this text.
-func TestKeptFindsTextCalls(t *testing.T) {
+// ModelText is the model output before the first stored item. A result in the stored items gets the id of the call in
+// this text.
+func TestKeptFindsCallInModelText(t *testing.T) {
 	k := Kept[[]byte]{Dialect: Chat, From: 2, ModelText: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
-	alone := k
-	alone.ModelText = ""
+	withoutText := k
+	withoutText.ModelText = ""
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
 	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
-		t.Errorf("got results %+v of the kept item, want %+v", got, want)
+		t.Errorf("kept item: got results %+v, want %+v", got, want)
 	}
-	if alone.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
-		t.Error("without ModelText the result has the id of the call, want a different id")
+	if withoutText.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
+		t.Error("without ModelText: got the id of the call, want a different id")
 	}
 }
 
-// For bytes that are not UTF-8, the JSON of AppendString decodes to the same string as the JSON of encoding/json.
-func TestAppendStringIsJSON(t *testing.T) {
+func TestAppendStringMatchesEncodingJSONForInvalidUTF8(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := string(rapid.SliceOf(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(`"\`+"\n")), rapid.ByteRange('a', 'z'))).Draw(t, "s"))
 		var got, want string
@@ -125,12 +124,12 @@ func TestAppendStringIsJSON(t *testing.T) {
 		}
 		raw, _ := json.Marshal(s)
 		if err := json.Unmarshal(raw, &want); err != nil || got != want {
-			t.Fatalf("the JSON of %q decodes to %q, want %q", s, got, want)
+			t.Fatalf("AppendString(%q) decodes to %q, want %q as for encoding/json", s, got, want)
 		}
 	})
 }
 
-// CallsIn returns parts of the bytes of the item. It returns false for bytes that are not JSON.
+// CallsIn returns slices of the item, and false for an item that is not JSON.
 func TestCallsInRefusesInvalidJSON(t *testing.T) {
 	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `\\`, `"type"`, `"x_call"`, `"tool_calls"`, `"content"`, `"tool_use"`, `"input"`, `7`, ` `, `{"type":"tool_use","input":7}`, `null`}
 	rapid.Check(t, func(t *rapid.T) {
@@ -141,14 +140,14 @@ func TestCallsInRefusesInvalidJSON(t *testing.T) {
 		}
 		for _, call := range calls {
 			if !strings.Contains(string(item), string(call)) {
-				t.Fatalf("got call %s, want a part of %s", call, item)
+				t.Fatalf("got call %s, want a slice of %s", call, item)
 			}
 		}
 	})
 }
 
-// Elements returns the same elements as encoding/json, and false for the texts that encoding/json refuses.
-func TestElementsAgreesWithEncodingJSON(t *testing.T) {
+// Elements returns the same elements as encoding/json, and false for a text that encoding/json rejects.
+func TestElementsMatchesEncodingJSON(t *testing.T) {
 	pieces := []string{`{"a" : 1.0}`, `{`, `]`, `[`, `"`, `,`, `"x"`, ` `, `null`, `[[],7]`, "\n"}
 	rapid.Check(t, func(t *rapid.T) {
 		array := "[" + strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 8).Draw(t, "array"), rapid.SampledFrom([]string{"", ","}).Draw(t, "between")) + "]"
@@ -156,15 +155,15 @@ func TestElementsAgreesWithEncodingJSON(t *testing.T) {
 		err := json.Unmarshal([]byte(array), &want)
 		got, ok := Elements[json.RawMessage]([]byte(array))
 		if ok != (err == nil) {
-			t.Fatalf("%s: got ok %v, error %v, want ok = %v", array, ok, err, (err == nil))
+			t.Fatalf("Elements(%s): got ok = %v, want %v (json.Unmarshal: %v)", array, ok, err == nil, err)
 		}
 		if ok && !slices.EqualFunc(got, want, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
-			t.Fatalf("%s: got elements %q, want %q", array, got, want)
+			t.Fatalf("Elements(%s) = %q, want %q", array, got, want)
 		}
 	})
 	for _, none := range []string{"", " ", "null", "{}", "7", "[1", "[1] 2"} {
 		if _, ok := Elements[[]byte]([]byte(none)); ok {
-			t.Errorf("Elements(%q): got ok = true, want false for a text that is not one array", none)
+			t.Errorf("Elements(%q): got ok = true, want false", none)
 		}
 	}
 }

@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// A block is text that precept inserts. If a second precept reads the request, it recognises the blocks of the first
-// by their exact words at the beginning of a text. A block after other text, or with other words, is part of the text.
-func TestBlocksOfAnotherPreceptAreRecognised(t *testing.T) {
+// A block is text that precept inserts. A second precept behind the first one recognises the blocks by their exact
+// wording at the beginning of a text. A block after other text, or with another wording, belongs to the text.
+func TestLeadHoldsBlocksOfAnotherPrecept(t *testing.T) {
 	const advice = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- a\nEnd of lessons.\n\n"
 	const pitfalls = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n- b\n[END KNOWN PITFALLS]\n\n"
 	const loop = "[LOOP DETECTED] You have called f.\n[END LOOP DETECTED]\n\n"
@@ -27,8 +27,8 @@ func TestBlocksOfAnotherPreceptAreRecognised(t *testing.T) {
 	}
 }
 
-// checkLead parses lead+rest as a tool result in each dialect and as a user message. A result must have lead as its
-// Lead, which holds the blocks, and want as its text.
+// checkLead parses lead+rest as a tool result in each dialect and as a user message. It fails the test unless each has
+// the Lead lead, and each result has the text want.
 func checkLead(t *testing.T, lead, rest, want string) {
 	t.Helper()
 	raw, err := json.Marshal(lead + rest)
@@ -46,17 +46,17 @@ func checkLead(t *testing.T, lead, rest, want string) {
 		{wire.Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"c","content":` + text + `}]}]}`},
 	} {
 		if res := parse(t, c.d, c.body).Item(0).Results[0]; res.Lead != lead || res.Text != want {
-			t.Errorf("%s body %s: got lead %q, text %q, want lead %q, text %q", c.d, c.body, res.Lead, res.Text, lead, want)
+			t.Errorf("%s body %s: got Lead = %q, Text = %q, want %q, %q", c.d, c.body, res.Lead, res.Text, lead, want)
 		}
 	}
 	if it := parse(t, wire.Chat, `{"messages":[{"role":"user","content":`+text+`}]}`).Item(0); it.Lead != lead {
-		t.Errorf("%s: got lead %q of the user's words, want %q", text, it.Lead, lead)
+		t.Errorf("user message %s: got Lead = %q, want %q", text, it.Lead, lead)
 	}
 }
 
-// A trajectory is a message that grows with each step of the agent. An echo key recognises a reply that an
-// agent sends back. The message has an echo key of the reply that gave its newest step.
-func TestTrajectoryStepsAreRecognised(t *testing.T) {
+// A trajectory is one message that grows with each step of the agent. It has an echo key of the reply with its newest
+// step. An echo key recognises a reply that an agent sends back.
+func TestTrajectoryHasEchoKeyOfNewestStep(t *testing.T) {
 	const asked = "[[ ## next_thought ## ]]\nI look\n\n[[ ## next_tool_name ## ]]\nf\n\n[[ ## next_tool_args ## ]]\n{\"a\": 1}\n\n[[ ## completed ## ]]"
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write(mustJSON(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": asked}}}}))
@@ -74,7 +74,7 @@ func TestTrajectoryStepsAreRecognised(t *testing.T) {
 			got = got || strings.Contains(keys, key)
 		}
 		if got != known {
-			t.Errorf("%q: keys %v of the request have a key of the reply (%s): %v, want %v", done, r.Echo(0), keys, got, known)
+			t.Errorf("%q: Echo = %v shares a key with the reply (%s) = %v, want %v", done, r.Echo(0), keys, got, known)
 		}
 	}
 }

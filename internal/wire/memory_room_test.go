@@ -10,7 +10,7 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// longConversation returns a request with one message and n further exchanges.
+// longConversation returns a request with one user message and n replies, each with another user message.
 func longConversation(name string, n int) []byte {
 	var b strings.Builder
 	b.WriteString(`{"model":"m","messages":[{"role":"user","content":"` + name + `"}`)
@@ -25,28 +25,28 @@ func bucketOf(m *Memory, scope uint64, d Dialect, body []byte) uint64 {
 	return scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.minBytes)])
 }
 
-// countCheckpoints returns the number of checkpoints in m. It fails the test unless m.size is the sum of their sizes
-// and each bucket has its shorter checkpoints first.
+// countCheckpoints returns the number of checkpoints in m. It also fails the test unless m.size is the sum of their
+// sizes and each bucket has its shorter checkpoints first.
 func countCheckpoints(t *testing.T, m *Memory) (checkpoints int) {
 	t.Helper()
 	sum := 0
 	for _, list := range m.checkpoints {
 		for i, k := range list {
 			if sum += k.size(); i > 0 && list[i-1].end > k.end && list[i-1].start == k.start {
-				t.Errorf("a checkpoint of %d bytes is before a checkpoint of %d bytes, want the shorter first", list[i-1].end, k.end)
+				t.Errorf("got a checkpoint of %d bytes before one of %d bytes, want the shorter first", list[i-1].end, k.end)
 			}
 		}
 		checkpoints += len(list)
 	}
 	if m.size != sum {
-		t.Errorf("got m.size = %d, want the sum of the sizes of all checkpoints, %d", m.size, sum)
+		t.Errorf("got m.size = %d, want %d, the sum of all checkpoint sizes", m.size, sum)
 	}
 	return checkpoints
 }
 
 // A checkpoint holds the parse of a prefix of a conversation. A growing conversation has one checkpoint, at its end,
 // and a branch has its own. The next turn resumes from the checkpoint with the longest prefix of its body.
-func TestMemoryFollowsAConversation(t *testing.T) {
+func TestMemoryKeepsOneCheckpointPerConversation(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
 	parse := func(body []byte) *Request {
@@ -79,7 +79,7 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 		k := m.findCheckpoint(bucketOf(m, 1, Chat, body), body)
 		shortest := len(longConversation("one", 9)) - 2
 		if k == nil || k.end < shortest || k.end > len(body) {
-			t.Errorf("body %d: got checkpoint %+v, want a checkpoint that ends between %d and %d", n, k, shortest, len(body))
+			t.Errorf("body %d: got checkpoint %+v, want its end between %d and %d", n, k, shortest, len(body))
 		}
 	}
 	shorter := longConversation("one", 3)
@@ -87,40 +87,40 @@ func TestMemoryFollowsAConversation(t *testing.T) {
 		t.Errorf("body of %d bytes: got a checkpoint of %d bytes, want none", len(shorter), k.end)
 	}
 	if k := m.findCheckpoint(bucketOf(m, 2, Chat, shorter), longConversation("one", 12)); k != nil {
-		t.Error("got a checkpoint of another client, want none")
+		t.Error("another client: got a checkpoint, want none")
 	}
 }
 
-// A full bucket evicts the least recently used checkpoint.
-func TestMemoryEvictsTheLeastRecentlyUsed(t *testing.T) {
+// A full bucket evicts its least recently used checkpoint.
+func TestMemoryEvictsLeastRecentlyUsedCheckpoint(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
-	one := func(n int) []byte { return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, n) }
+	body := func(n int) []byte { return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, n) }
 	for n := range memoryBucket {
-		_, _ = m.Parse(1, Chat, one(n), 0)
+		_, _ = m.Parse(1, Chat, body(n), 0)
 	}
-	_, _ = m.Parse(1, Chat, one(0), 0) // now body 1 is the least recently used
-	_, _ = m.Parse(1, Chat, one(memoryBucket), 0)
+	_, _ = m.Parse(1, Chat, body(0), 0) // now body 1 is the least recently used
+	_, _ = m.Parse(1, Chat, body(memoryBucket), 0)
 	if got := countCheckpoints(t, m); got != memoryBucket {
-		t.Errorf("got %d checkpoints in a full bucket, want %d", got, memoryBucket)
+		t.Errorf("full bucket: got %d checkpoints, want %d", got, memoryBucket)
 	}
 	for n, want := range map[int]bool{0: true, 1: false, 2: true, memoryBucket: true} {
-		if k := m.findCheckpoint(bucketOf(m, 1, Chat, one(n)), one(n)); (k != nil) != want {
-			t.Errorf("checkpoint of body %d in memory: got %v, want %v", n, k != nil, want)
+		if k := m.findCheckpoint(bucketOf(m, 1, Chat, body(n)), body(n)); (k != nil) != want {
+			t.Errorf("body %d: got a checkpoint = %v, want %v", n, k != nil, want)
 		}
 	}
-	m.size += memoryEntries // as if other conversations filled the memory
+	m.size += memoryEntries // as if other conversations had filled the memory
 	_, _ = m.Parse(2, Messages, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0)
 	m.size -= memoryEntries
 	countCheckpoints(t, m)
 }
 
-// Two requests find the same checkpoint and continue it in different ways. Each gets its own items. A third body, whose
-// list is replaced by a second "messages", does not overwrite the items of the checkpoint.
-func TestBranchesOfAConversationShareNoItems(t *testing.T) {
+// Two requests that resume from one checkpoint and continue differently get their own items. A third body, in which a
+// second "messages" replaces the list, does not overwrite the items of the checkpoint.
+func TestBranchesOfConversationDoNotShareItems(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
-	for n := 1; n <= 30; n++ { // grows the arrays of the checkpoint beyond their length
+	for n := 1; n <= 30; n++ { // grows the arrays of the checkpoint, so that their capacity exceeds their length
 		if _, err := m.Parse(1, Chat, longConversation("one", n), 0); err != nil {
 			t.Fatal(err)
 		}
@@ -157,8 +157,8 @@ func TestBranchesOfAConversationShareNoItems(t *testing.T) {
 	}
 }
 
-// A turn of a long conversation allocates about as much as a turn of a short one.
-func TestMemoryOfATurnDoesNotGrowWithTheConversation(t *testing.T) {
+// A turn of a long conversation allocates at most twice as much as a turn of a short one.
+func TestAllocationPerTurnDoesNotGrowWithConversation(t *testing.T) {
 	perTurn := func(from int) (bytes uint64) {
 		m := NewMemory()
 		m.minBytes = 1
@@ -183,6 +183,6 @@ func TestMemoryOfATurnDoesNotGrowWithTheConversation(t *testing.T) {
 	}
 	short, long := perTurn(20), perTurn(1000)
 	if long > 2*short {
-		t.Errorf("a turn after 1000 turns allocates %d bytes, want at most twice the %d bytes after 20 turns", long, short)
+		t.Errorf("allocation per turn: got %d bytes after 1000 turns, want at most twice the %d bytes after 20 turns", long, short)
 	}
 }

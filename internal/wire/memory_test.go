@@ -21,7 +21,7 @@ func checkSameParse(t interface {
 	want, wantErr := Parse(d, body)
 	got, err := m.Parse(7, d, body, 0)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
-		t.Fatalf("body %q: got error %v with a memory, want %v as without", body, err, wantErr)
+		t.Fatalf("body %q: Memory.Parse: err = %v, want %v as from Parse", body, err, wantErr)
 	}
 	if wantErr != nil {
 		return
@@ -30,20 +30,20 @@ func checkSameParse(t interface {
 		want.Item(i)
 		got.Item(i)
 		if want.Hash(i) != got.Hash(i) {
-			t.Fatalf("body %q, item %d: got hash %x with a memory, want %x as without", body, i, got.Hash(i), want.Hash(i))
+			t.Fatalf("body %q, item %d: got hash %x, want %x as from Parse", body, i, got.Hash(i), want.Hash(i))
 		}
 	}
 	if len(want.scan.results) == 0 {
 		want.scan.results, got.scan.results = nil, nil
 	}
 	if !reflect.DeepEqual(want, got) {
-		t.Fatalf("body %q:\n got %+v with a memory\nwant %+v as without", body, got, want)
+		t.Fatalf("Memory.Parse(%q):\n got %+v\nwant %+v as from Parse", body, got, want)
 	}
 }
 
 // Memory.Parse gives the result of Parse for conversations that grow, branch or are truncated, and for changes outside
 // of the list.
-func TestMemoryParsesAsWithoutMemory(t *testing.T) {
+func TestMemoryParseMatchesParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
 		m := NewMemory()
@@ -51,7 +51,7 @@ func TestMemoryParsesAsWithoutMemory(t *testing.T) {
 		var items []string
 		head := rapid.SampledFrom([]string{`"model":"m","stream":true,`, `"tools":[{"type":"function","function":{"name":"f"}}],`, `"system":"s",`, ` `, `"metadata":{"session_id":"x"},`}).Draw(t, "head")
 		for range rapid.IntRange(1, 12).Draw(t, "turns") {
-			switch rapid.IntRange(0, 6).Draw(t, "what") {
+			switch rapid.IntRange(0, 6).Draw(t, "change") {
 			case 0:
 				items = items[:rapid.IntRange(0, len(items)).Draw(t, "cut")]
 			case 1:
@@ -91,7 +91,7 @@ func FuzzMemory(f *testing.F) {
 	})
 }
 
-// A bucket has at most memoryBucket checkpoints. A memory beyond memoryEntries evicts whole buckets.
+// A bucket has at most memoryBucket checkpoints. A Memory whose size exceeds memoryEntries evicts whole buckets.
 func TestMemoryIsBounded(t *testing.T) {
 	m := NewMemory()
 	m.minBytes = 1
@@ -103,18 +103,18 @@ func TestMemoryIsBounded(t *testing.T) {
 	}
 	for _, list := range m.checkpoints {
 		if len(list) > memoryBucket {
-			t.Errorf("got %d checkpoints in a bucket, want at most %d", len(list), memoryBucket)
+			t.Errorf("bucket: got %d checkpoints, want at most %d", len(list), memoryBucket)
 		}
 	}
 	m.size = memoryEntries + 1
 	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.checkpoints) > 1 {
-		t.Errorf("Parse with a full memory: got %d buckets, error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
+		t.Errorf("Parse with a full Memory: got %d buckets, error %v, want at most 1 bucket and no error", len(m.checkpoints), err)
 	}
 }
 
-// A checkpoint does not keep the bytes after the list, such as the tools: 100 conversations with large tools hold at
-// most 8 KiB each.
-func TestMemoryCountsTheBytesItHolds(t *testing.T) {
+// A checkpoint does not retain the bytes after the list, such as the tools: 100 conversations with large tools retain
+// at most 8 KiB each.
+func TestMemoryDoesNotRetainBytesAfterList(t *testing.T) {
 	m := NewMemory()
 	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
 	const conversations = 100
@@ -128,14 +128,14 @@ func TestMemoryCountsTheBytesItHolds(t *testing.T) {
 		}
 	}
 	if grown := int64(heap()) - int64(before); grown > conversations*8<<10 {
-		t.Errorf("%d conversations hold %d KiB, want at most %d KiB", conversations, grown>>10, conversations*8)
+		t.Errorf("%d conversations retain %d KiB, want at most %d KiB", conversations, grown>>10, conversations*8)
 	}
 	if m.size > memoryEntries || len(m.checkpoints) != conversations {
-		t.Errorf("got size %d and %d buckets, want at most %d and exactly %d", m.size, len(m.checkpoints), memoryEntries, conversations)
+		t.Errorf("got size %d, %d buckets, want size at most %d, %d buckets", m.size, len(m.checkpoints), memoryEntries, conversations)
 	}
 }
 
-// heap returns the bytes of the heap after garbage collection.
+// heap returns the allocated heap bytes after a garbage collection.
 func heap() uint64 {
 	var s runtime.MemStats
 	for range 3 {
@@ -145,10 +145,10 @@ func heap() uint64 {
 	return s.HeapAlloc
 }
 
-// Parse cuts the name of a model to at most 1024 bytes, between two characters.
-func TestModelIsBounded(t *testing.T) {
+// Parse cuts the model name to at most 1024 bytes, at a character boundary.
+func TestModelNameIsBounded(t *testing.T) {
 	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
 	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {
-		t.Errorf("got a model name of %d bytes that begins with %.4q, error %v, want at most 1024 bytes of valid UTF-8 that begin with éé", len(r.Model), r.Model, err)
+		t.Errorf("got Model of %d bytes, prefix %.4q, error %v, want at most 1024 bytes of valid UTF-8, prefix éé", len(r.Model), r.Model, err)
 	}
 }

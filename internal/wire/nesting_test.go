@@ -8,7 +8,7 @@ import (
 )
 
 // isWholeValue reports whether the pieces of arguments so far are one JSON value. A second call gives the same result.
-func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
+func TestIsWholeValueAfterEachPiece(t *testing.T) {
 	for _, text := range []string{
 		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
 		"{\"long\":\"" + strings.Repeat("x", 3*textPiece) + "\"}",
@@ -19,20 +19,20 @@ func TestWholeArgumentsAreDetectedForAnyCuts(t *testing.T) {
 			s.makeRoom(len(piece))
 			s.text = append(s.text, piece...)
 			if got, want := s.isWholeValue(), valid([]byte(text[:at+len(piece)])); got != want || s.isWholeValue() != want {
-				t.Fatalf("%.30q: got isWholeValue = %v after %d bytes, want %v", text, got, at+len(piece), want)
+				t.Fatalf("%.30q, first %d bytes: isWholeValue = %v, want %v", text, at+len(piece), got, want)
 			}
 		}
 	}
 	for _, text := range []string{"", "{", "]", `{"a":1`, "{}{}", "{" + strings.Repeat("x", shortValue) + "}"} {
 		if s := (&replyItem{text: []byte(text)}); s.isWholeValue() {
-			t.Errorf("%.30q: got isWholeValue = true, want false", text)
+			t.Errorf("%.30q: isWholeValue = true, want false", text)
 		}
 	}
 }
 
-// Each piece with a name and without an id may begin a new call. The reader allocates at most 20 times the length of a
+// Each piece with a name and without an id may start a new call. The reader allocates at most 20 times the length of a
 // stream of such pieces.
-func TestNamedPiecesAreLinear(t *testing.T) {
+func TestMemoryForNamedPiecesIsLinear(t *testing.T) {
 	piece := func(args string) string {
 		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)
 	}
@@ -43,6 +43,6 @@ func TestNamedPiecesAreLinear(t *testing.T) {
 	_, _ = r.Write([]byte(stream))
 	runtime.ReadMemStats(&after)
 	if took := after.TotalAlloc - before.TotalAlloc; took > 20*uint64(len(stream)) {
-		t.Errorf("the reader allocated %d bytes for a stream of %d bytes, want at most 20 times the length", took, len(stream))
+		t.Errorf("allocated %d bytes for a stream of %d bytes, want at most 20 times the length", took, len(stream))
 	}
 }

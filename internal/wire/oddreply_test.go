@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// replyOf reads a reply in pieces of a size.
+// replyOf returns the reply read in pieces of this many bytes.
 func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	r := wire.NewReplyReader(d, -1, 1<<20)
 	for len(raw) > 0 {
@@ -19,9 +19,9 @@ func replyOf(d wire.Dialect, raw string, piece int) *wire.Reply {
 	return r.Reply()
 }
 
-// The reader finds the error, the finish reason, the completeness and the token usage of unusual replies, in pieces of
-// several sizes.
-func TestUnusualReplies(t *testing.T) {
+// The reader finds the error, the finish reason, the completeness and the token usage of unusual replies, for pieces of
+// any size.
+func TestReadUnusualReplies(t *testing.T) {
 	long := strings.Repeat("é", 600)
 	for _, c := range []struct {
 		d         wire.Dialect
@@ -32,7 +32,7 @@ func TestUnusualReplies(t *testing.T) {
 		{wire.Chat, `{"error":{"message":"` + long + `"}}`, fmt.Sprintf("%q %q false {-1 -1 -1}", long[:1024], "")},
 		{wire.Chat, `{"error":null,"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":3}}}`, `"" "stop" true {5 3 2}`},
 		{wire.Chat, `{"choices":[{"message":{"content":"a"}}],"usage":{"prompt_tokens":5,"prompt_cache_hit_tokens":4,"completion_tokens":"2"}}`, `"" "" true {5 4 -1}`},
-		// Moonshot: cached_tokens next to the other counts, and the usage of a stream inside of the choice.
+		// Moonshot: cached_tokens beside the other counts, and the usage of a stream inside of the choice.
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"}}],"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, `{"choices":[{"finish_reason":"stop","message":{"content":"a"},"usage":{"prompt_tokens":5,"completion_tokens":2,"cached_tokens":4}}]}`, `"" "stop" true {5 4 2}`},
 		{wire.Chat, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\",\"usage\":{\"prompt_tokens\":5,\"completion_tokens\":2,\"cached_tokens\":4}}]}\n\ndata: [DONE]\n\n", `"" "stop" true {5 4 2}`},
@@ -79,8 +79,8 @@ func TestUnusualReplies(t *testing.T) {
 	}
 }
 
-// A text is cut at the limit, between two characters, and the end of the reply is still read.
-func TestRepliesAreCutAtTheLimit(t *testing.T) {
+// The reader cuts a text at the limit, at a character boundary, and still reads the end of the reply.
+func TestReplyTextIsCutAtLimit(t *testing.T) {
 	for limit := 120; limit < 300; limit += 7 {
 		r := wire.NewReplyReader(wire.Chat, -1, limit)
 		for range 40 {
@@ -89,7 +89,7 @@ func TestRepliesAreCutAtTheLimit(t *testing.T) {
 		_, _ = r.Write([]byte("data: {\"choices\":[{\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n"))
 		rep := r.Reply()
 		if !rep.Cut || !rep.Complete || rep.ID != "c1" || !strings.HasPrefix(strings.Repeat("日本é", 40), rep.Text) || len(rep.Text) > limit || strings.ContainsRune(rep.Text, '\uFFFD') {
-			t.Errorf("limit %d: got %+v, want a complete reply cut between two characters", limit, rep)
+			t.Errorf("limit %d: got %+v, want Complete and Cut, and a text cut at a character boundary", limit, rep)
 		}
 	}
 }

@@ -7,18 +7,18 @@ import (
 	"testing"
 )
 
-// MemoryBytes stays within 5 times the limit of the reader. Drop frees the text in the reader, which still detects the
+// MemoryBytes never exceeds 5 times the limit of the reader. Drop frees the text in the reader, which still detects the
 // end of the reply.
-func TestMemoryBytesIsBounded(t *testing.T) {
+func TestMemoryBytesIsBoundedAndDropFreesText(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
 	}
 	const end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}\n\ndata: [DONE]\n\n"
 	for name, k := range map[string]struct{ body, end string }{ // a long reply, and its end
-		"small events": {strings.Repeat(event("word "), 20_000), end},
-		"large events": {strings.Repeat(event(strings.Repeat("w", 50_000)), 40), end},
-		"one line":     {"data: " + strings.Repeat("x", 3<<20), "\n\n" + end},
-		"json":         {`{"id":"chatcmpl-1","x":"` + strings.Repeat("y", 3<<20), `"}`},
+		"small events":  {strings.Repeat(event("word "), 20_000), end},
+		"large events":  {strings.Repeat(event(strings.Repeat("w", 50_000)), 40), end},
+		"one line":      {"data: " + strings.Repeat("x", 3<<20), "\n\n" + end},
+		"one JSON body": {`{"id":"chatcmpl-1","x":"` + strings.Repeat("y", 3<<20), `"}`},
 	} {
 		const limit = 256 << 10
 		r := NewReplyReader(Chat, -1, limit)
@@ -33,7 +33,7 @@ func TestMemoryBytesIsBounded(t *testing.T) {
 		atStart := r.MemoryBytes()
 		feed(k.body[len(k.body)/100:])
 		if held := r.MemoryBytes(); atStart == 0 || held > 5*limit {
-			t.Errorf("%s: got MemoryBytes = %d after a hundredth of the input, and %d after %d bytes, want more than 0, and at most 5 times the limit of %d", name, atStart, held, len(k.body), limit)
+			t.Errorf("%s: MemoryBytes = %d after 1%% of the input, %d after %d bytes, want more than 0, at most 5 times the limit of %d", name, atStart, held, len(k.body), limit)
 		}
 
 		r = NewReplyReader(Chat, -1, 1<<20)
@@ -41,18 +41,18 @@ func TestMemoryBytesIsBounded(t *testing.T) {
 		r.Drop()
 		feed(k.body[len(k.body)/2:])
 		if held := r.MemoryBytes(); held > 16<<10 {
-			t.Errorf("%s: got MemoryBytes = %d after Drop, want at most 16 KiB", name, held)
+			t.Errorf("%s: MemoryBytes after Drop = %d, want at most 16 KiB", name, held)
 		}
 		feed(k.end)
 		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
-			t.Errorf("%s: got complete %v, cut %v, %d bytes of text after Drop, want complete, cut, no text", name, rep.Complete, rep.Cut, len(rep.Text))
+			t.Errorf("%s: after Drop: got Complete = %v, Cut = %v, %d bytes of text, want true, true, 0", name, rep.Complete, rep.Cut, len(rep.Text))
 		}
 	}
 }
 
-// A reader needs at most 10% more memory than the text of a long reply. It allocates the buffer once if the server
+// For a long reply, a reader needs at most 10% more memory than the text. It allocates the buffer once if the server
 // announces the length of the reply.
-func TestLongReplyTakesLittleMemory(t *testing.T) {
+func TestMemoryForLongReplyIsCloseToItsLength(t *testing.T) {
 	const pieces, piece = 900, 1000
 	text := strings.Repeat("w", piece)
 	for name, k := range map[string]struct {
@@ -66,18 +66,18 @@ func TestLongReplyTakesLittleMemory(t *testing.T) {
 		"one body": {pieces*piece + 2, slices.Concat([]string{`{"`}, slices.Repeat([]string{text}, pieces))},
 	} {
 		r := NewReplyReader(Chat, k.size, 1<<20)
-		grown, last := 0, 0
+		growths, last := 0, 0
 		for _, s := range k.reply {
 			_, _ = r.Write([]byte(s))
-			if held := r.MemoryBytes(); held > last {
-				grown, last = grown+1, held
+			if size := r.MemoryBytes(); size > last {
+				growths, last = growths+1, size
 			}
 		}
-		if held, most := r.MemoryBytes(), pieces*piece*11/10; held > most {
-			t.Errorf("%s: got MemoryBytes = %d, want at most %d", name, held, most)
+		if size, most := r.MemoryBytes(), pieces*piece*11/10; size > most {
+			t.Errorf("%s: MemoryBytes = %d, want at most %d", name, size, most)
 		}
-		if k.size >= 0 && grown > 1 {
-			t.Errorf("%s: the buffer grew %d times, want at most once for a reply with an announced length", name, grown)
+		if k.size >= 0 && growths > 1 {
+			t.Errorf("%s: MemoryBytes grew %d times, want at most once for an announced length", name, growths)
 		}
 		if k.size < 0 {
 			if rep := r.Reply(); len(rep.Text)+len(strings.Join(args(rep), "")) != pieces*piece {

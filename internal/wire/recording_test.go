@@ -8,7 +8,7 @@ import (
 	"precept/internal/wire"
 )
 
-// A recording is an object with the list messages or input. ReadRecording derives the dialect from this list.
+// A recording is an object with a list under messages or input. ReadRecording derives the dialect from this list.
 func TestReadRecording(t *testing.T) {
 	deep := strings.Repeat("[", 300)
 	for raw, want := range map[string]string{
@@ -44,17 +44,17 @@ func TestReadRecording(t *testing.T) {
 			got = rec.Request.Dialect.String()
 		}
 		if got != want {
-			t.Errorf("%.90s: got %s, want %s (error %v)", raw, got, want, err)
+			t.Errorf("ReadRecording(%.90s) = %s, want %s (error %v)", raw, got, want, err)
 		}
 	}
 	rec, err := wire.ReadRecording([]byte(`{"id":{"n":7},"messages":[{"role":"user","content":"go"}],"source":"a \"b\""}`))
 	if err != nil || string(rec.ID) != `{"n":7}` || string(rec.Source) != `"a \"b\""` || rec.Request.Len() != 1 || rec.Request.Item(0).Words != "go" {
-		t.Errorf("ReadRecording: got error %v and a recording with ID %s, Source %s and request %+v, want no error, the ID `{\"n\":7}`, the Source `\"a \\\"b\\\"\"` and one item with the words go", err, rec.ID, rec.Source, rec.Request)
+		t.Errorf("ReadRecording: err = %v, ID = %s, Source = %s, Request = %+v, want no error, {\"n\":7}, \"a \\\"b\\\"\", one item with the words go", err, rec.ID, rec.Source, rec.Request)
 	}
 }
 
 // CallsIn finds the calls in an item of any dialect, even calls of a kind that Request.Item does not decode.
-func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
+func TestCallsInFindsCallsOfAnyDialect(t *testing.T) {
 	for item, want := range map[string]string{
 		`{"role":"assistant","tool_calls":[{"function":{"name":"f"}}],"function_call":{"name":"g"}}`: `[{"function":{"name":"f"}}] {"name":"g"}`,
 		`{"type":"mystery_call","x":1}`:                `{"type":"mystery_call","x":1}`,
@@ -77,14 +77,14 @@ func TestCallsInFindsInputsOfAnyDialect(t *testing.T) {
 			got = "no item"
 		}
 		if got != want {
-			t.Errorf("%s: got calls %s, want %s", item, got, want)
+			t.Errorf("CallsIn(%s) = %s, want %s", item, got, want)
 		}
 	}
 }
 
-// StripWords removes the text that agents add to the user's words and returns its kind. An unknown tag is part of the
-// words.
-func TestWrappersOfAgents(t *testing.T) {
+// StripWords removes the text that agents add to a user message, and returns the removed pieces with their kinds. Text
+// in an unknown tag stays.
+func TestStripWordsRemovesAgentText(t *testing.T) {
 	const tags = "system-reminder,environment_context,skills_instructions,user_instructions,current_datetime,SYSTEM_NOTICE,environment_details," +
 		"permissions instructions,apps_instructions,plugins_instructions,collaboration_mode,model_switch,turn_aborted,subagent_notification," +
 		"task-notification,local-command-caveat,local-command-stdout,local-command-stderr,command-name,command-message,bash-input,bash-stdout," +
@@ -94,7 +94,7 @@ func TestWrappersOfAgents(t *testing.T) {
 		piece := "<" + tag + ">\nx\n</" + tag + ">"
 		words, out := wire.StripWords("do " + piece + "it")
 		if words != "do it" || len(out) != 1 || out[0].Kind != tag || out[0].Text != piece {
-			t.Errorf("%s: got words %q, removed %v, want the words \"do it\" and the removed piece %q of kind %s", tag, words, out, piece, tag)
+			t.Errorf("%s: StripWords = %q, %v, want \"do it\", the piece %q of kind %s", tag, words, out, piece, tag)
 		}
 	}
 	for text, want := range map[string]string{
@@ -109,7 +109,7 @@ func TestWrappersOfAgents(t *testing.T) {
 			kinds = append(kinds, s.Kind)
 		}
 		if got := strings.Join(kinds, ","); got != want || want != "observation" && want != "caveat" && !strings.Contains(words, "go") {
-			t.Errorf("%q: got words %q and removed kinds %q, want kinds %q and the word go (except for observation and caveat)", text, words, got, want)
+			t.Errorf("StripWords(%q) = %q, kinds %q, want kinds %q and the word go (except for observation and caveat)", text, words, got, want)
 		}
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// readReply reads a reply in pieces of n bytes.
+// readReply returns the reply read in pieces of n bytes.
 func readReply(d Dialect, raw []byte, limit, n int) *Reply {
 	r := NewReplyReader(d, -1, limit)
 	for len(raw) > 0 {
@@ -32,7 +32,7 @@ type goldenReply struct {
 	raw     []byte
 }
 
-// goldenReplies returns the recorded replies of testdata.
+// goldenReplies returns the recorded replies in testdata.
 func goldenReplies(tb testing.TB) []goldenReply {
 	tb.Helper()
 	files, err := filepath.Glob("testdata/replies/*.reply")
@@ -74,7 +74,7 @@ func TestGoldenReplies(t *testing.T) {
 	}
 }
 
-func TestReplyEndsAtTheLastEventOnly(t *testing.T) {
+func TestReplyEndsOnlyAtLastEvent(t *testing.T) {
 	for _, c := range []struct {
 		dialect Dialect
 		before  string
@@ -87,16 +87,16 @@ func TestReplyEndsAtTheLastEventOnly(t *testing.T) {
 		r := NewReplyReader(c.dialect, -1, 1000)
 		_, _ = r.Write([]byte(c.before))
 		if r.Ended() {
-			t.Errorf("%s: got Ended = true before the last event, want false", c.dialect)
+			t.Errorf("%s: before the last event: got Ended = true, want false", c.dialect)
 		}
 		_, _ = r.Write([]byte(c.end))
 		if !r.Ended() || !r.Reply().Complete {
-			t.Errorf("%s: got Ended = %v, Complete = %v after the last event, want both true", c.dialect, r.Ended(), r.Reply().Complete)
+			t.Errorf("%s: after the last event: got Ended = %v, Complete = %v, want true, true", c.dialect, r.Ended(), r.Reply().Complete)
 		}
 	}
 }
 
-// One line of 5 MB does not stop the reader, and the lines after it are read.
+// The reader skips a line of 5 MB that exceeds its limit, and reads the lines after it.
 func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	huge := strings.Repeat("x", 5<<20)
 	stream := `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n" +
@@ -105,39 +105,39 @@ func TestLinesAfterAHugeLineAreRead(t *testing.T) {
 	for _, n := range []int{len(stream), 4093} {
 		small := readReply(Chat, []byte(stream), 1<<20, n)
 		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
-			t.Errorf("pieces of %d, small limit: got cut %v, complete %v, text %q, %d calls, %d input tokens, want cut, complete, text ab, 0 calls, 1 token", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
+			t.Errorf("pieces of %d, small limit: got Cut = %v, Complete = %v, Text = %q, %d calls, %d input tokens, want true, true, ab, 0, 1", n, small.Cut, small.Complete, small.Text, len(small.Calls), small.Usage.Input)
 		}
 		big := readReply(Chat, []byte(stream), 8<<20, n)
 		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
-			t.Errorf("pieces of %d, large limit: got cut %v, complete %v, %d calls, want not cut, complete, 1 call with all arguments", n, big.Cut, big.Complete, len(big.Calls))
+			t.Errorf("pieces of %d, large limit: got Cut = %v, Complete = %v, %d calls, want false, true, 1 call with all arguments", n, big.Cut, big.Complete, len(big.Calls))
 		}
 	}
 }
 
 // The last event of the Responses API repeats the whole response. If the event exceeds the limit of the reader, its
-// name still ends the reply. A JSON body beyond the limit is complete if it ends with a brace.
-func TestTooLongLastEventEndsTheReply(t *testing.T) {
+// name still ends the reply. A JSON body above the limit is complete if it ends with a brace.
+func TestReplyAboveLimitIsCompleteAtItsEnd(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, -1, 1000)
 	_, _ = r.Write([]byte(stream))
 	if rep := r.Reply(); !r.Ended() || !rep.Complete || rep.Finish != "completed" || !rep.Cut {
-		t.Errorf(`got reply %+v, ended %v, want complete with the finish "completed", cut and ended`, rep, r.Ended())
+		t.Errorf(`long last event: got %+v, Ended = %v, want Complete, Cut, Finish = "completed", Ended = true`, rep, r.Ended())
 	}
-	over := NewReplyReader(Responses, -1, 1000)
-	_, _ = over.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
-	_, _ = over.Write([]byte("\"}\n"))
-	if rep := over.Reply(); !rep.Cut || !rep.Complete {
-		t.Errorf("a JSON body beyond the limit: got %+v, want Cut and Complete = true", rep)
+	aboveLimit := NewReplyReader(Responses, -1, 1000)
+	_, _ = aboveLimit.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
+	_, _ = aboveLimit.Write([]byte("\"}\n"))
+	if rep := aboveLimit.Reply(); !rep.Cut || !rep.Complete {
+		t.Errorf("JSON body above the limit: got %+v, want Cut and Complete = true", rep)
 	}
-	cut := NewReplyReader(Responses, -1, 1000)
-	_, _ = cut.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
-	if rep := cut.Reply(); rep.Complete {
-		t.Error("a JSON body that the upstream cut: got Complete = true, want false")
+	truncated := NewReplyReader(Responses, -1, 1000)
+	_, _ = truncated.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
+	if rep := truncated.Reply(); rep.Complete {
+		t.Error("JSON body truncated by the upstream: got Complete = true, want false")
 	}
 }
 
-// The kept bytes never exceed the limit, and a text is cut between two characters.
-func TestKeptTextStaysWithinTheLimit(t *testing.T) {
+// The kept bytes never exceed the limit, and a text is cut at a character boundary.
+func TestKeptBytesDoNotExceedLimit(t *testing.T) {
 	for _, limit := range []int{-1, 0, 1, 200, 300, 301, 302, 303} {
 		var stream strings.Builder
 		for range 300 {
@@ -145,7 +145,7 @@ func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 		}
 		rep := readReply(Chat, []byte(stream.String()), limit, 1000)
 		if len(rep.Text) > max(limit, 0) || !rep.Cut || strings.ContainsRune(rep.Text, '\ufffd') {
-			t.Errorf("limit %d: got %d bytes, cut %v, text %q, want at most the limit, cut, whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
+			t.Errorf("limit %d: got %d bytes, Cut = %v, text %q, want at most the limit, true, whole characters", limit, len(rep.Text), rep.Cut, rep.Text)
 		}
 		if limit >= 200 && len(rep.Text) < limit-itemCost-3 {
 			t.Errorf("limit %d: got %d bytes, want at least %d", limit, len(rep.Text), limit-itemCost-3)
@@ -160,19 +160,19 @@ func TestKeptTextStaysWithinTheLimit(t *testing.T) {
 	}
 }
 
-// EchoReply computes the echo keys, which recognise a returned reply, once.
-func TestEchoReplyCachesTheKeys(t *testing.T) {
+// EchoReply computes the keys of a reply once. The keys recognise the reply when the agent sends it back.
+func TestEchoReplyCachesKeys(t *testing.T) {
 	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
 	first := EchoReply(rep, "")
 	if n := testing.AllocsPerRun(10, func() { EchoReply(rep, "") }); n != 0 {
-		t.Errorf("got %v allocations for known keys, want none", n)
+		t.Errorf("second EchoReply: got %v allocations, want 0", n)
 	}
 	if prefilled := EchoReply(rep, "it begins: "); len(prefilled) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
-		t.Errorf("EchoReply gives keys %q without and %q with a prefilled text, want one more key with the text", first, prefilled)
+		t.Errorf("EchoReply = %q without and %q with a prefilled text, want one more key with the text", first, prefilled)
 	}
 }
 
-func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
+func TestEchoReplyMatchesNextRequest(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
@@ -182,43 +182,43 @@ func TestEchoReplyMatchesTheNextRequest(t *testing.T) {
 	}{
 		{"chat text", Chat, `{"id":"chatcmpl-1","choices":[{"message":{"content":"All done.\n"}}]}`, `{"messages":[{"role":"assistant","content":"All done."}]}`, "t:"},
 		{
-			"code that the API ended at a stop word, with the call that the agent appended", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
+			"code that ends at a stop word, and a call that the agent appended", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
 			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
 		},
 		{
-			"code that the model ended itself", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n</code>"}}]}`,
+			"code with its end tag, and a call that the agent appended", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n</code>"}}]}`,
 			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
 		},
 		{
 			"chat call, text dropped", Chat, `{"choices":[{"message":{"content":"Let me see","tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}}]}`,
 			`{"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "c:call_1",
 		},
-		{"chat result only", Chat, `{"choices":[{"message":{"tool_calls":[{"id":"call_1","function":{"name":"f"}}]}}]}`, `{"messages":[{"role":"tool","tool_call_id":"call_1","content":"x"}]}`, "c:call_1"},
+		{"chat, only the result", Chat, `{"choices":[{"message":{"tool_calls":[{"id":"call_1","function":{"name":"f"}}]}}]}`, `{"messages":[{"role":"tool","tool_call_id":"call_1","content":"x"}]}`, "c:call_1"},
 		{"responses reference", Responses, `{"object":"response","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]}]}`, `{"input":[{"type":"item_reference","id":"msg_1"}]}`, "i:msg_1"},
 		{
 			"responses second message without id", Responses,
 			`{"object":"response","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},{"type":"message","id":"msg_2","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`,
 			`{"input":[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`, "t:",
 		},
-		{"messages", Messages, `{"type":"message","id":"msg_1","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"a"}]}`, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, "t:"},
+		{"messages text", Messages, `{"type":"message","id":"msg_1","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"a"}]}`, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, "t:"},
 		{"messages call", Messages, `{"type":"message","content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1"}]}]}`, "c:toolu_1"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			keys := mustParse(t, c.dialect, c.request).Echo(0)
 			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
-				t.Fatalf("got keys %q of the request, want the first to begin with %q", keys, c.want)
+				t.Fatalf("request: Echo = %q, want the first key to begin with %q", keys, c.want)
 			}
 			replied := EchoReply(readReply(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
-				t.Errorf("got keys %q of the reply, want among them key %q of the request", replied, keys[:1])
+				t.Errorf("EchoReply = %q, want key %q of the request and none of its other keys", replied, keys[:1])
 			}
 		})
 	}
 	if got := EchoReply(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
-		t.Errorf("the keys of a cut text: got %q, want the reply id only", got)
+		t.Errorf("EchoReply of a cut text = %q, want only the reply id", got)
 	}
 	if got := EchoReply(&Reply{Text: " "}, ""); len(got) != 0 {
-		t.Errorf("the keys of an empty text: got %q, want none", got)
+		t.Errorf("EchoReply of an empty text = %q, want none", got)
 	}
 }
 
@@ -232,7 +232,7 @@ func intersection(a, b []string) []string {
 	return out
 }
 
-func TestRepliesDoNotDependOnThePieces(t *testing.T) {
+func TestReplyDoesNotDependOnPieces(t *testing.T) {
 	golden := goldenReplies(t)
 	rapid.Check(t, func(t *rapid.T) {
 		g := golden[rapid.IntRange(0, len(golden)-1).Draw(t, "reply")]
@@ -271,9 +271,8 @@ func FuzzReply(f *testing.F) {
 	})
 }
 
-// A reply may have several choices, and the client may continue with any of them. EchoReply returns keys of each
-// choice.
-func TestEchoOfFurtherChoices(t *testing.T) {
+// A reply may have several choices, and the client may continue with any of them.
+func TestEchoReplyReturnsKeysOfEachChoice(t *testing.T) {
 	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
 
 data: {"choices":[{"index":0,"delta":{"content":"one"}},{"index":2,"delta":{"content":"thr"}}]}
@@ -289,12 +288,12 @@ data: [DONE]
 	_, _ = r.Write([]byte(stream))
 	rep := r.Reply()
 	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {
-		t.Errorf("the reply is %+v, want the text of the first choice and Choices = 3", rep)
+		t.Errorf("got %+v, want Text = one, no calls, Choices = 3, Complete = true", rep)
 	}
 	keys := EchoReply(rep, "")
 	for _, want := range []string{"t:" + EchoText("one"), "t:" + EchoText("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
-			t.Errorf("EchoReply returns keys %q, want %q among them", keys, want)
+			t.Errorf("EchoReply = %q, want %q among them", keys, want)
 		}
 	}
 }

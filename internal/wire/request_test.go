@@ -15,12 +15,12 @@ func mustParse(tb testing.TB, d Dialect, body string) *Request {
 	tb.Helper()
 	r, err := Parse(d, []byte(body))
 	if err != nil {
-		tb.Fatalf("Parse(%s, %s): got error %v, want none", d, body, err)
+		tb.Fatalf("Parse(%s, %s): %v", d, body, err)
 	}
 	return r
 }
 
-func TestParseReasonsOfUninspectedBodies(t *testing.T) {
+func TestParseRejectsUninspectableBodies(t *testing.T) {
 	deep := strings.Repeat("[", 10_000) + strings.Repeat("]", 10_000)
 	keys := strings.Repeat(`"k":1,`, 300)
 	for _, c := range []struct {
@@ -35,15 +35,15 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 		{"truncated in an item", Chat, `{"messages":[{"role":"user"`, "invalid_json"},
 		{"truncated in a block", Messages, `{"messages":[{"role":"user","content":[{"type":"text"`, "invalid_json"},
 		{"truncated after a key", Messages, `{"messages":[{"role":"user","content":[{"type"`, "invalid_json"},
-		{"truncated after a list", Chat, `{"messages":`, "invalid_json"},
+		{"truncated before the list", Chat, `{"messages":`, "invalid_json"},
 		{"text after the object", Chat, `{"messages":[{"role":"user","content":"a"}]} x`, "invalid_json"},
 		{"byte order mark", Chat, "\ufeff" + `{"messages":[{"role":"user","content":"a"}]}`, "invalid_json"},
 		{"control character", Chat, "{\"messages\":[{\"role\":\"user\",\"content\":\"a\nb\"}]}", "invalid_json"},
-		{"deep", Chat, `{"messages":[{"role":"user","content":"a"}],"x":` + deep + `}`, "depth"},
+		{"deep member", Chat, `{"messages":[{"role":"user","content":"a"}],"x":` + deep + `}`, "depth"},
 		{"deep in an item", Chat, `{"messages":[{"role":"user","content":` + deep + `}]}`, "depth"},
-		{"deep and open", Messages, strings.Repeat("[", 1<<20), "depth"},
-		{"no object", Chat, `[{"messages":[]}]`, "no_list"},
-		{"a string", Chat, `"messages"`, "no_list"},
+		{"deep, never closed", Messages, strings.Repeat("[", 1<<20), "depth"},
+		{"array", Chat, `[{"messages":[]}]`, "no_list"},
+		{"string body", Chat, `"messages"`, "no_list"},
 		{"no list", Chat, `{"model":"m","input":"a"}`, "no_list"},
 		{"other dialect", None, `{"messages":[{"role":"user","content":"a"}]}`, "no_list"},
 		{"null", Chat, `{"messages":null}`, "list_type"},
@@ -54,11 +54,11 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 		{"list with null", Responses, `{"input":[null]}`, "list_type"},
 		{"empty list", Chat, `{"messages":[]}`, "list_type"},
 		{"number", Responses, `{"input":12}`, "list_type"},
-		{"twice", Chat, `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`, "duplicate_key"},
-		{"twice with escapes", Chat, `{"messages":[{"role":"user","content":"a"}],"mess\u0061ges":[]}`, "duplicate_key"},
-		{"twice, in another case", Chat, `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "duplicate_key"},
+		{"list twice", Chat, `{"messages":[{"role":"user","content":"a"}],"messages":[{"role":"user","content":"b"}]}`, "duplicate_key"},
+		{"list twice, escaped", Chat, `{"messages":[{"role":"user","content":"a"}],"mess\u0061ges":[]}`, "duplicate_key"},
+		{"list twice, in another case", Chat, `{"messages":[{"role":"user","content":"a"}],"Messages":[]}`, "duplicate_key"},
 		{"another key twice", Chat, `{"model":"a","messages":[{"role":"user","content":"a"}],"model":"b"}`, "duplicate_key"},
-		{"twice among many", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
+		{"another key twice among many", Chat, `{` + keys + `"MODEL":"a","messages":[{"role":"user","content":"a"}],"mod\u0065l":"b"}`, "duplicate_key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := Parse(c.dialect, []byte(c.body))
@@ -70,13 +70,13 @@ func TestParseReasonsOfUninspectedBodies(t *testing.T) {
 	}
 }
 
-func TestParseReadsTheTopLevel(t *testing.T) {
+func TestParseReadsTopLevelMembers(t *testing.T) {
 	r := mustParse(t, Responses, `{"model":"m\u0031","stream" : true,"generate":false,"input":"hi","prompt_cache_key":"k",
 		"metadata":{"session_id":"s","user_id":"{\"device_id\":\"d\",\"session_id\":\"u\"}"},"previous_response_id":"resp_1",
 		"conversation":{"id":"conv_1"},"tools":[{"type":"web_search"},{"type":"function","name":"b"},
 		{"type":"namespace","name":"ns","tools":[{"type":"function","name":"a"}]},{"type":"custom","name":"patch"},7]}`)
 	if r.Model != "m1" || !r.NoRun || !r.Delta {
-		t.Errorf("got model %q, NoRun %v, Delta %v, want model m1, NoRun true, Delta true", r.Model, r.NoRun, r.Delta)
+		t.Errorf("got Model = %q, NoRun = %v, Delta = %v, want m1, true, true", r.Model, r.NoRun, r.Delta)
 	}
 	if want := (Hints{"s", "u", "k", "resp_1", "conv_1"}); r.Hints != want {
 		t.Errorf("got hints %+v, want %+v", r.Hints, want)
@@ -86,8 +86,8 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 	}
 }
 
-// For some models, Codex sends the tools as an item of the list instead of a member of the body.
-func TestParseReadsToolsInTheList(t *testing.T) {
+// For some models, Codex sends the tools in an item of the list instead of a member of the body.
+func TestParseReadsToolsInList(t *testing.T) {
 	for body, want := range map[string][]string{
 		`{"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"b"},{"type":"custom","name":"a"}]},{"role":"user","content":"x"}]}`:               {"a", "b"},
 		`{"tools":[{"name":"a"},{"name":"c"}],"input":[{"tools":[{"type":"function","name":"b"},{"type":"namespace","name":"ns","tools":[{"name":"a"}]}],"type":"additional_tools"}]}`: {"a", "b", "c"},
@@ -99,28 +99,28 @@ func TestParseReadsToolsInTheList(t *testing.T) {
 		}
 	}
 	if r := mustParse(t, Chat, `{"messages":[{"type":"additional_tools","tools":[{"name":"a"}]},{"role":"user","content":"x"}]}`); len(r.Tools) > 0 {
-		t.Errorf("got tools %q of a chat item, want none", r.Tools)
+		t.Errorf("chat item: got tools %q, want none", r.Tools)
 	}
 	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
 	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != label.UninspectedItems {
-		t.Errorf("got error %v, want an Uninspected error with reason %s, because the tools of the item count", err, label.UninspectedItems)
+		t.Errorf("51 tools with a limit of 20: err = %v, want an Uninspected error with reason %s", err, label.UninspectedItems)
 	}
 }
 
-func TestParseSeesCompaction(t *testing.T) {
+func TestParseDetectsCompaction(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		dialect Dialect
 		body    string
 		want    bool
 	}{
-		{"last", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction_trigger"}]}`, true},
-		{"alone, after a previous response", Responses, `{"previous_response_id":"r","input":[{"type":"compaction_trigger"}]}`, true},
-		{"not last", Responses, `{"input":[{"type":"compaction_trigger"},{"role":"user","content":"a"}]}`, false},
-		{"the compacted history", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction","id":"c"}]}`, false},
-		{"no item", Responses, `{"input":[]}`, false},
-		{"a string", Responses, `{"input":"compaction_trigger"}`, false},
-		{"a dialect without it", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
+		{"trigger is the last item", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction_trigger"}]}`, true},
+		{"only the trigger, after a previous response", Responses, `{"previous_response_id":"r","input":[{"type":"compaction_trigger"}]}`, true},
+		{"trigger is not the last item", Responses, `{"input":[{"type":"compaction_trigger"},{"role":"user","content":"a"}]}`, false},
+		{"compacted history", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction","id":"c"}]}`, false},
+		{"empty list", Responses, `{"input":[]}`, false},
+		{"string input", Responses, `{"input":"compaction_trigger"}`, false},
+		{"another dialect", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
 	} {
 		if got := mustParse(t, c.dialect, c.body).Compact; got != c.want {
 			t.Errorf("%s: got Compact = %v, want %v", c.name, got, c.want)
@@ -128,18 +128,18 @@ func TestParseSeesCompaction(t *testing.T) {
 	}
 }
 
-func TestParseIgnoresOddTypes(t *testing.T) {
+func TestParseIgnoresMembersOfWrongType(t *testing.T) {
 	r := mustParse(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)
 	if r.Model != "" || r.NoRun || r.Delta || r.Hints != (Hints{PreviousID: "x"}) {
-		t.Errorf("the request is %+v, want empty Model, NoRun = false, Delta = false and Hints = %+v", r, (Hints{PreviousID: "x"}))
+		t.Errorf("got %+v, want empty Model, NoRun = false, Delta = false, Hints = %+v", r, (Hints{PreviousID: "x"}))
 	}
 	if !reflect.DeepEqual(r.Tools, []string{"old"}) {
 		t.Errorf("got tools %q, want old", r.Tools)
 	}
 }
 
-func TestSessionIsReadFromTheUserID(t *testing.T) {
+func TestUserSession(t *testing.T) {
 	for id, want := range map[string]string{
 		`{"session_id":"abc"}`:                   "abc",
 		`{"session_id":7}`:                       "",
@@ -159,67 +159,67 @@ func TestSessionIsReadFromTheUserID(t *testing.T) {
 	}
 }
 
-func TestToolNamesAreEqualInAllDialects(t *testing.T) {
+func TestToolNamesAreSameInAllDialects(t *testing.T) {
 	chat := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[{"type":"function","function":{"description":"d","name":"z"}},
 		{"type":"custom","custom":{"name":"c"}},{"type":"function","function":{"name":"b"}}]}`)
 	messages := mustParse(t, Messages, `{"messages":[{"role":"user","content":"a"}],"tools":[{"name":"b","input_schema":{"name":"no"}},
 		{"name":"z"},{"name":"c","type":"x_20250101"}]}`)
 	if want := []string{"b", "c", "z"}; !reflect.DeepEqual(chat.Tools, want) || !reflect.DeepEqual(messages.Tools, want) {
-		t.Errorf("got tools %q of chat and %q of messages, want %q", chat.Tools, messages.Tools, want)
+		t.Errorf("got tools %q in chat and %q in messages, want %q for both", chat.Tools, messages.Tools, want)
 	}
 	if chat.ToolsHash != messages.ToolsHash {
-		t.Errorf("equal tool names: got hashes %x and %x, want equal hashes", chat.ToolsHash, messages.ToolsHash)
+		t.Errorf("same tool names: got ToolsHash %x and %x, want the same hash", chat.ToolsHash, messages.ToolsHash)
 	}
 	if none := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"tools":[]}`); len(none.Tools) != 0 || none.ToolsHash == chat.ToolsHash {
-		t.Errorf("an empty list of tools: got tools %q, hash %x, want no tools and a different hash", none.Tools, none.ToolsHash)
+		t.Errorf("empty list of tools: got tools %q, ToolsHash %x, want no tools and a different hash", none.Tools, none.ToolsHash)
 	}
 }
 
-func TestListHashCoversTheListOnly(t *testing.T) {
+func TestListHashCoversOnlyTheList(t *testing.T) {
 	a := mustParse(t, Chat, `{"messages":[{"role":"user","content":"a"}],"x":1}`)
 	b := mustParse(t, Chat, `{"y":[2],"messages":[{"role":"user","content":"a"}]}`)
 	c := mustParse(t, Chat, `{"messages":[{"role":"user","content":"b"}],"x":1}`)
 	if a.ListHash != b.ListHash || a.ListHash == c.ListHash {
-		t.Errorf("got ListHash %x, %x and %x, want the first two equal and the third different", a.ListHash, b.ListHash, c.ListHash)
+		t.Errorf("got ListHash %x, %x and %x, want the first two the same and the third different", a.ListHash, b.ListHash, c.ListHash)
 	}
-	// Hashes are stored, so every release must compute the same hash.
+	// Stores hold this hash, so every release must compute the same hash.
 	if a.ListHash != 0x73b892c991e6ffbe {
 		t.Errorf("got ListHash %#x, want 0x73b892c991e6ffbe as in earlier releases", a.ListHash)
 	}
 }
 
-func TestRawIsTheItemsBytes(t *testing.T) {
+func TestRawReturnsBytesOfItem(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[ {"role":"user","content":"a"} , { "role":"assistant" } ]}`)
 	if string(r.Raw(0)) != `{"role":"user","content":"a"}` || string(r.Raw(1)) != `{ "role":"assistant" }` {
-		t.Errorf("got items %s and %s, want the bytes of the body without the white space around the items", r.Raw(0), r.Raw(1))
+		t.Errorf("got Raw = %s and %s, want the items of the body without the white space around them", r.Raw(0), r.Raw(1))
 	}
 	if s := mustParse(t, Responses, `{"input": "a\"b" }`); s.Len() != 1 || string(s.Raw(0)) != `"a\"b"` || s.Role(0) != RoleUser {
-		t.Errorf("a string input gives %d items, the first is %s with role %v, want one item of the user with the string", s.Len(), s.Raw(0), s.Role(0))
+		t.Errorf("string input: got %d items, first %s with role %v, want one user item with the string", s.Len(), s.Raw(0), s.Role(0))
 	}
 	if e := mustParse(t, Responses, `{"input":[]}`); e.Len() != 0 || e.New() != 0 || e.LastUser() != -1 {
-		t.Errorf("an empty input: got %d items, New = %d, LastUser = %d, want 0 items, New = 0, LastUser = -1", e.Len(), e.New(), e.LastUser())
+		t.Errorf("empty input: got %d items, New = %d, LastUser = %d, want 0, 0, -1", e.Len(), e.New(), e.LastUser())
 	}
 }
 
-// walk calls the methods of a fuzzed request. No call may panic, and the anchor of each item must find the item.
-func walk(t *testing.T, r *Request) {
+// checkMethods calls the methods of a fuzzed request. No call may panic, and Find must find the anchor of each item.
+func checkMethods(t *testing.T, r *Request) {
 	t.Helper()
 	_, _, _ = r.NewWords(), r.NewResults(), r.LastUser()
 	for i := range r.Len() {
 		if !json.Valid(r.Raw(i)) {
-			t.Fatalf("the bytes of item %d are %q, want valid JSON", i, r.Raw(i))
+			t.Fatalf("Raw(%d) = %q, want valid JSON", i, r.Raw(i))
 		}
 		it := r.Item(i)
 		_ = r.Echo(i)
 		if a := r.AnchorAt(i, ""); it.HasText {
 			if j, block, ok := r.Find(a); !ok || j != i || block != -1 {
-				t.Fatalf("anchor of item %d: got item %d, block %d, found %v, want its own item, block -1", i, j, block, ok)
+				t.Fatalf("anchor of item %d: Find = item %d, block %d, %v, want item %[1]d, block -1, true", i, j, block, ok)
 			}
 		}
 		for _, res := range it.Results {
 			_, _ = r.CallOf(res.CallID)
 			if _, _, ok := r.Find(r.AnchorAt(i, res.CallID)); !ok && r.acceptsText(i, res) && res.CallID != "" {
-				t.Fatalf("Find does not find the anchor of result %q in item %d, want it found", res.CallID, i)
+				t.Fatalf("anchor of result %q in item %d: Find = false, want true", res.CallID, i)
 			}
 		}
 	}
@@ -238,11 +238,11 @@ func FuzzParse(f *testing.F) {
 		}
 		switch ok := json.Valid(body); {
 		case err == nil && !ok:
-			t.Fatal("Parse accepted text that encoding/json refuses, want an error")
+			t.Fatal("Parse accepted a body that encoding/json rejects")
 		case err != nil && ok && u.Reason == label.UninspectedInvalid:
-			t.Fatal("Parse refused text as invalid that encoding/json accepts, want no such error")
+			t.Fatal("Parse rejected a body as invalid JSON that encoding/json accepts")
 		case err == nil:
-			walk(t, r)
+			checkMethods(t, r)
 		}
 	})
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/tidwall/gjson"
 )
 
-func TestValidIsAsStrictAsEncodingJSON(t *testing.T) {
+func TestValidMatchesEncodingJSON(t *testing.T) {
 	for _, text := range []string{
 		`{}`, `[]`, `""`, ` {"a" : [1 , 2 ] } `, `0`, `-0`, `1`, `-1.5e+10`, `1E400`, `123456789012345678901234567890`, `1.0`,
 		`true`, `false`, `null`, `"\u0000\ud800\"\\\/\b\f\n\r\t"`, "\"\xff\xfe\"", `{"a":1,"a":2}`, "\t\r\n {}", `"0123456789abcdef0123456789"`,
@@ -22,8 +22,8 @@ func TestValidIsAsStrictAsEncodingJSON(t *testing.T) {
 	}
 }
 
-// The scanner compares 8 bytes of a string at once. It finds a special byte at each of the 8 places.
-func TestSpecialBytesOfAStringAreFoundAtEveryOffset(t *testing.T) {
+// The scanner compares 8 bytes of a string at once. It finds a special byte at each of the 8 positions.
+func TestValidFindsSpecialBytesAtEveryOffset(t *testing.T) {
 	for _, end := range []string{`"`, `\n"`, "\x01\"", "\x80\"", "\xff\"", "\x1f\"", "!\"", "]\"", "#\""} {
 		for n := range 40 {
 			text := `"` + strings.Repeat("\u00e9", n/2) + strings.Repeat("a", n%2) + end
@@ -34,18 +34,18 @@ func TestSpecialBytesOfAStringAreFoundAtEveryOffset(t *testing.T) {
 	}
 }
 
-func TestDepthIsBounded(t *testing.T) {
+func TestNestingDepthIsLimited(t *testing.T) {
 	nest := func(n int) []byte { return []byte(strings.Repeat("[", n) + strings.Repeat("]", n)) }
 	if !valid(nest(maxDepth)) {
-		t.Errorf("a value of the greatest depth %d is refused, want it accepted", maxDepth)
+		t.Errorf("valid = false at depth %d, want true", maxDepth)
 	}
 	if valid(nest(maxDepth + 1)) {
-		t.Errorf("a value of depth %d is accepted, want a refusal", maxDepth+1)
+		t.Errorf("valid = true at depth %d, want false", maxDepth+1)
 	}
 	for _, open := range []string{"[", `{"a":`, `[{"messages":`} {
 		s := scanner{b: []byte(strings.Repeat(open, 1<<20))}
 		if s.value(0, 0) >= 0 || !s.deep {
-			t.Errorf("%d times %s: got deep = %v, want a refusal as too deep", 1<<20, open, s.deep)
+			t.Errorf("%d times %s: got deep = %v, want an error and deep = true", 1<<20, open, s.deep)
 		}
 	}
 }
@@ -62,10 +62,10 @@ func FuzzValid(f *testing.F) {
 			return
 		}
 		if want := json.Valid(b); got != want {
-			t.Fatalf("the scanner accepts %q: %v, want %v as encoding/json", b, got, want)
+			t.Fatalf("scanner accepts %q = %v, want %v as encoding/json", b, got, want)
 		}
 		if got && !gjson.ValidBytes(b) {
-			t.Fatalf("the scanner accepted %q, which gjson refuses, want a refusal", b)
+			t.Fatalf("scanner accepts %q, but gjson rejects it", b)
 		}
 	})
 }

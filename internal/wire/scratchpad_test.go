@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// A ReAct agent sends its question and all steps so far as one message, the scratchpad. The parser separates question
-// and steps. Rules and examples that look like steps belong to the question.
-func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
+// A ReAct agent sends its question and all steps so far as one message, the scratchpad. The parser separates the
+// question from the steps. Rules and examples that look like steps belong to the question.
+func TestParseScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
 	for text, want := range map[string]string{
 		rules + "Question: x\nThought:": "",
@@ -32,14 +32,14 @@ func TestScratchpadSeparatesQuestionAndSteps(t *testing.T) {
 			t.Errorf("%.90q: got steps %q, want %q", text, got, want)
 		}
 		if asked, _, ok := parseScratchpad(text); ok && it.Words != asked {
-			t.Errorf("%.60q: got words %q, want %q", text, it.Words, asked)
+			t.Errorf("%.60q: got Words = %q, want %q", text, it.Words, asked)
 		}
 	}
 }
 
-// While a scratchpad grows, the user's words stay the same, and Splice inserts the text for a result at the top of
-// its observation.
-func TestScratchpadSplicePlaces(t *testing.T) {
+// While a scratchpad grows, its Words do not change, and Splice inserts text for a result at the top of its
+// observation.
+func TestSpliceIntoGrowingScratchpad(t *testing.T) {
 	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"
 	var words string
 	for n := range 4 {
@@ -49,14 +49,14 @@ func TestScratchpadSplicePlaces(t *testing.T) {
 			words = r.Item(0).Words
 		}
 		if r.Item(0).Words != words || len(r.Item(0).Results) != n || r.Item(0).Text != text {
-			t.Fatalf("after %d steps: got %+v, want the words, %d results and the unchanged text", n, r.Item(0), n)
+			t.Fatalf("after %d steps: got %+v, want Words = %q, %d results and the unchanged text", n, r.Item(0), words, n)
 		}
 		for i, res := range r.Item(0).Results {
 			a := r.AnchorAt(0, res.CallID)
 			item, block, ok := r.Find(a)
 			out, err := r.Splice(nil, []Edit{{Item: item, Block: block, Text: "HERE "}})
 			if !ok || err != nil || !strings.Contains(string(out), fmt.Sprintf("Observation:HERE  came %d", i)) {
-				t.Errorf("result %d of %d: found %v, error %v, want the text before the result: %s", i, n, ok, err, out)
+				t.Errorf("result %d of %d: Find = %v, Splice = %s, error %v, want the text before the result", i, n, ok, out, err)
 			}
 		}
 		text += fmt.Sprintf(" I act\nAction: f\nAction Input: %d\nObservation: came %d\nThought:", n, n)

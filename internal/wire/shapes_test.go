@@ -8,9 +8,9 @@ import (
 	"precept/internal/wire"
 )
 
-// shape prints the parse of a list. Each item has a letter for its role (other, system, user, assistant, tool), "+" if
-// text may be inserted before its words, its text, calls, results, and after "@" the ids of calls that the provider
-// answered. After a result, "!" means that the result accepts no text, a number is IsError, and "*" means images or
+// shape formats the items of a request. An item is a letter for its role (other, system, user, assistant, tool), "+" if
+// it accepts inserted text, its text, its calls, its results, and after "@" the ids of calls that the provider
+// answered. After a result, "!" means that it accepts no inserted text, a number is IsError, and "*" means images or
 // files.
 func shape(r *wire.Request) string {
 	var out []string
@@ -46,8 +46,8 @@ func shape(r *wire.Request) string {
 	return strings.Join(out, " | ")
 }
 
-// Parse reads unusual bodies to the wanted items, in the notation of shape. Splice without edits returns the body
-// unchanged, and a second parse gives the same hashes.
+// The wanted items are in the notation of shape. Splice without edits returns the body unchanged, and a second parse
+// gives the same hashes.
 func TestParseUnusualBodies(t *testing.T) {
 	for _, c := range []struct {
 		dialect wire.Dialect
@@ -94,19 +94,19 @@ func TestParseUnusualBodies(t *testing.T) {
 				t.Errorf("%s:\n got %s\nwant %s", body, got, c.want)
 			}
 			if out, err := r.Splice(nil, nil); err != nil || string(out) != body {
-				t.Errorf("%s: got %s, error %v, want the body unchanged", body, out, err)
+				t.Errorf("%s: Splice without edits = %s, error %v, want the body unchanged", body, out, err)
 			}
 			for i := range r.Len() {
 				if r.Hash(i) != parse(t, c.dialect, body).Hash(i) {
-					t.Errorf("item %d of %s has another hash after a second parse, want the same", i, body)
+					t.Errorf("item %d of %s: got another hash after a second parse, want the same", i, body)
 				}
 			}
 		}
 	}
 }
 
-// The hash of an item depends on its words. Changes that agents make to a returned item do not change the hash.
-func TestHashOfReturnedItemsIsStable(t *testing.T) {
+// The hash of an item covers its content, but not the changes that agents make before they send the item back.
+func TestHashIgnoresChangesToReturnedItems(t *testing.T) {
 	hash := func(d wire.Dialect, item string) uint64 {
 		key := map[bool]string{true: "input", false: "messages"}[d == wire.Responses]
 		return parse(t, d, `{"`+key+`":[`+item+`]}`).Hash(0)
@@ -136,7 +136,7 @@ func TestHashOfReturnedItemsIsStable(t *testing.T) {
 		{wire.Responses, `{"type":"reasoning","id":"a","summary":[]}`, `{"summary":[],"type":"reasoning","id":"b","status":"completed"}`, true},
 	} {
 		if got := hash(c.dialect, c.a) == hash(c.dialect, c.b); got != c.same {
-			t.Errorf("%s and %s: got equal hashes = %v, want %v", c.a, c.b, got, c.same)
+			t.Errorf("%s and %s: got same hash = %v, want %v", c.a, c.b, got, c.same)
 		}
 	}
 }

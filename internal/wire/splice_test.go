@@ -10,10 +10,10 @@ import (
 
 const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
 
-// escaped is the text of block as the inside of a JSON string.
+// escaped is block as in a JSON string, without the quotes.
 const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
 
-func TestSpliceInsertsAtEachPlace(t *testing.T) {
+func TestSpliceInsertsAtEachPlaceAndStripRestores(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		dialect     Dialect
@@ -30,7 +30,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			`{"messages":[{"role":"user","content":"` + escaped + `"}]}`,
 		},
 		{
-			"the last of two roles and of two contents, as upstreams read them", Chat,
+			"duplicate role and content, last wins", Chat,
 			`{"messages":[{"role":"assistant","content":"a","role":"user","content":"go"}]}`, 0, -1,
 			`{"messages":[{"role":"assistant","content":"a","role":"user","content":"` + escaped + `go"}]}`,
 		},
@@ -52,7 +52,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"out"}]}]}`,
 		},
 		{
-			"chat tool, no parts", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[ ]}]}`, 0, 0,
+			"chat tool, empty array", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[ ]}]}`, 0, 0,
 			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"} ]}]}`,
 		},
 		{"responses input", Responses, `{"input":"go"}`, 0, -1, `{"input":"` + escaped + `go"}`},
@@ -73,7 +73,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			`{"messages":[{"role":"user","content":"` + escaped + `go"}]}`,
 		},
 		{
-			"messages words after results", Messages,
+			"messages text after results", Messages,
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`, 0, -1,
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"` + escaped + `"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`,
 		},
@@ -104,7 +104,7 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 			`{"system":[{"type":"text","text":"s","cache_control":{}},{"type":"text","text":"` + escaped + `"}],"messages":[{"role":"user","content":"go"}]}`,
 		},
 		{
-			"messages system, no parts", Messages, `{"system":[ ],"messages":[{"role":"user","content":"go"}]}`, System, -1,
+			"messages system, empty array", Messages, `{"system":[ ],"messages":[{"role":"user","content":"go"}]}`, System, -1,
 			`{"system":[{"type":"text","text":"` + escaped + `"} ],"messages":[{"role":"user","content":"go"}]}`,
 		},
 		{
@@ -147,10 +147,9 @@ func TestSpliceInsertsAtEachPlace(t *testing.T) {
 	}
 }
 
-// Splice refuses a place that accepts no text. A key with a space before its colon, as in "system" :"x", is the
-// spelling of a member that Splice creates. Splice refuses a client's member in this spelling, because Strip could not
-// tell them apart.
-func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
+// Splice returns an error for a place that accepts no text. Splice writes a new member with a space before the colon,
+// as in "system" :"x". A client's member with such a space is also an error, because Strip could not distinguish them.
+func TestSpliceRejectsPlacesThatAcceptNoText(t *testing.T) {
 	for _, c := range []struct {
 		name        string
 		dialect     Dialect
@@ -158,9 +157,9 @@ func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
 		item, block int
 	}{
 		{"null system", Messages, `{"system":null,"messages":[{"role":"user","content":"a"}]}`, System, -1},
-		{"system in the spelling of precept", Messages, `{"system" :"","messages":[{"role":"user","content":"a"}]}`, System, -1},
-		{"instructions in the spelling of precept", Responses, `{"instructions" :"x","input":"a"}`, System, -1},
-		{"system message in the spelling of precept", Chat, `{"messages":[{"role":"system","content" :"x"}]}`, System, -1},
+		{"system with a space before the colon", Messages, `{"system" :"","messages":[{"role":"user","content":"a"}]}`, System, -1},
+		{"instructions with a space before the colon", Responses, `{"instructions" :"x","input":"a"}`, System, -1},
+		{"system message with a space before the colon", Chat, `{"messages":[{"role":"system","content" :"x"}]}`, System, -1},
 		{"system without content", Chat, `{"messages":[{"role":"system"}]}`, System, -1},
 		{"no such item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 1, -1},
 		{"negative item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, -1, -1},
@@ -168,41 +167,41 @@ func TestSpliceRefusesAPlaceWithoutText(t *testing.T) {
 		{"system", Chat, `{"messages":[{"role":"system","content":"a"}]}`, 0, -1},
 		{"null content", Chat, `{"messages":[{"role":"user","content":null}]}`, 0, -1},
 		{"no text part", Chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 0, -1},
-		{"words of a tool", Chat, `{"messages":[{"role":"tool","content":"a"}]}`, 0, -1},
-		{"result of a user", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 0, 0},
+		{"text of a tool message", Chat, `{"messages":[{"role":"tool","content":"a"}]}`, 0, -1},
+		{"result of a user message", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 0, 0},
 		{"result that is a number", Chat, `{"messages":[{"role":"tool","content":7}]}`, 0, 0},
 		{"screenshot", Responses, `{"input":[{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}]}`, 0, 0},
 		{"shell output without text", Responses, `{"input":[{"type":"shell_call_output","call_id":"c","output":[{"stderr":"x"}]}]}`, 0, 0},
 		{"result that is an object", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":{"a":"b"}}]}`, 0, 0},
 		{"unknown type", Responses, `{"input":[{"type":"mystery","role":"user","content":"a"}]}`, 0, -1},
 		{"call", Responses, `{"input":[{"type":"function_call","call_id":"c","arguments":"{}"}]}`, 0, 0},
-		{"text before the results only", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, -1},
+		{"text only before the results", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, -1},
 		{"block is text", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, 0, 0},
 		{"no such block", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 1},
 		{"content of a result that is a number", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":7}]}]}`, 0, 0},
-		{"content in the spelling of precept", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
+		{"content with a space before the colon", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
 		{"assistant of messages", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := mustParse(t, c.dialect, c.body)
 			if got, err := r.Splice([]byte("dst"), []Edit{{c.item, c.block, "x"}}); err == nil || string(got) != "dst" {
-				t.Errorf("Splice returns %s, error %v, want the destination unchanged and an error", got, err)
+				t.Errorf("Splice = %s, error %v, want dst unchanged and an error", got, err)
 			}
 			if c.item == 0 {
 				for _, res := range r.Item(0).Results {
 					if _, _, ok := r.Find(r.AnchorAt(0, res.CallID)); ok && res.Block == c.block {
-						t.Errorf("Find finds the anchor of result %q, which accepts no text, want not found", res.CallID)
+						t.Errorf("anchor of result %q: Find = true, want false", res.CallID)
 					}
 				}
 				if c.block < 0 && r.Item(0).HasText {
-					t.Error("got HasText = true for an item that accepts no text, want false")
+					t.Error("got HasText = true, want false")
 				}
 			}
 		})
 	}
 }
 
-func TestSpliceKeepsTheOrderGiven(t *testing.T) {
+func TestSpliceKeepsOrderOfEditsAtSamePlace(t *testing.T) {
 	r := mustParse(t, Chat, `{"messages":[{"role":"user","content":"w"},{"role":"user","content":[{"type":"text","text":"w"}]},{"role":"tool","content":[]}]}`)
 	edits := []Edit{{2, 0, "e"}, {1, -1, "a"}, {0, -1, "c"}, {1, -1, "b"}, {0, -1, "d"}, {0, -1, ""}, {2, 0, "f"}}
 	got, err := r.Splice(nil, edits)
@@ -213,18 +212,18 @@ func TestSpliceKeepsTheOrderGiven(t *testing.T) {
 	}
 }
 
-func TestStripRefusesAnAbsentText(t *testing.T) {
+func TestStripRejectsAbsentText(t *testing.T) {
 	body := []byte(`{"messages":[{"role":"user","content":"words"},{"role":"tool","content":[]},{"role":"user","content":[{"type":"text","text":"w"}]}]}`)
 	for _, e := range []Edit{{0, -1, "other"}, {1, 0, "x"}, {2, -1, "x"}, {3, -1, "x"}, {0, 0, "words"}} {
 		if out, err := Strip(Chat, body, []Edit{e}); err == nil {
-			t.Errorf("Strip removed %+v: got %s, want an error", e, out)
+			t.Errorf("Strip(%+v) = %s, want an error", e, out)
 		}
 	}
 	if _, err := Strip(Chat, body[1:], []Edit{{0, -1, "words"}}); err == nil {
-		t.Error("Strip accepted a body that is not JSON, want an error")
+		t.Error("Strip of a body that is not JSON: err = nil, want an error")
 	}
 	if out, err := Strip(None, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
-		t.Errorf("Strip without a dialect: got %s, error %v, want the body unchanged", out, err)
+		t.Errorf("Strip without edits = %s, error %v, want the body unchanged", out, err)
 	}
 }
 
@@ -235,7 +234,7 @@ func TestStripUndoesSplice(t *testing.T) {
 		d, body := g.body()
 		r, err := Parse(d, []byte(body))
 		if err != nil {
-			t.Fatalf("Parse of %s: got error %v, want none", body, err)
+			t.Fatalf("Parse(%s): %v", body, err)
 		}
 		edits := g.edits(r, text)
 		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok && g.pick(2) == 0 {
@@ -243,10 +242,10 @@ func TestStripUndoesSplice(t *testing.T) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice of edits %+v into %s: got error %v, want none", edits, body, err)
+			t.Fatalf("Splice of %+v into %s: %v", edits, body, err)
 		}
 		if !json.Valid(out) {
-			t.Fatalf("the spliced body is %s, want valid JSON", out)
+			t.Fatalf("Splice output is not valid JSON: %s", out)
 		}
 		restored, err := Strip(d, out, edits)
 		if err != nil || string(restored) != body {
@@ -255,9 +254,8 @@ func TestStripUndoesSplice(t *testing.T) {
 	})
 }
 
-// A block is text that precept inserts. An item has the same Hash and the same Words before and after Splice inserts
-// blocks.
-func TestBlocksDoNotCountInTheHash(t *testing.T) {
+// A block is text that precept inserts. An item has the same Hash and the same Words with and without blocks.
+func TestHashAndWordsIgnoreBlocks(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}
 		d, body := g.body()
@@ -271,19 +269,19 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 		}
 		spliced, err := Parse(d, out)
 		if err != nil {
-			t.Fatalf("Parse of the spliced body %s: got error %v, want none", out, err)
+			t.Fatalf("Parse of the spliced body %s: %v", out, err)
 		}
 		for i := range r.Len() {
 			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {
-				t.Fatalf("item %d has another hash or other words after an insertion, want the same\nbefore %s\nafter %s", i, r.Raw(i), spliced.Raw(i))
+				t.Fatalf("item %d: Splice changed its Hash or Words\nbefore %s\nafter  %s", i, r.Raw(i), spliced.Raw(i))
 			}
 		}
 	})
 }
 
-// A body with a system prompt under a name in another case has no place for a block in a new member: an upstream that
-// ignores the case would read two system prompts.
-func TestMisspeltSystemPromptGetsNoSecondOne(t *testing.T) {
+// If the member of the system prompt has another case, Find returns no place for a new member, because an upstream that
+// ignores case would read two system prompts.
+func TestSystemPromptInAnotherCasePreventsNewMember(t *testing.T) {
 	for body, d := range map[string]Dialect{
 		`{"input":"hi","Instructions":"be brief"}`:                              Responses,
 		`{"System":"be brief","messages":[{"role":"user","content":"hi"}]}`:     Messages,
@@ -294,7 +292,7 @@ func TestMisspeltSystemPromptGetsNoSecondOne(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok {
-			t.Errorf("%s: Find returns a place for a system prompt, want none", body)
+			t.Errorf("%s: Find = true for the system prompt, want false", body)
 		}
 	}
 	r, err := Parse(Responses, []byte(`{"input":"hi","model":"m"}`))
@@ -302,7 +300,7 @@ func TestMisspeltSystemPromptGetsNoSecondOne(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, _, ok := r.Find(Anchor{Role: RoleSystem}); !ok {
-		t.Error("Find returns no place in a body without a system prompt, want a place for a new member")
+		t.Error("no system prompt: Find = false, want true")
 	}
 }
 
@@ -332,10 +330,10 @@ func FuzzSplice(f *testing.F) {
 		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
-			t.Fatalf("Splice of edits %+v: got error %v, want none", edits, err)
+			t.Fatalf("Splice of %+v: %v", edits, err)
 		}
 		if !json.Valid(out) {
-			t.Fatalf("the spliced body is %q, want valid JSON", out)
+			t.Fatalf("Splice output is not valid JSON: %q", out)
 		}
 		restored, err := Strip(r.Dialect, out, edits)
 		if err != nil || !bytes.Equal(restored, body) {

@@ -13,7 +13,7 @@ type sseEvent struct {
 	lost       bool
 }
 
-// events reads a stream in pieces of n bytes.
+// events returns the events of a stream that is written in pieces of n bytes.
 func events(stream string, limit, n int) []sseEvent {
 	var out []sseEvent
 	s := sseReader{max: limit, event: func(name, data []byte, lost bool) {
@@ -33,30 +33,30 @@ func TestSSEEvents(t *testing.T) {
 		name, stream string
 		want         []sseEvent
 	}{
-		{"nothing", "", nil},
+		{"empty stream", "", nil},
 		{"blank lines", "\n\n\r\n\r\r", nil},
-		{"one", "data: a\n\n", []sseEvent{{"", "a", false}}},
+		{"one event", "data: a\n\n", []sseEvent{{"", "a", false}}},
 		{"no space", "data:a\n\n", []sseEvent{{"", "a", false}}},
 		{"two spaces", "data:  a\n\n", []sseEvent{{"", " a", false}}},
-		{"no end", "data: a", []sseEvent{{"", "a", false}}},
+		{"no line end", "data: a", []sseEvent{{"", "a", false}}},
 		{"no blank line at the end", "data: a\n", []sseEvent{{"", "a", false}}},
 		{"two lines", "data: a\ndata: b\n\n", []sseEvent{{"", "a\nb", false}}},
 		{"empty data", "data:\n\ndata\n\n", []sseEvent{{"", "", false}, {"", "", false}}},
 		{"empty first line of two", "data:\ndata: b\n\n", []sseEvent{{"", "\nb", false}}},
 		{"CRLF", "event: x\r\ndata: a\r\n\r\ndata: b\r\n\r\n", []sseEvent{{"x", "a", false}, {"", "b", false}}},
 		{"CR", "event: x\rdata: a\r\rdata: b\r\r", []sseEvent{{"x", "a", false}, {"", "b", false}}},
-		{"mixed ends", "data: a\r\n\ndata: b\n\rdata: c\r\r\n", []sseEvent{{"", "a", false}, {"", "b", false}, {"", "c", false}}},
+		{"mixed line ends", "data: a\r\n\ndata: b\n\rdata: c\r\r\n", []sseEvent{{"", "a", false}, {"", "b", false}, {"", "c", false}}},
 		{"comments", ": keep\ndata: a\n:\n: PROCESSING\n\n", []sseEvent{{"", "a", false}}},
 		{"other fields", "id: 7\nretry: 3\nfoo: bar\nnonsense\ndata: a\n\n", []sseEvent{{"", "a", false}}},
 		{"name without data", "event: ping\n\ndata: a\n\n", []sseEvent{{"", "a", false}}},
 		{"the last name counts", "event: x\nevent: y\ndata: a\n\n", []sseEvent{{"y", "a", false}}},
 		{"colon in the data", "data: a: b\n\n", []sseEvent{{"", "a: b", false}}},
 		{"a space is not a field", " data: a\n\n", nil},
-		{"too long", "event: big\ndata: " + strings.Repeat("x", 100) + "\n\ndata: a\n\n", []sseEvent{{"big", "", true}, {"", "a", false}}},
-		{"too long in lines", "data: " + strings.Repeat("x", 40) + "\ndata: " + strings.Repeat("x", 40) + "\ndata: y\n\ndata: a\n\n", []sseEvent{{"", "", true}, {"", "a", false}}},
+		{"data above the limit", "event: big\ndata: " + strings.Repeat("x", 100) + "\n\ndata: a\n\n", []sseEvent{{"big", "", true}, {"", "a", false}}},
+		{"several lines above the limit", "data: " + strings.Repeat("x", 40) + "\ndata: " + strings.Repeat("x", 40) + "\ndata: y\n\ndata: a\n\n", []sseEvent{{"", "", true}, {"", "a", false}}},
 		{"long comment", ": " + strings.Repeat("x", 100) + "\ndata: a\n\n", []sseEvent{{"", "a", false}}},
-		{"exactly as long as the limit", "data: " + strings.Repeat("x", 58) + "\n\n", []sseEvent{{"", strings.Repeat("x", 58), false}}},
-		{"too long and cut", "data: " + strings.Repeat("x", 100), []sseEvent{{"", "", true}}},
+		{"exactly the limit", "data: " + strings.Repeat("x", 58) + "\n\n", []sseEvent{{"", strings.Repeat("x", 58), false}}},
+		{"data above the limit, truncated", "data: " + strings.Repeat("x", 100), []sseEvent{{"", "", true}}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, n := range []int{1 << 10, 1, 2, 3, 5} {
@@ -93,7 +93,7 @@ func TestSSERoundTrip(t *testing.T) {
 	})
 }
 
-func TestSSEReleasesItsMemory(t *testing.T) {
+func TestSSEReaderReleasesBuffersAfterLongEvent(t *testing.T) {
 	s := sseReader{max: 1 << 20, event: func(_, _ []byte, _ bool) {}}
 	s.write([]byte("data: " + strings.Repeat("x", 1<<19)))
 	s.write([]byte(strings.Repeat("x", 1<<18) + "\n\n"))

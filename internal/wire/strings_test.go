@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// valid and stringEnd scan 8 bytes at once. They agree with encoding/json on long strings with backslashes and escapes
-// across the borders of these words, and with invalid bytes at any place.
-func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
+// valid and stringEnd scan 8 bytes at once. They agree with encoding/json on long strings with escapes across the
+// 8-byte boundaries and with invalid bytes at any position.
+func TestLongStringsMatchEncodingJSON(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"a", "bcdefgh", strings.Repeat("x", 61), strings.Repeat("y", 64), "\u00e9", "\U0001F600", "\x7f", "\xff", "!", "#", "[", "]",
 		`\n`, `\"`, `\\`, `\/`, `\u0041`, `\ud83d`, `\\\\\\\\`, `\t\t\t`,
@@ -35,15 +35,15 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 				break
 			}
 			if end := stringEnd(body, 2); end != first.end {
-				t.Fatalf("stringEnd of the first string in %q = %d, want %d as elements", body, end, first.end)
+				t.Fatalf("stringEnd(%q, 2) = %d, want %d as from elements", body, end, first.end)
 			}
 		}
 	})
 }
 
-// valid agrees with encoding/json for every byte at the borders of 8-byte words and for special bytes at every offset,
-// alone and after a backslash.
-func TestEveryByteAtEveryOffset(t *testing.T) {
+// valid agrees with encoding/json for every byte at the 8-byte boundaries, and for special bytes at every offset, with
+// and without a backslash before them.
+func TestValidMatchesEncodingJSONAtEveryOffset(t *testing.T) {
 	for _, before := range []string{"", `\`, `\\`, `\\\`, `\u00`} {
 		for offset := range 70 {
 			for c := range 256 {
@@ -52,7 +52,7 @@ func TestEveryByteAtEveryOffset(t *testing.T) {
 				}
 				text := []byte(`"` + strings.Repeat("p", 30) + strings.Repeat("o", offset) + before + string([]byte{byte(c)}) + strings.Repeat("q", 100) + `"`)
 				if got, want := valid(text), json.Valid(text); got != want {
-					t.Fatalf("valid of a string with %q and byte %#x at offset %d = %v, want %v as encoding/json", before, c, offset, got, want)
+					t.Fatalf("valid = %v with %q and byte %#x at offset %d, want %v as encoding/json", got, before, c, offset, want)
 				}
 			}
 		}

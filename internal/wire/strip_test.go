@@ -6,11 +6,10 @@ import (
 	"slices"
 )
 
-// Strip removes the texts of edits from a body: the inverse of Splice.
+// Strip removes the texts of edits from body. It is the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	// The order of removal is the system prompt, the words of users, the tool results. An inserted system
-	// message shifts the indices of the other items. Text before the words of a message can change which
-	// results precept reads in these words.
+	// Remove the texts in the order system prompt, user messages, tool results: an inserted system message shifts the
+	// indices of the other items, and text before a user message can change which results precept reads in the message.
 	var steps [3][]insertion
 	for _, e := range edits {
 		step := &steps[2]
@@ -37,7 +36,7 @@ func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	return body, nil
 }
 
-// strip removes insertions from a body. All of them must be found in the body before any is removed.
+// strip removes insertions from body. It returns an error if one of them is not in body.
 func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	if len(spots) == 0 {
 		return bytes.Clone(body), nil
@@ -50,7 +49,7 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	for _, g := range spots {
 		cut, ok := r.inserted(g)
 		if !ok {
-			return nil, fmt.Errorf("strip: the text is not in item %d, block %d of %s", g.item, g.block, d)
+			return nil, fmt.Errorf("strip: no inserted text in item %d, block %d of %s", g.item, g.block, d)
 		}
 		cuts = append(cuts, cut)
 		if bytes.HasSuffix(cut.of(body), []byte(beforeNull)) && body[cut.start] == '"' { // also remove the quote after the null
@@ -66,15 +65,15 @@ func strip(d Dialect, body []byte, spots []insertion) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// places returns the places where the inserted text of g may be. If the text itself reads as words of
-// the user, placeOf chooses a different part than at the insertion, so places returns every text part.
+// places returns the possible places of the inserted text of g. If the text itself reads as user text, placeOf returns
+// a different part than at the insertion, so places returns every text part.
 func (r *Request) places(g insertion) []place {
 	p, ok := r.placeOf(g.item, g.block)
 	if !ok && p.form != newMember {
 		return nil
 	}
 	out := []place{p}
-	if p.form == newMember && !ok { // or Splice put the text into a string around a null of the client
+	if p.form == newMember && !ok { // or Splice replaced the client's null by a string
 		out = append(out, place{at: p.at + len(p.head) - 1, form: aroundNull})
 	}
 	if p.form == inString {
@@ -91,7 +90,7 @@ func (r *Request) places(g insertion) []place {
 	return out
 }
 
-// inserted returns the span of the bytes that Splice inserted for g.
+// inserted returns the span that Splice inserted for g.
 func (r *Request) inserted(g insertion) (span, bool) {
 	for _, p := range r.places(g) {
 		text := p.appendTo(nil, g.texts)
@@ -114,7 +113,7 @@ func (r *Request) inserted(g insertion) (span, bool) {
 	return span{}, false
 }
 
-// hasText reports whether the bytes of the body at the span are the text.
+// hasText reports whether the body has text at the span.
 func (r *Request) hasText(at span, text []byte) bool {
 	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
 }

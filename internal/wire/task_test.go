@@ -8,7 +8,8 @@ import (
 	"precept/internal/wire"
 )
 
-// messagesOf returns a request with messages of the given roles: U for the user, A for the model.
+// messagesOf returns a request with a system message and these turns. A turn is U for the user or A for the model, a
+// space and the text.
 func messagesOf(t *testing.T, turns ...string) *wire.Request {
 	t.Helper()
 	type message struct {
@@ -31,8 +32,8 @@ func messagesOf(t *testing.T, turns ...string) *wire.Request {
 	return req
 }
 
-// Each harness writes the user's request at another place of its template.
-func TestTaskIsWithoutTheTemplateOfAHarness(t *testing.T) {
+// Each harness has the user's request (@) at another place in its template.
+func TestTaskRemovesTemplateOfHarness(t *testing.T) {
 	t.Parallel()
 	for harness, template := range map[string]string{
 		"none":                   "@",
@@ -69,14 +70,14 @@ func TestTaskIsWithoutTheTemplateOfAHarness(t *testing.T) {
 				t.Errorf("%s: got task %q, want %q", harness, got, task)
 			}
 			if text := req.Item(1).Words; harness == "mini-SWE-agent" && !strings.Contains(text, "## Steps") {
-				t.Errorf("got words %q, want the whole message: the content hash depends on the words", text)
+				t.Errorf("got Words = %q, want the whole message, because its hash covers Words", text)
 			}
 		}
 	}
 }
 
-// Messages of a harness before the user's first message are not the task.
-func TestTaskIsAfterThePreamble(t *testing.T) {
+// Task skips the messages that a harness sends before the user's first message.
+func TestTaskSkipsPreamble(t *testing.T) {
 	t.Parallel()
 	const setting = ". We are setting up the context for our chat.\nToday is a Friday.\nMy operating system is: linux"
 	for harness, turns := range map[string][]string{
@@ -97,8 +98,8 @@ func TestTaskIsAfterThePreamble(t *testing.T) {
 	}
 }
 
-// A person may write or paste text that resembles a template.
-func TestTaskKeepsTheTextOfAPerson(t *testing.T) {
+// A user may write or paste text that resembles a template.
+func TestTaskKeepsUserTextSimilarToTemplate(t *testing.T) {
 	t.Parallel()
 	for _, text := range []string{
 		"Please solve this issue: the total is wrong",
@@ -112,13 +113,13 @@ func TestTaskKeepsTheTextOfAPerson(t *testing.T) {
 		"Read the <context> first.\n<files></files>",
 	} {
 		if got := messagesOf(t, "U "+text).Task(16); got != text {
-			t.Errorf("got task %q, want text %q", got, text)
+			t.Errorf("got task %q, want %q", got, text)
 		}
 	}
 }
 
-// Each part of a message is a text of its own.
-func TestTaskOfAMessageWithParts(t *testing.T) {
+// Task removes the template of each part of a message separately.
+func TestTaskJoinsPartsWithoutTheirTemplates(t *testing.T) {
 	t.Parallel()
 	req, err := wire.Parse(wire.Chat, []byte(`{"model":"m","messages":[{"role":"user","content":[
 		{"type":"text","text":"This is the Qwen Code. We are setting up the context for our chat.\nToday is a Friday."},
@@ -129,7 +130,7 @@ func TestTaskOfAMessageWithParts(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := req.Task(16); got != "Round the total.\nUse the picture." {
-		t.Errorf("got task %q, want the texts of the person in two parts", got)
+		t.Errorf(`got task %q, want "Round the total.\nUse the picture."`, got)
 	}
 	for n, want := range []string{"", "Round the total.\nUse the picture."} {
 		if got := req.Task(n); got != want {
@@ -138,8 +139,8 @@ func TestTaskOfAMessageWithParts(t *testing.T) {
 	}
 }
 
-// The search for templates is bounded: a message of more than a megabyte is its own task.
-func TestTaskOfALongMessage(t *testing.T) {
+// Task returns a message of more than 1 MB unchanged, which bounds the search for templates.
+func TestTaskReturnsHugeMessageUnchanged(t *testing.T) {
 	t.Parallel()
 	long := "New task:\n" + strings.Repeat("round ", 1<<18) + "the total."
 	if got := messagesOf(t, "U "+long).Task(16); got != long {

@@ -9,9 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The reader uses each event as a template of the next event, and parses an event only if it has another form. The
-// reply is the same as without templates.
-func TestTemplateKeepsTheReply(t *testing.T) {
+// The reader uses each event as a template for the next event, and parses an event only if its structure differs from
+// the template. The reply is the same as without templates.
+func TestTemplateDoesNotChangeReply(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {
 			`{"id":"c","model":"m","choices":[{"index":0,"delta":{"content":%},"finish_reason":null}]}`,
@@ -42,7 +42,7 @@ func TestTemplateKeepsTheReply(t *testing.T) {
 		}
 		last := ""
 		for range rapid.IntRange(1, 30).Draw(t, "events") {
-			if last == "" || rapid.IntRange(0, 3).Draw(t, "another") == 0 {
+			if last == "" || rapid.IntRange(0, 3).Draw(t, "change structure") == 0 {
 				last = rapid.SampledFrom(events[d]).Draw(t, "event")
 			}
 			piece, err := json.Marshal(rapid.SampledFrom([]string{"a", "", "é\n", `"`, `\`, "longer text", `"}}]}`}).Draw(t, "piece"))
@@ -58,7 +58,7 @@ func TestTemplateKeepsTheReply(t *testing.T) {
 			}
 		}
 		if got, want := with.Reply(), without.Reply(); !reflect.DeepEqual(got, want) {
-			t.Fatalf("got reply %+v with templates, want %+v as without", got, want)
+			t.Fatalf("with templates: got %+v, want %+v as without templates", got, want)
 		}
 	})
 }

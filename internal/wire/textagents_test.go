@@ -10,8 +10,8 @@ import (
 	"precept/internal/wire"
 )
 
-// chatOf returns a request of the chat dialect. A line of the script that starts with "U " or "A " begins a message of
-// the user or of the assistant. Three apostrophes are a code fence.
+// chatOf returns a chat request. A line of the script that begins with "U " or "A " starts a message of the user or of
+// the assistant. Three apostrophes stand for a code fence.
 func chatOf(t *testing.T, script string) *wire.Request {
 	t.Helper()
 	var list []map[string]string
@@ -36,8 +36,8 @@ func chatOf(t *testing.T, script string) *wire.Request {
 	return r
 }
 
-// callsText prints the user's words, the calls and the results of a list. It replaces the ids of calls by their
-// numbers in the order of appearance.
+// callsText formats the user's words, the calls and the results of a request. It replaces call ids by numbers in the
+// order of their first occurrence.
 func callsText(r *wire.Request) string {
 	var out strings.Builder
 	ids := map[string]int{}
@@ -66,8 +66,8 @@ func callsText(r *wire.Request) string {
 	return out.String()
 }
 
-// Some agents write calls and results as text. The parser reads them as calls and results. It reads a form that it does
-// not know only if the list repeats a call and its result.
+// Some agents write calls and results as text. The parser reads them as calls and results. It reads an unknown form
+// only if the conversation repeats a call and its result.
 func TestTextAgentsHaveCallsAndResults(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"smolagents", `
@@ -296,7 +296,7 @@ g [2]
 5 calls #3 read_file {"path":"a.go"}
 6 answers #3 "1 | x" 0
 `},
-		{"an agent of an unlisted form", `
+		{"unknown form with a repeated call and result", `
 U go
 A {"action": "f", "a": 1}
 U no luck
@@ -327,7 +327,7 @@ U no luck
 10 says "no luck"
 10 answers #1 "no luck" 0
 `},
-		{"an unlisted form without a repeated pair of call and result", `
+		{"unknown form without a repeated call and result", `
 U go
 A {"action": "f", "a": 1}
 U no luck
@@ -341,7 +341,7 @@ U some luck
 4 says "no luck"
 6 says "some luck"
 `},
-		{"blocks of code that fail three times", `
+		{"unknown form with a code block that fails three times", `
 U go
 A '''python
 f()
@@ -367,7 +367,7 @@ U no 3
 6 says "no 3"
 6 answers #3 "no 3" 0
 `},
-		{"blocks of code that fail twice", `
+		{"unknown form with a code block that fails twice", `
 U go
 A '''python
 f()
@@ -428,12 +428,12 @@ Respond with the corresponding output fields, starting with the field '[[ ## nex
 				t.Errorf("got\n%s\nwant\n%s", got, want)
 			}
 			checkEchoes(t, r)
-			checkOwnResults(t, r)
+			checkResultAnchors(t, r)
 		})
 	}
 }
 
-// checkEchoes checks that each answer in the list has an echo key of the reply with the same text.
+// checkEchoes fails the test unless each assistant message has an echo key of the reply with the same text.
 func checkEchoes(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
@@ -445,21 +445,21 @@ func checkEchoes(t *testing.T, r *wire.Request) {
 		_, _ = reader.Write(raw)
 		known := wire.EchoReply(reader.Reply(), "")
 		if !slices.ContainsFunc(r.Echo(i), func(key string) bool { return slices.Contains(known, key) }) {
-			t.Errorf("answer %d has the echo keys %v, want one of the reply's %v", i, r.Echo(i), known)
+			t.Errorf("assistant message %d: Echo = %v, want one of the reply's keys %v", i, r.Echo(i), known)
 		}
 	}
 }
 
-// checkOwnResults checks that the anchor of each result finds the item of the result. For a result in the message of
-// its call, Splice must insert text directly before the result.
-func checkOwnResults(t *testing.T, r *wire.Request) {
+// checkResultAnchors fails the test unless Find returns the item of each result for its anchor. For a result in the
+// message of its call, Splice must also insert text directly before the result.
+func checkResultAnchors(t *testing.T, r *wire.Request) {
 	t.Helper()
 	for i := range r.Len() {
 		for _, res := range r.Item(i).Results {
 			a := r.AnchorAt(i, res.CallID)
 			item, block, ok := r.Find(a)
 			if !ok || item != i || res.WithCall && block != res.Block {
-				t.Errorf("the anchor of result %q gives item %d, block %d, found %v, want item %d, block %d, found", res.Text, item, block, ok, i, res.Block)
+				t.Errorf("anchor of result %q: Find = item %d, block %d, %v, want item %d, block %d, true", res.Text, item, block, ok, i, res.Block)
 			}
 			if !res.WithCall || res.Block < 0 {
 				continue
@@ -467,7 +467,7 @@ func checkOwnResults(t *testing.T, r *wire.Request) {
 			out, err := r.Splice(nil, []wire.Edit{{Item: item, Block: block, Text: "HERE "}})
 			first, _, _ := strings.Cut(res.Text, "\n")
 			if at := strings.Index(string(out), "HERE "); err != nil || !strings.HasPrefix(strings.TrimLeft(string(out[at+5:]), " "), first) {
-				t.Errorf("Splice gives %s, error %v, want the text directly before result %q and no error", out, err, res.Text)
+				t.Errorf("Splice = %s, error %v, want the text directly before result %q", out, err, res.Text)
 			}
 		}
 	}

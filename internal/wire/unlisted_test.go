@@ -9,16 +9,16 @@ import (
 	"precept/internal/wire"
 )
 
-// repeatedCall returns a conversation with two answers of the model, answer(0) and answer(1), and the same text of the
-// user after each.
+// repeatedCall returns a conversation with two replies of the model, answer(0) and answer(1), and the same user message
+// after each.
 func repeatedCall(t *testing.T, answer func(n int) string) *wire.Request {
 	t.Helper()
 	return chatOf(t, "U find it\nA "+answer(0)+"\nU nothing was found\nA "+answer(1)+"\nU nothing was found")
 }
 
-// If an unknown agent repeats a JSON object and the text after it, the parser infers that the object is a call and the
-// text its result. The object may name the tool under several keys and may have thoughts, which can differ.
-func TestCallObjectsOfUnknownAgents(t *testing.T) {
+// If an unknown agent repeats a JSON object and the text after the object, the parser infers that the object is a call
+// and the text its result. The object may name the tool under several keys. It may contain thoughts, which may differ.
+func TestRepeatedJSONObjectOfUnknownAgentIsCall(t *testing.T) {
 	for _, key := range []string{"request", "name", "tool", "tool_name", "action", "command", "function"} {
 		for form, value := range map[string]string{"a name": `"search"`, "an object": `{"name":"search","arguments":{"q":1}}`} {
 			r := repeatedCall(t, func(int) string { return `{"` + key + `":` + value + `,"q":1}` })
@@ -28,64 +28,64 @@ func TestCallObjectsOfUnknownAgents(t *testing.T) {
 				continue
 			}
 			if c, ok := r.CallOf(it.Results[0].CallID); !ok || c.Name != "search" || form == "an object" && c.Args != `{"q":1}` {
-				t.Errorf("%s as %s: got call %+v, found %v, want the call of search", key, form, c, ok)
+				t.Errorf("%s as %s: CallOf = %+v, %v, want the call of search", key, form, c, ok)
 			}
 		}
 	}
 	for _, key := range []string{"thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation"} {
 		r := repeatedCall(t, func(n int) string { return fmt.Sprintf(`{"%s":"at %c","tool":"search","q":1}`, key, 'a'+n) })
 		if !r.Item(4).ResultInferred() {
-			t.Errorf("different texts under %q: got no inferred result, want one", key)
+			t.Errorf("different texts under %q: got ResultInferred = false, want true", key)
 		}
 	}
 	for name, answer := range map[string]func(n int) string{
-		"other arguments": func(n int) string { return fmt.Sprintf(`{"tool":"search","q":%d}`, n) },
-		"no object":       func(int) string { return "I look for it" },
-		"broken":          func(int) string { return `{"tool":"search"` },
-		"a person's text": func(int) string { return `{"tool":"search"} and so on` },
+		"different arguments":  func(n int) string { return fmt.Sprintf(`{"tool":"search","q":%d}`, n) },
+		"no object":            func(int) string { return "I look for it" },
+		"truncated object":     func(int) string { return `{"tool":"search"` },
+		"text after an object": func(int) string { return `{"tool":"search"} and so on` },
 	} {
 		if r := repeatedCall(t, answer); r.Item(4).ResultInferred() || r.Item(4).Words == "" {
-			t.Errorf("%s: got inferred = %v, words %q, want words of the user only", name, r.Item(4).ResultInferred(), r.Item(4).Words)
+			t.Errorf("%s: got ResultInferred = %v, Words = %q, want false, the user message", name, r.Item(4).ResultInferred(), r.Item(4).Words)
 		}
 	}
-	counted := chatOf(t, `U find it
+	changing := chatOf(t, `U find it
 A {"tool":"search"}
 U nothing after 3 seconds
 A {"tool":"search"}
 U nothing after 9 seconds`)
-	if !counted.Item(4).ResultInferred() {
-		t.Error("results that differ only in the number of seconds: got no inferred result, want one")
+	if !changing.Item(4).ResultInferred() {
+		t.Error("results with different numbers of seconds: got ResultInferred = false, want true")
 	}
 }
 
-// StripWords returns the words of a text, and each removed piece with its kind.
-func TestStrippedPiecesAreNamed(t *testing.T) {
+// StripWords returns the user's words in a text, and each removed piece with its kind.
+func TestStripWordsReturnsKindsOfRemovedPieces(t *testing.T) {
 	const lessons = "Lessons from past experience:\n- x\nEnd of lessons."
 	const loop = "[LOOP DETECTED] y [END LOOP DETECTED]"
 	for name, k := range map[string]struct {
 		text, words string
 		kinds       []string
 	}{
-		"nothing":                 {"do it", "do it", nil},
-		"a block":                 {lessons + "\n\ndo it", "do it", []string{"lessons"}},
-		"two blocks":              {lessons + "\ndo\n" + lessons + "\nit", "do\nit", []string{"lessons", "lessons"}},
-		"a quoted block":          {"see: " + lessons, "see: " + lessons, nil},
-		"a block that never ends": {"Lessons from past experience:\ndo it", "Lessons from past experience:\ndo it", nil},
-		"a warning":               {loop + "\ndo it", "do it", []string{"loop warning"}},
-		"wrappers":                {"<system-reminder>a</system-reminder>do <environment_context>b</environment_context>it", "do it", []string{"system-reminder", "environment_context"}},
-		"an open wrapper":         {"<system-reminder>do it", "<system-reminder>do it", nil},
-		"a scratchpad":            {"Question: which?\nThought: a\nAction: look\nAction Input: b\nObservation: c\nThought:", "Question: which?", []string{"scratchpad"}},
-		"a trajectory":            {"[[ ## question ## ]]\nwhich?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\na", "which?", []string{"trajectory"}},
-		"an editor":               {"# Context from my IDE setup:\nx.go\n## My request for Codex:\ndo it", "do it", []string{"editor context"}},
-		"instructions":            {"# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nbe good\n</INSTRUCTIONS>", "", []string{"INSTRUCTIONS", "project instructions"}},
-		"a caveat":                {"Caveat: The messages below were generated by the user while running local commands. x", "", []string{"caveat"}},
-		"an interrupt":            {"[Request interrupted by user for tool use]\ndo it", "do it", []string{"interrupt"}},
-		"an answer to a command":  {"[/lesson list] OK [END LESSON]\ndo it", "do it", []string{"answer to a /lesson command"}},
-		"rules of edits":          {"do it\n\n# File editing rules:\nx", "do it", []string{"edit rules"}},
-		"a note of an agent":      {"I updated the files.", "", []string{"observation"}},
-		"quotes around it":        {`"do \"it\""`, `do \"it\"`, nil},
-		"two quoted words":        {`"do" and "it"`, `"do" and "it"`, nil},
-		"one quote":               {`"`, `"`, nil},
+		"only words":               {"do it", "do it", nil},
+		"a block":                  {lessons + "\n\ndo it", "do it", []string{"lessons"}},
+		"two blocks":               {lessons + "\ndo\n" + lessons + "\nit", "do\nit", []string{"lessons", "lessons"}},
+		"a block after other text": {"see: " + lessons, "see: " + lessons, nil},
+		"a block without an end":   {"Lessons from past experience:\ndo it", "Lessons from past experience:\ndo it", nil},
+		"a loop warning":           {loop + "\ndo it", "do it", []string{"loop warning"}},
+		"wrappers":                 {"<system-reminder>a</system-reminder>do <environment_context>b</environment_context>it", "do it", []string{"system-reminder", "environment_context"}},
+		"an unclosed wrapper":      {"<system-reminder>do it", "<system-reminder>do it", nil},
+		"a scratchpad":             {"Question: which?\nThought: a\nAction: look\nAction Input: b\nObservation: c\nThought:", "Question: which?", []string{"scratchpad"}},
+		"a trajectory":             {"[[ ## question ## ]]\nwhich?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\na", "which?", []string{"trajectory"}},
+		"editor context":           {"# Context from my IDE setup:\nx.go\n## My request for Codex:\ndo it", "do it", []string{"editor context"}},
+		"project instructions":     {"# AGENTS.md instructions for /x\n\n<INSTRUCTIONS>\nbe good\n</INSTRUCTIONS>", "", []string{"INSTRUCTIONS", "project instructions"}},
+		"a caveat":                 {"Caveat: The messages below were generated by the user while running local commands. x", "", []string{"caveat"}},
+		"an interrupt":             {"[Request interrupted by user for tool use]\ndo it", "do it", []string{"interrupt"}},
+		"an answer to a command":   {"[/lesson list] OK [END LESSON]\ndo it", "do it", []string{"answer to a /lesson command"}},
+		"edit rules":               {"do it\n\n# File editing rules:\nx", "do it", []string{"edit rules"}},
+		"a note of an agent":       {"I updated the files.", "", []string{"observation"}},
+		"a quoted text":            {`"do \"it\""`, `do \"it\"`, nil},
+		"two quoted words":         {`"do" and "it"`, `"do" and "it"`, nil},
+		"one quote":                {`"`, `"`, nil},
 	} {
 		words, out := wire.StripWords(k.text)
 		var kinds []string
@@ -93,34 +93,34 @@ func TestStrippedPiecesAreNamed(t *testing.T) {
 		for _, s := range out {
 			kinds = append(kinds, s.Kind)
 			if taken += len(s.Text); !strings.Contains(k.text, s.Text) {
-				t.Errorf("%s: the removed piece %q is not in the text, want a part of the text", name, s.Text)
+				t.Errorf("%s: removed piece %q is not a part of the text", name, s.Text)
 			}
 		}
 		if words != k.words || !slices.Equal(kinds, k.kinds) || taken > len(k.text) {
-			t.Errorf("%s: got words %q, removed kinds %q, %d bytes in all, want words %q, kinds %q and at most %d bytes", name, words, kinds, taken, k.words, k.kinds, len(k.text))
+			t.Errorf("%s: got words %q, kinds %q, %d bytes in total, want words %q, kinds %q, at most %d bytes", name, words, kinds, taken, k.words, k.kinds, len(k.text))
 		}
 	}
 }
 
 // Some agents send one message that grows with each step. Each result in such a message has the id of its call.
-func TestCallsOfAGrowingMessage(t *testing.T) {
+func TestCallsAndResultsInGrowingMessage(t *testing.T) {
 	for name, k := range map[string]struct{ text, calls string }{
 		"a trajectory": {
 			"[[ ## question ## ]]\nwhich?\n\n[[ ## trajectory ## ]]\n[[ ## thought_0 ## ]]\na\n\n[[ ## tool_name_0 ## ]]\nlook\n\n[[ ## tool_args_0 ## ]]\n{\"at\": 1}\n\n" +
 				"[[ ## observation_0 ## ]]\nred\n\n[[ ## thought_1 ## ]]\nb\n\n[[ ## tool_name_1 ## ]]\nlist\n\n[[ ## tool_args_1 ## ]]\n{}\n\n[[ ## observation_1 ## ]]\nExecution error in list: no",
 			`look {"at": 1} = red | list {} = Execution error in list: no!`,
 		},
-		"the number of a step is too long": {
+		"a step number above the limit": {
 			"[[ ## q ## ]]\nw\n\n[[ ## trajectory ## ]]\n[[ ## tool_name_1234567890 ## ]]\nlook\n\n[[ ## observation_1234567890 ## ]]\nred", "",
 		},
-		"a step without an answer": {
+		"a step with an empty result": {
 			"[[ ## q ## ]]\nw\n\n[[ ## trajectory ## ]]\n[[ ## tool_name_0 ## ]]\nlook\n\n[[ ## observation_0 ## ]]\n\n[[ ## thought_1 ## ]]\nb", "look  = ",
 		},
 		"a scratchpad": {
 			"Answer it.\n\nQuestion: which?\nThought: a\nAction: look\nAction Input: here\nObservation: red\nand blue\nThought: b\nAction: list\nAction Input: all\nObservation: no\nThought:",
 			"look here = red\nand blue | list all = no",
 		},
-		"counted steps": {
+		"numbered steps": {
 			"Question: which?\nThought 1: a\nAction 1: look[here]\nObservation 1: red\nThought 2: b\nAction 2: list[all]\nObservation 2: no\nThought 3:",
 			`look {"command":"here"} = red | list {"command":"all"} = no`,
 		},
@@ -135,7 +135,7 @@ func TestCallsOfAGrowingMessage(t *testing.T) {
 		for _, res := range it.Results {
 			c, ok := r.CallOf(res.CallID)
 			if !ok || !c.IsText() || !wire.Unnamed(res.CallID) {
-				t.Errorf("%s: result %q has id %q and call %+v, found %v, want a call in text under an id made by precept", name, res.Text, res.CallID, c, ok)
+				t.Errorf("%s: result %q, id %q: CallOf = %+v, %v, want a text call with a generated id", name, res.Text, res.CallID, c, ok)
 			}
 			if got != "" {
 				got += " | "

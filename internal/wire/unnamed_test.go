@@ -10,18 +10,19 @@ import (
 	"precept/internal/wire"
 )
 
-// parse parses a valid body.
+// parse returns the request of a valid body.
 func parse(t *testing.T, d wire.Dialect, body string) *wire.Request {
 	t.Helper()
 	r, err := wire.Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("Parse of %s: got error %v, want none", body, err)
+		t.Fatalf("Parse(%s): %v", body, err)
 	}
 	return r
 }
 
-// Some servers send calls without ids. The results answer the calls in order, and precept gives each result an id. An
-// anchor with such an id finds its result in a longer list, and finds no result in a list without it.
+// Some servers send calls without ids. The results are in the order of the calls, and precept generates an id for each
+// result. Find returns the place of an anchor with such an id in a longer list, and no place in a list without the
+// result.
 func TestResultsWithoutIDs(t *testing.T) {
 	const calls = `{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":"{\"n\":1}"}},{"function":{"name":"g","arguments":"{}"}}]}`
 	const results = `{"role":"tool","content":"same"},{"role":"tool","content":"same"}`
@@ -32,7 +33,7 @@ func TestResultsWithoutIDs(t *testing.T) {
 		id := r.Item(i).Results[0].CallID
 		c, ok := r.CallOf(id)
 		if !ok || c.Name != want || !wire.Unnamed(id) || names[id] {
-			t.Errorf("result %d has id %q: got call %+v, found %v, want %s under an unused id", i, id, c, ok, want)
+			t.Errorf("result %d, id %q: CallOf = %+v, %v, want the call of %s, and a generated id that no other result has", i, id, c, ok, want)
 		}
 		names[id] = true
 		if id != wire.UnnamedCall(i-2-(i-2)%3+1, (i-2)%3) {
@@ -43,20 +44,21 @@ func TestResultsWithoutIDs(t *testing.T) {
 	for _, i := range []int{2, 3, 5, 6} {
 		a := r.AnchorAt(i, r.Item(i).Results[0].CallID)
 		if item, block, ok := longer.Find(a); !ok || item != i+1 || block != 0 {
-			t.Errorf("anchor %+v of result %d gives item %d, block %d, found %v in the longer list, want item %d, block 0, found", a, i, item, block, ok, i+1)
+			t.Errorf("longer list, anchor %+v of result %d: Find = item %d, block %d, %v, want item %d, block 0, true", a, i, item, block, ok, i+1)
 		}
 		if item, _, ok := r.Find(a); !ok || item != i {
-			t.Errorf("the anchor of result %[1]d gives item %d, found %v, want item %[1]d, found", i, item, ok)
+			t.Errorf("anchor of result %[1]d: Find = item %d, %v, want item %[1]d, true", i, item, ok)
 		}
 	}
 	shorter := parse(t, wire.Chat, `{"messages":[{"role":"user","content":"go"},`+calls+`,{"role":"tool","content":"same"}]}`)
 	if item, _, ok := shorter.Find(r.AnchorAt(6, r.Item(6).Results[0].CallID)); ok {
-		t.Errorf("the anchor of the fourth equal result gives item %d in a list with one result, want not found", item)
+		t.Errorf("shorter list, anchor of the fourth result: Find = item %d, true, want false", item)
 	}
 }
 
-// A call without an id has an echo key of its name and arguments. White space and the order of members do not matter.
-func TestCallsWithoutIDsAreRecognised(t *testing.T) {
+// A call without an id has an echo key of its name and arguments. The key does not depend on white space or the order
+// of members.
+func TestEchoKeyOfCallWithoutID(t *testing.T) {
 	reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
 	_, _ = reader.Write([]byte(`{"choices":[{"message":{"tool_calls":[{"function":{"name":"f","arguments":"{\"a\": 1, \"b\": [2]}"}},{"function":{"name":"g","arguments":" x "}}]}}]}`))
 	keys := wire.EchoReply(reader.Reply(), "")
@@ -64,23 +66,23 @@ func TestCallsWithoutIDsAreRecognised(t *testing.T) {
 		raw, _ := json.Marshal(args)
 		r := parse(t, wire.Chat, fmt.Sprintf(`{"messages":[{"role":"assistant","tool_calls":[{"function":{"name":"f","arguments":%s}}]},{"role":"user","content":"go"}]}`, raw))
 		if echo := r.Echo(0); len(echo) != 1 || slices.Contains(keys, echo[0]) != known {
-			t.Errorf("arguments %q: got keys %v, want one key, contained in the reply's keys %v = %v", args, echo, keys, known)
+			t.Errorf("arguments %q: Echo = %v, want one key, in the reply's keys %v = %v", args, echo, keys, known)
 		}
 	}
 	spaced := wire.EchoCall(&wire.Call{Name: "g", Args: " x "})
 	for c, same := range map[wire.Call]bool{{Name: "g", Args: "x"}: true, {Name: "g", Args: "y"}: false, {Name: "h", Args: "x"}: false} {
 		if got := wire.EchoCall(&c) == spaced; got != same {
-			t.Errorf("call %+v: got the key of g with the arguments \" x \" = %v, want %v", c, got, same)
+			t.Errorf("call %+v: got the key of g(\" x \") = %v, want %v", c, got, same)
 		}
 	}
 	if !slices.Contains(keys, "t:"+spaced) {
-		t.Errorf("got keys %v of the reply, want the key t:%s of its second call among them", keys, spaced)
+		t.Errorf("EchoReply = %v, want the key t:%s of the second call among them", keys, spaced)
 	}
 }
 
-// A returned reply has an echo key of the reply, even if the agent left out the thoughts or the prefilled words, or
+// A returned reply has an echo key of the reply, even if the agent removed the thoughts or the prefilled text, or
 // appended text.
-func TestReturnedTextsAreRecognised(t *testing.T) {
+func TestEchoKeyOfReturnedText(t *testing.T) {
 	reply := func(text, prefilled string) []string {
 		raw, _ := json.Marshal(map[string]any{"choices": []any{map[string]any{"message": map[string]any{"content": text}}}})
 		reader := wire.NewReplyReader(wire.Chat, -1, 1<<20)
@@ -104,14 +106,14 @@ func TestReturnedTextsAreRecognised(t *testing.T) {
 		r := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{"role": "assistant", "content": c.back}, map[string]string{"role": "user", "content": "so"}}})))
 		keys := reply(c.answered, c.prefilled)
 		if got := slices.ContainsFunc(r.Echo(0), func(k string) bool { return slices.Contains(keys, k) }); got != c.known {
-			t.Errorf("answer %q after prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
+			t.Errorf("reply %q after prefilled %q, returned as %q: got a shared key = %v, want %v", c.answered, c.prefilled, c.back, got, c.known)
 		}
 	}
 	listed := parse(t, wire.Chat, string(mustJSON(map[string]any{"messages": []any{map[string]string{
 		"role": "assistant", "content": "Calling tools:\n[{'id': 'call_1', 'type': 'function'}, {'id': 'call_2'}, {'id': '" + strings.Repeat("x", 300) + "'}]",
 	}}})))
 	if echo := listed.Echo(0); !slices.Contains(echo, "c:call_1") || !slices.Contains(echo, "c:call_2") || len(echo) != 3 {
-		t.Errorf("got keys %v, want c:call_1, c:call_2 and a third key", echo)
+		t.Errorf("Echo = %v, want c:call_1, c:call_2 and a third key", echo)
 	}
 }
 
