@@ -15,15 +15,15 @@ import (
 	"precept/internal/wire"
 )
 
-// script writes a session turn by turn, as an agent of the chat dialect would.
+// script builds a session turn by turn, as an agent of the chat dialect would.
 type script struct {
 	s             sample.Session
 	at            time.Time
-	next          int      // length of the agent's list of messages
+	sentItems     int      // number of items that the agent has sent
 	repeatedReply []string // the last reply, as items of the next request
 }
 
-// newScript returns an empty session, to which the test adds turns.
+// newScript returns a script without turns.
 func newScript() *script {
 	return &script{s: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
@@ -33,11 +33,11 @@ func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(c.s.Exchanges) + 1
 	e := sample.Exchange{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
-		At: c.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: c.next, Reply: reply, LatencyMS: 1000,
+		At: c.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: c.sentItems, Reply: reply, LatencyMS: 1000,
 	}
 	for _, raw := range append(c.repeatedReply, items...) {
 		e.New = append(e.New, json.RawMessage(raw))
-		c.next++
+		c.sentItems++
 	}
 	c.repeatedReply = nil
 	if reply.Text != "" || len(reply.Calls) > 0 {
@@ -57,7 +57,7 @@ func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 	return &c.s.Exchanges[len(c.s.Exchanges)-1]
 }
 
-// messageJSON returns a message of the list.
+// messageJSON returns a message as an item of the list.
 func messageJSON(role, text string) string {
 	raw, _ := json.Marshal(map[string]string{"role": role, "content": text})
 	return string(raw)
@@ -74,7 +74,7 @@ func callReply(id, name, args string) sample.Reply {
 	return sample.Reply{Calls: []sample.Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
 }
 
-// families returns the family (the kind) of each sample, in order.
+// families returns the families of the samples, in order.
 func families(samples []sample.Sample) string {
 	var names []string
 	for _, s := range samples {
@@ -83,21 +83,21 @@ func families(samples []sample.Sample) string {
 	return strings.Join(names, " ")
 }
 
-// failing reports a result that begins with "error" as failed, in place of the detector.
+// failing reports whether a result begins with "error". It replaces the detector.
 func failing(_, _, text string, _ int8) bool { return strings.HasPrefix(text, "error") }
 
-func TestBuildFamiliesOfOneTurn(t *testing.T) {
+func TestBuildOneSampleOfOneTurn(t *testing.T) {
 	tests := []struct {
-		name  string
-		turn  func(c *script)
-		want  string
-		field string // a text that the output must contain
+		name   string
+		turn   func(c *script)
+		want   string // family
+		output string // a part of the sample's output
 	}{
 		{"plain chat", func(c *script) {
 			c.turn(sample.Reply{Text: "Paris."}, messageJSON("system", "Be brief."), messageJSON("user", "Capital of France?"))
 		}, sample.DialogResponse, "Paris."},
-		{"a tool is called", func(c *script) { c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "List files")) }, sample.IntentResolution, "called bash"},
-		{"many calls do not make more samples", func(c *script) {
+		{"one call", func(c *script) { c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "List files")) }, sample.IntentResolution, "called bash"},
+		{"many calls in one reply", func(c *script) {
 			r := callReply("c0", "bash", "ls")
 			for i := range 40 {
 				r.Calls = append(r.Calls, sample.Call{ID: fmt.Sprint("d", i), Name: "bash", Args: "ls"})
@@ -105,12 +105,12 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 			e := c.turn(r, messageJSON("user", "List files"))
 			e.Loops = 3
 		}, sample.IntentResolution, "called bash"},
-		{"the upstream failed", func(c *script) {
+		{"upstream error", func(c *script) {
 			e := c.turn(sample.Reply{Error: "overloaded"}, messageJSON("user", "Hi"))
 			e.Outcome, e.Status = sample.Failed, 529
 		}, sample.DialogResponse, "overloaded"},
 		{"no reply", func(c *script) { c.turn(sample.Reply{}, messageJSON("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
-		{"no words", func(c *script) { c.turn(sample.Reply{Text: "ok"}, messageJSON("system", "x")) }, sample.DialogResponse, "ok"},
+		{"no user message", func(c *script) { c.turn(sample.Reply{Text: "ok"}, messageJSON("system", "x")) }, sample.DialogResponse, "ok"},
 		{"unreadable items", func(c *script) { c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
 	}
 	for _, tt := range tests {
@@ -119,16 +119,16 @@ func TestBuildFamiliesOfOneTurn(t *testing.T) {
 			tt.turn(c)
 			got := sample.Build(c.s)
 			if len(got) != 1 || got[0].Family != tt.want {
-				t.Fatalf("got samples %q, want exactly one %s", families(got), tt.want)
+				t.Fatalf("got families %q, want %q", families(got), tt.want)
 			}
-			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tt.field) {
-				t.Errorf("got output %s, want a text with %q", out, tt.field)
+			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tt.output) {
+				t.Errorf("got output %s, want %q in it", out, tt.output)
 			}
 			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
 				t.Errorf("got feedback %v, want %v", got[0].Feedback, sample.Unrated())
 			}
-			if err := conforms(got[0]); err != nil {
-				t.Errorf("schema check: got error %v, want no error", err)
+			if err := validateSample(got[0]); err != nil {
+				t.Errorf("schema check: %v", err)
 			}
 		})
 	}
@@ -152,12 +152,12 @@ func TestBuildReplacesRetriedTurn(t *testing.T) {
 	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "Hi")).Outcome = sample.Failed
 	c.turn(sample.Reply{Text: "Hello"}, messageJSON("user", "Are you there?"))
 	if got := sample.Build(c.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
-		t.Errorf("got samples %v, want two dialogs, the first failed", got)
+		t.Errorf("got samples %v, want two dialog_response samples, the first failed", got)
 	}
 }
 
-// Two exchanges of one turn whose items were not recorded are not retries of each other, and each gives a sample.
-func TestBuildMakesOneSamplePerExchangeWithoutItems(t *testing.T) {
+// Two exchanges of one turn without recorded items are not retries of each other. Build makes a sample of each.
+func TestBuildDoesNotMergeExchangesWithoutItems(t *testing.T) {
 	withoutItems := func(id string) sample.Exchange {
 		return sample.Exchange{ID: id, Session: "s", Turn: 1, At: time.Unix(1e9, 0).UTC(), Outcome: sample.Incomplete}
 	}
@@ -173,37 +173,37 @@ func TestBuildMakesOneSamplePerExchangeWithoutItems(t *testing.T) {
 	}
 }
 
-// Build uses the recorded verdicts, which name the failed results. If the verdicts do not belong to the results, Build
+// Build uses the recorded verdicts, which list the failed results. If the verdicts do not match the results, Build
 // calls Failing.
 func TestBuildUsesRecordedVerdicts(t *testing.T) {
-	build := func(v *sample.Verdicts) (failed any, asked int) {
+	build := func(v *sample.Verdicts) (failed any, calls int) {
 		c := newScript()
 		c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("user", "Run the tests"))
 		c.turn(sample.Reply{Text: "Done."}, resultJSON("c1", "error: unknown command tst")).Verdicts = v
-		c.s.Failing = func(string, string, string, int8) bool { asked++; return true }
-		return sample.Build(c.s)[0].Output["failed_calls"], asked
+		c.s.Failing = func(string, string, string, int8) bool { calls++; return true }
+		return sample.Build(c.s)[0].Output["failed_calls"], calls
 	}
 	for name, k := range map[string]struct {
 		verdicts *sample.Verdicts
 		failed   int
-		asked    int
+		calls    int // calls of Failing
 	}{
-		"no verdicts":               {nil, 1, 1},
-		"an error":                  {&sample.Verdicts{Results: 1, Failed: []int{0}}, 1, 0},
-		"no error":                  {&sample.Verdicts{Results: 1}, 0, 0},
-		"verdicts on other results": {&sample.Verdicts{Results: 2, Failed: []int{1}}, 1, 1},
-		"an error that was cut off": {&sample.Verdicts{Results: 2}, 1, 1},
-		"a place without a result":  {&sample.Verdicts{Results: 1, Failed: []int{7}}, 0, 0},
+		"no verdicts":                                {nil, 1, 1},
+		"one failed result":                          {&sample.Verdicts{Results: 1, Failed: []int{0}}, 1, 0},
+		"no failed result":                           {&sample.Verdicts{Results: 1}, 0, 0},
+		"more verdicts than results":                 {&sample.Verdicts{Results: 2, Failed: []int{1}}, 1, 1},
+		"more results in the verdicts than recorded": {&sample.Verdicts{Results: 2}, 1, 1},
+		"failed index out of range":                  {&sample.Verdicts{Results: 1, Failed: []int{7}}, 0, 0},
 	} {
-		if failed, asked := build(k.verdicts); failed != k.failed || asked != k.asked {
-			t.Errorf("%s: got %v failed calls and %d calls of Failing, want %d and %d", name, failed, asked, k.failed, k.asked)
+		if failed, calls := build(k.verdicts); failed != k.failed || calls != k.calls {
+			t.Errorf("%s: got %v failed calls, %d calls of Failing, want %d, %d", name, failed, calls, k.failed, k.calls)
 		}
 	}
 }
 
-// The summary of a request has the user's words, without the template of a harness. A message without a request
-// is its own summary.
-func TestSummaryIsWithoutTheTemplate(t *testing.T) {
+// The summary of a request is the user's own text, without the template of a harness. If the template contains no
+// request, the summary is the whole message.
+func TestRequestSummaryOmitsTemplate(t *testing.T) {
 	const template = "Please solve this issue: @\n\nYou can execute bash commands and edit files to implement the necessary changes.\n\n## Steps"
 	for message, want := range map[string]string{
 		strings.Replace(template, "@", "Run the tests", 1): "Run the tests",
@@ -222,7 +222,7 @@ func TestSummaryIsWithoutTheTemplate(t *testing.T) {
 	}
 }
 
-func TestBuildSamplesOfATask(t *testing.T) {
+func TestBuildSamplesOfTask(t *testing.T) {
 	c := newScript()
 	c.turn(callReply("c1", "bash", `{"command":"npm tst"}`), messageJSON("system", "You are..."), messageJSON("user", "<system-reminder>x</system-reminder>Run the tests"))
 	c.turn(callReply("c2", "bash", `{"command":"npm test"}`), resultJSON("c1", "error: unknown command tst"))
@@ -238,7 +238,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	}
 	intent, dialog, fix := got[0], got[1], got[2]
 	if intent.Input["raw_request_summary"] != "Run the tests" || intent.Output["final_intent_summary"] != "Pushed." || intent.Input["dialog_turns_count"] != 2 {
-		t.Errorf("got intent %v -> %v, want the first words, the last reply and 2 turns", intent.Input, intent.Output)
+		t.Errorf("got intent %v -> %v, want the first user message, the last reply and 2 dialog turns", intent.Input, intent.Output)
 	}
 	if intent.Output["tool_calls"] != 2 || intent.Output["failed_calls"] != 1 {
 		t.Errorf("got intent output %v, want 2 tool calls and 1 failed call", intent.Output)
@@ -248,17 +248,17 @@ func TestBuildSamplesOfATask(t *testing.T) {
 		t.Errorf("got lessons %v, want %v", intent.Meta["lessons"], want)
 	}
 	if tokens := intent.Meta["tokens"].(map[string]any); tokens["input"] != 200 || tokens["output"] != 20 {
-		t.Errorf("got tokens %v, want 200 and 20", tokens)
+		t.Errorf("got tokens %v, want input 200, output 20", tokens)
 	}
 	if dialog.Input["user_text"] != "Now push" || dialog.Input["turn"] != 4 {
 		t.Errorf("got dialog %v, want \"Now push\" at turn 4", dialog.Input)
 	}
 	if fix.Input["error"] != "error: unknown command tst" || fix.Output["corrected_call"].(map[string]any)["arguments"] != `{"command":"npm test"}` {
-		t.Errorf("got correction %v -> %v, want the error and the call npm test", fix.Input, fix.Output)
+		t.Errorf("got correction %v -> %v, want the error of npm tst and the call npm test", fix.Input, fix.Output)
 	}
 	for _, s := range got {
-		if err := conforms(s); err != nil {
-			t.Errorf("schema check of %s: got error %v, want no error", s.Family, err)
+		if err := validateSample(s); err != nil {
+			t.Errorf("schema check of %s: %v", s.Family, err)
 		}
 	}
 	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
@@ -269,7 +269,7 @@ func TestBuildSamplesOfATask(t *testing.T) {
 	}
 	c.s.Tenant = "other"
 	if other := sample.Build(c.s); other[0].ID == got[0].ID {
-		t.Errorf("two tenants share the sample id %s, want two ids", other[0].ID)
+		t.Errorf("another tenant: got the same sample id %s, want a different one", other[0].ID)
 	}
 }
 
@@ -304,7 +304,7 @@ func TestBuildCorrectionsInEachDialect(t *testing.T) {
 	}
 }
 
-func TestCorrectionsOfFailedCalls(t *testing.T) {
+func TestBuildCorrectionsOfFailedCalls(t *testing.T) {
 	type step struct{ tool, args, result string }
 	tests := []struct {
 		name     string
@@ -316,8 +316,8 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 		{"another tool works", []step{{"bash", "cat a.go", "error"}, {"read", "a.go", "ok"}}, 0, 0},
 		{"another target", []step{{"bash", "go test ./a", "error"}, {"bash", "whoami", "ok"}}, 0, 0},
 		{"two attempts", []step{{"bash", "go tst ./a", "error"}, {"bash", "go tests ./a", "error"}, {"bash", "go test ./a", "ok"}}, 1, 2},
-		{"two repairs", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"edit", "f.go 1", "error"}, {"edit", "f.go 2", "ok"}}, 2, 1},
-		{"one repair, then fine", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, 1, 1},
+		{"two corrections", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"edit", "f.go 1", "error"}, {"edit", "f.go 2", "ok"}}, 2, 1},
+		{"one correction, then a call that works", []step{{"bash", "go tst ./a", "error"}, {"bash", "go test ./a", "ok"}, {"bash", "go test ./b", "ok"}}, 1, 1},
 		{"never works", []step{{"bash", "go tst", "error"}, {"bash", "go tests", "error"}}, 0, 0},
 	}
 	for _, tt := range tests {
@@ -349,7 +349,7 @@ func TestCorrectionsOfFailedCalls(t *testing.T) {
 	}
 }
 
-func TestPlanOptimizationOfLongSessions(t *testing.T) {
+func TestBuildPlanOptimizationOfLongSession(t *testing.T) {
 	c := newScript()
 	items := []string{messageJSON("user", "go")}
 	for i := range sample.ManyCalls {
@@ -369,31 +369,31 @@ func TestPlanOptimizationOfLongSessions(t *testing.T) {
 		t.Errorf("got reasons %v, want [many_calls loop slow]", plan.Input["reasons"])
 	}
 	if r := plan.Output["repeated_calls"].([]map[string]any); len(r) != 5 || r[0]["count"] != 5 {
-		t.Errorf("got repeated calls %v, want 5 different calls, the first with the count 5", r)
+		t.Errorf("got repeated calls %v, want 5 different calls, the first with count 5", r)
 	}
-	if err := conforms(plan); err != nil {
-		t.Errorf("schema check of the plan: got error %v, want no error", err)
+	if err := validateSample(plan); err != nil {
+		t.Errorf("schema check of the plan: %v", err)
 	}
 	if q := plan.Meta["quality_score"]; q != 0.4 {
-		t.Errorf("got quality_score %v, want 0.4 of a complete session with a loop", q)
+		t.Errorf("got quality_score %v, want 0.4 for a complete session with a loop", q)
 	}
 }
 
-func TestTruncationKeepsPlaceholdersWhole(t *testing.T) {
+func TestCutDoesNotSplitPlaceholders(t *testing.T) {
 	s := strings.Repeat("é", 10) + "[REDACTED:email:1] tail"
 	for n := 4; n < len(s); n++ {
 		got := sample.Cut(s, n)
 		if len(got) > n || !json.Valid(wire.AppendString(nil, got)) || strings.ContainsRune(got, '\ufffd') {
-			t.Fatalf("cut at %d: got %q, want valid text of at most that many bytes", n, got)
+			t.Fatalf("Cut(%q, %d) = %q, want valid text of at most %d bytes", s, n, got, n)
 		}
 		if rest, found := strings.CutPrefix(got, strings.Repeat("é", 10)); found && strings.Contains(rest, "[REDACTED") && !strings.Contains(rest, ":1]") {
-			t.Errorf("cut at %d: got %q, want no part of a placeholder", n, got)
+			t.Errorf("Cut(%q, %d) = %q, want no partial placeholder", s, n, got)
 		}
 	}
 }
 
-// FuzzBuild checks that Build and the exports do not panic for items that no agent would send, and
-// that their output conforms to the schemas.
+// FuzzBuild checks that Build and the exports do not panic on arbitrary items, and that the samples conform to the
+// schemas.
 func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"x"}]}`), []byte(`{"role":"tool","tool_call_id":"c1","content":7}`), 1)
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
@@ -405,8 +405,8 @@ func FuzzBuild(f *testing.F) {
 		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from
 		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, s := range sample.Build(c.s) {
-			if err := conforms(s); err != nil {
-				t.Errorf("schema check of %s: got error %v, want no error", s.Family, err)
+			if err := validateSample(s); err != nil {
+				t.Errorf("schema check of %s: %v", s.Family, err)
 			}
 		}
 		c.s.Conversation()
@@ -414,16 +414,15 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// The test builds the samples after each exchange of a growing session. A dialog keeps its id, and no dialog occurs
-// twice.
-func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
+// While a session grows, each build gives a dialog_response sample the same id, and has no dialog twice.
+func TestRebuiltDialogSamplesKeepIDs(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, messageJSON("user", "Hello there."))
 	c.turn(sample.Reply{Text: "It is a shed."}, messageJSON("user", "What is it?"))
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, messageJSON("user", "Paint it."))
 	c.turn(sample.Reply{Text: "It is painted."}, resultJSON("c1", "ok"))
 	c.turn(sample.Reply{Text: "Bye."}, messageJSON("user", "Thanks, bye."))
-	dialogIDs := map[string]string{} // ids of dialogs by the user's words
+	dialogIDs := map[string]string{} // by user text
 	for n := 1; n <= len(c.s.Exchanges); n++ {
 		s := c.s
 		s.Exchanges = s.Exchanges[:n]
@@ -434,11 +433,11 @@ func TestRebuiltSamplesKeepTheirIDs(t *testing.T) {
 			}
 			text := m.Input["user_text"].(string)
 			if seen[m.ID] || seen[text] {
-				t.Errorf("after %d exchanges: got two dialogs with id %s or words %q, want one", n, m.ID, text)
+				t.Errorf("after %d exchanges: got two dialogs with id %s or text %q, want one", n, m.ID, text)
 			}
 			seen[m.ID], seen[text] = true, true
 			if old := dialogIDs[text]; old != "" && old != m.ID {
-				t.Errorf("after %d exchanges: got id %s of dialog %q, want %s", n, m.ID, text, old)
+				t.Errorf("after %d exchanges: dialog %q: got id %s, want %s", n, text, m.ID, old)
 			}
 			dialogIDs[text] = m.ID
 		}

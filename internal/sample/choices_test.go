@@ -9,9 +9,9 @@ import (
 	"precept/internal/sample"
 )
 
-// A correction is a text, a message, the parts of a message, or another JSON value, which is used as text. A correction
-// without words is ignored.
-func TestCorrectionForms(t *testing.T) {
+// A correction is a string, a message, the parts of a message, or another JSON value, whose JSON is used as the text. A
+// correction without text is ignored.
+func TestPreferenceReadsEachFormOfCorrection(t *testing.T) {
 	for correction, want := range map[string]string{
 		`"better"`:             "better",
 		`{"content":"better"}`: "better",
@@ -34,32 +34,32 @@ func TestCorrectionForms(t *testing.T) {
 			got += *p.Chosen[0].Content
 		}
 		if got != want {
-			t.Errorf("correction %s: got chosen answer %q, want %q", correction, got, want)
+			t.Errorf("correction %s: got chosen reply %q, want %q", correction, got, want)
 		}
 	}
 }
 
-// A rejected answer is paired with an approved answer to the same words only.
-func TestPreferencePairsNeedEqualWords(t *testing.T) {
+// A rejected reply is paired only with an approved reply to the same user message.
+func TestPreferencePairsRequireSameUserMessage(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		rating sample.Rating
-		words  string
+		user   string // second user message
 		chosen string
 	}{
 		{"approved", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "one", "good"},
-		{"a good score", sample.Rating{Source: "user", Type: "score", Score: 0.9, Turn: 2}, "one", "good"},
-		{"a poor score", sample.Rating{Source: "user", Type: "score", Score: 0.1, Turn: 2}, "one", ""},
-		{"rejected too", sample.Rating{Source: "user", Type: "rejection", Turn: 2}, "one", ""},
+		{"high score", sample.Rating{Source: "user", Type: "score", Score: 0.9, Turn: 2}, "one", "good"},
+		{"low score", sample.Rating{Source: "user", Type: "score", Score: 0.1, Turn: 2}, "one", ""},
+		{"also rejected", sample.Rating{Source: "user", Type: "rejection", Turn: 2}, "one", ""},
 		{"approved by a verifier", sample.Rating{Source: "system", Type: "approval", Turn: 2}, "one", ""},
 		{"approved session", sample.Rating{Source: "user", Type: "approval"}, "one", ""},
-		{"approved turn that the session lacks", sample.Rating{Source: "user", Type: "approval", Turn: 9}, "one", ""},
-		{"the rejected answer, approved", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
-		{"approved answer to other words", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
+		{"approved turn that does not exist", sample.Rating{Source: "user", Type: "approval", Turn: 9}, "one", ""},
+		{"approval of the rejected reply", sample.Rating{Source: "user", Type: "approval", Turn: 1}, "two", ""},
+		{"approved reply to another user message", sample.Rating{Source: "user", Type: "approval", Turn: 2}, "two", ""},
 	} {
 		s := newScript()
 		s.turn(sample.Reply{Text: "bad"}, messageJSON("user", "one"))
-		s.turn(sample.Reply{Text: "good"}, messageJSON("user", c.words))
+		s.turn(sample.Reply{Text: "good"}, messageJSON("user", c.user))
 		s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 1}, c.rating}
 		got := ""
 		for _, p := range s.s.Preferences() {
@@ -68,13 +68,14 @@ func TestPreferencePairsNeedEqualWords(t *testing.T) {
 			}
 		}
 		if got != c.chosen {
-			t.Errorf("%s: got chosen answer %q, want %q", c.name, got, c.chosen)
+			t.Errorf("%s: got chosen reply %q, want %q", c.name, got, c.chosen)
 		}
 	}
 }
 
-// A later call of the same tool with other arguments corrects a failed call, unless both calls name different targets.
-func TestCorrectionNeedsTheSameTarget(t *testing.T) {
+// A later call of the same tool with different arguments corrects a failed call, unless the calls name different
+// targets.
+func TestCorrectionRequiresSameTarget(t *testing.T) {
 	for _, c := range []struct {
 		failed, worked string
 		corrects       bool
@@ -95,19 +96,19 @@ func TestCorrectionNeedsTheSameTarget(t *testing.T) {
 		s.turn(callReply("c2", "run", c.worked), resultJSON("c1", "error: no"))
 		s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
 		if got := strings.Contains(families(sample.Build(s.s)), sample.ErrorCorrection); got != c.corrects {
-			t.Errorf("%s after %s: got a correction = %v, want %v", c.worked, c.failed, got, c.corrects)
+			t.Errorf("%s after the failed %s: got a correction = %v, want %v", c.worked, c.failed, got, c.corrects)
 		}
 	}
 }
 
-// A sample error_correction has the label of a person's rating, or the label acceptable without a rating.
-func TestRatingOfCorrections(t *testing.T) {
+// An error_correction sample has the label of the user's rating, or the label acceptable without a rating.
+func TestErrorCorrectionHasLabelOfUserRating(t *testing.T) {
 	s := newScript()
 	s.s.Failing = failing
 	s.turn(callReply("c1", "run", `{"path":"a"}`), messageJSON("user", "go"))
 	s.turn(callReply("c2", "run", `{"path":"a.go"}`), resultJSON("c1", "error: no"))
 	s.turn(sample.Reply{Text: "done"}, resultJSON("c2", "fine"))
-	rated := func() string {
+	correctionFeedback := func() string {
 		for _, x := range sample.Build(s.s) {
 			if x.Family == sample.ErrorCorrection {
 				return fmt.Sprint(x.Feedback.QualityLabel, x.Feedback.Details, x.Input["attempts"])
@@ -116,17 +117,17 @@ func TestRatingOfCorrections(t *testing.T) {
 		return ""
 	}
 	want := "acceptablemap[implicit:true rated:true rule:executed_unchanged score:0.5] 1"
-	if got := rated(); got != want {
+	if got := correctionFeedback(); got != want {
 		t.Errorf("without a rating: got %s, want %s", got, want)
 	}
 	s.s.Ratings = []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}
-	if got := rated(); got != "poormap[rated:true score:0 turn:2] 1" {
-		t.Errorf("with a rating: got %s, want poor at turn 2 with score 0", got)
+	if got := correctionFeedback(); got != "poormap[rated:true score:0 turn:2] 1" {
+		t.Errorf("with a rejection: got %s, want poor, score 0, turn 2", got)
 	}
 }
 
-// A sample plan_optimization has the label of a rating of any turn, and the calls that the agent repeated.
-func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
+// A plan_optimization sample has the label of a rating of any turn, and the calls that the agent repeated.
+func TestPlanOptimizationHasRatingAndRepeatedCalls(t *testing.T) {
 	s := newScript()
 	s.turn(callReply("c0", "ls", "a"), messageJSON("user", "go"))
 	for i, args := range []string{"b", "b", "c", "a", "b", "d"} {
@@ -139,22 +140,22 @@ func TestPlanHoldsRatingAndRepeatedCalls(t *testing.T) {
 			continue
 		}
 		if x.Feedback.QualityLabel != sample.Good || x.Meta["human_feedback_label"] != sample.Approved {
-			t.Errorf("got feedback %+v, review label %v, want labels %s and %s", x.Feedback, x.Meta["human_feedback_label"], sample.Good, sample.Approved)
+			t.Errorf("got feedback %+v, human_feedback_label %v, want QualityLabel %s, human_feedback_label %s", x.Feedback, x.Meta["human_feedback_label"], sample.Good, sample.Approved)
 		}
 		got := ""
 		for _, c := range x.Output["repeated_calls"].([]map[string]any) {
 			got += fmt.Sprint(c["arguments"], c["count"], " ")
 		}
 		if got != "b3 a2 " || fmt.Sprint(x.Input["reasons"]) != "[loop]" || x.Input["model_ms"] != 8000 {
-			t.Errorf("got calls %s, reasons %v, time %v, want b3 a2, [loop] and 8000", got, x.Input["reasons"], x.Input["model_ms"])
+			t.Errorf("got repeated calls %s, reasons %v, model_ms %v, want b3 a2, [loop], 8000", got, x.Input["reasons"], x.Input["model_ms"])
 		}
 		return
 	}
-	t.Error("the session has no sample plan_optimization, want one")
+	t.Error("got no plan_optimization sample, want one")
 }
 
-// A sample lists each lesson once, with its strongest state. If two states are equal, the first counts.
-func TestLessonHasItsStrongestState(t *testing.T) {
+// A sample lists each lesson once, with its strongest state. Of two entries with the same state, the first counts.
+func TestSampleListsLessonWithStrongestState(t *testing.T) {
 	s := newScript()
 	s.turn(sample.Reply{Text: "a"}, messageJSON("user", "one")).Lessons = []sample.Lesson{
 		{Slug: "b", State: "matched"}, {Slug: "a", State: "withheld", Arm: "first"}, {Slug: "c", State: "injected"},

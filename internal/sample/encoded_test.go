@@ -13,25 +13,25 @@ import (
 	"precept/internal/sample"
 )
 
-func TestSealKeepsTheFirstEncoding(t *testing.T) {
+func TestSealKeepsFirstEncoding(t *testing.T) {
 	x := sample.Exchange{ID: "a", New: []json.RawMessage{[]byte("{ }")}, Outcome: sample.Complete}
 	first := x.Seal()
 	x.ID = "b"
 	if second := x.Encode(); string(second.Data) != string(first.Data) || string(second.Items) != "[{ }]" {
-		t.Errorf("got Data %s, Items %s after a change, want %s and [{ }]", second.Data, second.Items, first.Data)
+		t.Errorf("Encode after a change: got Data %s, Items %s, want %s, [{ }]", second.Data, second.Items, first.Data)
 	}
 	decoded, err := first.Decode()
 	if err != nil || decoded.ID != "a" || len(decoded.New) != 1 || string(decoded.New[0]) != "{ }" {
-		t.Errorf(`got exchange %+v, error %v, want no error, ID = "a" and the item { }`, decoded, err)
+		t.Errorf(`Decode = %+v, %v, want ID = "a", the item { }, no error`, decoded, err)
 	}
 }
 
-func TestPromptAndToolsRoundTrip(t *testing.T) {
+func TestSystemAndToolsRoundTrip(t *testing.T) {
 	for _, x := range []sample.Exchange{
 		{System: json.RawMessage(`"Be kind."`), New: []json.RawMessage{[]byte(`{"role":"user"}`)}},
 		{Tools: json.RawMessage(`[{"name":"ls"}]`)},
 		{System: json.RawMessage(`[{"type":"text","text":"a , b"}]`), Tools: json.RawMessage(`[]`), New: []json.RawMessage{[]byte(`[null,null]`)}},
-		{New: []json.RawMessage{[]byte(`[null,null]`)}}, // an item in the form of a prompt
+		{New: []json.RawMessage{[]byte(`[null,null]`)}}, // an item that looks like an encoded prompt
 	} {
 		decoded, err := x.Encode().Decode()
 		if err != nil || string(decoded.System) != string(x.System) || string(decoded.Tools) != string(x.Tools) || len(decoded.New) != len(x.New) {
@@ -65,7 +65,7 @@ func FuzzItems(f *testing.F) {
 	})
 }
 
-// decodeWithLibrary decodes an exchange with encoding/json alone.
+// decodeWithLibrary decodes an exchange with encoding/json.
 func decodeWithLibrary(data []byte) (e sample.Exchange, err error) {
 	err = json.Unmarshal(data, &e)
 	return e, err
@@ -82,12 +82,12 @@ func TestDecodeReadsAllFields(t *testing.T) {
 		}
 		got, err := sample.Encoded{Data: enc.Data}.Decode()
 		if got.New, want.New = nil, nil; err != nil || !reflect.DeepEqual(got, want) {
-			t.Fatalf("exchange decoded from %s:\n got %+v, error %v\nwant %+v", enc.Data, got, err, want)
+			t.Fatalf("Decode of %s:\n got %+v, error %v\nwant %+v", enc.Data, got, err, want)
 		}
 	})
 }
 
-// fill sets each exported field of a struct to a random value, the zero value included.
+// fill sets each exported field of a struct to a random value, which may be zero.
 func fill(t *rapid.T, v reflect.Value) {
 	for i := range v.NumField() {
 		f, field := v.Field(i), v.Type().Field(i)
@@ -136,7 +136,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-// repeats reports whether an object of a document may repeat a name. encoding/json merges the values of such a name.
+// repeats reports whether an object in data may repeat a name. encoding/json merges the values of a repeated name.
 func repeats(data []byte) bool {
 	for _, name := range []string{`"id"`, `"reply"`, `"verdicts"`, `"lessons"`, `"calls"`, `"failed"`, `"redacted"`} {
 		if strings.Count(string(data), name) > 1 {

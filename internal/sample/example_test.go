@@ -6,7 +6,7 @@ import (
 	"precept/internal/sample"
 )
 
-// Exchanges of a session that reads an opted-out file are not stored.
+// Exchanges whose calls name an opted-out file are not stored.
 func ExampleOptOut_Hits() {
 	o, err := sample.NewOptOut([]string{"*.env", "*/.ssh/*"}, nil, nil)
 	if err != nil {

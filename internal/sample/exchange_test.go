@@ -16,8 +16,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// An encoded exchange decodes to the same items, byte for byte.
-func TestEncodedExchangesRoundTrip(t *testing.T) {
+// An encoded exchange decodes to the same exchange, with the items byte for byte.
+func TestEncodeDecodeRoundTrip(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a\"b\\c\n\t\r\x01<>&", "é\u2028😀"}))
 	rapid.Check(t, func(t *rapid.T) {
 		e := sample.Exchange{
@@ -48,16 +48,16 @@ func TestEncodedExchangesRoundTrip(t *testing.T) {
 		}
 		enc := e.Encode()
 		if bytes.IndexByte(enc.Data, '\n') >= 0 || bytes.Contains(enc.Data, []byte(`\u003c`)) {
-			t.Fatalf("got %s, want one line without needless escapes", enc.Data)
+			t.Fatalf("got Data %s, want one line without HTML escapes", enc.Data)
 		}
 		if got, err := enc.Decode(); err != nil || !reflect.DeepEqual(got, e) {
-			t.Fatalf("got exchange %+v, error %v\nwant %+v", got, err, e)
+			t.Fatalf("Decode = %+v, error %v\nwant %+v", got, err, e)
 		}
 	})
 }
 
-// Encode omits values that JSON cannot represent, and no other value.
-func TestEncodeOmitsInvalidJSONOnly(t *testing.T) {
+// Encode omits only values that JSON cannot represent, and replaces invalid UTF-8.
+func TestEncodeOmitsValuesWithoutJSON(t *testing.T) {
 	e := sample.Exchange{ID: "a", LatencyMS: math.NaN(), FirstMS: math.Inf(1), Model: "\xff\xfe broken"}
 	got, err := e.Encode().Decode()
 	if err != nil || got.ID != "a" || got.LatencyMS != 0 || got.FirstMS != 0 || got.Model != "\ufffd\ufffd broken" {
@@ -69,35 +69,35 @@ func TestReplyTokensKeepTheirJSONNames(t *testing.T) {
 	e := sample.Exchange{Reply: sample.Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
 	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
 		if !strings.Contains(string(e.Encode().Data), name) {
-			t.Errorf("the encoded exchange does not contain %s: %s", name, e.Encode().Data)
+			t.Errorf("encoded exchange lacks %s: %s", name, e.Encode().Data)
 		}
 	}
 }
 
-func TestDecodeRefusesATurnThatIsAString(t *testing.T) {
+func TestDecodeRejectsTurnThatIsString(t *testing.T) {
 	if _, err := (sample.Encoded{Data: []byte(`{"turn":"x"}`)}).Decode(); err == nil {
-		t.Error("got no error for a turn that is a string, want an error")
+		t.Error("turn is a string: err = nil, want an error")
 	}
 }
 
-func TestNewIDDependsOnlyOnTheRandomSource(t *testing.T) {
+func TestNewIDDependsOnlyOnRandomSource(t *testing.T) {
 	a, err := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if u := uuid.MustParse(a); u.Version() != 4 || u.Variant() != uuid.RFC4122 {
-		t.Errorf("got id %s, want a UUID v4", a)
+		t.Errorf("NewID = %s, want a UUID v4", a)
 	}
 	b, _ := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if a != b {
-		t.Errorf("got ids %s and %s of the same random bytes, want equal ids", a, b)
+		t.Errorf("NewID = %s and %s from the same random bytes, want the same id", a, b)
 	}
 	if _, err := sample.NewID(strings.NewReader("short")); err == nil {
-		t.Error("got no error from a random source that is too short, want an error")
+		t.Error("short random source: err = nil, want an error")
 	}
 }
 
-func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
+func TestRedactCoversAllTextsOfExchange(t *testing.T) {
 	e := sample.Exchange{
 		Model: "ft:gpt-4o:ann@example.com",
 		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},
@@ -107,21 +107,20 @@ func TestRedactCoversAllTextsOfAnExchange(t *testing.T) {
 	enc := e.Encode()
 	got := string(enc.Data) + string(enc.Items)
 	if strings.Contains(got, "example.com") || strings.Contains(got, "hunter2") {
-		t.Errorf("got redacted exchange %s, want no address and no password", got)
+		t.Errorf("redacted exchange contains an address or the password: %s", got)
 	}
 	if n := strings.Count(got, "[REDACTED:email:1]"); n != 3 {
-		t.Errorf("got %d placeholders of the address, want 3: %s", n, got)
+		t.Errorf("got %d placeholders of bob's address, want 3: %s", n, got)
 	}
 	if n := strings.Count(got, "[REDACTED:email:2]"); n != 3 {
-		t.Errorf("got %d placeholders of the address in the model, the id and the name of the call, want 3: %s", n, got)
+		t.Errorf("got %d placeholders of ann's address (model, call id, call name), want 3: %s", n, got)
 	}
 	if e.Redacted["email"] != 6 || e.Redacted["secret"] != 1 {
 		t.Errorf("got counts %v, want 6 emails and 1 secret", e.Redacted)
 	}
 }
 
-// The end of a truncated reply may hold part of a personal value, which Redact removes. The end of a complete reply
-// cannot.
+// Redact removes a partial personal value at the end of an incomplete reply, but not at the end of a complete reply.
 func TestRedactTreatsTruncatedReplyAsCut(t *testing.T) {
 	for outcome, want := range map[string]string{sample.Incomplete: "card [REDACTED:cut:1]", sample.Aborted: "card [REDACTED:cut:1]", sample.Complete: "card 4111 1111"} {
 		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}

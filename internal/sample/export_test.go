@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a test flag
 
-// everyEventScript returns a session with every kind of event.
+// everyEventScript returns a script with every kind of event.
 func everyEventScript() *script {
 	c := newScript()
 	c.s.Failing = failing
@@ -83,7 +83,8 @@ func TestExportGolden(t *testing.T) {
 	}
 }
 
-// formatConversation returns a conversation as a text of roles, contents, +ids of calls and ids of answered calls.
+// formatConversation formats each message as its role, its content, "+" and the id of each call, and the id of the call
+// that a result answers.
 func formatConversation(list []sample.ChatMessage) string {
 	var parts []string
 	for _, m := range list {
@@ -103,13 +104,13 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 	const full = "system:You are an agent. | user:List the files | assistant:+c1 | tool:a.go\nb.goc1 | assistant:a.go | user:Not all | assistant:a.go and b.go"
 	c := everyEventScript()
 	if got := formatConversation(c.s.Conversation()); got != full {
-		t.Errorf("conversation:\ngot  %s\nwant %s", got, full)
+		t.Errorf("Conversation:\n got %s\nwant %s", got, full)
 	}
 
-	t.Run("the provider keeps the history", func(t *testing.T) {
+	t.Run("history kept by the provider", func(t *testing.T) {
 		c := newScript()
 		c.turn(callReply("c1", "bash", "ls"), messageJSON("user", "go"))
-		c.repeatedReply, c.next = nil, 0
+		c.repeatedReply, c.sentItems = nil, 0
 		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Errorf(`got %q, want "user:go | assistant:+c1 | tool:a.goc1 | assistant:done"`, got)
@@ -126,36 +127,36 @@ func TestConversationHasEachMessageOnce(t *testing.T) {
 			t.Errorf(`got %q, want "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done"`, got)
 		}
 	})
-	t.Run("an edited history", func(t *testing.T) {
+	t.Run("edited history", func(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 		c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
-		c.repeatedReply, c.next = nil, 2 // the second question is asked again
+		c.repeatedReply, c.sentItems = nil, 2 // the agent replaces the second question
 		c.turn(sample.Reply{Text: "c"}, messageJSON("user", "two, again"))
 		if got := formatConversation(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Errorf(`got %q, want "user:one | assistant:a | user:two, again | assistant:c"`, got)
 		}
 	})
-	t.Run("the list is sent again", func(t *testing.T) {
+	t.Run("compacted history", func(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "a"}, messageJSON("system", "s"), messageJSON("user", "one"))
-		c.repeatedReply, c.next = nil, 0
+		c.repeatedReply, c.sentItems = nil, 0
 		c.turn(sample.Reply{Text: "b"}, messageJSON("system", "s"), messageJSON("user", "summary"), messageJSON("user", "two"))
 		if got := formatConversation(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Errorf(`got %q, want "system:s | user:summary | user:two | assistant:b"`, got)
 		}
 	})
 	if got := (&sample.Session{}).Conversation(); got != nil {
-		t.Errorf("empty session: got messages %v, want none", got)
+		t.Errorf("empty session: Conversation = %v, want none", got)
 	}
 }
 
-// A line ends with a whole answer.
-func TestChatExportEndsWithAWholeAnswer(t *testing.T) {
+// A line of the chat export ends with the last complete reply.
+func TestChatExportEndsWithCompleteReply(t *testing.T) {
 	for name, change := range map[string]func(second, third *sample.Exchange){
-		"cut":       func(second, third *sample.Exchange) { second.Outcome, third.Outcome = sample.Failed, sample.Incomplete },
-		"aborted":   func(second, third *sample.Exchange) { second.Outcome, third.Outcome = sample.Aborted, sample.Aborted },
-		"truncated": func(second, third *sample.Exchange) { second.Truncated, third.Truncated = true, true },
+		"failed and incomplete": func(second, third *sample.Exchange) { second.Outcome, third.Outcome = sample.Failed, sample.Incomplete },
+		"aborted":               func(second, third *sample.Exchange) { second.Outcome, third.Outcome = sample.Aborted, sample.Aborted },
+		"truncated":             func(second, third *sample.Exchange) { second.Truncated, third.Truncated = true, true },
 	} {
 		c := newScript()
 		for _, text := range []string{"one", "two", "three"} {
@@ -165,21 +166,21 @@ func TestChatExportEndsWithAWholeAnswer(t *testing.T) {
 		var out bytes.Buffer
 		lines := sample.NewExporter(&out)
 		if err := errors.Join(lines.Chat(&c.s), lines.Flush()); err != nil {
-			t.Fatalf("%s: the export failed: %v", name, err)
+			t.Fatalf("%s: Chat: %v", name, err)
 		}
 		if got := out.String(); !strings.Contains(got, "answer to one") || strings.Contains(got, "answer to t") {
-			t.Errorf("%s: got line %q, want one that ends with %q", name, got, "answer to one")
+			t.Errorf("%s: got line %q, want it to end with %q", name, got, "answer to one")
 		}
 	}
 }
 
-func TestChatExportOmitsSessionsWithoutAnswer(t *testing.T) {
+func TestChatExportOmitsSessionsWithoutReply(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Error: "boom"}, messageJSON("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
 	x := sample.NewExporter(&out)
 	if err := x.Chat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
-		t.Errorf("got error %v, output %q, want no error and no output", err, out.String())
+		t.Errorf("Chat: err = %v, output %q, want no error and no output", err, out.String())
 	}
 }
 
@@ -191,11 +192,11 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 	c.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},
-		{Source: "system", Type: "rejection", Turn: 3},                                                  // no person
-		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)},               // the session has no such turn
-		{Source: "user", Type: "correction", Turn: 3},                                                   // no preferred answer
-		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // for the session: its last answer
-		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // a correction of another form
+		{Source: "system", Type: "rejection", Turn: 3},                                                  // not by a user
+		{Source: "user", Type: "correction", Turn: 9, Correction: json.RawMessage(`"x"`)},               // no such turn
+		{Source: "user", Type: "correction", Turn: 3},                                                   // no corrected reply
+		{Source: "user", Type: "correction", Correction: json.RawMessage(`{"content":"a message"}`)},    // of the session: applies to its last reply
+		{Source: "user", Type: "correction", Turn: 3, Correction: json.RawMessage(`{"any":["thing"]}`)}, // neither text nor message
 	}
 	got := c.s.Preferences()
 	if len(got) != 3 {
@@ -208,7 +209,7 @@ func TestPreferencesOfUserRatings(t *testing.T) {
 	}
 	for i, p := range got {
 		if s := formatConversation(p.Prompt) + " => " + formatConversation(p.Chosen) + " > " + formatConversation(p.Rejected); s != want[i] {
-			t.Errorf("preference %d:\ngot  %s\nwant %s", i, s, want[i])
+			t.Errorf("preference %d:\n got %s\nwant %s", i, s, want[i])
 		}
 	}
 }
@@ -217,16 +218,16 @@ type brokenWriter struct{}
 
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
-func TestExporterReturnsTheFirstError(t *testing.T) {
+func TestExporterKeepsFirstError(t *testing.T) {
 	x := sample.NewExporter(brokenWriter{})
 	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
 	if err := x.Line(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
-		t.Errorf("got error %v, want: line 1 of the export: disk full", err)
+		t.Errorf(`Line: err = %v, want "line 1 of the export: disk full"`, err)
 	}
 	if err := x.Chat(&everyEventScript().s); err == nil {
-		t.Error("line after a failed line: got no error, want an error")
+		t.Error("Chat after a failed line: err = nil, want an error")
 	}
 	if err := x.Flush(); err == nil {
-		t.Error("Flush after a failed line: got no error, want an error")
+		t.Error("Flush after a failed line: err = nil, want an error")
 	}
 }

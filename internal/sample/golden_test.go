@@ -13,12 +13,12 @@ import (
 	"precept/internal/sample"
 )
 
-// wholeSessions returns sessions with all events that a sample can contain.
+// wholeSessions returns sessions with all events that a sample can contain, by the name of their golden file.
 func wholeSessions() map[string]sample.Session {
 	return map[string]sample.Session{"work": workSession(), "talk": talkSession(), "nothing": nothingSession()}
 }
 
-// workSession returns a slow and costly session with tools, in which calls fail and are repaired.
+// workSession returns a slow and expensive session with tools, failed calls and their corrections.
 func workSession() sample.Session {
 	c := newScript()
 	c.s.Failing = failing
@@ -49,8 +49,8 @@ func workSession() sample.Session {
 	return c.s
 }
 
-// talkSession returns a dialogue without tools: one answer is truncated, one is an error of the upstream, and one
-// request was aborted by the client.
+// talkSession returns a dialogue without tools. It has an incomplete reply, an upstream error and a request that the
+// client aborted.
 func talkSession() sample.Session {
 	c := newScript()
 	c.s.Name = ""
@@ -72,14 +72,14 @@ func talkSession() sample.Session {
 	return c.s
 }
 
-// nothingSession returns a session that ends with unanswered calls, without the user's words.
+// nothingSession returns a session without a user message that ends with unanswered calls.
 func nothingSession() sample.Session {
 	c := newScript()
 	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "read", Args: "{}"}, {ID: "c2", Name: "write", Args: "{}"}}}, messageJSON("system", "go"))
 	return c.s
 }
 
-// Stored and exported samples exist outside of this package, so an unchanged session must give unchanged samples.
+// An unchanged session must give the same samples in every release, because samples are stored and exported.
 func TestGoldenSamplesOfSessions(t *testing.T) {
 	for name, s := range wholeSessions() {
 		t.Run(name, func(t *testing.T) {
@@ -109,7 +109,7 @@ func TestGoldenSamplesOfSessions(t *testing.T) {
 			}
 			want, err := os.ReadFile(file) //nolint:gosec // of this package
 			if err != nil || !bytes.Equal(want, got.Bytes()) {
-				t.Errorf("golden file: got error %v and the samples\n%swant the text of %s", err, got.Bytes(), file)
+				t.Errorf("samples differ from %s (error %v), got\n%s", file, err, got.Bytes())
 			}
 		})
 	}

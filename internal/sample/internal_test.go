@@ -1,17 +1,17 @@
 package sample
 
-// Unexported constants that the tests of the public interface use: the thresholds of sessions with many calls and of
-// slow sessions, and the placeholder of absent words.
+// Exports for the external tests: the thresholds for many calls and for slow sessions, and the text in place of a
+// missing user message.
 const (
 	ManyCalls = manyCalls
 	SlowMS    = slowMS
 	NoWords   = noWords
 )
 
-// Cut calls cut, which shortens a text.
+// Cut calls cut, which truncates a text.
 func Cut(s string, n int) string { return cut(s, n) }
 
-// Possible calls mayHit, which reports whether a path pattern may match in args.
+// Possible calls mayHit, which reports whether a path pattern may match args.
 func Possible(o *OptOut, args string) bool { return o.mayHit([]byte(args)) }
 
 // Literals returns the literal of each path pattern.

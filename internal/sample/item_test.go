@@ -9,8 +9,8 @@ import (
 	"precept/internal/wire"
 )
 
-// A sample holds the same user text that lesson matching reads, whatever wrapper an agent puts around it.
-func TestSamplesAndMatchingReadTheSameText(t *testing.T) {
+// A sample has the user text that lessons are matched against, with any wrapper of an agent removed.
+func TestSampleUserTextMatchesWireWords(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,
 		`"Lessons from past experience:\n- [a] b\nEnd of lessons.\n\nfix it"`, `"\"fix it\""`, `"# AGENTS.md instructions for /x\n<INSTRUCTIONS>y</INSTRUCTIONS>"`,
@@ -24,12 +24,12 @@ func TestSamplesAndMatchingReadTheSameText(t *testing.T) {
 		c := newScript()
 		c.turn(sample.Reply{Text: "done"}, raw)
 		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).Words, sample.NoWords); got != want {
-			t.Errorf("%s: got words %q in the sample, want %q as for matching", content, got, want)
+			t.Errorf("%s: got user_text %q, want %q", content, got, want)
 		}
 	}
 }
 
-// printSession returns the user's words and the calls with their results, in order.
+// printSession formats the user messages and the calls with their results, in order.
 func printSession(s *sample.Session) string {
 	var out []string
 	for _, e := range s.Events() {
@@ -45,8 +45,8 @@ func printSession(s *sample.Session) string {
 	return strings.Join(out, " | ")
 }
 
-// The events and the samples of a session have each call that package wire reads.
-func TestSamplesHoldAllCallsOfWire(t *testing.T) {
+// The events and the samples of a session contain each call that package wire reads.
+func TestSessionContainsAllCallsOfWire(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, c := range []struct {
 		name, dialect string
@@ -55,7 +55,7 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 		want          string
 		tools         int
 	}{
-		{"a function_call of older clients", "chat", []string{
+		{"function_call of an older client", "chat", []string{
 			`{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}`, `{"role":"function","name":"ls","content":"a.go"}`,
 		}, callReply("ls", "ls", "{}"), "user:go | ls({})=a.go", 1},
 		{"local_shell_call of the Responses API", "responses", []string{
@@ -64,11 +64,11 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 		{"apply_patch_call of the Responses API", "responses", []string{
 			`{"type":"apply_patch_call","call_id":"c1","operation":{"path":"a"}}`, `{"type":"apply_patch_call_output","call_id":"c1","output":"done"}`,
 		}, sample.Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
-		{"calls without ids, answered in their order", "chat", []string{
+		{"calls without ids, results in their order", "chat", []string{
 			`{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"a","arguments":"{}"}},{"type":"function","function":{"name":"b","arguments":"{}"}}]}`,
 			`{"role":"tool","content":"of a"}`, `{"role":"tool","content":"of b"}`,
 		}, sample.Reply{Calls: []sample.Call{{Name: "a", Args: "{}"}, {Name: "b", Args: "{}"}}}, "user:go | a({})=of a | b({})=of b", 2},
-		{"a call that is written as text", "chat", []string{
+		{"a call written as text", "chat", []string{
 			messageJSON("assistant", "Thought: look\nAction: ls\nAction Input: ."), messageJSON("user", "Observation: a.go"),
 		}, sample.Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
 		{"a block of another precept before a result", "chat", []string{
@@ -82,36 +82,36 @@ func TestSamplesHoldAllCallsOfWire(t *testing.T) {
 			s.repeatedReply = nil
 			s.turn(sample.Reply{Text: "done"}, c.items...).Dialect = c.dialect
 			if got := printSession(&s.s); got != c.want {
-				t.Errorf("session:\ngot  %s\nwant %s", got, c.want)
+				t.Errorf("session:\n got %s\nwant %s", got, c.want)
 			}
 			first := sample.Build(s.s)[0]
 			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == sample.IntentResolution) {
-				t.Errorf("got sample %s of %d calls, want intent_resolution of %d", first.Family, n, c.tools)
+				t.Errorf("got sample %s with %d calls, want intent_resolution with %d", first.Family, n, c.tools)
 			}
 		})
 	}
 }
 
-// The Responses API accepts a string in place of a list of items. The string has the user's words.
-func TestStringInputIsUserWords(t *testing.T) {
+// The Responses API accepts a string instead of a list of items. The string is a user message.
+func TestStringInputIsUserText(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
 	if got := sample.Build(c.s)[0].Input["user_text"]; got != "say hello" {
-		t.Errorf("got the user's words %q, want \"say hello\"", got)
+		t.Errorf(`got user_text %q, want "say hello"`, got)
 	}
 	if got := formatConversation(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
 		t.Errorf(`got conversation %q, want "user:say hello | assistant:Hello."`, got)
 	}
 }
 
-// Tool calls written as plain text stay plain text in Conversation and in the messages of a Reader.
-func TestTextCallsAreExportedAsText(t *testing.T) {
+// Calls written as text stay text in Conversation and in the messages of a Reader.
+func TestTextCallsStayTextInConversation(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	c := newScript()
 	c.turn(sample.Reply{Text: callText}, messageJSON("user", "go"))
 	c.turn(sample.Reply{Text: "done"}, messageJSON("user", "Observation: a.go"))
 	if got := formatConversation(c.s.Conversation()); got != "user:go | assistant:"+callText+" | user:Observation: a.go | assistant:done" {
-		t.Errorf("got conversation %q, want call %q and its result kept as text", got, callText)
+		t.Errorf("got conversation %q, want call %q and its result as text", got, callText)
 	}
 	r := sample.NewReader()
 	r.Request(&c.s.Exchanges[0])
@@ -121,9 +121,9 @@ func TestTextCallsAreExportedAsText(t *testing.T) {
 	}
 }
 
-// In an imported transcript, the model's answer is in the reply only, and the next request does not repeat the answer.
-// The result of a text-form call is still found in that request.
-func TestTextCallFindsResultAfterTheReply(t *testing.T) {
+// In an imported transcript, the next request does not repeat the reply. The result of a call written as text is still
+// found in that request.
+func TestResultOfTextCallIsFoundWithoutRepeatedReply(t *testing.T) {
 	const callText = "Thought: look\nAction: ls\nAction Input: ."
 	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{messageJSON("user", "go"), messageJSON("assistant", callText), messageJSON("user", "Observation: a.go")}, ",")+`]}`))
 	if err != nil {
@@ -138,9 +138,9 @@ func TestTextCallFindsResultAfterTheReply(t *testing.T) {
 	}
 }
 
-// An older client uses the tool name as the call id. A second call to the same tool must not be taken for a revision
-// of the first.
-func TestReusedCallIDStartsNewCall(t *testing.T) {
+// An older client uses the tool name as the call id. A second call of the same tool is another call, not an edit of the
+// first.
+func TestReusedCallIDIsNewCall(t *testing.T) {
 	echo := func(args string) string {
 		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
 	}
@@ -153,15 +153,15 @@ func TestReusedCallIDStartsNewCall(t *testing.T) {
 	c.s.Failing = failing
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
-		t.Errorf("got families %s and output %v, want intent_resolution error_correction with 2 calls, 1 of them failed", families(got), got[0].Output)
+		t.Errorf("got families %s, output %v, want intent_resolution error_correction, 2 calls, 1 failed", families(got), got[0].Output)
 	}
 	if got := printSession(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
 		t.Errorf("got session %q, want `user:go | ls({\"p\":\"a\"})=error: no a | ls({\"p\":\"b\"})=b.go`", got)
 	}
 }
 
-// Unknown content is shown as received; item references and reasoning items are omitted.
-func TestUnknownContentIsShownRaw(t *testing.T) {
+// A Reader returns unknown items as received, and omits item references and reasoning items.
+func TestReaderReturnsUnknownItemsAsReceived(t *testing.T) {
 	c := newScript()
 	e := c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
 	e.Dialect = "responses"
@@ -170,7 +170,7 @@ func TestUnknownContentIsShownRaw(t *testing.T) {
 		out = append(out, s.Role+":"+s.Text)
 	}
 	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {
-		t.Errorf("messages of the request:\ngot  %s\nwant %s", got, want)
+		t.Errorf("messages of the request:\n got %s\nwant %s", got, want)
 	}
 }
 
@@ -185,18 +185,18 @@ func TestNumberOfChoicesIsRecorded(t *testing.T) {
 	e := c.s.Exchanges[0]
 	decoded, err := e.Encode().Decode()
 	if err != nil || decoded.Reply.Choices != 3 {
-		t.Errorf("got Reply %+v, error %v, want no error and Reply.Choices = 3", decoded.Reply, err)
+		t.Errorf("decoded: got Reply %+v, error %v, want Choices = 3, no error", decoded.Reply, err)
 	}
 	c = newScript()
 	c.turn(sample.Reply{Text: "one"}, messageJSON("user", "count"))
 	if _, hasChoices := sample.Build(c.s)[0].Meta["choices"]; hasChoices {
-		t.Error("got Meta[\"choices\"] for a single choice, want it unset")
+		t.Error(`one choice: got Meta["choices"], want it unset`)
 	}
 }
 
-// The events of a session whose recording starts mid-conversation include the earlier messages. A repeated reply is
-// listed once, a call has one result, and a result without a call is left out.
-func TestEventsOfSessionRecordedMidConversation(t *testing.T) {
+// If the recording starts in the middle of a conversation, the events include the earlier messages. A repeated reply
+// occurs once, a call has one result, and a result without a call is omitted.
+func TestEventsOfSessionRecordedFromTheMiddle(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "It is a."},
 		`{"role":"user","content":"Which file?"}`,
@@ -210,12 +210,12 @@ func TestEventsOfSessionRecordedMidConversation(t *testing.T) {
 		got = append(got, string(e.Role)+":"+e.Text+e.Call.Name)
 	}
 	if want := "user:Which file? | assistant:I look. | call:a.gols | assistant:It is a. | user:Sure? | assistant:Yes."; strings.Join(got, " | ") != want {
-		t.Errorf("events:\ngot  %s\nwant %s", strings.Join(got, " | "), want)
+		t.Errorf("Events:\n got %s\nwant %s", strings.Join(got, " | "), want)
 	}
 }
 
 // A call keeps its first result. A result without an id belongs to the newest call without an id.
-func TestCallKeepsItsFirstResult(t *testing.T) {
+func TestCallKeepsFirstResult(t *testing.T) {
 	for id, want := range map[string]string{
 		"c": `user:go | run({"x":1})=fine`,
 		"":  `user:go | run({"x":1}) | run({"x":1})=fine`,

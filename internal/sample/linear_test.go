@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// manyFailed returns a session of n failing calls in one list, and n later calls that work.
+// manyFailed returns a session with one request: n failed calls, and then n calls that work.
 func manyFailed(n int) sample.Session {
 	c := newScript()
 	items := []string{messageJSON("user", "go on")}
@@ -28,8 +28,8 @@ func manyFailed(n int) sample.Session {
 	return c.s
 }
 
-// The time of Build grows linearly with the number of calls, including the search for the call of each result and for
-// the failed call of each correction.
+// Build takes time linear in the number of calls, including the search for the call of each result and for the failed
+// call of each correction.
 func TestBuildTimeIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("the test measures times")

@@ -8,8 +8,8 @@ import (
 	"precept/internal/sample"
 )
 
-// conversation returns exchanges whose second turn reads prod.env. If echo is true, the agent sends each reply back
-// with the next request.
+// conversation returns exchanges whose second turn reads prod.env. If echo is true, each request repeats the previous
+// reply.
 func conversation(dialect string, echo bool) []sample.Exchange {
 	user := func(text string) json.RawMessage {
 		return json.RawMessage(`{"role":"user","content":"` + text + `"}`)
@@ -37,31 +37,31 @@ func conversation(dialect string, echo bool) []sample.Exchange {
 	return list
 }
 
-// A call of a path that opted out later hides its exchange, the exchange with its result, and the copy of
-// the hidden reply in the next exchange.
-func TestPathThatOptedOutLaterHidesCallResultAndRepeatedReply(t *testing.T) {
+// A call with a path that was opted out later hides its exchange, the exchange with its result, and the copy of the
+// hidden reply in the next exchange.
+func TestLaterPathOptOutHidesCallResultAndRepeatedReply(t *testing.T) {
 	t.Parallel()
 	o := optOut(t, "*.env")
 	for _, dialect := range []string{"chat", "responses"} {
 		for _, echo := range []bool{true, false} {
 			list := conversation(dialect, echo)
 			if got, want := o.Hidden(list), []bool{false, true, true, false}; !slices.Equal(got, want) {
-				t.Errorf("%s, echo %v: got hidden %v, want %v", dialect, echo, got, want)
+				t.Errorf("%s, echo %v: Hidden = %v, want %v", dialect, echo, got, want)
 			}
 			got := o.Visible(list)
 			if len(got) != 2 || got[1].ID != "4" || len(got[1].New) != 1 {
-				t.Errorf("%s, echo %v: got %+v, want turns 1 and 4, the latter with the words of the user only", dialect, echo, got)
+				t.Errorf("%s, echo %v: Visible = %+v, want turns 1 and 4, turn 4 with only the user message", dialect, echo, got)
 			}
 			if len(list[3].New) == 1 && echo {
-				t.Error("Visible removed an item of its argument, want the argument unchanged")
+				t.Error("Visible changed its argument")
 			}
 		}
 	}
 }
 
-// A sample is hidden if one of its exchanges is hidden. A sample of exchanges that have left the store is hidden
-// unless the session was judged with the present patterns. After such a judgement, the words of the sample decide.
-func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
+// A sample is hidden if one of its exchanges is hidden. A sample of exchanges that are no longer stored is hidden
+// unless the session was judged with the current patterns. After such a judgement, the texts of the sample decide.
+func TestHidesSampleOfHiddenOrUnjudgedExchanges(t *testing.T) {
 	t.Parallel()
 	o, list := optOut(t, "*.env"), conversation("chat", true)
 	for name, c := range map[string]struct {
@@ -74,11 +74,11 @@ func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
 		"a hidden exchange":  {[]any{"1", "2"}, list, "", true, true},
 		"no hidden exchange": {[]any{"1", "4"}, list, "", false, false},
 		"no ids":             {nil, list, "", false, true},
-		"exchange not in the store, judged, with the path":  {[]any{"7"}, nil, "cat prod.env", true, true},
-		"exchange not in the store, judged":                 {[]any{"7"}, nil, "cat notes.txt", true, false},
-		"exchange not in the store, not judged":             {[]any{"7"}, nil, "cat notes.txt", false, true},
-		"no ids, exchange not in the store, not judged":     {nil, nil, "cat notes.txt", false, true},
-		"one of two exchanges not in the store, not judged": {[]any{"1", "7"}, list, "", false, true},
+		"exchange not stored, judged, path in the sample": {[]any{"7"}, nil, "cat prod.env", true, true},
+		"exchange not stored, judged":                     {[]any{"7"}, nil, "cat notes.txt", true, false},
+		"exchange not stored, not judged":                 {[]any{"7"}, nil, "cat notes.txt", false, true},
+		"no ids, exchange not stored, not judged":         {nil, nil, "cat notes.txt", false, true},
+		"one of two exchanges not stored, not judged":     {[]any{"1", "7"}, list, "", false, true},
 	} {
 		m := sample.Sample{Input: map[string]any{"user_text": c.input}, Meta: map[string]any{"source_event_ids": c.ids}}
 		if got := o.HidesSample(&m, c.list, c.judged); got != c.want {
@@ -87,13 +87,13 @@ func TestSampleOfAHiddenExchangeIsHidden(t *testing.T) {
 	}
 }
 
-// A nil OptOut hides nothing. The opt-out of an agent or of a tenant hides all exchanges.
+// A nil OptOut hides nothing. The opt-out of an agent or of a tenant hides all its exchanges.
 func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 	t.Parallel()
 	list := conversation("chat", true)
 	var none *sample.OptOut
 	if got := none.Visible(list); len(got) != len(list) || none.Hides("a", "b") || none.HidesSample(&sample.Sample{}, list, false) {
-		t.Error("nil OptOut: got hidden content, want none")
+		t.Error("nil OptOut hides something, want nothing hidden")
 	}
 	for _, c := range [][2][]string{{{"cod*"}, nil}, {nil, {"default"}}} {
 		o, err := sample.NewOptOut(nil, c[0], c[1])
@@ -101,7 +101,7 @@ func TestLaterOptOutOfAgentOrTenantHidesAllExchanges(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := o.Visible(list); len(got) != 0 {
-			t.Errorf("agents %v, tenants %v: got %d visible exchanges, want none", c[0], c[1], len(got))
+			t.Errorf("agents %v, tenants %v: got %d visible exchanges, want 0", c[0], c[1], len(got))
 		}
 	}
 }

@@ -10,7 +10,7 @@ import (
 	"precept/internal/sample"
 )
 
-// optOut returns opt-outs of these paths, the agents ci-* and the tenant Acme.
+// optOut returns the opt-out of these paths, of the agents ci-* and of the tenant Acme.
 func optOut(t testing.TB, paths ...string) *sample.OptOut {
 	t.Helper()
 	o, err := sample.NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})
@@ -20,7 +20,7 @@ func optOut(t testing.TB, paths ...string) *sample.OptOut {
 	return o
 }
 
-func TestOptOutHitsListedPaths(t *testing.T) {
+func TestOptOutHits(t *testing.T) {
 	o := optOut(t, "*.env", "secrets/**", "**/id_rsa", `private\*.PEM`, "./vault.{yml,yaml}")
 	tests := []struct {
 		args string
@@ -65,12 +65,12 @@ func TestOptOutHitsListedPaths(t *testing.T) {
 		}
 	}
 	if optOut(t).Hits(`{"path":".env"}`) {
-		t.Error("Hits without a pattern is true, want false")
+		t.Error("no pattern: Hits = true, want false")
 	}
 }
 
-// Hits finds a path in any mixture of depth, case, separators and commands.
-func TestOptOutHitsAnySpelling(t *testing.T) {
+// Hits finds a path at any depth of the JSON, in any case, with any separators and inside of commands.
+func TestOptOutHitsPathInAnyForm(t *testing.T) {
 	o := optOut(t, "*.env")
 	rapid.Check(t, func(t *rapid.T) {
 		path := rapid.SampledFrom([]string{"", "./", "../", "/a/b c/", `C:\x\`, "config//"}).Draw(t, "dir") +
@@ -81,7 +81,7 @@ func TestOptOutHitsAnySpelling(t *testing.T) {
 		}
 		var v any = text
 		for range rapid.IntRange(0, 3).Draw(t, "depth") {
-			switch rapid.IntRange(0, 2).Draw(t, "how") {
+			switch rapid.IntRange(0, 2).Draw(t, "wrapper") {
 			case 0:
 				v = map[string]any{"k": v, "n": 1}
 			case 1:
@@ -107,22 +107,22 @@ func TestOptOutHitsAnySpelling(t *testing.T) {
 func TestOptOutOfAgentsAndTenants(t *testing.T) {
 	o := optOut(t)
 	if !o.Agent("CI-42") || o.Agent("coder") || !o.Tenant("acme") || o.Tenant("acme2") {
-		t.Errorf("got opt-outs %v of CI-42, %v of coder, %v of acme, %v of acme2, want true, false, true, false",
+		t.Errorf("Agent(CI-42) = %v, Agent(coder) = %v, Tenant(acme) = %v, Tenant(acme2) = %v, want true, false, true, false",
 			o.Agent("CI-42"), o.Agent("coder"), o.Tenant("acme"), o.Tenant("acme2"))
 	}
 	var zero sample.OptOut
 	if zero.Agent("x") || zero.Tenant("x") || zero.Hits(".env") {
-		t.Error("zero OptOut: got an opt-out of an agent, a tenant or a path, want none")
+		t.Error("zero OptOut opts out an agent, a tenant or a path, want none")
 	}
 }
 
-func TestOptOutRefusesBrokenGlobs(t *testing.T) {
+func TestNewOptOutRejectsInvalidPatterns(t *testing.T) {
 	for _, bad := range []string{"", "[a", "{a"} {
 		if _, err := sample.NewOptOut([]string{bad}, nil, nil); err == nil || !strings.Contains(err.Error(), "opt_out_patterns") {
-			t.Errorf(`path pattern %q: got error %v, want an error with "opt_out_patterns"`, bad, err)
+			t.Errorf(`path pattern %q: err = %v, want an error with "opt_out_patterns"`, bad, err)
 		}
 		if _, err := sample.NewOptOut(nil, []string{bad}, nil); err == nil || !strings.Contains(err.Error(), "opt_out_agents") {
-			t.Errorf(`agent pattern %q: got error %v, want an error with "opt_out_agents"`, bad, err)
+			t.Errorf(`agent pattern %q: err = %v, want an error with "opt_out_agents"`, bad, err)
 		}
 	}
 }
@@ -133,13 +133,13 @@ func FuzzOptOut(f *testing.F) {
 	f.Fuzz(func(t *testing.T, args string) {
 		o := optOut(t, "*.env", "a/**/b")
 		if hit := o.Hits(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
-			t.Errorf("Hits(%q) is false, want true for a path .env", args)
+			t.Errorf("Hits(%q) = false, want true", args)
 		}
 	})
 }
 
-// Named finds opted-out paths in each kind of call, and not in the words of a message.
-func TestOptOutFindsPathsInAllCalls(t *testing.T) {
+// Named finds opted-out paths in each kind of call, but not in the text of a message.
+func TestOptOutNamedFindsPathsInAllCalls(t *testing.T) {
 	o := optOut(t, "*.env")
 	item := func(s string) sample.Exchange {
 		return sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
@@ -148,36 +148,35 @@ func TestOptOutFindsPathsInAllCalls(t *testing.T) {
 		x    sample.Exchange
 		want bool
 	}{
-		"a reply's call":         {sample.Exchange{Reply: sample.Reply{Calls: []sample.Call{{Args: `{"path":"a.go"}`}, {Args: `{"path":"config/.env"}`}}}}, true},
-		"chat":                   {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"C:\\\\x\\\\.ENV\"}"}}]}`), true},
-		"chat, old":              {item(`{"role":"assistant","function_call":{"name":"read","arguments":"{\"path\":\"./.env.\"}"}}`), true},
-		"chat, custom":           {item(`{"role":"assistant","tool_calls":[{"id":"1","custom":{"name":"sh","input":"cat x/.env"}}]}`), true},
-		"messages":               {item(`{"role":"assistant","content":[{"type":"text","text":"Reading."},{"type":"tool_use","id":"1","name":"Read","input":{"file_path":"/a/.env"}}]}`), true},
-		"responses":              {item(`{"type":"function_call","call_id":"1","name":"read","arguments":"{\"path\":\".env\"}"}`), true},
-		"responses, shell":       {item(`{"type":"local_shell_call","call_id":"1","action":{"type":"exec","command":["cat","prod.env"]}}`), true},
-		"escaped":                {item(`{"type":"\u0066unction_call","call_id":"1","arguments":"{\"path\":\"\\u002eenv\"}"}`), true},
-		"responses, unknown":     {item(`{"type":"browser_call","call_id":"1","action":{"open":"a/prod.env"}}`), true},
-		"tool of the provider":   {item(`{"role":"assistant","content":[{"type":"server_tool_use","id":"1","name":"fetch","input":{"url":"file:///srv/.env"}}]}`), true},
-		"second of two contents": {item(`{"role":"assistant","content":[],"content":[{"type":"tool_use","id":"1","input":{"file":".env"}}]}`), true},
-		"words in an input":      {item(`"call me when .env is there"`), false},
-		"a tool's name":          {item(`{"role":"assistant","content":[{"type":"tool_use","id":".env","name":".env","input":{}}]}`), false},
-		"another file":           {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"env.go\"}"}}]}`), false},
-		"user text":              {item(`{"role":"user","content":"call me when .env is there"}`), false},
-		"words of an answer":     {item(`{"role":"assistant","content":"I call cat .env now."}`), false},
-		"an empty exchange":      {sample.Exchange{}, false},
-		"invalid JSON":           {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
+		"a reply's call":          {sample.Exchange{Reply: sample.Reply{Calls: []sample.Call{{Args: `{"path":"a.go"}`}, {Args: `{"path":"config/.env"}`}}}}, true},
+		"chat":                    {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"C:\\\\x\\\\.ENV\"}"}}]}`), true},
+		"chat, legacy call":       {item(`{"role":"assistant","function_call":{"name":"read","arguments":"{\"path\":\"./.env.\"}"}}`), true},
+		"chat, custom":            {item(`{"role":"assistant","tool_calls":[{"id":"1","custom":{"name":"sh","input":"cat x/.env"}}]}`), true},
+		"messages":                {item(`{"role":"assistant","content":[{"type":"text","text":"Reading."},{"type":"tool_use","id":"1","name":"Read","input":{"file_path":"/a/.env"}}]}`), true},
+		"responses":               {item(`{"type":"function_call","call_id":"1","name":"read","arguments":"{\"path\":\".env\"}"}`), true},
+		"responses, shell":        {item(`{"type":"local_shell_call","call_id":"1","action":{"type":"exec","command":["cat","prod.env"]}}`), true},
+		"responses, escaped":      {item(`{"type":"\u0066unction_call","call_id":"1","arguments":"{\"path\":\"\\u002eenv\"}"}`), true},
+		"responses, unknown call": {item(`{"type":"browser_call","call_id":"1","action":{"open":"a/prod.env"}}`), true},
+		"provider's tool":         {item(`{"role":"assistant","content":[{"type":"server_tool_use","id":"1","name":"fetch","input":{"url":"file:///srv/.env"}}]}`), true},
+		"duplicate content":       {item(`{"role":"assistant","content":[],"content":[{"type":"tool_use","id":"1","input":{"file":".env"}}]}`), true},
+		"string input":            {item(`"call me when .env is there"`), false},
+		"a tool's name":           {item(`{"role":"assistant","content":[{"type":"tool_use","id":".env","name":".env","input":{}}]}`), false},
+		"another file":            {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"env.go\"}"}}]}`), false},
+		"user text":               {item(`{"role":"user","content":"call me when .env is there"}`), false},
+		"assistant text":          {item(`{"role":"assistant","content":"I call cat .env now."}`), false},
+		"an empty exchange":       {sample.Exchange{}, false},
+		"invalid JSON":            {sample.Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
 	} {
 		if got := o.Named(&c.x); got != c.want {
-			t.Errorf("%s: got Named = %v, want %v", name, got, c.want)
+			t.Errorf("%s: Named = %v, want %v", name, got, c.want)
 		}
 	}
 	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).Named(&x) {
-		t.Error("Named without a pattern is true, want false")
+		t.Error("no pattern: Named = true, want false")
 	}
 }
 
-// mayHit is true exactly for texts with the literal of a pattern (its longest part without wildcards), in upper or
-// lower case.
+// mayHit reports whether args contain the literal of a pattern (its longest part without wildcards), in any case.
 func TestMayHitIgnoresCase(t *testing.T) {
 	o, err := sample.NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {
@@ -191,7 +190,7 @@ func TestMayHitIgnoresCase(t *testing.T) {
 			want = want || strings.Contains(strings.ToLower(args), literal)
 		}
 		if got := sample.Possible(o, args); got != want {
-			t.Errorf("%q: got mayHit = %v, want %v", args, got, want)
+			t.Errorf("mayHit(%q) = %v, want %v", args, got, want)
 		}
 	})
 }

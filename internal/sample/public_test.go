@@ -13,16 +13,16 @@ import (
 	"precept/internal/sample"
 )
 
-// drawnTurn is one exchange of a conversation: the user's words or the results of the previous
-// calls, and the reply of the model.
+// drawnTurn is one exchange of a random conversation: a user message or the results of the previous calls, and the
+// reply of the model.
 type drawnTurn struct {
-	words   string   // the user's words; "" after calls
+	words   string   // user message, or "" after calls
 	results []string // results of the calls in the previous turn
-	text    string   // text of the model
+	text    string   // text of the reply
 	calls   []sample.Call
 }
 
-// drawTurns draws sessions in which a person and an agent take turns.
+// drawTurns draws conversations of a user and an agent.
 func drawTurns() *rapid.Generator[[]drawnTurn] {
 	return rapid.Custom(func(t *rapid.T) []drawnTurn {
 		words := rapid.SampledFrom([]string{"list the files", "now push", "<b>what</b> is \"it\"?", "Zürich, 東京\nand more"})
@@ -53,7 +53,7 @@ func drawTurns() *rapid.Generator[[]drawnTurn] {
 	})
 }
 
-// items returns the new items of a request in a dialect: the last answer of the model, then the new input.
+// items returns the new items of a request in a dialect: the previous reply, and then the new input.
 func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessage) {
 	add := func(v any) {
 		raw, _ := json.Marshal(v)
@@ -116,7 +116,7 @@ func items(dialect string, before *drawnTurn, s *drawnTurn) (out []json.RawMessa
 	return out
 }
 
-// session returns the conversation as precept stores it.
+// session returns the conversation as a stored session.
 func session(dialect string, turns []drawnTurn) sample.Session {
 	s := sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff", Failing: func(_, _, text string, _ int8) bool {
 		return strings.HasPrefix(text, "error")
@@ -138,8 +138,8 @@ func session(dialect string, turns []drawnTurn) sample.Session {
 	return s
 }
 
-// Samples, events and messages of a conversation are equal in all dialects, except for the name of the dialect.
-func TestSamplesAreEqualInAllDialects(t *testing.T) {
+// A conversation has the same samples, events and messages in all dialects, except for the name of the dialect.
+func TestSamplesAreSameInAllDialects(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := drawTurns().Draw(t, "turns")
 		type results struct {
@@ -156,14 +156,14 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 					t.Fatalf("got dialect %v, want %v", got.samples[n].State["dialect"], dialect)
 				}
 				got.samples[n].State["dialect"] = ""
-				if err := conforms(got.samples[n]); err != nil {
-					t.Fatalf("schema check in dialect %s: got error %v, want no error", dialect, err)
+				if err := validateSample(got.samples[n]); err != nil {
+					t.Fatalf("schema check in dialect %s: %v", dialect, err)
 				}
 			}
 			if i == 0 {
 				first = got
 			} else if !reflect.DeepEqual(got, first) {
-				t.Fatalf("dialect %s: got samples, events and messages\n%+v\nwant as in the chat dialect\n%+v", dialect, got, first)
+				t.Fatalf("dialect %s: got\n%+v\nwant as in the chat dialect\n%+v", dialect, got, first)
 			}
 		}
 		want := 0
@@ -177,13 +177,13 @@ func TestSamplesAreEqualInAllDialects(t *testing.T) {
 			}
 		}
 		if calls != want {
-			t.Fatalf("got %d events of calls, want %d", calls, want)
+			t.Fatalf("got %d call events, want %d", calls, want)
 		}
 	})
 }
 
-// A session in memory and the same session from the store give the same samples.
-func TestStoredSessionGivesTheSameSamples(t *testing.T) {
+// Build returns the same samples for a session after its exchanges were encoded and decoded.
+func TestDecodedSessionGivesSameSamples(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		s := session(rapid.SampledFrom([]string{"chat", "responses", "messages"}).Draw(t, "dialect"), drawTurns().Draw(t, "turns"))
 		want := sample.Build(s)
@@ -195,12 +195,12 @@ func TestStoredSessionGivesTheSameSamples(t *testing.T) {
 			s.Exchanges[i] = decoded
 		}
 		if got := sample.Build(s); !reflect.DeepEqual(got, want) {
-			t.Fatalf("got samples of the stored session\n%+v\nwant\n%+v", got, want)
+			t.Fatalf("decoded session: got samples\n%+v\nwant\n%+v", got, want)
 		}
 	})
 }
 
-// A Reader returns each call and each result of a growing session once, with the call of each result.
+// A Reader returns each call and each result of a growing session once, and with each result its call.
 func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		turns := drawTurns().Draw(t, "turns")
@@ -212,20 +212,20 @@ func TestReaderReturnsEachCallAndResultOnce(t *testing.T) {
 				switch event.Role {
 				case sample.MessageResult:
 					if event.Call != turns[i-1].calls[results] || event.Text != turns[i].results[results] {
-						t.Fatalf("result %d of turn %d: got %+v, want the drawn call and result", results, i, event)
+						t.Fatalf("turn %d, result %d: got %+v, want call %+v, result %q", i, results, event, turns[i-1].calls[results], turns[i].results[results])
 					}
 					results++
 				case sample.EventUser:
 					text += event.Words
 				default:
-					t.Fatalf("turn %d: got message %+v of the request, want results and words of the user only", i, event)
+					t.Fatalf("turn %d: Request returned %+v, want only results and user messages", i, event)
 				}
 			}
 			if results != len(turns[i].results) || text != turns[i].words {
-				t.Fatalf("turn %d: got %d results and words %q, want %d and %q", i, results, text, len(turns[i].results), turns[i].words)
+				t.Fatalf("turn %d: got %d results, user text %q, want %d, %q", i, results, text, len(turns[i].results), turns[i].words)
 			}
 			if got := len(r.Reply(&s.Exchanges[i])); got != len(turns[i].calls)+min(1, len(turns[i].text)) {
-				t.Fatalf("turn %d: got %d events of the reply, want %d", i, got, len(turns[i].calls)+min(1, len(turns[i].text)))
+				t.Fatalf("turn %d: Reply returned %d messages, want %d", i, got, len(turns[i].calls)+min(1, len(turns[i].text)))
 			}
 		}
 	})

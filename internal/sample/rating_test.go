@@ -11,7 +11,7 @@ import (
 	"precept/internal/sample"
 )
 
-func TestRatingsBecomeLabels(t *testing.T) {
+func TestBuildFeedbackOfRatings(t *testing.T) {
 	day := func(n int) time.Time { return time.Date(2026, 1, n, 0, 0, 0, 0, time.UTC) }
 	approve := sample.Rating{At: day(1), Source: "user", Type: "approval", Score: 1}
 	tests := []struct {
@@ -24,17 +24,17 @@ func TestRatingsBecomeLabels(t *testing.T) {
 		score   float64
 	}{
 		{"approval", []sample.Rating{approve}, "user", "approval", sample.Good, sample.Approved, 1},
-		{"approval without a number", []sample.Rating{{Source: "user", Type: "approval"}}, "user", "approval", sample.Good, sample.Approved, 1},
+		{"approval without a score", []sample.Rating{{Source: "user", Type: "approval"}}, "user", "approval", sample.Good, sample.Approved, 1},
 		{"rejection", []sample.Rating{{Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
 		{"rejection with a label", []sample.Rating{{Source: "user", Type: "rejection", Label: sample.Acceptable}}, "user", "rejection", sample.Acceptable, sample.Rejected, 0},
 		{"score", []sample.Rating{{Source: "user", Type: "score", Score: 0.5}}, "user", "score", sample.Acceptable, sample.Approved, 0.5},
 		{"low score", []sample.Rating{{Source: "user", Type: "score", Score: 0.1}}, "user", "score", sample.Poor, sample.Rejected, 0.1},
 		{"score out of range", []sample.Rating{{Source: "user", Type: "score", Score: 7}}, "user", "score", sample.Good, sample.Approved, 1},
 		{"correction", []sample.Rating{{Source: "user", Type: "correction", Score: 0.3, Correction: json.RawMessage(`"x"`)}}, "user", "correction", sample.Poor, sample.Rejected, 0.3},
-		{"a rating of a verifier is no review", []sample.Rating{{Source: "system", Type: "score", Score: 1}}, "system", "score", sample.Good, sample.NotReviewed, 1},
+		{"rating of a verifier is not a review", []sample.Rating{{Source: "system", Type: "score", Score: 1}}, "system", "score", sample.Good, sample.NotReviewed, 1},
 		{"implicit feedback has the source system", []sample.Rating{{Source: "implicit", Type: "rejection"}}, "system", "rejection", sample.Poor, sample.NotReviewed, 0},
-		{"a person takes precedence", []sample.Rating{{At: day(3), Source: "system", Type: "score"}, approve, {At: day(4), Source: "implicit", Type: "rejection"}}, "user", "approval", sample.Good, sample.Approved, 1},
-		{"the latest counts", []sample.Rating{approve, {At: day(2), Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
+		{"user takes precedence", []sample.Rating{{At: day(3), Source: "system", Type: "score"}, approve, {At: day(4), Source: "implicit", Type: "rejection"}}, "user", "approval", sample.Good, sample.Approved, 1},
+		{"latest rating counts", []sample.Rating{approve, {At: day(2), Source: "user", Type: "rejection"}}, "user", "rejection", sample.Poor, sample.Rejected, 0},
 		{"rating of another turn", []sample.Rating{{Source: "user", Type: "rejection", Turn: 9}}, "system", "score", "", sample.NotReviewed, 0.5},
 	}
 	for _, tt := range tests {
@@ -47,16 +47,16 @@ func TestRatingsBecomeLabels(t *testing.T) {
 				t.Errorf("got feedback %+v, want source %s, type %s, label %s", s.Feedback, tt.source, tt.typ, tt.label)
 			}
 			if s.Meta["human_feedback_label"] != tt.human || s.Meta["quality_score"] != tt.score {
-				t.Errorf("got meta %v, want label %v and score %v", s.Meta, tt.human, tt.score)
+				t.Errorf("got meta %v, want human_feedback_label %v, quality_score %v", s.Meta, tt.human, tt.score)
 			}
-			if err := conforms(s); err != nil {
-				t.Errorf("schema check: got error %v, want no error", err)
+			if err := validateSample(s); err != nil {
+				t.Errorf("schema check: %v", err)
 			}
 		})
 	}
 }
 
-func TestRatingsBelongToTheirTurns(t *testing.T) {
+func TestRatingAppliesToItsTurnOrLastTurn(t *testing.T) {
 	c := newScript()
 	c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 	c.turn(sample.Reply{Text: "b"}, messageJSON("user", "two"))
@@ -68,31 +68,31 @@ func TestRatingsBelongToTheirTurns(t *testing.T) {
 	got := sample.Build(c.s)
 	labels := []string{got[0].Feedback.QualityLabel, got[1].Feedback.QualityLabel, got[2].Feedback.QualityLabel}
 	if !reflect.DeepEqual(labels, []string{"", sample.Poor, sample.Good}) {
-		t.Errorf("got labels %q, want none, poor at the rated turn and good at the last answer", labels)
+		t.Errorf("got labels %q, want none, poor for the rejected turn, good for the last turn", labels)
 	}
 	d := got[1].Feedback.Details
 	if d["comment"] != "no" || d["turn"] != 2 || d["rated"] != true || string(d["details"].(json.RawMessage)) != `{"why":1}` {
-		t.Errorf("got details %v, want the comment, turn 2, rated and the details of the rating", d)
+		t.Errorf("got details %v, want comment no, turn 2, rated true and the details of the rating", d)
 	}
 }
 
 func TestQualityCountsRatings(t *testing.T) {
 	var q sample.Quality
 	if q.Rates().OK {
-		t.Error("Quality without samples: got Rates with OK = true, want false")
+		t.Error("no samples: got Rates().OK = true, want false")
 	}
-	rated := func(typ, label string, score float64) *sample.Sample {
+	ratedSample := func(typ, label string, score float64) *sample.Sample {
 		return &sample.Sample{Family: sample.DialogResponse, Feedback: sample.Feedback{Type: typ, QualityLabel: label, Details: map[string]any{"score": score}}}
 	}
 	for _, s := range []*sample.Sample{
-		rated("approval", sample.Good, 1), rated("score", sample.Good, 0.9), rated("score", sample.Acceptable, 0.5), rated("score", sample.Poor, 0.1),
-		rated("rejection", sample.Poor, 0), rated("correction", sample.Poor, 0.5), rated("approval", sample.Good, 1), rated("approval", sample.Good, 0),
+		ratedSample("approval", sample.Good, 1), ratedSample("score", sample.Good, 0.9), ratedSample("score", sample.Acceptable, 0.5), ratedSample("score", sample.Poor, 0.1),
+		ratedSample("rejection", sample.Poor, 0), ratedSample("correction", sample.Poor, 0.5), ratedSample("approval", sample.Good, 1), ratedSample("approval", sample.Good, 0),
 		{Family: sample.IntentResolution, Feedback: sample.Unrated()},
 	} {
 		q.Add(s)
 	}
 	if q.Samples != 9 || q.Rated != 8 || q.ByFamily[sample.DialogResponse] != 8 || q.ByLabel[sample.Poor] != 3 {
-		t.Errorf("got %+v, want Samples = 9, Rated = 8, ByFamily[sample.DialogResponse] = 8 and ByLabel[sample.Poor] = 3", q)
+		t.Errorf("got %+v, want Samples = 9, Rated = 8, ByFamily[DialogResponse] = 8, ByLabel[Poor] = 3", q)
 	}
 	want := sample.Rates{Approval: 0.5, Correction: 0.125, Rejection: 0.25, MeanScore: 0.5, OK: true}
 	if got := q.Rates(); got != want {
@@ -100,7 +100,7 @@ func TestQualityCountsRatings(t *testing.T) {
 	}
 }
 
-func TestFilterSelectsSamples(t *testing.T) {
+func TestFilterMatch(t *testing.T) {
 	c := newScript()
 	e := c.turn(sample.Reply{Text: "a"}, messageJSON("user", "one"))
 	e.Lessons = []sample.Lesson{{Slug: "x", State: "injected"}, {Slug: "y", State: "withheld"}}
@@ -116,7 +116,7 @@ func TestFilterSelectsSamples(t *testing.T) {
 		f    sample.Filter
 		want bool
 	}{
-		{"all", sample.Filter{}, true},
+		{"empty filter", sample.Filter{}, true},
 		{"tenant", sample.Filter{Tenant: "default"}, true},
 		{"other tenant", sample.Filter{Tenant: "x"}, false},
 		{"from is inclusive", sample.Filter{From: at}, true},
@@ -127,7 +127,7 @@ func TestFilterSelectsSamples(t *testing.T) {
 		{"unrated", sample.Filter{Quality: []string{"unrated"}}, true},
 		{"good", sample.Filter{Quality: []string{sample.Good}}, false},
 		{"lesson", sample.Filter{Lesson: "x"}, true},
-		{"a withheld lesson does not count", sample.Filter{Lesson: "y"}, false},
+		{"withheld lesson", sample.Filter{Lesson: "y"}, false},
 	}
 	for _, tt := range tests {
 		for _, sample := range []*sample.Sample{&s, &decoded} {
@@ -138,19 +138,19 @@ func TestFilterSelectsSamples(t *testing.T) {
 	}
 }
 
-// The sample of a corrected call has the label acceptable if the agent executed the call unchanged. The rating of a
-// person takes precedence.
-func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
+// An error_correction sample has the label acceptable if the agent executed the corrected call unchanged. A user's
+// rating takes precedence.
+func TestCallExecutedUnchangedIsAcceptable(t *testing.T) {
 	for name, c := range map[string]struct {
 		sentBack string // arguments of the call in the next request
 		ratings  []sample.Rating
 		want     string
 	}{
-		"unchanged":            {`{"cmd":"npm test -- -w"}`, nil, sample.Acceptable},
-		"other white space":    {`{ "cmd" : "npm test -- -w" }`, nil, sample.Acceptable},
-		"changed":              {`{"cmd":"npm test -- -x"}`, nil, ""},
-		"rejected by a person": {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}, sample.Poor},
-		"approved by a person": {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "approval", Turn: 2}}, sample.Good},
+		"unchanged":             {`{"cmd":"npm test -- -w"}`, nil, sample.Acceptable},
+		"different white space": {`{ "cmd" : "npm test -- -w" }`, nil, sample.Acceptable},
+		"changed":               {`{"cmd":"npm test -- -x"}`, nil, ""},
+		"rejected by the user":  {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "rejection", Turn: 2}}, sample.Poor},
+		"approved by the user":  {`{"cmd":"npm test -- -w"}`, []sample.Rating{{Source: "user", Type: "approval", Turn: 2}}, sample.Good},
 	} {
 		s := newScript()
 		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
@@ -168,19 +168,18 @@ func TestUnchangedCorrectedCallIsAcceptable(t *testing.T) {
 			if m.Feedback.QualityLabel != c.want {
 				t.Errorf("%s: got label %q, want %q", name, m.Feedback.QualityLabel, c.want)
 			}
-			if err := conforms(m); err != nil {
-				t.Errorf("%s: schema check: got error %v, want no error", name, err)
+			if err := validateSample(m); err != nil {
+				t.Errorf("%s: schema check: %v", name, err)
 			}
 		}
 		if !found {
-			t.Errorf("%s: the session has no sample error_correction, want one", name)
+			t.Errorf("%s: got no error_correction sample, want one", name)
 		}
 	}
 }
 
-// The words of feedback on a turn that is not stored, because the turn opted out, are in no sample. The score is in a
-// sample.
-func TestWordsOfFeedbackOnAMissingTurnAreInNoSample(t *testing.T) {
+// Feedback on an opted-out turn, which is not stored, gives its score to a sample, but none of its texts.
+func TestSampleOmitsFeedbackTextOnOptedOutTurn(t *testing.T) {
 	t.Parallel()
 	s := sample.Session{
 		Tenant: "t", ID: "s",
@@ -193,7 +192,7 @@ func TestWordsOfFeedbackOnAMissingTurnAreInNoSample(t *testing.T) {
 	rated := 0
 	for _, m := range sample.Build(s) {
 		if text := fmt.Sprint(m); strings.Contains(text, "canary") {
-			t.Errorf("got %s, want no words of the feedback", text)
+			t.Errorf("sample contains text of the feedback: %s", text)
 		}
 		if m.Feedback.Details["score"] == 0.25 {
 			rated++

@@ -13,8 +13,8 @@ import (
 	"precept/internal/sample"
 )
 
-// schemas holds the published schemas of MPLP v1.0 by family, and under "precept" the schema of the additional
-// requirements of precept. A family without an MPLP schema is checked with the core schema of MPLP.
+// schemas returns the published schemas of MPLP v1.0 by family, the core schema under "", and under "precept" the
+// schema of precept's additional requirements.
 var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //nolint:gochecknoglobals // compiled once for all tests
 	const base = "https://mplp.dev/schemas/v1.0/learning/"
 	files := map[string]string{
@@ -48,17 +48,18 @@ var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //
 	return out, nil
 })
 
-// conforms returns an error if the sample violates the schema of its family or the schema of precept.
-func conforms(s sample.Sample) error {
+// validateSample returns an error if the sample violates the schema of its family or the schema of precept. A family
+// without an MPLP schema must conform to the core schema.
+func validateSample(s sample.Sample) error {
 	raw, err := json.Marshal(s)
 	if err != nil {
 		return err
 	}
-	return conformsJSON(raw)
+	return validateJSON(raw)
 }
 
-// conformsJSON returns an error for a JSON sample that violates its schema.
-func conformsJSON(raw []byte) error {
+// validateJSON is validateSample for a sample in JSON.
+func validateJSON(raw []byte) error {
 	all, err := schemas()
 	if err != nil {
 		return err
@@ -79,8 +80,8 @@ func conformsJSON(raw []byte) error {
 	return all["precept"].Validate(doc)
 }
 
-// conformsJSON accepts a valid sample of each family, and returns an error for each fault that Build could make.
-func TestConformanceCheckFindsFaults(t *testing.T) {
+// validateJSON accepts a valid sample of each family, and rejects each invalid sample that Build could return.
+func TestValidateJSONRejectsInvalidSamples(t *testing.T) {
 	head := func(family string) string {
 		return `{"sample_id":"3f2b8c1e-7d4a-4c1b-9e2f-0a1b2c3d4e5f","sample_family":"` + family + `","created_at":"2026-01-02T03:04:05Z",
 			"feedback":{"source":"user","type":"approval","details":{},"quality_label":"good"},"meta":{"human_feedback_label":"approved","quality_score":1,"source_flow_id":"x"},`
@@ -93,8 +94,8 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 		"plan":   head("plan_optimization") + `"input":{"reasons":[]},"output":{"result_summary":"s"}}`,
 	}
 	for name, raw := range good {
-		if err := conformsJSON([]byte(raw)); err != nil {
-			t.Errorf("schema check of %s: got error %v, want no error", name, err)
+		if err := validateJSON([]byte(raw)); err != nil {
+			t.Errorf("valid sample %s: %v", name, err)
 		}
 	}
 	for _, f := range []struct{ from, old, new string }{
@@ -123,16 +124,15 @@ func TestConformanceCheckFindsFaults(t *testing.T) {
 	} {
 		raw := strings.Replace(good[f.from], f.old, f.new, 1)
 		if raw == good[f.from] {
-			t.Fatalf("the valid sample %s does not contain %q, want a text to replace", f.from, f.old)
+			t.Fatalf("valid sample %s lacks %q", f.from, f.old)
 		}
-		if conformsJSON([]byte(raw)) == nil {
-			t.Errorf("%s with %q instead of %q: got no error, want an error", f.from, f.new, f.old)
+		if validateJSON([]byte(raw)) == nil {
+			t.Errorf("%s with %q instead of %q: err = nil, want an error", f.from, f.new, f.old)
 		}
 	}
 }
 
-// A sample of each family conforms to the schemas.
-func TestBuiltSamplesConform(t *testing.T) {
+func TestBuiltSamplesOfEachFamilyConform(t *testing.T) {
 	c := newScript()
 	c.s.Failing = failing
 	c.turn(callReply("c1", "bash", "go tst"), messageJSON("user", "Run the tests"))
@@ -142,11 +142,11 @@ func TestBuiltSamplesConform(t *testing.T) {
 	c.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {
-		t.Fatalf("got families %s, want one sample of each", families(got))
+		t.Fatalf("got families %s, want one sample of each family", families(got))
 	}
 	for _, s := range got {
-		if err := conforms(s); err != nil {
-			t.Errorf("schema check of %s: got error %v, want no error", s.Family, err)
+		if err := validateSample(s); err != nil {
+			t.Errorf("schema check of %s: %v", s.Family, err)
 		}
 	}
 }
